@@ -7,6 +7,7 @@ import platform
 import shlex
 import signal
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from loadtest import (
@@ -35,7 +36,7 @@ _STRICT = targets.REPOSITORY / "policies" / "strict.yaml"
 
 
 def main() -> int:
-    """Run what was asked for; 0 when it was measured, 1 when it could not be."""
+    """Run a verb; return the exit status, 1 if something could not be measured."""
     parser = argparse.ArgumentParser(prog="python -m loadtest", description="How fast Keyrail is.")
     verbs = parser.add_subparsers(dest="verb", required=True)
     for name, about in (
@@ -45,9 +46,9 @@ def main() -> int:
         ("soak", "memory, open files and latency of each process over an hour"),
         ("rules", "what each rule of a policy costs"),
         ("traces", "what traffic statistics cost, on against off"),
-        ("logins", "what a client costs that logs in, asks once and leaves"),
+        ("logins", "what the login of a short-lived client costs"),
         ("connects", "what a new client costs under each policy, and how workers share clients"),
-        ("builds", "CPU per command of one build of Keyrail beside another's"),
+        ("builds", "CPU per command of two builds of Keyrail"),
     ):
         verb = verbs.add_parser(name, help=about)
         verb.add_argument("--keyrail", help="program to measure (default: the installed one, else this source tree)")
@@ -71,7 +72,7 @@ def main() -> int:
                 "--processors",
                 choices=list(PLACEMENTS),
                 default="apart",
-                help="the load on a processor of its own, or all where the kernel likes it (default: %(default)s)",
+                help="the load on its own processor, or all where the kernel places it (default: %(default)s)",
             )
         if name == "rules":
             verb.add_argument("--policy", type=Path, default=_STRICT, help="(default: policies/strict.yaml)")
@@ -134,8 +135,7 @@ def _quick(program: list[str], redis_program: str, course: Course) -> None:
         "again": _again("quick", course),
     }
     page = report.markdown(samples, about)
-    report.write(published.RESULTS, _named("quick", course, form), page, about, samples)
-    print(page)
+    _finish(_named("quick", course, form), page, about, samples)
 
 
 def _rules(program: list[str], redis_program: str, policy: Path, course: Course) -> None:
@@ -151,8 +151,7 @@ def _rules(program: list[str], redis_program: str, policy: Path, course: Course)
         "again": _again("rules", course, f" --policy policies/{policy.name}"),
     }
     page = report.rules_markdown(samples, about)
-    report.write(published.RESULTS, _named(f"rules-{policy.stem}", course, form), page, about, samples)
-    print(page)
+    _finish(_named(f"rules-{policy.stem}", course, form), page, about, samples)
 
 
 def _traces(program: list[str], redis_program: str, course: Course) -> None:
@@ -168,8 +167,7 @@ def _traces(program: list[str], redis_program: str, course: Course) -> None:
         "again": _again("traces", course),
     }
     page = report.traces_markdown(samples, about)
-    report.write(published.RESULTS, _named("traces", course, form), page, about, samples)
-    print(page)
+    _finish(_named("traces", course, form), page, about, samples)
 
 
 def _connects(program: list[str], redis_program: str, course: Course) -> None:
@@ -185,8 +183,7 @@ def _connects(program: list[str], redis_program: str, course: Course) -> None:
         "again": _again("connects", course),
     }
     page = report.connects_markdown(samples, shares, about)
-    report.write(published.RESULTS, _named("connects", course, form), page, about, [*samples, *shares])
-    print(page)
+    _finish(_named("connects", course, form), page, about, [*samples, *shares])
 
 
 def _logins(program: list[str], redis_program: str, course: Course) -> None:
@@ -202,8 +199,7 @@ def _logins(program: list[str], redis_program: str, course: Course) -> None:
         "again": _again("logins", course),
     }
     page = report.logins_markdown(samples, about)
-    report.write(published.RESULTS, _named("logins", course, form), page, about, samples)
-    print(page)
+    _finish(_named("logins", course, form), page, about, samples)
 
 
 def _builds(before: list[str], after: list[str], redis_program: str, course: Course) -> None:
@@ -218,8 +214,7 @@ def _builds(before: list[str], after: list[str], redis_program: str, course: Cou
         "again": _again("builds", course, " --before PROGRAM --keyrail PROGRAM"),
     }
     page = report.builds_markdown(samples, about)
-    report.write(published.RESULTS, _named("builds", course, form), page, about, samples)
-    print(page)
+    _finish(_named("builds", course, form), page, about, samples)
 
 
 def _named(verb: str, course: Course, form: str) -> str:
@@ -240,8 +235,7 @@ def _memory(program: list[str], redis_program: str, connections: int) -> None:
         "again": f"python -m loadtest memory --connections {connections}",
     }
     page = report.measurements_markdown("Keyrail's memory", measured, about)
-    report.write(published.RESULTS, f"memory-{form}", page, about, measured)
-    print(page)
+    _finish(f"memory-{form}", page, about, measured)
 
 
 def _reload(program: list[str], redis_program: str, reloads: int) -> None:
@@ -252,8 +246,7 @@ def _reload(program: list[str], redis_program: str, reloads: int) -> None:
         "again": f"python -m loadtest reload --reloads {reloads}",
     }
     page = report.measurements_markdown("Reload of a large policy", measured, about)
-    report.write(published.RESULTS, f"reload-{form}", page, about, measured)
-    print(page)
+    _finish(f"reload-{form}", page, about, measured)
 
 
 def _soak(program: list[str], redis_program: str, plan: soak.Plan) -> None:
@@ -269,7 +262,11 @@ def _soak(program: list[str], redis_program: str, plan: soak.Plan) -> None:
         f"--commands {plan.commands}",
     }
     page = soak.markdown(samples, about, plan.traffic_memory)
-    report.write(published.RESULTS, f"soak-{form}", page, about, samples)
+    _finish(f"soak-{form}", page, about, samples)
+
+
+def _finish(name: str, page: str, about: Mapping[str, str], results: Sequence[report.Result]) -> None:
+    report.write(published.RESULTS, name, page, about, results)
     print(page)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run: commands per second, and milliseconds to a reply (of a whole pipeline) at the median and at 99 %."""
+    """One run: commands per second; the median and 99th percentile of milliseconds to a reply of a whole pipeline."""
 
     rate: float
     p50: float

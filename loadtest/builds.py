@@ -1,7 +1,7 @@
-"""``builds``: what a change costs. Two builds of Keyrail side by side, in front of one Redis, in interleaved rounds.
+"""``builds``: what a change costs. It compares two builds of Keyrail in front of one Redis, in interleaved rounds.
 
 Each build runs without a policy, under its packaged bench.yaml and under its packaged strict.yaml: 18 cells with GET
-and SET at three depths. The comparison is of the proxy's CPU per command within a round.
+and SET at three pipeline depths. It compares the proxy's CPU per command within a round.
 """
 
 import contextlib
@@ -45,12 +45,11 @@ def side_by_side(redis_program: str, before: list[str], after: list[str]) -> Ite
 
 
 def rounds(redis: Redis, pairs: Sequence[Pair], course: Course, say: Callable[[str], None]) -> Iterator[Sample]:
-    """In each round every workload runs on every pair, whose builds take turns in being first."""
+    """In each round every workload runs on every pair; the order of its builds alternates."""
     for number in range(course.rounds):
         for workload in (each for each in WORKLOADS if each.only is None):
             for pair in pairs:
-                both = (pair.before, pair.after)
-                for target in both if number % 2 else both[::-1]:
+                for target in targets.rotated((pair.before, pair.after), number):
                     sample = measure(redis, target, workload, number, course)
                     say(told(sample, course.rounds))
                     yield sample

@@ -1,6 +1,6 @@
 """Draws CPU time per command as bars: an SVG, without any library.
 
-It has a background of its own, since a page can be light while the system asks for dark colours.
+It has its own background, since a page can be light although the system asks for dark colours.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from html import escape
 _WIDTH, _MARGIN = 930, 15
 _PANEL, _GAP = 435, 30
 _NAME, _BAR = 150, 125
-"""Room for the names of the bars, and for the longest bar, in pixels; the rest of a panel is for its figures."""
+"""The width of the names of the bars and of the longest bar, in pixels; the rest of a panel is for its figures."""
 _ROW, _HEAD, _TOP = 22, 30, 34
 _STYLE = """
   .ground { fill: #ffffff; stroke: #d1d9e0 }

@@ -1,7 +1,7 @@
 """``connects``: what a new client costs, and how evenly workers share new clients.
 
 A client connects, sends one GET, reads the reply and closes. Batches of clients come at once, as after a restart of an
-application. Each packaged policy is compared with ``--policy none`` within a round, in CPU of the proxy.
+application. The proxy's CPU under each packaged policy is compared with that under ``--policy none``, within a round.
 """
 
 import contextlib
@@ -17,14 +17,14 @@ from loadtest.quick import Course
 from loadtest.targets import KEYRAIL_NONE, Redis, Target
 
 POLICIES = ("bench", "cache", "default", "observe", "strict", "tour")
-"""As packaged; beside them, no policy is measured."""
+"""The packaged policies; each is compared with no policy."""
 TWO_WORKERS = "none, two workers"
-"""They share clients, which costs something."""
+"""Two workers, which share clients at some cost."""
 BATCH = 50
 CLIENTS = 4_000
-"""In one run, before scaling."""
+"""The clients of one run, before scaling."""
 SHARED = (4, 8, 50)
-"""So many clients are shared out between two workers."""
+"""The numbers of clients that two workers share."""
 
 _GET = b"*2\r\n$3\r\nGET\r\n$10\r\ncache:none\r\n"
 _NIL = b"$-1\r\n"
@@ -62,10 +62,9 @@ def all_policies(redis_program: str, program: list[str]) -> Iterator[tuple[Redis
 
 
 def rounds(ways: Sequence[Target], course: Course, say: Callable[[str], None]) -> Iterator[Sample]:
-    """In each round clients come to every target, which take turns in being first."""
+    """In each round clients come to every target, in an order that rotates."""
     for number in range(course.rounds):
-        turn = number % len(ways)
-        for target in (*ways[turn:], *ways[:turn]):
+        for target in targets.rotated(ways, number):
             sample = _measure(target, number, course)
             say(f"{number + 1}/{course.rounds} {target.name}: {sample.proxy_cpu:.1f} µs, {sample.rate:,.0f}/s")
             yield sample
@@ -85,9 +84,9 @@ def _measure(target: Target, number: int, course: Course) -> Sample:
 
 
 def come_and_go(port: int, first: Sequence[tuple[bytes, bytes]] = ()) -> None:
-    """A batch of clients that each send one GET, after what comes ``first``, a command and its reply at a time.
+    """A batch of clients. Each sends the commands in ``first``, one after another, and then one GET.
 
-    Raises RunError if one is answered with anything else, or the GET with anything but nil.
+    Raises RunError if a reply is not the one in ``first``, or the GET's reply is not nil.
     """
     with _clients(port, BATCH) as clients:
         for command, expected in (*first, (_GET, _NIL)):
@@ -121,7 +120,7 @@ def shares(program: list[str], redis_program: str, times: int, say: Callable[[st
 
 
 def _excess(port: int, workers: Sequence[int], count: int) -> int:
-    # By how many clients the fullest worker is above its share; each client has been answered, so it has arrived.
+    # By how many clients the fullest worker exceeds its share; each client has got a reply, so it has arrived.
     with _clients(port, count) as clients:
         for client in clients:
             client.sendall(_GET)

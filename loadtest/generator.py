@@ -1,8 +1,8 @@
-"""A small asyncio load generator, for what redis-benchmark can't send, and for machines without it.
+"""A small asyncio load generator, for commands that redis-benchmark cannot send, and for machines without it.
 
-The commands are encoded before the clock starts, a pipeline's worth to a batch, and each batch is rehearsed once: its
-replies are decoded, checked one by one, and measured. While the clock runs, only their bytes are counted; a batch that
-is answered with another number of bytes is an error.
+The commands are encoded before the clock starts, one pipeline to a batch. Each batch is rehearsed once: its replies are
+decoded, checked one by one, and measured. While the clock runs, only the bytes of replies are counted; another number
+of bytes is an error.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ def _checked_length(connection: socket.socket, probes: Sequence[Probe]) -> int:
 
 
 class _Client(asyncio.Protocol):
-    """One connection that sends batch after batch, each when the one before has been answered."""
+    """One connection that sends batch after batch, each after the replies to the last one."""
 
     def __init__(self, batches: list[Batch], latencies: list[float], done: asyncio.Future[None]) -> None:
         self._batches = iter(batches)

@@ -10,7 +10,7 @@ _PROC = Path("/proc")
 
 
 def process_tree(pid: int) -> list[int]:
-    """The process and all its descendants that are alive."""
+    """The process and all its living descendants."""
     tree = [pid]
     for parent in tree:
         for task in (_PROC / str(parent) / "task").glob("*"):
@@ -44,7 +44,7 @@ def queued_seconds(pid: int) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes that a tree occupies now, shared pages counted in part (``pss``), and the sum of its peaks (``peak``)."""
+    """The memory of a tree in bytes: ``pss`` now, with shared pages in part, and the sum of its peaks (``peak``)."""
 
     pss: int
     peak: int
@@ -106,7 +106,7 @@ def _open_files(pid: int) -> Iterator[str]:
 
 
 def machine() -> str:
-    """The processor and how many of them, for the report."""
+    """The model and number of processors, for the report."""
     found = re.search(r"^model name\s*:\s*(.+)$", (_PROC / "cpuinfo").read_text(), re.MULTILINE)
     processors = len(re.findall(r"^processor\s*:", (_PROC / "cpuinfo").read_text(), re.MULTILINE))
     return f"{processors} × {found[1] if found else 'unknown processor'}"

@@ -1,8 +1,7 @@
-"""``logins``: what a client costs that logs in, asks once and leaves, as PHP does for each request.
+"""``logins``: what the login of a short-lived client costs, as in PHP, where each request has its own client.
 
-A client connects, sends AUTH, reads its reply, sends one GET, reads the reply and closes; without AUTH it begins with
-the GET. The ways are listeners of one Keyrail, whose own login is the same user's. Redis counts the connections that
-it gets.
+A client connects, sends AUTH, reads the reply, sends one GET, reads the reply and closes; without AUTH it begins with
+the GET. The ways are listeners of one Keyrail, which itself logs in as the same user. Redis counts its connections.
 """
 
 import contextlib
@@ -30,7 +29,7 @@ _OK = b"+OK\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Sample(connects.Sample):
-    """The same, with how many clients came, and how many connections Redis got meanwhile."""
+    """The same, with the number of clients, and the number of connections that Redis got meanwhile."""
 
     clients: int
     upstream_connections: int
@@ -54,11 +53,10 @@ def all_ways(redis_program: str, program: list[str]) -> Iterator[tuple[Redis, li
 
 
 def rounds(redis: Redis, ways: Sequence[Target], course: Course, say: Callable[[str], None]) -> Iterator[Sample]:
-    """In each round clients come in every way, which take turns in being first."""
+    """In each round clients come in every way, in an order that rotates."""
     with redis_py.Redis(port=redis.port, password=_PASSWORD, protocol=2) as connection:
         for number in range(course.rounds):
-            turn = number % len(ways)
-            for target in (*ways[turn:], *ways[:turn]):
+            for target in targets.rotated(ways, number):
                 sample = _measure(connection, target, number, course)
                 told = f"{sample.proxy_cpu:.1f} µs, {sample.rate:,.0f}/s, {sample.upstream_connections} connections"
                 say(f"{number + 1}/{course.rounds} {target.name}: {told}")

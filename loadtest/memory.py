@@ -1,4 +1,4 @@
-"""``memory``: what idle connections cost, and how far a value of 256 MB makes the proxy grow."""
+"""``memory``: the memory of idle connections, and the proxy's growth during a value of 256 MB."""
 
 import contextlib
 import hashlib
@@ -35,7 +35,7 @@ class Measured:
 
     @property
     def met(self) -> bool:
-        """Whether the bound is kept."""
+        """Whether the value is within the bound."""
         return self.bound is None or self.value <= self.bound
 
 
@@ -90,7 +90,7 @@ def _connections(target: Target, count: int, context: ssl.SSLContext | None) -> 
     assert target.pid is not None
     kind = "plaintext" if context is None else "TLS"
     with contextlib.ExitStack() as stack:
-        # The first connections allocate what all share: buffers, pages of code, pools of the allocator.
+        # The first connections allocate shared memory: buffers, pages of code, pools of the allocator.
         for _ in range(100):
             stack.enter_context(_idle(target.port, context))
         time.sleep(_SETTLE)
@@ -119,7 +119,7 @@ def _idle(port: int, context: ssl.SSLContext | None) -> socket.socket:
 
 
 def _large_value(target: Target) -> list[Measured]:
-    """How far the proxy's peak rises while 256 MB go to Redis, and while they come back."""
+    """The growth of the proxy's peak while 256 MB go to Redis, and while they come back."""
     found = []
     with socket.create_connection(("127.0.0.1", target.port), 10.0) as connection:
         connection.sendall(_PING)

@@ -1,9 +1,8 @@
-"""Which processors the load may use, and which those that are measured.
+"""The processors of the load, and those of the measured programs.
 
-Left to itself, the kernel puts the load on the processor of Redis in one run and on that of the proxy in the next, and
-keeps its choice for as long as the programs run: throughput then differs by a third from start to start.
-With ``apart``, the load has a processor of its own, as if it came from another machine, and the measured programs have
-the others.
+By default the kernel places the load on the processor of Redis in one run and on that of the proxy in the next, and
+keeps its choice while the programs run: throughput then differs by a third between runs. With ``apart``, the load has
+its own processor, as if it came from another machine, and the measured programs have the others.
 """
 
 import contextlib
@@ -14,19 +13,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Numbers of processors, as the kernel counts them, and what this way of sharing them out is called."""
+    """The kernel's numbers of the processors, and the name of this placement."""
 
     name: str
     load: frozenset[int]
     measured: frozenset[int]
 
     def settle(self) -> None:
-        """Keep this program, and all that it starts from now on, where the measured ones belong."""
+        """Keep this program, and all programs that it starts, on the processors of the measured ones."""
         os.sched_setaffinity(0, self.measured)
 
     @contextlib.contextmanager
     def loading(self) -> Iterator[None]:
-        """Within the block this thread, and what it starts, runs where the load belongs."""
+        """Within the block, run this thread, and programs that it starts, on the load's processors."""
         before = os.sched_getaffinity(0)
         os.sched_setaffinity(0, self.load)
         try:
@@ -42,13 +41,13 @@ class Placement:
 
 
 def apart(available: frozenset[int]) -> Placement:
-    """The load on a processor of its own, where there is more than one."""
+    """The load on its own processor, if there is more than one."""
     own = frozenset({max(available)})
     return Placement("apart", own, available - own) if len(available) > 1 else together(available)
 
 
 def together(available: frozenset[int]) -> Placement:
-    """Everything where the kernel puts it."""
+    """Everything where the kernel places it."""
     return Placement("together", available, available)
 
 

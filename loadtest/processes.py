@@ -1,4 +1,4 @@
-"""Starts and stops the programs that are measured."""
+"""Starts and stops the measured programs."""
 
 import contextlib
 import os
@@ -13,11 +13,11 @@ from pathlib import Path
 
 
 class StartError(Exception):
-    """A program did not come up; the text says which and what it printed."""
+    """A program did not start; the text names it and has its output."""
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on now."""
+    """A free TCP port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""What the documentation says of the figures: made from the pages in `loadtest/results`, never typed.
+"""Writes the figures in the documentation, from the pages in `loadtest/results`.
 
 README and `docs/benchmarks.md` hold each text between a comment with its name and `<!-- end -->`. `python -m loadtest
 publish` fills these places, and draws the chart.
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def page(text: str) -> str:
-    """The page with all places filled. Raises KeyError if it has a place for an unknown text."""
+    """The page with all places filled. Raises KeyError for a place with an unknown name."""
 
     def filled(place: re.Match[str]) -> str:
         return f"<!-- {place[1]} -->\n{_TEXTS[place[1]]()}\n<!-- end -->"
@@ -47,7 +47,7 @@ def page(text: str) -> str:
 
 
 def drawn() -> str:
-    """The chart of what a command costs, as SVG."""
+    """The chart of CPU time per command, as SVG."""
     quick = tables("quick")
     panels = []
     for workload in _WORKLOADS[:4]:

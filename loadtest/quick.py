@@ -1,7 +1,7 @@
 """``quick``: every target, every workload, in interleaved rounds.
 
-The programs run on from round to round, as they do in production: a proxy that has just started is faster than one that
-has held thousands of replies, whose memory lies scattered since.
+The programs keep running from round to round, as in production: a new proxy is faster than one with the fragmented
+memory of thousands of replies.
 """
 
 import contextlib
@@ -22,12 +22,14 @@ CLIENTS = 50
 _DISTINCT = 6_400
 _SEED = 20
 _MISSED_AT_MOST = 0.0001
-"""Share of commands: Keyrail itself sometimes asks for the TTL of a hot key, which may have expired by then."""
+"""The share of commands that may miss: Keyrail itself sometimes asks for the TTL of a hot key, which may have
+expired."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One workload and its targets. ``commands`` counts one run, before scaling; ``only`` limits the targets."""
+    """One workload and its targets. ``commands`` is the number in one run, before scaling; ``only`` limits the
+    targets."""
 
     name: str
     pipeline: int
@@ -54,7 +56,7 @@ WORKLOADS = [
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How often everything is measured, how long each time (1 is the usual), and on which processors."""
+    """The number of rounds, the length of each run (1 is usual), and the processors."""
 
     rounds: int
     scale: float
@@ -88,14 +90,12 @@ def all_targets(redis_program: str, keyrail_program: list[str]) -> Iterator[tupl
 
 
 def rounds(redis: Redis, ways: Sequence[Target], course: Course, say: Callable[[str], None]) -> Iterator[Sample]:
-    """In each round every workload runs on every target, which take turns in being first."""
+    """In each round every workload runs on every target, in an order that rotates."""
     for target in ways:
         check(redis, target)
     for number in range(course.rounds):
         for workload in WORKLOADS:
-            suited = [target for target in ways if workload.suits(target)]
-            turn = number % len(suited)
-            for target in suited[turn:] + suited[:turn]:
+            for target in targets.rotated([target for target in ways if workload.suits(target)], number):
                 sample = measure(redis, target, workload, number, course)
                 say(told(sample, course.rounds))
                 yield sample
@@ -104,7 +104,7 @@ def rounds(redis: Redis, ways: Sequence[Target], course: Course, say: Callable[[
 
 
 def told(sample: Sample, count: int) -> str:
-    """A line about a run of ``count`` rounds, while it goes on."""
+    """A line of progress about one run of ``count`` rounds."""
     return (
         f"round {sample.round + 1}/{count}  {sample.workload} P={sample.pipeline}  {sample.target}: "
         f"{sample.rate:,.0f}/s, {sample.proxy_cpu:.2f} + {sample.redis_cpu:.2f} µs"
@@ -112,7 +112,7 @@ def told(sample: Sample, count: int) -> str:
 
 
 def check(redis: Redis, target: Target) -> None:
-    """Check that the target does what its name says; raises RunError if not."""
+    """Check that the target works as its name says; raises RunError if not."""
     key = b"%bcheck" % workloads.SET_PREFIX.encode()
     known = b"%b%012d" % (workloads.GET_PREFIX.encode(), 7)
     probes = [
@@ -131,7 +131,7 @@ def check(redis: Redis, target: Target) -> None:
 
 
 def measure(redis: Redis, target: Target, workload: Workload, number: int, course: Course) -> Sample:
-    """One run, with the CPU time that it took, and with proof that Redis did the work."""
+    """One run, with its CPU time, and with a check that Redis ran the commands."""
     commands = max(CLIENTS * workload.pipeline, int(workload.commands * course.scale))
     with redis_py.Redis(port=redis.port, protocol=2) as connection:
         send = _sender(connection, target, workload, commands)

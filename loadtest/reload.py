@@ -1,8 +1,8 @@
-"""``reload``: how long other clients wait while a large policy comes into force, and how long that takes.
+"""``reload``: how long clients wait while a large policy comes into force, and how long the reload takes.
 
-One client asks for a key again and again, with one command in flight. On a machine with other work the kernel makes it
-wait, too: so the time in which a thread was ready, and the kernel ran others, is taken off each wait. What remains is
-compared with the longest wait in a stretch of the same length in which nothing happens.
+One client sends GETs, one at a time. On a machine with other work the kernel makes it wait, too, so the time in which a
+thread was ready and the kernel ran others is subtracted from each wait. The result is compared with the longest wait
+during an equally long time without a reload.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ _GET = b"*2\r\n$3\r\nGET\r\n$14\r\nteam0:thing0:1\r\n"
 
 
 def policy(generation: int) -> str:
-    """60 apps and a schema of 400 patterns, with rules that look at all of them; the generation makes it another."""
+    """A policy with 60 apps, a schema of 400 patterns, and rules about all of them; each generation differs."""
     apps = "".join(f"  app{i}: {{contact: team{i}, match: {{user: app{i}}}}}\n" for i in range(APPS))
     entries = "".join(
         f'  e{i}: {{key: "team{i % APPS}:thing{i}:{{id:int}}", type: {("string", "hash", "list")[i % 3]}, '
@@ -49,7 +49,7 @@ def policy(generation: int) -> str:
 
 
 def prefix_rules(generation: int) -> str:
-    """800 lifetimes, each for a prefix of its own."""
+    """A policy with 800 lifetimes, each for its own prefix."""
     rules = (f'  r{i}: {{lifetime: {{default: {generation + 5}m, keys: "svc{i}:*"}}}}\n' for i in range(PREFIX_RULES))
     return f"keyrail: 1\nrules:\n{''.join(rules)}"
 
@@ -71,7 +71,7 @@ def measured(
                 say(f"{reloads} reloads with {APPS} apps and {PATTERNS} patterns")
                 found += _reloads(keyrail, reloads)
             say("the first client of an app that was not there")
-            keyrail.reload(reloads + 2, policy(reloads + 1))  # with nobody there, whose plan would be made
+            keyrail.reload(reloads + 2, policy(reloads + 1))  # without clients, so no app's plan is made
             found.append(_arrivals(keyrail, redis.port))
         form = keyrail.form
         file.write_text(prefix_rules(0))
@@ -100,7 +100,7 @@ class _Keyrail:
 
     @contextlib.contextmanager
     def client(self, redis_port: int, user: str) -> Iterator[socket.socket]:
-        """A client that has logged in, which has its app's plan made."""
+        """A client that has logged in, so that its app's plan is made."""
         with socket.create_connection(("127.0.0.1", redis_port), 10.0) as redis:
             _ask(redis, f"ACL SETUSER {user} on nopass ~* &* +@all\r\n".encode())
         with socket.create_connection(("127.0.0.1", self.port), 30.0) as connection:
@@ -109,7 +109,7 @@ class _Keyrail:
             yield connection
 
     def reload(self, generation: int, text: str) -> None:
-        """Let the policy follow, and return when it is in force."""
+        """Reload with this policy, and return when it is in force."""
         self.file.write_text(text)
         os.kill(self.program.pid, signal.SIGHUP)
         self.program.wait_for_line(f"policies reloaded: generation {generation}", 120.0)
@@ -158,7 +158,7 @@ def _arrivals(keyrail: _Keyrail, redis_port: int) -> Measured:
 
 
 def _longest_waits(keyrail: _Keyrail, act: Callable[[], None]) -> tuple[float, float]:
-    """The longest wait of a client in milliseconds: while nothing happens for as long, and while ``act`` runs."""
+    """The longest wait of a client in milliseconds: during an equally long idle time, and while ``act`` runs."""
     pids = [os.getpid(), *kernel.process_tree(keyrail.program.pid), keyrail.redis_pid]
     with socket.create_connection(("127.0.0.1", keyrail.port), 60.0) as connection:
         acting = threading.Thread(target=act)
@@ -180,7 +180,7 @@ def _asked(connection: socket.socket, goes_on: Callable[[], bool], pids: Sequenc
         connection.recv(256)
         waited = time.perf_counter() - begun
         after = [kernel.queued_seconds(pid) for pid in pids]
-        # Of a process's threads at most one at a time does what the client waits for.
+        # The client waits for at most one thread of a process at a time.
         queued = sum(
             max((now[thread] - then.get(thread, 0.0) for thread in now), default=0.0)
             for then, now in zip(before, after, strict=True)

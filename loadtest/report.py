@@ -1,6 +1,6 @@
 """Makes a page from samples: medians with their spread, and each goal beside the measured figure.
 
-A ratio between two targets is taken within each round, where both had the same machine, and its median is reported.
+A ratio between two targets is taken within each round, since the state of the machine changes; its median is reported.
 """
 
 import json
@@ -16,6 +16,9 @@ from loadtest.rules import NO_RULE
 from loadtest.targets import DIRECT, KEYRAIL_BENCH, KEYRAIL_NONE, NUTCRACKER
 
 Figure = Callable[[Sample], float]
+
+
+Result = Sample | Measured | connects.Sample | connects.Share | soak.Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +44,16 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A goal, and what the rounds say about it."""
+    """A goal, and its result over the rounds."""
 
     goal: Goal
     ratio: Spread
     direct: Spread | None
-    """The same ratio of Redis without a proxy, where it has one: no proxy surpasses it by much."""
+    """The same ratio for Redis without a proxy, if it has one: no proxy is much better."""
 
     @property
     def met(self) -> bool:
-        """Whether the median keeps the bound."""
+        """Whether the median is within the bound."""
         if self.goal.at_most:
             return self.ratio.median <= self.goal.bound
         return self.ratio.median >= self.goal.bound
@@ -83,7 +86,7 @@ def goals() -> list[Goal]:
         ]
         for pipeline in (16, 64):
             if (verb, pipeline) == ("SET", 16):
-                continue  # Redis itself, on the proxy's processor, does not leave room for such a ratio
+                continue  # Redis itself, on the proxy's processor, takes too much time for such a ratio
             deep = (verb, pipeline, KEYRAIL_BENCH), (verb, pipeline, NUTCRACKER)
             promised += [
                 Goal(f"{verb} P={pipeline}: throughput, of nutcracker's", _rate, *deep, 1.5, False),
@@ -286,9 +289,9 @@ def write(
     name: str,
     page: str,
     about: Mapping[str, str],
-    results: Sequence[Sample | Measured | connects.Sample | connects.Share | soak.Sample],
+    results: Sequence[Result],
 ) -> None:
-    """The page and, beside it, every sample (which git ignores)."""
+    """Write the page and, beside it, every sample (which git ignores)."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.md").write_text(page)
     data = {"about": dict(about), "results": [asdict(result) for result in results]}

@@ -1,7 +1,7 @@
-"""``rules``: what each rule of a policy costs, alone and all together, beside the same policy without any rule.
+"""``rules``: what each rule of a policy costs, alone and all together, compared with the same policy without rules.
 
-GET and SET at P=16. A bare SET is sent to a policy that gives it a lifetime, and ``SET … EX`` to the others, so that
-Redis does the same work for all of them. No policy at all is measured with them.
+GET and SET at P=16. A policy that adds a lifetime gets a bare SET, all others ``SET … EX``, so that Redis does the same
+work for all of them. ``--policy none`` is measured, too.
 """
 
 import contextlib
@@ -22,14 +22,14 @@ ALL_RULES = "all rules"
 WORKLOADS = [Workload("GET", 16, 400_000), Workload("SET", 16, 400_000)]
 
 _OF_RULES = ("tests", "rollout", "exceptions")
-"""Sections that name rules, which may not be there in a variant."""
+"""Sections that name rules: a variant may not have these rules."""
 
 
 def variants(text: str) -> dict[str, str]:
     """The policy without rules, with each of its rules alone, and with all of them; every rule enforced.
 
-    In the variant with all rules, rules that are off in the policy stay off: they are not meant to run beside the
-    others. Rules about the schema stay everywhere, if only to be off: a schema that no rule is about is an error.
+    In the variant with all rules, rules that are off in the policy stay off: they may contradict the others. Every
+    variant has the rules about the schema, off if need be, since a schema without a rule is an error.
     """
     policy = targets.as_written(text)
     rules: dict[str, Any] = policy["rules"]
@@ -58,7 +58,7 @@ def all_variants(redis_program: str, keyrail_program: list[str], policy: Path) -
 
 
 def as_it_is(redis: Redis, target: Target) -> Target:
-    """The target, with what it does to a bare SET. Raises RunError if it refuses one."""
+    """The target, with a note whether it adds a TTL to a bare SET. Raises RunError if it refuses one."""
     key = f"{workloads.SET_PREFIX}check"
     with redis_py.Redis(port=redis.port, protocol=2) as straight, redis_py.Redis(port=target.port, protocol=2) as way:
         try:
@@ -69,11 +69,10 @@ def as_it_is(redis: Redis, target: Target) -> Target:
 
 
 def rounds(redis: Redis, ways: Sequence[Target], course: Course, say: Callable[[str], None]) -> Iterator[Sample]:
-    """In each round both workloads run on every variant, which take turns in being first."""
+    """In each round both workloads run on every variant, in an order that rotates."""
     for number in range(course.rounds):
         for workload in WORKLOADS:
-            turn = number % len(ways)
-            for target in (*ways[turn:], *ways[:turn]):
+            for target in targets.rotated(ways, number):
                 sample = measure(redis, target, workload, number, course)
                 say(told(sample, course.rounds))
                 yield sample

@@ -20,7 +20,7 @@ from loadtest.processes import free_port
 from loadtest.targets import REPOSITORY, Target
 
 _WARM_UP = 0.1
-"""Of the time: workers and connections come, pools of the allocator fill."""
+"""The part of the time for warming up: workers and connections start, pools of the allocator fill."""
 _BATCHES = 20
 """Each second."""
 _WRITES = 0.2
@@ -29,7 +29,7 @@ _VALUE = b"v" * 64
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How long, how much and how often: ``commands`` each second in all, a sample ``every`` so many seconds."""
+    """The length, the load and the samples: ``commands`` per second in all, a sample ``every`` this many seconds."""
 
     seconds: float = 3600.0
     commands: int = 2000
@@ -41,9 +41,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The state after ``at`` seconds: of each process its memory (bytes) and open files; latencies in milliseconds.
+    """The state after ``at`` seconds: each process's memory (bytes) and open files; latencies in milliseconds.
 
-    ``load`` is the load average of the machine over the last minute, this load and all other work included.
+    ``load`` is the load average of the machine over the last minute, including this load and all other work.
     """
 
     at: float
@@ -58,7 +58,7 @@ class Sample:
 
 @dataclass(slots=True)
 class Load:
-    """What clients have seen since the last sample."""
+    """The latencies and errors of clients since the last sample."""
 
     latencies: list[float] = field(default_factory=list)
     commands: int = 0
@@ -172,7 +172,7 @@ def _command(key: int, write: bool) -> bytes:
 
 
 def verdict(samples: Sequence[Sample], traffic_memory: int) -> list[tuple[str, str, bool]]:
-    """What was asked, what was found, and whether it held.
+    """Each check, its result, and whether it passed.
 
     After a tenth of the time, the last quarter is compared with the first. The supervisor may grow by the memory that
     its statistics are allowed, a worker by a tenth and 4 MB.
@@ -197,7 +197,7 @@ def verdict(samples: Sequence[Sample], traffic_memory: int) -> list[tuple[str, s
 
 
 def markdown(samples: Sequence[Sample], about: dict[str, str], traffic_memory: int) -> str:
-    """The page of a run: the verdict, then a row for about each thirtieth of it."""
+    """The page of a run: the verdict, then about thirty rows."""
     lines = ["# Soak", "", *(f"- {name}: {text}" for name, text in about.items()), ""]
     lines += ["| | figure | |", "|---|---|---|"]
     lines += [

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,14 +27,14 @@ KEYRAIL_BENCH = "keyrail bench"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One way to Redis. ``pid`` is the proxy's (None for direct), ``about`` what the report says of it."""
+    """One way to Redis. ``pid`` is the proxy's (None for direct), ``about`` its description in the report."""
 
     name: str
     port: int
     pid: int | None
     about: str
     stamps_lifetimes: bool = False
-    """A SET without a lifetime gets one on the way."""
+    """The target adds a lifetime to a SET without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Redis:
 
 @contextlib.contextmanager
 def redis_server(folder: Path, program: str) -> Iterator[Redis]:
-    """A Redis without persistence on a port of its own."""
+    """A Redis without persistence, on its own port."""
     port = free_port()
     argv = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
     argv += ["--dir", str(folder), "--maxclients", "20000"]
@@ -60,7 +60,7 @@ def redis_server(folder: Path, program: str) -> Iterator[Redis]:
 
 @contextlib.contextmanager
 def preloaded(program: str) -> Iterator[tuple[Path, Redis]]:
-    """A Redis that has the keys of GET and SET, and a folder that is gone after the block."""
+    """A Redis with the keys of GET and SET, and a folder that is removed after the block."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="keyrail-loadtest-")))
         redis = stack.enter_context(redis_server(folder, program))
@@ -82,7 +82,7 @@ def direct(redis: Redis) -> Target:
 
 @contextlib.contextmanager
 def nutcracker(folder: Path, redis: Redis) -> Iterator[Target | None]:
-    """Twemproxy with one connection to Redis, its default; None where it is not installed."""
+    """Twemproxy with one connection to Redis, its default; None if it is not installed."""
     program = shutil.which("nutcracker") or shutil.which("nutcracker", path="/usr/sbin:/usr/local/sbin")
     if program is None:
         yield None
@@ -98,6 +98,12 @@ def nutcracker(folder: Path, redis: Redis) -> Iterator[Target | None]:
     with running(argv) as proxy:
         proxy.wait_for_port(port)
         yield Target(NUTCRACKER, port, proxy.pid, (said.stdout + said.stderr).splitlines()[0].removeprefix("This is "))
+
+
+def rotated(ways: Sequence[Target], number: int) -> Sequence[Target]:
+    """The targets in the order of round ``number``: each round begins with the next one."""
+    first = number % len(ways)
+    return (*ways[first:], *ways[:first])
 
 
 def keyrail_program() -> list[str]:

@@ -1,7 +1,7 @@
 """``traces``: what traffic statistics cost, all of it on against all of it off, GET at three depths.
 
 On: keys are counted, commands are traced, and a reader follows the page's stream of events. Off: neither counted nor
-traced, and no admin port. Both hold commands against bench.yaml.
+traced, and no admin port. Both check commands against bench.yaml.
 """
 
 import contextlib
@@ -66,10 +66,10 @@ def _follower(port: int) -> Iterator[None]:
 
 
 def rounds(redis: Redis, ways: Sequence[Target], course: Course, say: Callable[[str], None]) -> Iterator[Sample]:
-    """In each round every workload runs on both, which take turns in being first."""
+    """In each round every workload runs on both, in an order that rotates."""
     for number in range(course.rounds):
         for workload in WORKLOADS:
-            for target in ways if number % 2 else ways[::-1]:
+            for target in targets.rotated(ways, number):
                 sample = measure(redis, target, workload, number, course)
                 say(told(sample, course.rounds))
                 yield sample

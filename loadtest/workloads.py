@@ -1,7 +1,7 @@
-"""The workloads: GET and SET as redis-benchmark sends them, and a mix that no shortcut for GET and SET helps.
+"""The workloads: GET and SET as redis-benchmark sends them, and a mix of commands.
 
-Each command of the mix comes with what its reply must look like, and with a reply of constant length, so that a load
-generator which only counts bytes still notices a wrong one.
+Each command of the mix has a check of its reply, and a reply of constant length, so that a load generator that only
+counts bytes still notices a wrong reply.
 """
 
 import random
@@ -15,7 +15,7 @@ VALUE = b"v" * 64
 GET_PREFIX = "bench:get:"
 SET_PREFIX = "bench:set:"
 LIFETIME = 300
-"""Seconds; what bench.yaml gives to a bare SET, but for its jitter."""
+"""The TTL in seconds that bench.yaml adds to a bare SET, without its jitter."""
 
 _MIXED_KEYS = 2_000
 _REFUSED_SHARE = 0.05
@@ -53,7 +53,7 @@ def set_probes(chance: random.Random, count: int, *, lifetime: bool) -> list[Pro
 
 
 def mixed_probes(chance: random.Random, count: int, *, refusals: bool) -> list[Probe]:
-    """Shuffled commands over keys of many lengths in random letter case; one in twenty is refused, if so asked."""
+    """Shuffled commands over keys of many lengths in random letter case; with ``refusals`` one in twenty is refused."""
     probes = []
     right: Callable[[object], bool]
     for _ in range(count):
@@ -75,14 +75,14 @@ def mixed_key(n: int) -> bytes:
 
 
 def preload(connection: redis.Redis) -> None:
-    """The keys of GET and SET; sent to Redis itself."""
+    """Write the keys of GET and SET to Redis itself."""
     script = "for i = 0, ARGV[2] - 1 do redis.call('SET', ARGV[1] .. string.format('%012d', i), ARGV[3]) end"
     for prefix in (GET_PREFIX, SET_PREFIX):
         connection.eval(script, 0, prefix, KEYSPACE, VALUE)
 
 
 def preload_mixed(connection: redis.Redis) -> None:
-    """The keys of the mix, as they were before any run gave them a lifetime."""
+    """Write the keys of the mix again, without the lifetimes of earlier runs."""
     pipeline = connection.pipeline(transaction=False)
     for n in range(_MIXED_KEYS):
         key = mixed_key(n)

@@ -1,4 +1,4 @@
-"""A network in front of an engine that swallows what is sent, as a firewall does that has forgotten a connection."""
+"""A network in front of an engine that drops all bytes, like a firewall that has forgotten a connection."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Fixtures for all tests of the whole program: private engines, and Keyrail processes in front of them.
 
-Both are started once and kept for the session, by what they are configured with; a test that kills or freezes one
-makes its own. Where test processes run side by side, each has a session, and so engines and Keyrails, of its own.
+Both are started once per configuration and kept for the session. A test that kills or freezes one makes its own. If
+test processes run side by side, each has its own session, engines and Keyrails.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Private Redis-compatible servers for tests: Valkey 9.1, Redis 6.2, and Redis 7.0 where it is installed.
+"""Private Redis-compatible servers for tests: Valkey 9.1, Redis 6.2, and Redis 7.0 if it is installed.
 
-Each runs in a folder of its own, on a port of its own, with nothing on disk. The first
-two come as wheels of the test extra, so they are there wherever the suite can run; the third is what the machine's
-`redis-server` is.
+Each runs in its own folder, on its own port, with nothing on disk. The first two come as wheels of the test extra, so
+they are always there; the third is the machine's `redis-server`.
 """
 
 from __future__ import annotations

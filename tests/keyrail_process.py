@@ -1,7 +1,7 @@
-"""The program under test as its users start it: `python -m proxy serve …`, a process of its own with a ready line.
+"""The program under test as users start it: `python -m proxy serve …`, a process with a ready line.
 
-With `KEYRAIL_TEST_TARGET=direct` a plain byte relay stands where Keyrail would: every differential test must then be
-green, which proves that the tests ask only for what the engines really promise.
+With `KEYRAIL_TEST_TARGET=direct` a plain byte relay takes Keyrail's place: every differential test must then pass,
+which proves that the tests require only what the engines do.
 """
 
 from __future__ import annotations

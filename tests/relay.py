@@ -1,4 +1,5 @@
-"""A byte relay in Keyrail's place, the control of the experiment: one upstream connection per client, nothing read.
+"""A byte relay in Keyrail's place, as the control of the experiment: one upstream connection per client, nothing is
+read.
 
 `python -m tests.relay PORT redis://127.0.0.1:PORT`
 """

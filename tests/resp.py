@@ -1,8 +1,8 @@
-"""An independent reading of the Redis protocol, for tests only.
+"""An independent reader of the Redis protocol, for tests only.
 
-Nothing of the program under test is used here: a mistake in its framing must not hide itself. A frame is
-returned as the bytes that crossed the wire, so that two frames are equal only if they are equal to the byte
-(``+OK`` is not ``$2 OK``, and the three nulls are three different answers).
+It uses nothing of the program under test, so that a mistake in its framing cannot hide itself. A frame is returned as
+the bytes on the wire, so that two frames are equal only if all bytes are (``+OK`` is not ``$2 OK``, and the three nulls
+are three different answers).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 verbs.py        all verbs and their options
 serve.py        run the proxy
 check.py        validate policies and run their tests
-doctor/         look at a Redis and a policy before any traffic
+doctor/         examine a Redis and a policy before any traffic
 explain.py      show the effect of a policy on a command
 policy.py       print the JSON Schema of policies
 schema.py       print the keys that a policy knows, as Markdown
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = parsed.verb(parsed.options)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of the output, such as `head`, has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still writes as it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it when it ends
         return _CUT_SHORT
     except KeyboardInterrupt:  # Ctrl-C before the verb handles it itself, such as while `serve` imports its modules
         return _INTERRUPTED

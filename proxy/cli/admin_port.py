@@ -31,7 +31,7 @@ class AdminPort:
         self.url = url.rstrip("/")
         self._token_file = token_file
         self._seconds = seconds
-        # HTTP proxies that the environment names are not used for this.
+        # HTTP proxies of the environment are not used.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def get(self, path: str, **parameters: object) -> dict[str, Any]:

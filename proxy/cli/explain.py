@@ -26,8 +26,8 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         "explain",
         help="show what a policy does with a command, and why",
         allow_abbrev=False,
-        description="Judge one command as `serve` does, and print what each rule decides, its mode and the place that "
-        "says so, and the bytes that would go to Redis. Jitter is left out.",
+        description="Judge one command as `serve` does, and print each rule's verdict and mode, the place that sets "
+        "the mode, and the bytes that would go to Redis. Jitter is left out.",
     )
     parser.add_argument(
         "--policy",

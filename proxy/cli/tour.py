@@ -8,8 +8,8 @@ from proxy.net.settings import Embedded
 
 STEPS = (
     ("KEYS '*'", "(error) DENIED keyrail/no-keyspace-walks: …", "refused, with the reason and what to do instead"),
-    ("SET john_email x", "(error) DENIED keyrail/key-names: …", "refused: no key should look like this"),
-    ("SET user:1:name ada", "OK", "and `TTL user:1:name` says about 300: it got a lifetime"),
+    ("SET john_email x", "(error) DENIED keyrail/key-names: …", "refused: the key breaks the naming rule"),
+    ("SET user:1:name ada", "OK", "and `TTL user:1:name` says about 300: Keyrail added a TTL"),
     ("DEL user:1:name", "(integer) 1", "and `INFO commandstats` says that Redis ran UNLINK"),
 )
 

@@ -9,8 +9,8 @@ Upstream:    redis-py's forms: ``redis://[user[:password]@]host[:port][/database
              ones that only tell redis-py how to behave (``socket_timeout``, …) have no effect.
 Cluster:     ``redis+cluster://`` and ``rediss+cluster://``, with hosts separated by commas (``cluster_address.py``)
 
-A URL is read strictly: what is not understood is an error, so that a mistyped ``ssl_ca_cert`` never turns into
-a connection that trusts the wrong thing. Nothing here opens a socket, and no text made here shows a password.
+A URL is read strictly: an unknown option is an error, so a mistyped ``ssl_ca_cert`` never leads to a connection that
+trusts the wrong CA. Nothing here opens a socket, and no text shows a password.
 """
 
 import re
@@ -39,7 +39,7 @@ _UPSTREAM_EXPECTED = (
 
 
 class Verify(Enum):
-    """How much an upstream's certificate must prove, in the words of redis-py's ``ssl_cert_reqs``."""
+    """How an upstream's certificate is verified; the values of redis-py's ``ssl_cert_reqs``."""
 
     REQUIRED = "required"
     OPTIONAL = "optional"

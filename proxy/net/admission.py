@@ -1,7 +1,7 @@
-"""How many clients one worker takes: each is an open file, and a process may have only so many of these.
+"""Limits the clients of one worker: each one is an open file, and the open files of a process are limited.
 
-A client above the limit is told so in Redis's words, and closed. Where no file can be opened all the same (other parts
-of the process use them, or the whole machine has none left), the connection is not accepted (``acceptor``).
+A client above the limit gets the error of Redis, and is closed. If the process cannot open a file below the limit, it
+does not accept the connection (``acceptor``).
 """
 
 import logging
@@ -9,15 +9,15 @@ import logging
 from proxy.net.worker_loads import WorkerLoads
 
 MAX_CLIENTS = b"-ERR max number of clients reached\r\n"
-"""As Redis says it (networking.c, acceptCommonHandler)."""
+"""The error of Redis (networking.c, acceptCommonHandler)."""
 
 _log = logging.getLogger("keyrail.worker")
 
 
 class Admission:
-    """Counts the clients of one worker over all its routes, ``most`` at a time; 0 is without a limit.
+    """Counts the clients of one worker over all its routes, ``most`` at a time; 0 means no limit.
 
-    Where there are other workers, ``loads`` tells them how many connections this one has.
+    ``loads`` shows other workers, if there are any, how many connections this one has.
     """
 
     def __init__(self, most: int, loads: WorkerLoads | None = None) -> None:
@@ -28,7 +28,7 @@ class Admission:
         self._refuses = False
 
     def admit(self) -> bool:
-        """Take one more client, or refuse it."""
+        """Whether one more client is admitted; it counts then."""
         if 0 < self.most <= self.clients:
             self._refused += 1
             return False
@@ -36,21 +36,21 @@ class Admission:
         return True
 
     def leave(self) -> None:
-        """A client that was admitted has gone."""
+        """An admitted client has left."""
         self.clients -= 1
 
     def accepted(self) -> None:
-        """A connection has come, which may become a client."""
+        """A connection was accepted."""
         if self._loads is not None:
             self._loads.add(1)
 
     def closed(self) -> None:
-        """It has gone, whether or not it was a client."""
+        """A connection has closed, admitted or not."""
         if self._loads is not None:
             self._loads.add(-1)
 
     def look(self) -> None:
-        """Log that clients are refused, when it begins. Called about each second."""
+        """Log when refusals begin. Called about each second."""
         refused, self._refused = self._refused, 0
         if refused and not self._refuses:
             _log.warning(

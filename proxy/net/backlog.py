@@ -1,9 +1,9 @@
 """How much waits: commands in flight, commands that wait in Keyrail, and the age of the oldest of both.
 
-Nothing is noted while a command passes. Each ``look`` compares what clients have been answered with the look before:
-a client that waits, and has been answered nothing in between, has waited at least since then. So ages are short by up
-to the time between two looks. Who asked to wait (commands that block, subscriptions, MONITOR), and who does not read
-what it is sent, has no age.
+The hot path records nothing for this. Each ``look`` compares how many replies a client has received with the look
+before: a client that waits, and has received none in between, has waited at least since then. So ages are too small by
+up to the time between two looks. Clients that asked to wait (blocking commands, subscriptions, MONITOR), and clients
+that do not read their replies, have no age.
 """
 
 from collections.abc import Collection
@@ -22,18 +22,22 @@ class Wait(NamedTuple):
 
 def waits(client: Session) -> bool:
     """Whether a client waits for a reply, and has not asked to wait."""
-    chosen = client.blocked or client.sender.full or (client.pinned is not None and client.pinned.relay)
+    chosen = (
+        client.state.blocked
+        or client.sender.full
+        or (client.state.upstream is not None and client.state.upstream.relay)
+    )
     return (client.sender.pending_replies > 0 or client.intake.phase == WAITING) and not chosen
 
 
 def wait_of(client: Session, before: Wait | None, now: float) -> Wait:
-    """Since when this client, which waits, does so; ``before`` is what this returned when it was last asked."""
+    """Since when this waiting client waits. ``before`` is the result of the last call for it."""
     answered = client.sender.forwarded - client.sender.pending_replies
     return before if before is not None and before.answered == answered else Wait(answered, now)
 
 
 class Backlog:
-    """What the clients of one route wait for, in one worker."""
+    """The waiting commands of one route, in one worker."""
 
     def __init__(self, clients: Collection[Session]) -> None:
         self._clients = clients
@@ -41,20 +45,20 @@ class Backlog:
         self._in_flight = 0
         self._queued = 0
         self.oldest = 0.0
-        """Seconds that the client which has waited longest has been waiting."""
+        """Seconds that the longest waiting client has waited."""
 
     def look(self, now: float) -> None:
-        """Bring the figures up to date; ``now`` is in seconds of any clock."""
+        """Update the figures; ``now`` is in seconds of any clock."""
         before, self._waits = self._waits, {}
         self._in_flight = self._queued = 0
         for client in self._clients:
             self._in_flight += client.sender.pending_replies
-            # Of what a client has sent ahead only the first command is known: the others are bytes that nobody reads.
+            # Only the first waiting command of a client is known; the next ones are unread bytes.
             self._queued += client.intake.phase == WAITING or client.sender.stalled
             if waits(client):
                 self._waits[client] = wait_of(client, before.get(client), now)
         self.oldest = now - min((wait.since for wait in self._waits.values()), default=now)
 
     def figures(self) -> dict[str, int]:
-        """Commands by where they wait."""
+        """How many commands wait, by place."""
         return {"in_flight": self._in_flight, "queued": self._queued}

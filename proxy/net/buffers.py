@@ -1,11 +1,11 @@
-"""What waits in the memory of one worker for its clients, and a bound on all of it together.
+"""The sizes of all client buffers of one worker, and a limit on their sum.
 
     output   replies that clients have not read yet
-    query    what clients have sent of commands that are unfinished, or that wait
+    query    bytes of commands that are unfinished, or that wait
 
-Each client has limits of its own (``--client-output-limit``, ``--client-query-limit``); many clients below theirs can
-still use all memory. As Redis does with ``maxmemory-clients`` (evictClients), those with the largest buffers are closed
-first. What waits for Redis needs no such bound: at 1 MB a connection takes no more.
+Each client has its own limits (``--client-output-limit``, ``--client-query-limit``), but many clients together can
+still use all memory. Keyrail closes the clients with the largest buffers first, as Redis does with
+``maxmemory-clients`` (evictClients). Write buffers towards Redis need no such limit: a connection stops at 1 MB.
 """
 
 import logging
@@ -17,7 +17,7 @@ _log = logging.getLogger("keyrail.worker")
 
 
 def buffers_of(clients: Iterable[Session]) -> dict[str, int]:
-    """Bytes that wait for these clients, by kind."""
+    """Bytes in the buffers of these clients, by kind."""
     output = query = 0
     for client in clients:
         output += client.waiting()

@@ -1,8 +1,7 @@
-"""What a route knows of its Redis, and what its sessions may ask of that.
+"""The capabilities of a route's Redis: engine, version, and the commands that its users may run.
 
-Connections find it out: HELLO says what the engine is, a probe on nobody's connection says which of the commands that
-rewrites need a user may run, and a command that no table knows is asked about by the first client that sends it, while
-others that send it wait for that answer.
+HELLO tells the engine. A probe on a connection that no client uses tells which commands for rewrites a user may run. If
+no table has a command, the first client that sends it asks Redis; other clients that send it wait for that reply.
 """
 
 import asyncio
@@ -20,17 +19,17 @@ from proxy.wire.limits import limits_of
 from proxy.wire.request import RequestLimits
 
 NAMES = "CLIENT"
-"""CLIENT SETNAME and its relatives are answered by Keyrail, for those who may use them."""
+"""Keyrail answers CLIENT SETNAME and similar commands itself, for users who may run them."""
 
 _UNKNOWN_REMEMBERED = 1024
 _LONGEST_REMEMBERED = 256
-"""Bytes of a name that no engine knows; a longer one is asked about each time."""
+"""Longest unknown command name that Keyrail remembers, in bytes. It asks about longer ones each time."""
 
 
 _DOUBTED_SECONDS = 1.0
-"""From one look at what a user may run to the next, where an error speaks against the last one."""
+"""Seconds between two probes of a user, if an error reply contradicts the first one."""
 _LACKING_SECONDS = 5.0
-"""The same where the user lacks something that it may have got since."""
+"""The same if the user lacked a command that it may have been given since."""
 
 _REFUSED = re.compile(rb"-(?:NOPERM [^'`]*|ERR unknown command )['`]([^'`\s]+)")
 
@@ -49,24 +48,23 @@ def _renew(limits: RequestLimits, now: RequestLimits) -> None:
 
 
 class _Probe(NamedTuple):
-    """Who asks about a command, and who waits for the answer."""
+    """The session that asks about a command, and the sessions that wait for the answer."""
 
     waiter: PoolWaiter
     waiting: list[PoolWaiter]
 
 
 class Capabilities(CapabilityPort):
-    """What is known of one route's Redis.
+    """The capabilities of one route's Redis.
 
-    ``needs_password`` says that Redis asks for a password that Keyrail was not given; ``hello`` that HELLO exists
-    there. ``able`` has the probed commands that each user may run, None being the route's own login, and ``doubted``
-    the users of whom that is to be found out again; ``unknown`` has those that the engine does not have.
-    ``refusal`` is why this Redis is not served at all.
+    ``needs_password``: Redis asks for a password that Keyrail does not have. ``hello``: HELLO exists. ``able`` has the
+    probed commands that each user may run (None: the route's own login), ``doubted`` the users to probe again, and
+    ``unknown`` the commands that the engine does not have. ``refusal`` is the reason why this Redis is not served.
 
     Of several nodes, what is known is true for all: ``engine`` is the oldest of theirs.
 
-    All of it can change while Redis runs. So nothing that follows from it is kept elsewhere: all clients share the two
-    ``RequestLimits`` of here, which change in place.
+    All of it can change while Redis runs, so nothing that follows from it is kept elsewhere. All clients share the two
+    ``RequestLimits`` of this object, which change in place.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, topology: Topology) -> None:
@@ -88,7 +86,7 @@ class Capabilities(CapabilityPort):
 
     @property
     def engine(self) -> Engine | None:
-        """What the connections have described; None as long as none has."""
+        """The engine that connections have reported; None before the first one."""
         return self._engine
 
     @engine.setter
@@ -98,7 +96,7 @@ class Capabilities(CapabilityPort):
 
     @property
     def needs_password(self) -> bool:
-        """Whether Redis asks for a password that Keyrail was not given."""
+        """Whether Redis asks for a password that Keyrail does not have."""
         return self._needs_password
 
     @needs_password.setter
@@ -113,7 +111,7 @@ class Capabilities(CapabilityPort):
         _renew(self._limits_before_login, _limits_of(engine, authenticated=False))
 
     async def meet(self, upstream: UpstreamConnection, found: Engine) -> bool:
-        """Take note of the engine behind a connection; False when it is one that must not be served.
+        """Store the engine behind a connection; return False if it must not be served.
 
         Raises ConnectionResetError.
         """
@@ -143,43 +141,43 @@ class Capabilities(CapabilityPort):
     # What users may run
 
     def asks_about(self, user: str | None, lacks: bool) -> bool:
-        """Whether it is time to find out what this user may run; ``lacks``: it could not run all that rules send."""
+        """Whether it is time to probe this user. ``lacks``: it could not run all commands that rules send."""
         if user not in self.able:
             return True
         age = self._loop.time() - self._asked_at.get(user, -math.inf)
         return (user in self.doubted and age >= _DOUBTED_SECONDS) or (lacks and age >= _LACKING_SECONDS)
 
     def knows_user(self, user: str) -> bool:
-        """Whether it has been found out what this user may run, as well as that can be."""
+        """Whether this user has been probed."""
         return user in self.able
 
     def look_at(self, user: str | None) -> None:
-        """It is being found out now: whatever is said from here on is a new doubt."""
+        """A probe of the user begins: an error reply from now on is a new doubt."""
         self._asked_at[user] = self._loop.time()
         self.doubted.discard(user)
 
     def doubt_at_once(self, user: str | None) -> None:
-        """It has to be found out anew, however short a while ago it was."""
+        """The user must be probed again, even if the last probe was just now."""
         self._asked_at.pop(user, None)
         self.doubted.add(user)
 
     def contradicts(self, user: str | None, line: bytes) -> bool:
-        """Whether an error about a command is about one that this user is believed to be able to run.
+        """Whether an error reply is about a command that this user should be able to run.
 
-        The text may be a script's own, so it proves nothing: it is a reason to ask.
+        A script can return such a text, so it proves nothing. It is a reason to probe again.
         """
         found = _REFUSED.match(line)
         name = "" if found is None else found[1].decode("ascii", "replace").upper().partition("|")[0]
         return name in self.able.get(user, frozenset())
 
     def forget(self, user: str | None) -> None:
-        """Nobody is logged in as this user any more; what the next one may run is found out then."""
+        """Nobody is logged in as this user any more. It is probed again at the next login."""
         self.able.pop(user, None)
         self._asked_at.pop(user, None)
         self.doubted.discard(user)
 
     def forget_all(self) -> None:
-        """Redis is another process than before."""
+        """Redis has restarted: nothing is known."""
         for user in list(self.able):
             self.forget(user)
         self._lacking.clear()
@@ -189,7 +187,7 @@ class Capabilities(CapabilityPort):
         return (self.engine or Engine()).table
 
     def limits(self, authenticated: bool, must_log_in: bool = False) -> RequestLimits:
-        """What a client may announce: the same object for all clients, kept up to date."""
+        """The limits of a request: one object for all clients, which changes in place."""
         return self._limits_before_login if must_log_in and not authenticated else self._limits[authenticated]
 
     def names_protocol_in_hello(self) -> bool:
@@ -200,7 +198,7 @@ class Capabilities(CapabilityPort):
         return engine.name == "valkey" or engine.version is None or engine.version >= (7, 2)
 
     def keeps_names(self, key: PoolKey) -> bool:
-        """Whether this user may use CLIENT at all: if not, Redis is to say so itself."""
+        """Whether this user may run CLIENT. If not, Redis answers it with its own error."""
         return not self.unauthenticated(key) and NAMES in self.able.get(key.user, {NAMES})
 
     def unauthenticated(self, key: PoolKey) -> bool:
@@ -222,7 +220,7 @@ class Capabilities(CapabilityPort):
         return name in self._lacking
 
     def has(self, name: CommandName) -> None:
-        """The engine knows this command, whatever it said before."""
+        """The engine knows this command."""
         self._lacking.discard(name)
 
     def probing(self, name: CommandName) -> bool:
@@ -234,11 +232,11 @@ class Capabilities(CapabilityPort):
         self._probing[name].waiting.append(waiter)
 
     def begin_probe(self, waiter: PoolWaiter, name: CommandName) -> None:
-        """A session is going to ask."""
+        """A session is about to ask."""
         self._probing[name] = _Probe(waiter, [])
 
     def behind(self, waiter: PoolWaiter) -> list[PoolWaiter]:
-        """Those who wait for what this session is going to ask."""
+        """The sessions that wait for this session's question."""
         return [waiting for probe in self._probing.values() if probe.waiter is waiter for waiting in probe.waiting]
 
     def end_probe(self, name: CommandName, lacking: bool) -> None:

@@ -1,6 +1,6 @@
-"""One client's connection: what the transport says goes to the session that it holds, and nothing else happens here.
+"""One client's connection: passes the events of its transport to the session that it holds.
 
-The session drives the transport in turn (``session/client_link.py``).
+The session drives the transport (``session/client_link.py``).
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _log = logging.getLogger("keyrail.client")
 
 
 class Route(Protocol):
-    """The route, as its client connections see it."""
+    """Keeps the clients of a route."""
 
     def client_connected(self, client: Session) -> None:
         """A client has come."""
@@ -52,7 +52,7 @@ class ClientConnection(asyncio.BaseProtocol):
         self.data_received = self.session.intake.receive
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wire the session to the transport."""
+        """Give the session its transport."""
         wire = cast("asyncio.Transport", transport)
         wire.set_write_buffer_limits(high=_HIGH_WATER, low=_LOW_WATER)
         peer = wire.get_extra_info("peername")
@@ -67,11 +67,11 @@ class ClientConnection(asyncio.BaseProtocol):
         self._route.client_closed(self.session, self.session.link.cause)
 
     def eof_received(self) -> bool:
-        """A half-close: what was asked is answered, then the connection is closed."""
+        """The client half-closed: answer its commands, then close."""
         return self.session.end_of_stream()
 
     def pause_writing(self) -> None:
-        """The client does not take what it is sent."""
+        """The client does not read."""
         self.session.pause_writing()
 
     def resume_writing(self) -> None:

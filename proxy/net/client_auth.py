@@ -1,10 +1,10 @@
-"""Whom a listener lets in."""
+"""The login methods of a listener."""
 
 from enum import Enum
 
 
 class ClientAuth(Enum):
-    """Whom a listener lets in: anybody, who logs in at Redis, or who has a password of a file."""
+    """Clients need no login, a login that Redis accepts, or a password of a file."""
 
     NONE = "none"
     UPSTREAM = "upstream"

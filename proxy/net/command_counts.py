@@ -1,7 +1,7 @@
-"""How many commands there were of each name.
+"""Counts commands by name.
 
-The hot path counts by the command's id, in one array for each table of commands (``HotPathConfig.calls``). A table
-follows another one when the engine is known or has become another one; ids of the former mean nothing in the new one.
+The hot path counts by the command's id, in one array for each table of commands (``HotPathConfig.calls``). When the
+engine becomes known or changes, there is another table with other ids.
 """
 
 from array import array
@@ -10,20 +10,20 @@ from collections import Counter
 from proxy.commands.table import Table
 
 UNKNOWN = "unknown"
-"""Stands for all commands that the table does not know: clients can send any number of names."""
+"""The name for all commands that the table does not have, because clients can send any number of names."""
 _TABLES_KEPT = 8
-"""Transactions end under the table that they began with."""
+"""Several, because a transaction ends under the table that it began with."""
 
 
 class CommandCounts:
-    """One route's, in one worker."""
+    """The commands of one route, in one worker."""
 
     def __init__(self) -> None:
         self._by_table: dict[Table, array[int]] = {}
         self._former: Counter[str] = Counter()
 
     def of(self, table: Table) -> "array[int]":
-        """The numbers by id, to count in."""
+        """The counters of a table, by id."""
         if table not in self._by_table:
             self._by_table[table] = array("Q", bytes(8 * len(table.specs)))
             while len(self._by_table) > _TABLES_KEPT:
@@ -32,7 +32,7 @@ class CommandCounts:
         return self._by_table[table]
 
     def figures(self) -> dict[str, int]:
-        """The number of each command that there was, since the start."""
+        """Commands since the start, by name."""
         total = Counter(self._former)
         for table, numbers in self._by_table.items():
             total.update(_named(table, numbers))

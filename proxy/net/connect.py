@@ -19,15 +19,15 @@ _WHILE_BUSY = 0.05
 
 
 class UpstreamRefusedError(Exception):
-    """Redis was reached and said no; the text is its own."""
+    """Redis was reached and refused the connection. The text is its error."""
 
 
 @dataclass(slots=True)
 class Opened:
     """A connection that is logged in, and in database 0 until ``set_to`` chooses another.
 
-    ``unauthenticated`` says that Redis asks for a password that Keyrail was not given, so clients must log in
-    themselves. ``hello`` says that HELLO exists there, and RESP3 with it.
+    ``unauthenticated``: Redis asks for a password that Keyrail does not have, so clients must log in themselves.
+    ``hello``: HELLO exists, and RESP3 with it.
     """
 
     upstream: UpstreamConnection
@@ -43,7 +43,7 @@ async def open_without_login(
     key: PoolKey,
     loop: asyncio.AbstractEventLoop,
 ) -> UpstreamConnection:
-    """Connect, and send nothing yet: the connection is in database 0. Raises OSError."""
+    """Connect without sending anything. The connection is in database 0. Raises OSError."""
     upstream = UpstreamConnection(keeper, key._replace(database=0), loop)
     if address.path is not None:
         await loop.create_unix_connection(lambda: upstream, str(address.path))
@@ -66,14 +66,14 @@ async def open_upstream(
     key: PoolKey,
     loop: asyncio.AbstractEventLoop,
 ) -> Opened:
-    """Connect and log in. Raises OSError where Redis can't be reached, UpstreamRefusedError where it says no."""
+    """Connect and log in. Raises OSError if Redis cannot be reached, UpstreamRefusedError if it refuses."""
     upstream = await open_without_login(address, tls, keeper, key, loop)
     try:
         opened = await _log_in(upstream, address, key)
         upstream.unauthenticated = opened.unauthenticated
         return opened
     except ConnectionResetError:
-        if upstream.farewell:  # maxclients: Redis may say so before it is asked anything
+        if upstream.farewell:  # maxclients: Redis may send the error before any command
             raise UpstreamRefusedError(upstream.farewell) from None
         raise
     except BaseException:
@@ -82,10 +82,10 @@ async def open_upstream(
 
 
 async def set_to(upstream: UpstreamConnection, key: PoolKey, seconds: float, busy: "Counter[PoolKey]") -> None:
-    """Set a connection to the protocol and database of a pool. Its key is what Redis has confirmed, at any time.
+    """Switch a connection to the protocol and database of a pool. Its key changes when Redis has confirmed.
 
-    Redis may take ``seconds`` for each reply. While it runs a script, it refuses SELECT: that is waited out, and
-    ``busy`` counts who waits so. Raises OSError, and UpstreamRefusedError where Redis says no.
+    Redis may take ``seconds`` for each reply. While it runs a script, it refuses SELECT with BUSY. Keyrail tries again,
+    and ``busy`` counts the connections that wait so. Raises OSError, and UpstreamRefusedError if Redis refuses.
     """
     if upstream.key.protocol != key.protocol:
         await asyncio.wait_for(_must(upstream, ["HELLO", key.protocol]), seconds)
@@ -125,7 +125,7 @@ async def _log_in(upstream: UpstreamConnection, address: UpstreamAddress, key: P
     if text.startswith("NOAUTH") and key.protocol == 2:
         return Opened(upstream, None, True)
     if "unknown command" in text.lower() and key.protocol == 2:
-        # A service that hides HELLO: RESP2 is what a connection speaks without it.
+        # A service without HELLO: a connection speaks RESP2 then.
         if login:
             await _must(upstream, ["AUTH", *(login if address.username else login[1:])])
         return Opened(upstream, Engine(), False, hello=False)

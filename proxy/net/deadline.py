@@ -1,19 +1,18 @@
-"""Deadlines that a pause of this process does not make too early.
+"""Timers that do not fire early after a pause of this process.
 
-After a pause, of the process or of the whole machine, the event loop runs the timers that are due before it reads
-anything (libuv's order). A reply that has been there for long would count as late. So a deadline that is over gives the
-loop one turn to take what has arrived.
+After a pause of the process or of the machine, the event loop runs due timers before it reads (libuv's order). A reply
+that arrived long ago would count as late. So an expired deadline gives the loop one more turn to read.
 """
 
 import asyncio
 from collections.abc import Callable
 
 _ONE_TURN = 0.001
-"""Seconds: due in the next turn of the loop, and not in this one."""
+"""Seconds: due in the next turn of the loop, not in this one."""
 
 
 class Deadline:
-    """Calls ``act`` when so many seconds are over, unless it is cancelled before."""
+    """Calls ``act`` after ``seconds``, unless it is cancelled before."""
 
     __slots__ = ("_act", "_handle", "_loop")
 
@@ -26,5 +25,5 @@ class Deadline:
         self._handle = self._loop.call_later(_ONE_TURN, self._act)
 
     def cancel(self) -> None:
-        """Call nothing."""
+        """Do not call ``act``."""
         self._handle.cancel()

@@ -11,7 +11,7 @@ import socket
 
 
 def acknowledge_at_once(connection: socket.socket) -> None:
-    """Acknowledge what has arrived on the connection now. It may be closed already, or be a unix socket."""
+    """Acknowledge received bytes now. The connection may be closed already, or be a unix socket."""
     if hasattr(socket, "TCP_QUICKACK"):  # not on macOS
         with contextlib.suppress(OSError):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)

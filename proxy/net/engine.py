@@ -1,6 +1,6 @@
-"""What is known of the Redis behind a route: what it is, what it can do, and what it has refused to tell.
+"""The Redis behind a route: its engine, version and commands, and the information that it refuses.
 
-Managed services block COMMAND, CONFIG, CLIENT, OBJECT, MONITOR or ACL. Nothing here is needed to serve:
+Managed services block COMMAND, CONFIG, CLIENT, OBJECT, MONITOR or ACL. Keyrail serves clients without all of this.
 ``features_off`` lists what Keyrail cannot learn, with the reason.
 """
 
@@ -38,7 +38,7 @@ class Engine:
 
 
 def described_by(hello: Any) -> Engine | None:
-    """The engine as HELLO's reply describes it; None when that is no such reply."""
+    """The engine as HELLO's reply describes it; None if it is another reply."""
     hello = _pairs(hello)
     if hello is None:
         return None
@@ -52,14 +52,14 @@ def described_by(hello: Any) -> Engine | None:
 
 
 def _pairs(reply: Any) -> dict[Any, Any] | None:
-    # A map as RESP2 or RESP3 has it; None for any other reply.
+    # A map of RESP2 or RESP3; None for any other reply.
     if isinstance(reply, list) and len(reply) % 2 == 0:
         return dict(zip(reply[::2], reply[1::2], strict=True))
     return reply if isinstance(reply, dict) else None
 
 
 def read_version(text: str) -> tuple[int, ...] | None:
-    """``7.0.15`` as (7, 0, 15); None where it can't be read."""
+    """``7.0.15`` as (7, 0, 15); None if it cannot be read."""
     parts = [read_digits(part) for part in text.split(".")]
     return None if None in parts else tuple(part for part in parts if part is not None)
 
@@ -69,7 +69,7 @@ def _text(value: Any) -> str:
 
 
 async def is_replica(upstream: UpstreamConnection) -> bool:
-    """Whether the server says that it is a replica: in ROLE, or in HELLO where ROLE is not allowed.
+    """Whether the server is a replica, by ROLE, or by HELLO if ROLE is not allowed.
 
     Raises ConnectionResetError.
     """
@@ -81,7 +81,7 @@ async def is_replica(upstream: UpstreamConnection) -> bool:
 
 
 async def complete_table(upstream: UpstreamConnection, engine: Engine) -> None:
-    """Add the commands of the engine's own COMMAND that the table lacks, where the engine allows it."""
+    """Add the commands of the engine's COMMAND reply that the table lacks, if the engine allows COMMAND."""
     reply = read_reply(await upstream.ask(["COMMAND"]))
     if isinstance(reply, hiredis.ReplyError):
         engine.features_off.append(f"Keyrail does not know the keys of module commands (COMMAND: {reply})")
@@ -90,10 +90,10 @@ async def complete_table(upstream: UpstreamConnection, engine: Engine) -> None:
 
 
 class Probed(NamedTuple):
-    """What a probe has found out: ``able`` can be run, and of what is ``unclear`` Redis has said neither yes nor no.
+    """The result of a probe: the user may run the ``able`` commands. For the ``unclear`` ones Redis did not say.
 
-    The engine does not know the ``unknown`` ones, or not with the arguments that rules send. The user may not run the
-    rest.
+    The engine does not have the ``unknown`` ones, or not with the arguments that rules send. The user may not run the
+    other ones.
     """
 
     able: frozenset[str]
@@ -102,15 +102,15 @@ class Probed(NamedTuple):
 
 
 _NO = (b"-ERR", b"-NOPERM")
-"""How an error begins that is about the command. Others are about the moment: OOM, BUSY, LOADING, MASTERDOWN, MISCONF.
-Out of memory, Redis refuses any command inside MULTI."""
+"""How errors about a command begin. Other errors are temporary: OOM, BUSY, LOADING, MASTERDOWN, MISCONF.
+When it is out of memory, Redis refuses any command inside MULTI."""
 
 
 async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> Probed:
-    """Which of the commands that rewrites need this connection's user may run; none of them is run to find out.
+    """Which commands for rewrites this connection's user may run. None of them is run.
 
-    Inside MULTI a command is checked for its existence and its permission and queued; DISCARD forgets it. The
-    connection must be nobody else's until this is done. Where MULTI or DISCARD is not allowed, nothing is known.
+    Inside MULTI, Redis checks that a command exists and is allowed, and queues it. DISCARD drops it. No client may use
+    the connection meanwhile. If MULTI or DISCARD is not allowed, nothing is known.
     """
     able, unclear, unknown = set(), set(), set()
     for name in sorted(needs):
@@ -125,8 +125,9 @@ async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> Probed:
         if not (await upstream.ask(["DISCARD"])).startswith(b"+"):
             upstream.abort()
             return Probed(frozenset())
-        # A user may be confined to keys that the probe doesn't name: that is no word on the command (acl.c,
-        # getAclErrorMessage: "to run" a command, "to access" keys). These errors name the user, who may have any name.
+        # A user may be limited to keys that the probe does not name. That says nothing about the command (acl.c,
+        # getAclErrorMessage: "to run" a command, "to access" keys). These errors contain the user name, which can be
+        # any text.
         if reply.startswith(b"+QUEUED") or (reply.startswith(b"-NOPERM") and b" to access " in reply):
             able.add(name)
         elif not reply.startswith(_NO):
@@ -137,8 +138,8 @@ async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> Probed:
 
 
 def _fewest(name: str) -> tuple[str, ...]:
-    # As many as the command takes at least: with fewer, Redis would refuse it for their number. Which they are is no
-    # matter, for nobody reads them before EXEC.
+    # The minimum number of arguments: with fewer, Redis would refuse the command. Their values do not matter, because
+    # Redis does not read them before EXEC.
     spec = STANDARD.find(name)
     return ("keyrail",) * (1 if spec is None else abs(spec.arity) - 1)
 
@@ -149,5 +150,5 @@ _PROBES = {
     "MSETEX": ("1", "keyrail", "", "EX", "1"),
     "EVAL": ("return 0", "0"),
 }
-"""The arguments of probes that any would not do for: a command looks for its keys or subcommand there, or, as EXPIRE
-before Redis 7.0, refuses options for their number."""
+"""Arguments of probes for commands that need certain ones: Redis looks for keys or a subcommand there, or, as EXPIRE
+before Redis 7.0, refuses options by the number of arguments."""

@@ -1,8 +1,8 @@
-"""Which keys expire, and when: of the keys of traced commands, a few are asked about each second.
+"""Asks Redis for the TTLs of a few keys of traced commands each second.
 
-The questions go over a connection of Keyrail's own, with Keyrail's own login, so no client waits for them and nothing
-comes between a client's commands. They change nothing: ``PTTL`` does not count as a use of the key. None is asked
-while Redis is away, and none where an answer takes long or the login may not ask.
+The queries use a connection of Keyrail's own, with Keyrail's own login. No client waits for them. They change nothing:
+``PTTL`` does not count as a use of the key. Keyrail sends none while Redis is down, while replies take long, or if the
+login may not run PTTL.
 """
 
 import math
@@ -18,13 +18,13 @@ Tell: TypeAlias = Callable[[str, bytes, float], None]
 
 MOST_PER_SECOND = 5
 BARRED_SECONDS = 60
-"""After Redis has said that this login may not ask."""
+"""Seconds without queries after Redis has refused PTTL."""
 
 _LONGEST_KEY = 1024
 
 
 class Expiries:
-    """One route's, in one worker. ``may_ask`` says whether a connection is to be had that nobody waits for."""
+    """One route's queries, in one worker. ``may_ask`` says whether there is a connection that no client waits for."""
 
     def __init__(self, ask: QueryRedis, may_ask: Callable[[PoolKey], bool]) -> None:
         self._ask = ask
@@ -36,14 +36,14 @@ class Expiries:
         """The text for ``features_off`` while the login may not run PTTL."""
 
     def another_second(self) -> None:
-        """A second is over."""
+        """Allow new queries. Called each second."""
         self._left = MOST_PER_SECOND - self._open
         self._barred = max(0, self._barred - 1)
 
     def wonder(self, trace: Trace, key: PoolKey, tell: Tell) -> None:
-        """Ask about the first key of a command; `key` is the pool of its client.
+        """Ask for the TTL of the first key of a command; `key` is the pool of its client.
 
-        ``tell`` gets the pattern of a key that exists, the key, and its TTL in seconds: infinity where it has none.
+        If the key exists, ``tell`` gets its pattern, the key, and its TTL in seconds (infinity if it has none).
         """
         if self._left <= 0 or self._barred or not trace.keys or len(trace.keys[0]) > _LONGEST_KEY:
             return
@@ -61,7 +61,7 @@ class Expiries:
         self._open -= 1
         for reply in replies or ():
             if reply.startswith(b"-"):
-                # It may be this key alone that is not for this login, but a minute is soon over.
+                # Perhaps only this key is forbidden for the login, but the pause is short.
                 self._barred = BARRED_SECONDS
                 allowed = not reply.startswith(b"-NOPERM") or b"key" in reply.split(b"'")[0]
                 self.off = [] if allowed else ["Keyrail does not know which keys have a TTL (PTTL is not allowed)"]

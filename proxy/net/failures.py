@@ -1,4 +1,4 @@
-"""Failures that a peer can cause again and again: counted by reason, and logged once a minute for each reason."""
+"""Failures that a peer can cause repeatedly: counted by reason, and logged once a minute for each reason."""
 
 import logging
 import math
@@ -38,5 +38,5 @@ class Failures:
         _log.warning("%s%s", message, f" ({unlogged} more since the last such line)" if unlogged else "")
 
     def figures(self) -> dict[str, dict[str, int]]:
-        """How many so far, by kind and reason."""
+        """Failures since the start, by kind and reason."""
         return {kind: dict(counts) for kind, counts in self._counts.items()}

@@ -1,4 +1,4 @@
-"""What is made of files, and made anew when one of them has changed."""
+"""Values built from files, rebuilt when one of the files has changed."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -9,7 +9,7 @@ _Signature = tuple[tuple[int, int, int] | None, ...]
 
 
 class Followed(Generic[_T]):
-    """What ``build`` makes of the files. Those that can't be used are reported once, and the last good ones count."""
+    """The result of ``build``. New files that cannot be used are reported once, and the last good result stays."""
 
     def __init__(
         self,
@@ -18,7 +18,7 @@ class Followed(Generic[_T]):
         report: Callable[[str], None],
         unusable: type[Exception],
     ) -> None:
-        """Build it a first time. Raises what ``build`` raises; a later ``unusable`` goes to ``report``."""
+        """Build for the first time. Raises what ``build`` raises; a later ``unusable`` goes to ``report``."""
         self._build = build
         self._files = tuple(file for file in files if file is not None)
         self._report = report
@@ -27,7 +27,7 @@ class Followed(Generic[_T]):
         self._built = build()
 
     def current(self) -> _T:
-        """What the files say now, or what the last ones said that could be used."""
+        """The result for the current files, or for the last usable ones."""
         signature = self._sign()
         if signature != self._signature:
             self._signature = signature
@@ -42,7 +42,7 @@ class Followed(Generic[_T]):
 
 
 def _sign(file: Path) -> tuple[int, int, int] | None:
-    """What changes when a file is replaced or written; None while it is missing."""
+    """Numbers that change when a file is replaced or written; None while it is missing."""
     try:
         status = file.stat()
     except OSError:

@@ -1,9 +1,9 @@
-"""Questions of Keyrail's own, on connections that no client uses.
+"""Keyrail's own queries to Redis, on connections that no client uses.
 
-There is one such connection for each pool that is asked about, taken when there is a question and given back when
-no reply is pending on it: what rules of many clients ask at a time travels as one pipeline. For users that clients have
-logged in as Keyrail keeps no password, so the connection is one of theirs: an idle one, or else the one that they
-share. Where there is none, as with ``--pooling off``, nobody is asked.
+There is one such connection for each pool. It is taken for the first query and given back when no reply is pending, so
+queries of many clients travel as one pipeline. Keyrail has no passwords of users whom clients log in as. For these it
+uses one of their connections: an idle one, or else the shared one. If there is none, as with ``--pooling off``, the
+query fails.
 """
 
 import asyncio
@@ -19,22 +19,22 @@ from proxy.session.ports import PoolKey, QueryPort, Questions
 Answered: TypeAlias = Callable[[Sequence[bytes] | None], None]
 
 _MOST_WAITING = 10_000
-"""Queries that may wait for one pool's connection, or for answers on it."""
+"""Queries that may wait for one pool's connection, or for replies on it."""
 
 
 _MOST_OPEN = 128
-"""Queries under way on one pool's connection: what clients send comes between these and the next."""
+"""Pending queries on one pool's connection. Commands of clients come between these and the next ones."""
 
 
 class InternalQueries(QueryPort):
-    """The connections for questions, by pool."""
+    """The connections for queries, by pool."""
 
     def __init__(self, checkout: Checkout) -> None:
         self._checkout = checkout
         self._connections: dict[PoolKey, _QueryConnection] = {}
 
     def ask(self, key: PoolKey, questions: Questions, answered: Answered) -> None:
-        """Ask; ``answered`` gets the reply frames, or None where no connection is to be had or it was lost."""
+        """Send queries. ``answered`` gets the reply frames, or None if there is no connection or it was lost."""
         connection = self._connections.get(key)
         if connection is None:
             connection = self._connections[key] = _QueryConnection(self._checkout, key)
@@ -43,13 +43,13 @@ class InternalQueries(QueryPort):
             self._connections.pop(key, None)
 
     def tend(self) -> None:
-        """Forget where nobody asks any more."""
+        """Forget connections without queries."""
         for key in [key for key, connection in self._connections.items() if connection.quiet]:
             del self._connections[key]
 
 
 class _QueryConnection(PoolWaiter):
-    """The connection for one pool's questions, while there are any."""
+    """The connection for one pool's queries, while there are any."""
 
     gone = False
 
@@ -63,7 +63,7 @@ class _QueryConnection(PoolWaiter):
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing is asked or about to be."""
+        """Whether no query is pending or waiting."""
         return not self._waiting and self._open == 0 and not self._awaiting
 
     def turn_away(self, error: bytes, cause: str) -> None:
@@ -71,7 +71,7 @@ class _QueryConnection(PoolWaiter):
         self.close(cause)
 
     def ask(self, questions: Questions, answered: Answered) -> None:
-        """Ask now, or when there is a connection."""
+        """Send the queries now, or when there is a connection."""
         if self._open + len(self._waiting) >= _MOST_WAITING:
             answered(None)
             return
@@ -84,7 +84,7 @@ class _QueryConnection(PoolWaiter):
         self._go_on()
 
     def close(self, cause: str) -> None:
-        """There will be none."""
+        """There will be no connection."""
         self._awaiting = False
         waiting, self._waiting = self._waiting, []
         for _, answered in waiting:

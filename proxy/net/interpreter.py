@@ -1,4 +1,4 @@
-"""How Keyrail starts more of itself: the same Python, the same copy of this package, whatever the current folder is."""
+"""How Keyrail starts processes of its own: with the same Python and the same copy of this package."""
 
 import os
 import sys

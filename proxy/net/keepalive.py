@@ -1,8 +1,8 @@
-"""TCP's own watch over connections: the other end may be gone without a word.
+"""TCP keepalive, which detects that the other end has disappeared.
 
-Redis asks a client that is idle for 300 s whether it is still there (``tcp-keepalive``, anetKeepAlive), and so does
-Keyrail. Towards Redis it asks sooner: a client that blocks in Redis or subscribes has a connection of its own, on which
-nothing of Keyrail's can be sent.
+Redis probes a client that is idle for 300 s (``tcp-keepalive``, anetKeepAlive), and so does Keyrail. Connections to
+Redis are probed sooner: a client that blocks in Redis or subscribes has a private connection, on which Keyrail cannot
+send a PING.
 """
 
 import socket
@@ -10,21 +10,21 @@ from typing import Any
 
 _CLIENT_IDLE = 300
 _UPSTREAM_IDLE = 15
-"""Seconds without a byte, before the first probe."""
+"""Seconds without traffic before the first probe."""
 _PROBES = 3
 _UNACKNOWLEDGED = 30_000
-"""Milliseconds for which what was sent to Redis may go without an acknowledgement."""
+"""Milliseconds that bytes sent to Redis may stay unacknowledged."""
 
 
 def watch_over(sock: Any) -> None:
-    """Let TCP find out within half a minute that Redis is gone, whether or not anything is sent."""
+    """Have TCP detect within half a minute that Redis has disappeared, with and without traffic."""
     _keep_alive(sock, _UPSTREAM_IDLE)
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # not on macOS
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED)
 
 
 def watch_over_clients(listener: socket.socket) -> None:
-    """The same for the clients that a listener accepts, as patiently as Redis: Linux hands the options on to them."""
+    """The same for the clients of a listener, with the times of Redis. Linux copies the options to accepted sockets."""
     _keep_alive(listener, _CLIENT_IDLE)
 
 

@@ -1,6 +1,6 @@
-"""Words for the commands that rules send and Redis does not have, or the user may not run.
+"""Texts about commands that rules send and that Redis does not have, or that the user may not run.
 
-The log at the start, ``keyrail_feature_off`` and `keyrail doctor` use the same ones.
+The start log, ``keyrail_feature_off`` and `keyrail doctor` use the same texts.
 """
 
 from collections.abc import Collection

@@ -1,8 +1,8 @@
 """How fast a route's Redis answers PING, for circuit breakers.
 
-Ten times a second a PING of Keyrail's own goes out on a shared connection of each pool, in line with the clients'
-commands: what it takes is what they wait for, and none of theirs has to be timed. One that is not answered yet counts
-for as long as it has been waiting. Without a breaker in the policy nothing is sent.
+Ten times a second Keyrail sends a PING on a shared connection of each pool, in line with the clients' commands. Its
+time is the time that commands wait, so none of these has to be timed. A pending PING counts with the time that it has
+waited so far. Without a breaker in the policy nothing is sent.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ _SECONDS = 0.1
 _NO_ANSWER = 1.0
 """Seconds after which a PING without an answer is a failure."""
 _FAILING = (b"-LOADING", b"-BUSY", b"-MASTERDOWN", b"-CLUSTERDOWN")
-"""Answers that say that Redis cannot work now. Any other, a refusal of PING itself included, shows that it lives."""
+"""Replies that say that Redis cannot work now. Any other reply, also a refusal of PING, shows that it works."""
 _MOST_POOLS = 16
 
 _log = logging.getLogger("keyrail.route")
 
 
 class LatencyProbe:
-    """Feeds the circuits of one route; ``now`` is the clock that commands are judged by."""
+    """Feeds the circuit breakers of one route. ``now`` is the clock of the rules."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class LatencyProbe:
         self.end = self._periodic.end
 
     def figures(self) -> dict[str, int]:
-        """By rule, whether its circuit lets less than everything through."""
+        """By rule, whether its circuit breaker refuses commands."""
         return {name: int(circuit.restricts) for name, circuit in self._circuits()}
 
     def _circuits(self) -> list[tuple[str, ObservingState]]:

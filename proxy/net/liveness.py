@@ -1,17 +1,17 @@
-"""Whether Redis answers, found out without the clients' commands.
+"""Health checks with PING: whether Redis answers, and which connections are dead.
 
-A Redis that hangs, or a network that swallows what is sent, closes no connection: only a PING with a deadline tells.
-Each second one is sent to each node on a connection of the route's own, and on the shared ones.
+If Redis hangs, or the network drops packets, no connection is closed. Only a PING with a deadline detects that. Each
+second Keyrail sends one to each node, on a connection of its own and on the shared ones.
 
-    no answer for ``silence`` seconds    the route is not ready, and says since when. Nobody is closed: a Redis that is
-                                         frozen, in a slow command or under CLIENT PAUSE answers all of it later
-    the same of one shared connection,   the connection is dead, and Redis is not: it is replaced, and the clients that
-    where a fresh one is answered        wait on it are closed, so that they connect again
+    no reply for ``silence`` seconds     the route is not ready, and its reason says since when. No client is closed: a
+                                         Redis that is frozen, in a slow command or under CLIENT PAUSE answers later
+    the same on one shared connection,   this connection is dead, but Redis is not: Keyrail replaces the connection, and
+    while a new connection gets replies  closes the clients that wait on it, so that they connect again
 
-Under CLIENT PAUSE WRITE a connection that has sent a write is silent, and a fresh one is answered PING. So the fresh
-one must be answered PFCOUNT as well: it changes nothing, and Redis holds it back as it does a write
-(``may_replicate``). On the slow lane a command of a module may hold up its connection alone, so nothing is replaced
-there. Connections of single clients are not asked anything: TCP keepalive and TCP_USER_TIMEOUT watch over those.
+Under CLIENT PAUSE WRITE a connection that has sent a write gets no reply, but PING on a new connection does. So Redis
+must also answer PFCOUNT on the new connection. PFCOUNT changes nothing, and CLIENT PAUSE WRITE delays it like a write
+(``may_replicate``). On the slow lane a command of a module may block its connection alone, so Keyrail replaces nothing
+there. It sends no PING on connections of single clients: TCP keepalive and TCP_USER_TIMEOUT detect their loss.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _log = logging.getLogger("keyrail.route")
 
 
 class _Question:
-    """A PING under way: since when, and since when nothing has moved on its connection."""
+    """A pending PING: when it was sent, and when its connection last made progress."""
 
     __slots__ = ("asked", "moved", "progress")
 
@@ -46,10 +46,10 @@ class _Question:
 
 
 class NodeLiveness:
-    """Watches over the connections to one node of a route in one worker.
+    """The health checks of one node of a route, in one worker.
 
-    Redis is ``silent_since`` that time, in seconds since the epoch; None while it answers. ``silence`` is in seconds,
-    and with 0 nothing is asked.
+    Redis has not answered since ``silent_since``, in seconds since the epoch; None while it answers. ``silence`` is in
+    seconds; 0 turns the checks off.
     """
 
     def __init__(self, connections: Connections, node: Node, silence: float) -> None:
@@ -67,21 +67,21 @@ class NodeLiveness:
 
     @property
     def reason(self) -> str:
-        """Since when Redis does not answer; empty where it does."""
+        """A text that says since when Redis has not answered; empty while it answers."""
         if self.silent_since is None:
             return ""
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.silent_since))
-        return f"{self._connections.topology.address(self._node)}: Redis does not answer since {since}"
+        return f"{self._connections.topology.address(self._node)}: Redis has not answered since {since}"
 
     def another_second(self) -> None:
-        """Look at what has not been answered, and ask again where it has."""
+        """Check the pending PINGs, and send new ones."""
         now = self._connections.loop.time()
         self._forgive_pause(now)
         self._observe(now)
         self._ask_all(now)
 
     def _forgive_pause(self, now: float) -> None:
-        # While this process stood still it read nothing, so that time is not Redis's silence.
+        # While this process was paused it read nothing, so this time does not count as silence of Redis.
         pause = now - self._turned - 1.0
         self._turned = now
         if pause > _PAUSE:
@@ -101,7 +101,8 @@ class NodeLiveness:
             self._ask(upstream, now)
 
     def _shared(self) -> Iterator[UpstreamConnection]:
-        # Of the route's own login always, so that no client has to find out; of its users' where somebody waits.
+        # With the route's own login always, so that no client meets a dead connection. With a user's login only while
+        # a client waits.
         for pool in self._connections.pools:
             for upstream in pool.lanes[Lane.FAST]:
                 if (
@@ -123,7 +124,7 @@ class NodeLiveness:
             self.silent_since = None
 
     def _open(self) -> None:
-        # Where the pool of the route has no connection either, it says so itself, and goes on trying.
+        # Without any connection to the node, the pool reports that itself and keeps trying.
         if not self._opening and self._supply.alive(self._node):
             self._opening = True
             self._connections.all.start(self._open_own())
@@ -169,7 +170,7 @@ class NodeLiveness:
         try:
             async with asyncio.timeout(self._silence):
                 fresh = await self._supply.open_apart(self._node)
-                # The next turn acts on it: a Redis that was frozen until now answers everything before that.
+                # The next turn acts on it. A Redis that was frozen until now answers everything before that.
                 self._proved = await self._runs_writes(fresh)
         except (OSError, UpstreamRefusedError):
             return
@@ -179,7 +180,7 @@ class NodeLiveness:
                 fresh.abort()
 
     async def _runs_writes(self, fresh: UpstreamConnection) -> bool:
-        # Only a result: Redis looks at rights, and whether it is busy or loading, before it looks whether it is paused.
+        # Only a result proves it: Redis checks permissions, BUSY and LOADING before it checks for a pause.
         if await fresh.ask(["PING"]) != b"+PONG\r\n":
             return False
         return (await fresh.ask(_HELD_LIKE_WRITES)).startswith((b":", b"-WRONGTYPE"))
@@ -191,7 +192,7 @@ class NodeLiveness:
             upstream.abort()
         if dead:
             _log.warning(
-                "%s: replaced %d connections that were silent for %g s: a new one is answered",
+                "%s: replaced %d connections without a reply for %g s; Redis answers on a new connection",
                 self._connections.topology.address(self._node),
                 len(dead),
                 self._silence,
@@ -199,7 +200,7 @@ class NodeLiveness:
 
 
 class Liveness:
-    """Watches over all nodes of one route in one worker; the route is ``silent_since`` the first of them is."""
+    """The health checks of all nodes of one route, in one worker. ``silent_since`` is that of the first silent node."""
 
     def __init__(self, connections: Connections, silence: float) -> None:
         self._connections = connections
@@ -213,11 +214,11 @@ class Liveness:
 
     @property
     def reason(self) -> str:
-        """Which nodes do not answer, and since when; empty while all do."""
+        """Which nodes have not answered, and since when; empty while all answer."""
         return "; ".join(each.reason for each in self._nodes.values() if each.reason)
 
     def another_second(self) -> None:
-        """Ask the nodes that the topology has now, and forget the others."""
+        """Check the current nodes of the topology, and forget the others."""
         if self._silence <= 0 or self._connections.all.closing:
             return
         self._nodes = {

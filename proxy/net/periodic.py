@@ -1,4 +1,4 @@
-"""What a route does again and again: one failure of it is logged and counted, and the next turn comes all the same."""
+"""Repeated tasks of a route. A failure is logged and counted, and the task runs again."""
 
 import asyncio
 import logging
@@ -8,9 +8,9 @@ _log = logging.getLogger("keyrail.route")
 
 
 class Periodic:
-    """Runs its steps every so many seconds, each whatever becomes of the others.
+    """Runs its steps every ``seconds``. A failing step does not prevent the others.
 
-    A failure is counted each time, and logged with its cause once for each step and kind of error.
+    Each failure is counted. It is logged with its traceback once for each step and type of error.
     """
 
     def __init__(
@@ -28,22 +28,22 @@ class Periodic:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Take the first turn when the time is over."""
+        """Run the steps for the first time after ``seconds``."""
         self._timer = self._loop.call_later(self._seconds, self.turn)
 
     def end(self) -> None:
-        """Take no more turns."""
+        """Stop."""
         if self._timer is not None:
             self._timer.cancel()
 
     def turn(self) -> None:
-        """Take a turn now, and the next one when the time is over."""
+        """Run the steps now, and again after ``seconds``."""
         self.begin()
         for name, step in self._steps.items():
             try:
                 step()
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next turn may go well
+            except Exception as error:  # noqa: BLE001 - after any error the next run may succeed
                 self._count("periodic_failures")
                 if (name, type(error)) not in self._told:
                     self._told.add((name, type(error)))
-                    _log.exception("%s failed, and is tried again every %g s; logged once", name, self._seconds)
+                    _log.exception("%s failed; Keyrail tries again every %g s and logs this once", name, self._seconds)

@@ -1,9 +1,9 @@
-"""What was learnt of Redis, found out again where it may have changed: what its users may run, whether it asks for a
-password, and whose names its connections show.
+"""Probes Redis again when something may have changed: permissions of users, the password, names of connections.
 
-An error that says that a command is unknown or not allowed may be about one that Keyrail sends in a client's place. Its
-text proves nothing, since a script can say the same. So it takes nothing away by itself: the user is asked about anew,
-on a connection of nobody's, at most once a second. What a user lacks is asked about every few seconds.
+An error reply about an unknown or forbidden command may concern a command that Keyrail sends in place of a client's.
+Its text proves nothing, because a script can return the same. So the error alone changes nothing: Keyrail probes the
+user again, on a connection that no client uses, at most once a second. It probes the commands that a user lacks every
+few seconds.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from proxy.session.ports import PoolKey
 from proxy.session.session import Session
 
 _ENTRY_SECONDS = 5
-"""Between attempts to be let in without a password, where no connection is at hand to ask on."""
+"""Seconds between attempts to connect without a password, if no open connection can be used for that."""
 
 
 class Relearning:
@@ -46,14 +46,14 @@ class Relearning:
     # What users may run
 
     def doubt(self, upstream: UpstreamConnection, line: bytes) -> None:
-        """Redis has said this of a command; ask again where it was believed to run it."""
+        """Redis has refused a command. If Keyrail assumed that the user may run it, probe the user again."""
         user = upstream.key.user
         if user not in self._capabilities.doubted and self._capabilities.contradicts(user, line):
             self._capabilities.doubted.add(user)
             self._learn(upstream.key)
 
     def learn_all(self) -> None:
-        """The policy needs more than was asked about: find out anew what each user may run."""
+        """The policy needs more commands than before: probe each user again."""
         for key in self._keys():
             self._capabilities.doubt_at_once(key.user)
             self._learn(key)
@@ -96,7 +96,7 @@ class Relearning:
             self._checkout.give_back(upstream)
 
     def another_second(self) -> None:
-        """A second is over: look after what no error tells."""
+        """Probe what no error reply reports. Called each second."""
         self._seconds += 1
         for key in self._keys():
             if key.user in self._capabilities.able:
@@ -108,7 +108,7 @@ class Relearning:
     # Whether Redis asks for a password
 
     def _ask_for_entry(self) -> None:
-        # On a connection that has not logged in: when the password is gone, Redis answers it like any other.
+        # On a connection without a login. If Redis no longer asks for a password, it answers PING there.
         pools = self._connections.pools
         upstream = next((each for each in pools.of(pools.home).connections() if each.unauthenticated), None)
         if upstream is None:
@@ -127,7 +127,7 @@ class Relearning:
     # Whose names connections show
 
     def _forget_names(self) -> None:
-        # Whatever way a name has come to a connection that is nobody's now, it goes with the last client of that name.
+        # A connection that no client has keeps a client name only while a client of that name is connected.
         named = [
             upstream
             for pool in self._connections.pools

@@ -1,8 +1,8 @@
-"""Bounds the time that a client waits for a reply (``--upstream-timeout``): then it gets an error, and is closed.
+"""Limits the time that a client waits for a reply (``--upstream-timeout``): it gets an error, and is closed.
 
-Closed, since the reply may still come, and the command may have run: nothing is sent again, and no later reply is taken
-for this one. Not bounded is who asked to wait: commands that block, subscriptions, MONITOR; and a client that does not
-read what it is sent. Nothing is noted while a command passes: each turn compares what a client has been answered.
+Keyrail closes the client because the reply may still come, and the command may have run. It sends nothing again. There
+is no limit for clients that asked to wait (blocking commands, subscriptions, MONITOR), and for clients that do not read
+their replies. The hot path records nothing for this: each turn compares how many replies a client has received.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from proxy.net.periodic import Periodic
 from proxy.session.session import Session
 
 _TURNS = 4
-"""Looks at each client in the time that a reply may take; so it is over within 1.25 of it."""
+"""Checks of each client in the time that a reply may take. A client is closed after at most 1.25 of that time."""
 
 
 class ReplyTimeout:
-    """Watches over the clients of one route in one worker. A reply may take ``seconds``; 0 is for ever."""
+    """Checks the clients of one route in one worker. A reply may take ``seconds``; 0 means no limit."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ReplyTimeout:
 
     def _turn(self) -> None:
         now = self._loop.time()
-        # While this process stood still it read no replies.
+        # While this process was paused it read no replies.
         pause = max(0.0, now - self._turned - 2 * self._seconds / _TURNS)
         self._turned = now
         before, self._waits = self._waits, {}
@@ -65,6 +65,6 @@ class ReplyTimeout:
 
 
 def _between_frames(client: Session) -> bool:
-    """Whether no part of a reply has come: an error in its middle would be taken for data."""
+    """Whether no part of a reply has come. The client would read an error inside a reply as data."""
     upstream = client.sender.upstream
     return upstream is None or upstream.between_frames()

@@ -1,11 +1,11 @@
-"""Whether a new connection leads to another server process than the clients know, and who is closed then.
+"""Detects that Redis has restarted, and closes the clients that relied on the memory of the old process.
 
 A pooled client keeps its socket when Redis restarts. Client libraries remember for each socket which scripts they have
-loaded, and do not load them again inside MULTI: ioredis would get NOSCRIPT until the application restarts. So clients
-that count on the memory of the server process are closed when that process is another one.
+loaded, and do not load them again inside MULTI: ioredis would get NOSCRIPT until the application restarts. So Keyrail
+closes clients that rely on the memory of the server process when a new process answers.
 
-INFO tells a process by its ``run_id``. It is asked on each new connection before a client's command goes over it. Where
-it cannot be read, the loss of all connections counts as a restart.
+INFO identifies a process by its ``run_id``. Keyrail reads it on each new connection before the first command of a
+client. If it cannot be read, the loss of all connections counts as a restart.
 """
 
 import logging
@@ -24,15 +24,15 @@ _log = logging.getLogger("keyrail.route")
 
 
 class Restarts:
-    """The server processes behind one route, and the clients that count on their memory.
+    """The server processes behind one route, and the clients that rely on their memory.
 
-    ``met`` counts how often there was another process than before.
+    ``met`` counts the restarts.
     """
 
     def __init__(
         self, topology: Topology, connections: Collection[UpstreamConnection], forget: Callable[[], object]
     ) -> None:
-        """``forget`` is called where what was learnt of the process before may not hold for this one."""
+        """``forget`` is called at a restart: what Keyrail learned about the old process may be wrong now."""
         self._topology = topology
         self._forget = forget
         self._connections = connections
@@ -44,7 +44,7 @@ class Restarts:
 
     @property
     def off(self) -> list[str]:
-        """Texts for ``features_off`` where Redis refuses INFO."""
+        """Texts for ``features_off`` if Redis refuses INFO."""
         return [
             f"Keyrail does not know a restarted Redis by its run_id (INFO: {text})"
             for (user, *_), text in self._refusals.items()
@@ -52,7 +52,7 @@ class Restarts:
         ]
 
     def relies(self, client: PoolWaiter) -> None:
-        """This client has sent a command that counts on the memory of the server process."""
+        """This client has sent a command that relies on the memory of the server process."""
         self._clients.add(client)
 
     def client_closed(self, client: PoolWaiter) -> None:
@@ -60,7 +60,7 @@ class Restarts:
         self._clients.discard(client)
 
     def retired(self, upstream: UpstreamConnection) -> None:
-        """Clients leave the process behind this connection: whoever comes back to it finds another memory."""
+        """Clients leave the process behind this connection. If they come back to it, its memory is another one."""
         if upstream.run_id is not None:
             self._known[upstream.key.node].discard(upstream.run_id)
 
@@ -70,7 +70,7 @@ class Restarts:
         self._known.pop(node, None)
 
     async def identify(self, upstream: UpstreamConnection) -> None:
-        """Learn which process a new connection leads to; close the clients that relied on another one.
+        """Learn the process behind a new connection; close the clients that relied on another process.
 
         Raises ConnectionResetError.
         """
@@ -93,7 +93,7 @@ class Restarts:
             self._close_clients(upstream.key.node)
 
     def _others(self, upstream: UpstreamConnection) -> list[UpstreamConnection]:
-        # Connections to a process of this node that clients have met. One that is being identified may lead to another.
+        # Connections to a process of this node that clients have used. One that is being identified may lead elsewhere.
         node = upstream.key.node
         return [
             other
@@ -107,7 +107,7 @@ class Restarts:
         another = node in self._met and (not others if run_id is None or not known else run_id not in known)
         self._met.add(node)
         if another:
-            # What the clients that stay have met, or will meet first.
+            # The processes that the remaining clients have used, or will use first.
             known.clear()
             known.update(other.run_id for other in others if other.run_id is not None and not other.retiring)
         if run_id is not None:
@@ -118,7 +118,7 @@ class Restarts:
         clients, self._clients = self._clients, set()
         if clients:
             _log.warning(
-                "%s: another server process than before; closed %d clients that use scripts, functions or tracking",
+                "%s: another Redis process answers now; closed %d clients that use scripts, functions or tracking",
                 self._topology.address(node),
                 len(clients),
             )

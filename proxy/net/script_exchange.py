@@ -1,8 +1,8 @@
-"""What other workers have seen of scripts: asked for when a client runs one that was never seen here.
+"""Asks other workers about a script that this worker has not seen.
 
-A worker knows a script before the client that sent it hears that it is loaded, so whoever asks after that is told. The
-supervisor passes the question to all other workers; however many clients run the same script, it is asked once. A
-question that is not answered is taken as answered with no.
+A worker knows a script before its client gets the reply to SCRIPT LOAD, so a later question finds it. The supervisor
+passes the question to all other workers. If many clients run the same script, it is asked once. No answer means that
+no worker knows the script.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import ScriptPort
 
 FindCalls = Callable[[FactKey], "asyncio.Future[Fact | None]"]
-"""Asks the other workers. The future ends in time: with what they know, or with an exception."""
+"""Asks the other workers. The future ends in time, with a result or an exception."""
 
 
 class ScriptExchange(ScriptPort):
-    """One route's questions; ``find_calls`` is None where there is no other worker."""
+    """The questions of one route; ``find_calls`` is None if there is no other worker."""
 
     def __init__(self, find_calls: FindCalls | None, memories: Callable[[], Iterable[SharedFacts]]) -> None:
         self._find_calls = find_calls
@@ -26,7 +26,7 @@ class ScriptExchange(ScriptPort):
         self._waiting: dict[FactKey, list[_Search]] = {}
 
     def find(self, waiter: PoolWaiter, keys: frozenset[FactKey]) -> bool:
-        """Ask about each; ``arrived`` is called when all have been answered. False where there is nobody to ask."""
+        """Ask about each script; ``arrived`` is called after all answers. False if there is nobody to ask."""
         if self._find_calls is None or not keys:
             return False
         search = _Search(waiter, len(keys))
@@ -48,12 +48,12 @@ class ScriptExchange(ScriptPort):
                 search.waiter.arrived()
 
     def recall(self, key: FactKey) -> Fact | None:
-        """What is known here."""
+        """The calls of a script, if this worker knows them."""
         return next((calls for memory in self._memories() if (calls := memory.recall(key)) is not None), None)
 
 
 class _Search:
-    """A client that waits for so many answers."""
+    """A client that waits for ``left`` answers."""
 
     __slots__ = ("left", "waiter")
 

@@ -70,9 +70,9 @@ class PolicySource:
 
 @dataclass(frozen=True, slots=True)
 class ListenerSettings:
-    """One place where a route's clients connect, and how they are asked who they are.
+    """One place where a route's clients connect, and how they log in.
 
-    ``password_file`` is there if that is what decides.
+    ``password_file`` is set if a file decides.
     """
 
     address: ListenAddress
@@ -101,14 +101,14 @@ class AdminSettings:
 
 @dataclass(frozen=True, slots=True)
 class ViolationsSettings:
-    """Where each violation is told as a line of JSON: at the end of a file, or on standard error."""
+    """Where each violation is written as a line of JSON: a file, or standard error."""
 
     path: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The whole process group's settings."""
+    """The settings of the whole process group."""
 
     routes: tuple[RouteSettings, ...]
     admin: AdminSettings | None = AdminSettings()
@@ -117,7 +117,7 @@ class Settings:
     """Worker processes."""
 
     pooling: bool = True
-    """False gives every client an upstream connection of its own."""
+    """If false, every client has an upstream connection of its own."""
 
     drain: float = 10.0
     """Seconds that clients get to receive their pending replies when Keyrail stops."""
@@ -126,16 +126,16 @@ class Settings:
     """Seconds for which clients are still accepted after SIGTERM."""
 
     upstream_timeout: float = 0.0
-    """Seconds that a reply of Redis may take before its client gets an error and is closed; 0 is for ever."""
+    """Seconds that a reply of Redis may take before its client gets an error and is closed; 0 means no limit."""
 
     connect_timeout: float = 5.0
     """Seconds that connecting to an upstream (name, TCP, TLS, login) may take."""
 
     ready_when: ReadyWhen = ReadyWhen.ALL
-    """What /readyz says of several routes where it is asked about none."""
+    """Which routes /readyz checks if the request names none."""
 
     upstream_silence: float = 3.0
-    """Seconds without an answer from Redis after which its route is not ready; 0 asks it nothing."""
+    """Seconds without a reply of Redis after which its route is not ready; 0 turns the health checks off."""
 
     upstream_connections: int = 4
     """Shared upstream connections of each pool."""
@@ -144,10 +144,10 @@ class Settings:
     """The most upstream connections that one worker gives to single clients, per route."""
 
     max_clients: int = 0
-    """The most clients of one worker, over all routes; 0 is what the limit of open files allows."""
+    """The most clients of one worker, over all routes; 0 means as many as the limit of open files allows."""
 
     client_idle_timeout: float = 0.0
-    """Seconds without a command after which a client is closed; 0 is never, Redis's own default."""
+    """Seconds without a command after which a client is closed; 0 means never, the default of Redis."""
 
     client_output_limit: int = 8 * 1024 * 1024
     """Bytes of replies that may wait for one client that does not read, before it is closed."""
@@ -156,16 +156,16 @@ class Settings:
     """Bytes that may wait for all clients of one worker together, before those with the most are closed."""
 
     client_query_limit: int = 1024 * 1024 * 1024
-    """Bytes of one client's unfinished command, before it is closed; Redis's own default."""
+    """Bytes of a client's unfinished command before it is closed; the default of Redis."""
 
     log_format: LogFormat = LogFormat.TEXT
     """How Keyrail writes its lines on standard error."""
 
     violations: ViolationsSettings | None = None
-    """None tells of no violations line by line."""
+    """None writes no violations."""
 
     redact: Redact = Redact.HASH
-    """What is shown of keys in violations and samples."""
+    """How keys are shown in violations and samples."""
 
     incidents: Path | None = None
     """The file that keeps incidents over a restart."""
@@ -177,10 +177,10 @@ class Settings:
     """The file that keeps the kill switch and remedies over a restart."""
 
     admin_token_file: Path | None = None
-    """Holds what the admin port asks for; without it, what tells of traffic or changes anything is for loopback."""
+    """Has the token of the admin port. Without it, requests about traffic and for changes are only for loopback."""
 
     secret: bytes = field(default_factory=lambda: os.urandom(16), repr=False, compare=False)
-    """What the hashes of keys are keyed with; of this run alone, and the same in all its workers."""
+    """The key of the hashes of Redis keys: new at each start, the same in all workers."""
 
     traces: int = 50
     """Commands that one worker traces, per route and second: 30 to 100 microseconds each. 0 for none."""

@@ -1,4 +1,4 @@
-"""URLs of Redis, read strictly: what is not understood is an error, and no error text shows a password."""
+"""Strict reading of Redis URLs: an unknown option is an error, and no error text shows a password."""
 
 import re
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _SCHEMES = {
     "valkeys": "rediss",
 }
 
-# Options that say how redis-py itself behaves: meaningless in a proxy, but URLs carry them.
+# Options about redis-py itself: without a meaning in a proxy, but URLs contain them.
 _CLIENT_ONLY = frozenset(
     {
         "client_name",
@@ -47,7 +47,7 @@ class AddressError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A secret given as text, or a file that holds it (read anew each time: a change counts at once)."""
+    """A secret as text, or a file that has it. The file is read each time, so a change counts at once."""
 
     text: str | None = field(default=None, repr=False)
     file: Path | None = None
@@ -93,7 +93,7 @@ def split_url(url: str, expected: str) -> tuple[str, UrlParts]:
         if not host or read_digits(digits) is None or "/" in url or "@" in url:
             raise bad_url(url, expected)
         if ":" in host and not host.startswith("["):
-            raise bad_url(url, "an IPv6 address stands in brackets: [::1]:6380")
+            raise bad_url(url, "write an IPv6 address in brackets: [::1]:6380")
         url = f"redis://{url}"
     try:
         split = urlsplit(url)
@@ -107,7 +107,7 @@ def split_url(url: str, expected: str) -> tuple[str, UrlParts]:
 
 
 class UrlOptions:
-    """A URL's query, taken option by option; what is left over at the end is an error."""
+    """The options of a URL. An option that nobody takes is an error."""
 
     def __init__(self, url: str, query: str) -> None:
         self._url = url

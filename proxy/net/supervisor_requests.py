@@ -1,6 +1,6 @@
-"""What only the supervisor knows, since it adds up all workers: asked for when a client wants it, kept for a moment.
+"""Requests to the supervisor, which adds up the figures of all workers.
 
-However many clients ask, the supervisor is asked once in that moment. If it does not answer, the clients are told.
+An answer is kept for a moment, so many clients cause one request. If the supervisor does not answer, clients are told.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from proxy.session.ports import SupervisorPort
 KEPT_SECONDS = 0.5
 
 RequestInfo = Callable[[InfoQuery], "asyncio.Future[dict[str, Any]]"]
-"""Asks the supervisor. The future ends in time: with the answer, or with an exception."""
+"""Asks the supervisor. The future ends in time, with the answer or an exception."""
 
 
 class SupervisorRequests(SupervisorPort):
-    """One route's questions; ``now`` counts seconds."""
+    """The requests of one route; ``now`` counts seconds."""
 
     def __init__(self, now: Callable[[], float], request: RequestInfo) -> None:
         self._now = now
@@ -28,9 +28,9 @@ class SupervisorRequests(SupervisorPort):
         self._waiting: dict[InfoQuery, set[PoolWaiter]] = {}
 
     def group_info(self, waiter: PoolWaiter, query: InfoQuery) -> dict[str, Any] | None:
-        """What the supervisor has said, its ``age`` in seconds included, and nothing where it says nothing.
+        """The supervisor's answer with its ``age`` in seconds; empty if it did not answer.
 
-        None while it is being asked; ``arrived`` is then called.
+        None while it is being asked; ``arrived`` is called afterwards.
         """
         now = self._now()
         when, answer = self._known.get(query, (0.0, {}))

@@ -1,10 +1,11 @@
-"""TLS contexts that follow their files: a renewed certificate counts for the next handshake, without a reload.
+"""TLS contexts that follow their files: the next handshake uses a renewed certificate, without a reload.
 
-A context that the event loop holds cannot be swapped, and OpenSSL never forgets a CA that it was given. So the
-listener's context stays, and hands each handshake (the server-name callback runs for every one, name or not) the newest
-context of the same files. New files that cannot be used are reported once, and the last good ones stay in force.
+The context that the event loop holds cannot be exchanged, and OpenSSL does not remove a CA from a context. So the
+listener's context stays. Its server-name callback, which runs for every handshake, selects the newest context of the
+same files. New files that cannot be used are reported once, and the last good ones stay in use.
 
-Session tickets are off: Redis's clients keep their connections, and a resumed session would outlive a withdrawn CA.
+Session tickets are off: Redis clients keep their connections, and a resumed session would stay valid after its CA was
+removed.
 """
 
 import errno
@@ -19,17 +20,17 @@ from proxy.net.strict_url import Secret
 
 
 class TlsError(Exception):
-    """Files from which no TLS context can be made; the text names the file and the reason."""
+    """The files cannot be used for TLS. The text names the file and the reason."""
 
 
 FollowedContext: TypeAlias = Followed[ssl.SSLContext]
-"""A TLS context that is built anew when one of its files has changed."""
+"""A TLS context that is rebuilt when one of its files has changed."""
 
 
 def listener_context(tls: ListenerTls, report: Callable[[str], None]) -> ssl.SSLContext:
-    """Return the context of a listener: clients without a certificate of its client CA, if it has one, get no further.
+    """Return the context of a listener. With a client CA, the handshake of a client without its certificate fails.
 
-    Raises TlsError. A later change of the files that cannot be used goes to ``report``.
+    Raises TlsError. If changed files cannot be used later, ``report`` gets the reason.
     """
     password_file = tls.key_password.file if tls.key_password else None
     files = (tls.certificate, tls.key, tls.client_ca, password_file)
@@ -51,7 +52,7 @@ def upstream_context(tls: UpstreamTls, report: Callable[[str], None]) -> Followe
 
 
 def subject_of(certificate: Mapping[str, Any]) -> str:
-    """The common name of a verified certificate, as ``ssl`` describes it; empty where it has none."""
+    """The common name of a verified certificate; empty if it has none."""
     for relative_name in certificate.get("subject", ()):
         for field, value in relative_name:
             if field == "commonName":
@@ -97,7 +98,7 @@ def _load_chain(context: ssl.SSLContext, certificate: Path, key: Path, password:
     except (OSError, ValueError) as error:
         raise TlsError(f"cannot read the password of key {key}: {_reason(error)}") from None
     try:
-        # Without a password of ours OpenSSL would ask for one on the terminal.
+        # Without this password OpenSSL would ask for one on the terminal.
         context.load_cert_chain(certificate, key, password=lambda: text)
     except (OSError, ValueError) as error:
         raise TlsError(f"cannot use certificate {certificate} with key {key}: {_reason(error)}") from None
@@ -113,7 +114,7 @@ def _load_authorities(context: ssl.SSLContext, file: Path | None, folder: Path |
 
 
 def reason_of(error: Exception) -> str:
-    """Why a connection could not be made, in the words of the system, of TLS or of Redis."""
+    """Why a connection failed, as the system, TLS or Redis says it."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:
@@ -124,7 +125,7 @@ def reason_of(error: Exception) -> str:
 
 
 def handshake_failure(error: OSError) -> tuple[str, str]:
-    """Why a TLS handshake failed: a word for metrics, and the words of the system or of TLS."""
+    """Why a TLS handshake failed: a label for metrics, and a text."""
     if isinstance(error, ssl.SSLError):
         return (error.reason or "unknown").lower(), reason_of(error)
     if isinstance(error, ConnectionAbortedError | TimeoutError):
@@ -135,7 +136,7 @@ def handshake_failure(error: OSError) -> tuple[str, str]:
 
 
 def _check_readable(what: str, file: Path) -> None:
-    """Try to read a file, since OpenSSL's own message names no file."""
+    """Try to read a file, because errors of OpenSSL name no file."""
     try:
         file.read_bytes()
     except OSError as error:

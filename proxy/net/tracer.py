@@ -1,4 +1,4 @@
-"""Traces of one route's commands: what sessions measure becomes traces, and these become figures.
+"""Traces of one route's commands: measurements of sessions become traces, and traces become statistics.
 
 Each second's figures are an ``IntervalStats``, which the supervisor adds to those of the other workers.
 """
@@ -21,21 +21,21 @@ from proxy.traffic.trace import Trace
 _log = logging.getLogger("keyrail.tracing")
 
 _MOST_WAITING = 10
-"""Intervals that wait for a supervisor which does not take them."""
+"""Intervals that are kept while the supervisor does not take them."""
 _MOST_KEYS = 16
-"""Of one command; a trace leaves out the keys behind these."""
+"""Keys of one command that a trace has; more are left out."""
 
 _MOST_FOLLOWED = 4
-"""Clients that are followed each second: their next few commands each cost half as much as a trace."""
+"""Clients that are followed each second. Each of their next commands costs half as much as a trace."""
 
 _TOGETHER = 16
-"""Measurements that become figures together: code that has just run is three times as fast as code that has not."""
+"""Measurements that are processed together: warm code is three times as fast."""
 
 
 class Tracer(TracePort):
-    """One route's, in one worker: what the `sampler` chooses, and questions about the keys of a few of these."""
+    """One route's traces, in one worker: commands that the `sampler` chooses, and the TTLs of a few of their keys."""
 
-    # Not the loop's own time: uvloop's is whole milliseconds, and those of the turn's beginning.
+    # Not the loop's time: uvloop's has whole milliseconds, taken at the beginning of the turn.
     clock = staticmethod(time.monotonic)
 
     def __init__(self, sampler: Sampler, expiries: Expiries) -> None:
@@ -50,7 +50,7 @@ class Tracer(TracePort):
         self._closed: list[IntervalStats] = []
 
     def observe(self, open_trace: OpenTrace) -> None:
-        """Take what is known of a command."""
+        """Take the measurements of a command."""
         self._observed.append((time.time(), open_trace))
         if len(self._observed) >= _TOGETHER:
             self._count_finished()
@@ -68,7 +68,7 @@ class Tracer(TracePort):
         for at, open_trace in observed:
             try:
                 self._count_one(at, open_trace)
-            except Exception:  # noqa: BLE001 - replies are on their way: no fault of figures may reach an upstream
+            except Exception:  # noqa: BLE001 - a fault in statistics must not reach an upstream
                 _log.exception("a traced command is missing in the figures")
 
     def _count_one(self, at: float, open_trace: OpenTrace) -> None:
@@ -76,12 +76,12 @@ class Tracer(TracePort):
         trace, schema = _trace(at, open_trace, client)
         self._latencies.add(trace)
         if not client.effective_policy.compiled.policy.count_keys:
-            return  # how long commands take is no secret; which keys they use is not to be known
+            return  # latencies may be recorded, keys may not
         self._interval.see(trace, schema)
         self._expiries.wonder(trace, client.key, self._expires)
 
     def latencies(self) -> dict[str, dict[str, Any]]:
-        """How long commands took, since the start: numbers that workers' figures can be added up by."""
+        """Latencies since the start, as numbers that can be added over workers."""
         self._count_finished()
         return self._latencies.figures()
 
@@ -89,18 +89,18 @@ class Tracer(TracePort):
         self._interval.see_expiry(pattern, key, time.time() + seconds)
 
     def start_n_plus_one(self, weight: int) -> int:
-        """How many reads this one stands for if its client is followed; 0 if it is not: few are, each second."""
+        """How many reads this one stands for if its client is followed, else 0. Few are followed each second."""
         self._followable += 1
         if self._followable % self._each > 0 or self._followable > _MOST_FOLLOWED * self._each:
             return 0
         return weight * self._each
 
     def found_n_plus_one(self, pattern: str, weight: int) -> None:
-        """So many reads of a pattern each began a run of single reads."""
+        """Count runs of single reads of a pattern."""
         self._interval.see_run(pattern, weight)
 
     def another_second(self, commands: int, counts: CounterSnapshot) -> None:
-        """Close the second: so many `commands` there were since the start, and these counts of keys since the last."""
+        """Close the second; `commands` counts since the start, the `counts` of keys since the last second."""
         self._count_finished()
         self._sampler.another_second()
         self._expiries.another_second()
@@ -115,13 +115,13 @@ class Tracer(TracePort):
         self._closed = [*self._closed, interval][-_MOST_WAITING:]
 
     def intervals(self) -> list[IntervalStats]:
-        """What has been closed since the last call."""
+        """The intervals that were closed since the last call."""
         closed, self._closed = self._closed, []
         return closed
 
 
 def _trace(at: float, open_trace: OpenTrace, client: ReportedClient) -> tuple[Trace, frozenset[str]]:
-    # The trace, and the names of those of its patterns that are entries of the schema.
+    # The trace, and the names of its patterns that are schema entries.
     schema = client.effective_policy.compiled.policy.schema
     keys = open_trace.command.known_keys[:_MOST_KEYS]
     owners = [schema.owner_of(key.name) for key in keys]

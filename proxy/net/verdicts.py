@@ -1,12 +1,12 @@
-"""What the rules said on one route: counted, kept as evidence, and told line by line where the operator wants that.
+"""The decisions of rules on one route: counters, evidence, and a line for each violation if the operator wants that.
 
     count      by rule, mode and outcome: keyrail_verdicts_total
     evidence   by rule and application, with shapes, clients and a sample: /rules and KEYRAIL RULES
     lines      one for each violation, a few for each rule and second: the newest ones, and the log of --violations
-    warnings   one for each `warn`, a few a second, on standard error: unless the lines go there
+    warnings   one for each `warn`, a few a second, on standard error, unless the lines go there
 
-A rewrite that is enforced has mended the command, as hidden commands behind it have: counted, and no violation.
-Every hit is counted; keys and clients are looked at so many times a second, also of what a plan has refused by itself.
+An enforced rewrite, or hidden commands, have corrected the command: that is counted, but it is no violation. Every hit
+is counted. Keys and clients are inspected a limited number of times a second, also for commands that a plan refuses.
 """
 
 import logging
@@ -38,16 +38,16 @@ _log = logging.getLogger("keyrail.route")
 
 @dataclass(slots=True)
 class VerdictUpdate:
-    """What is new since the last time: violations as lines, and the records of evidence that have changed."""
+    """The news since the last call: lines for violations, and the changed records of evidence."""
 
     lines: list[bytes]
     records: Records
 
 
 class Verdicts(ReportPort):
-    """One route's, since the start.
+    """The decisions on one route since the start.
 
-    ``tells``: somebody takes the lines; ``logs``: all of them are to be written; ``warns``: the mode `warn` is logged.
+    ``tells``: somebody reads the lines. ``logs``: all lines are written. ``warns``: the mode `warn` is logged.
     """
 
     def __init__(self, route: str, redaction: Redaction, *, tells: bool, logs: bool, warns: bool) -> None:
@@ -67,7 +67,7 @@ class Verdicts(ReportPort):
         self._warnings_left = _WARNINGS_PER_SECOND
 
     def another_second(self) -> None:
-        """More lines may be told; what was left out in the last second is said."""
+        """Allow more lines, and report how many were dropped in the last second. Called each second."""
         self._warnings_left = _WARNINGS_PER_SECOND
         self._inspections_left = _INSPECTIONS_PER_SECOND
         for rule, line_budget in self._line_budgets.items():
@@ -79,15 +79,15 @@ class Verdicts(ReportPort):
                 )
 
     def keep(self, rules: Iterable[str], redact: Redact) -> None:
-        """These rules are in force: the evidence for those that are gone goes with them. Their policy wants keys shown
-        as `redact` says, or less of them."""
+        """Set the rules in force, and drop the evidence of other rules. Keys are shown as `redact` says, or less of
+        them."""
         kept = set(rules)
         self._redaction = self._least_redaction.at_least(redact)
         self.evidence.keep(kept)
         self._line_budgets = {rule: found for rule, found in self._line_budgets.items() if rule in kept}
 
     def add(self, hit: Hit, count: int, app: str) -> None:
-        """Count what a plan has done ``count`` times by itself."""
+        """Count a decision that a plan has made ``count`` times."""
         self._counts[hit.rule, app, hit.mode.value, hit.what] += count
         self.evidence.record(hit.rule, app).count(hit.mode.value, hit.what, count, time.time())
         if self._is_told(hit):
@@ -96,7 +96,7 @@ class Verdicts(ReportPort):
             self._line_budget(hit.rule).dropped += count - inspected
 
     def report(self, hits: Sequence[Hit], command: Command, client: ReportedClient) -> None:
-        """Take what the rules said of one command."""
+        """Record the decisions of rules about one command."""
         app = client.effective_policy.compiled.app
         now = time.time()
         for hit in hits:
@@ -111,12 +111,12 @@ class Verdicts(ReportPort):
                     self._line_budget(hit.rule).dropped += 1
 
     def may_inspect(self) -> bool:
-        """Whether there is time to look at one more command: in a flood not at each."""
+        """Whether one more command may be inspected in this second."""
         self._inspections_left -= 1
         return self._inspections_left >= 0
 
     def inspect(self, hits: Sequence[Hit], command: Command, client: ReportedClient) -> None:
-        """Look at a command that a plan has refused by itself, and counts."""
+        """Inspect a command that a plan has refused and counted."""
         for hit in hits:
             self._inspected[hit.rule, client.effective_policy.compiled.app] += 1
         self._inspect(hits, command, client, time.time())
@@ -176,10 +176,10 @@ class Verdicts(ReportPort):
             "rule %s would have %s %s from %s (user %s, name %r)", hit.rule, hit.what, command.name, address, user, name
         )
 
-    # What others want to know
+    # Results
 
     def verdict_update(self) -> VerdictUpdate:
-        """What is new since the last call."""
+        """The news since the last call."""
         lines, self._lines = self._lines, []
         return VerdictUpdate(lines, self.evidence.changed())
 
@@ -191,5 +191,5 @@ class Verdicts(ReportPort):
         return figures
 
     def dropped(self) -> dict[str, int]:
-        """Violations that no line of the log tells of, by rule."""
+        """Violations without a line in the log, by rule."""
         return dict(+self._dropped)

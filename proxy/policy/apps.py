@@ -1,16 +1,15 @@
-"""The applications that a policy knows, and how a client is recognised as one.
+"""The applications of a policy, and how their clients are recognised.
 
     apps:
       checkout: {team: checkout, contact: "#checkout", match: {user: checkout}}
       reports:  {team: data, match: {client_name: "spark-*"}}
 
-A user that Redis has let in, the listener that a client came by and the certificate that it showed are *proven*. A
-client name is only *claimed*: anyone can say it, so an app that is known by one is good for counting and for being
-judged more strictly, never for being judged more mildly. A client that matches none belongs to no app, and is counted
-as "unknown".
+A user that Redis has accepted, the client's listener and its certificate are *proven*. A client name is only *claimed*:
+any client can set it. So an app that is matched by a client name only counts its clients, or judges them more strictly,
+never more mildly. A client that matches no app is counted as "unknown".
 
-All conditions of `match` must be true. Of several apps that match, a proven one goes first, then the one that asks for
-more, then the order of the file. In each value `*` stands for any characters.
+All conditions of `match` must be true. If several apps match, a proven one goes first, then the one with more
+conditions, then the first in the file. In each value `*` stands for any characters.
 """
 
 from collections.abc import Sequence
@@ -20,15 +19,15 @@ from proxy.policy_yaml.errors import Where
 from proxy.schema.globs import glob_of
 
 UNKNOWN = "unknown"
-"""How clients of no app are counted."""
+"""The name under which clients of no app are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A client, as far as Keyrail knows it.
+    """What Keyrail knows about a client.
 
-    `listener` is the address that it came by, ``HOST:PORT`` or the path of a unix socket; `certificate` the common
-    name in the certificate that it showed.
+    `listener` is the address that it connected to, ``HOST:PORT`` or the path of a unix socket; `certificate` is the
+    common name of its certificate.
     """
 
     user: str
@@ -39,7 +38,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """An application; each of the four patterns is empty where it says nothing."""
+    """An application. An empty pattern matches every client."""
 
     name: str
     where: Where
@@ -52,16 +51,16 @@ class App:
 
     @property
     def proven(self) -> bool:
-        """Whether only who really is this app can match."""
+        """Whether only clients that really are of this app can match."""
         return not self.client_name
 
     @property
     def conditions(self) -> int:
-        """How many things must be true of its clients."""
+        """The number of its conditions."""
         return sum(map(bool, (self.user, self.client_name, self.listener, self.certificate)))
 
     def matches(self, caller: Caller) -> bool:
-        """Whether the client is of this app."""
+        """Whether all conditions are true of the client."""
         return (
             matches_glob(self.user, caller.user)
             and matches_glob(self.client_name, caller.client_name)
@@ -71,11 +70,11 @@ class App:
 
 
 def identify(apps: Sequence[App], caller: Caller) -> App | None:
-    """The app that a client belongs to."""
+    """The app of a client; None if no app matches."""
     matching = [app for app in apps if app.matches(caller)]
     return min(matching, key=lambda app: (not app.proven, -app.conditions), default=None)
 
 
 def matches_glob(pattern: str, text: str) -> bool:
-    """Whether the text fits a pattern in which `*` stands for any characters; an empty pattern says nothing."""
+    """Whether the text matches a pattern in which `*` stands for any characters; an empty pattern matches any text."""
     return not pattern or glob_of(pattern).fits(text)

@@ -1,18 +1,18 @@
-"""Policy + command table -> what a session runs: a plan for the hot path, and the judgement behind it.
+"""Policy + command table -> a plan for the hot path, and the judgement for commands that the plan does not decide.
 
-A policy is compiled for one app and for what the engine lets a user run. ``judge`` checks a command against every rule
-that touches it, in the order of ``proxy.rules.order``. All modes take this path: an enforced verdict is applied, any
-other is only counted. So what audit reports is what enforce would do, but for one thing: a rewrite that is not applied
-is not seen by the rules after it.
+A policy is compiled for one app and for the commands that the engine lets a user run. ``judge`` checks a command
+against every rule that touches it, in the order of ``proxy.rules.order``. All modes take this path: an enforced verdict
+is applied, any other is only counted. So audit reports what enforce would do, with one exception: later rules do not
+see a rewrite that is not applied.
 
-A rule may have to ask Redis first (``Procedure``). Then the decision is put off: ``resume`` goes on from that rule
-with what its procedure has ended in. The procedure of a rule that is not enforced runs in the *background*: nobody
-waits for it, and what it ends in is only counted.
+A rule may have to ask Redis first (``Procedure``). Then ``resume`` continues from that rule with the end of the
+procedure. The procedure of a rule that is not enforced runs in the *background*: no client waits for it, and its end is
+only counted.
 
-A rule that needs the keys of a command which cannot be told (``KeysUnknownError``) refuses it, in its own mode.
+A rule that needs the keys of a command with unknown keys (``KeysUnknownError``) refuses it, in its own mode.
 
-A rule that raises anything else has a bug. The command is refused or passed as the policy says, and it is counted in
-either case.
+If a rule raises anything else, it has a bug. The command is refused or passed, as the policy says, and the bug is
+counted.
 """
 
 from array import array
@@ -60,22 +60,23 @@ NOTHING = Decision(PASS)
 
 @cache
 def _hit(rule: str, mode: Mode, what: What) -> tuple[Hit]:
-    """A hit without a detail: there are few, and they are told of with every judged command."""
+    """A hit without a detail. There are few different ones, and each judged command reports some, so they are
+    cached."""
     return (Hit(rule, mode, what),)
 
 
 Observer: TypeAlias = Callable[[Step, Command, Mode, Verdict | Exception], None]
-"""Told of each rule that was asked: what it was asked about, its mode, and what it said."""
+"""Is called for each rule that judges: with the command, the rule's mode, and its verdict."""
 
 
 class CompiledPolicy:
     """A policy bound to a command table, for the clients of one app.
 
-    `plan` runs on the hot path. `limits` are the rules that clients have a place under. `needs` are the commands that
-    rewrites send in place of the client's own. `lowered` maps each counter of what the plan changes or refuses by
-    itself to the hits that one such act stands for. `app` is what the clients are counted as. With `follows_slots`,
-    rules want to know in which hash slot the keys of a transaction lie. `learning` are the rules that know facts.
-    `chains` are the edits that it shares with the policies of other apps.
+    `plan` runs on the hot path. `limits` are the rules that clients are members of. `needs` are the commands that
+    rewrites send in place of the client's own. `lowered` maps each counter of the plan's own edits and refusals to the
+    hits that one of them stands for. `app` is the name under which clients are counted. With `follows_slots`, rules
+    need the hash slot of a transaction's keys. `learning` are the rules that know facts. `chains` are the edits that it
+    shares with the policies of other apps.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class CompiledPolicy:
             lowering.token_set = token_sets.get(step.rule.name, 0)
             step.rule.lower(seen, lowering)
             if any(self._behind(step, target) for target in lowering.targets):
-                lowering.judge()  # a later rule has its say about the command that only some requests become
+                lowering.judge()  # a later rule touches the command that only some requests become
             if lowering.spec is not seen:
                 steps, i = self._behind(step, lowering.spec), 0
         return lowering
@@ -136,7 +137,7 @@ class CompiledPolicy:
         return tuple(later for later in self._steps_of(spec) if later.place > step.place)
 
     def has_opinion(self, spec: Spec) -> bool:
-        """Whether any rule looks at commands of this kind, or at all that a client sends."""
+        """Whether any rule touches this command, or limits connections."""
         return bool(self._steps_of(spec) or self.limits or self.follows_slots)
 
     def judge(self, command: Command, context: Context, observer: Observer | None = None) -> Decision:
@@ -155,7 +156,7 @@ class CompiledPolicy:
         return frozenset[FactKey]().union(*unknown)
 
     def edit_of_reply(self, command: Command, client: Callable[[], Context]) -> ReplyEdit | None:
-        """The edit by which rules learn from the reply to a forwarded command, and change it."""
+        """The edit with which rules learn from the reply to a forwarded command, and change the reply."""
         edit: ReplyEdit | None = None
         for step in self.learning:
             enforced = partial(self._is_enforced, step, command, client)
@@ -271,11 +272,11 @@ class CompiledPolicy:
 
 
 class PolicyCompiler:
-    """Compiles a policy for the apps that are there, one after the other. Rules that apps share are bound once.
+    """Compiles a policy for its apps, one after the other. Rules that apps share are bound once.
 
-    `available` are those commands of `needs` that the engine is known to run for the user; None stands for all. `seed`
-    fixes the order in which the plan deals out jittered TTLs. `memory` keeps what rules remember from one binding to
-    the next; without it commands are only tried, and cost nothing.
+    `available` are the commands of `needs` that the engine is known to run for the user; None means all. `seed` fixes
+    the order of the plan's jittered TTLs. `memory` keeps the state of rules between bindings; without it commands are
+    only tried, and cost no tokens.
     """
 
     def __init__(
@@ -302,10 +303,10 @@ class PolicyCompiler:
         )
 
     def compile(self, app: App | None, *, paused: bool = False, rehearsal: bool = False) -> CompiledPolicy:
-        """The policy for the clients of `app` (None: of no app that it knows).
+        """The policy for the clients of `app` (None: of no app).
 
-        `paused` is the kill switch: nothing but locked rules is enforced. `rehearsal` enforces every rule that is not
-        off, for tests of what the rules say.
+        `paused` is the kill switch: only locked rules are enforced. `rehearsal` enforces every rule that is not off,
+        for a policy's tests.
         """
         name = "" if app is None else app.name
         mine = [rule for rule in self._policy.rules if rule.app in {"", name}]
@@ -353,26 +354,27 @@ def compile_policy(
 
 
 def needs_of(policy: Policy, table: Table) -> frozenset[str]:
-    """The commands that rewrites may send in place of the clients' own, whatever app they are of."""
+    """The commands that rewrites may send in place of the clients' own, for clients of any app."""
     binding = Binding(table, schema=policy.schema)
     rules = (rule.settings.bind(rule.name, rule.wording, binding) for rule in policy.rules if is_active(policy, rule))
     return frozenset().union(*(rule.needs.commands for rule in rules))
 
 
 def _nothing(_line: bytes, _lines: Sequence[bytes]) -> tuple[()]:
-    """The commands behind a reply that was only looked at: none."""
+    """The hidden commands behind a reply that a rule only reads: none."""
     return ()
 
 
 def _without_keys(refusals: Refusals, command: Command, why: str) -> Verdict:
-    """What becomes of a command of which a rule must know the keys: Redis refuses it by its arity, or the rule does."""
+    """The verdict on a command with unknown keys, for a rule that needs them: Redis refuses it by its arity, or the
+    rule does."""
     if command.spec.id and not takes(command.spec, len(command.argv)):
         return PASS
     return refusals.of(why, "send it with arguments that Redis takes")
 
 
 def _locate(error: Exception) -> str:
-    """Where a rule failed, without the error's own text, which may quote a key."""
+    """The place where a rule failed, without the error's own text, which may quote a key."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -1,4 +1,4 @@
-"""What a policy decides about one command, and the steps by which it does: each rule at its place, in its mode."""
+"""The decision of a policy about one command, and the steps that lead to it: each rule at its place, in its mode."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -11,13 +11,13 @@ from proxy.rules.rule import Rule
 from proxy.rules.verdict import End, Procedure, ReplyEdit, Surround
 
 What: TypeAlias = Literal["refused", "rewritten", "answered", "accompanied", "followed", "noticed", "skipped", "error"]
-"""`accompanied`: hidden commands may go with the command; `followed`: one did, and it had an effect; `noticed`: its
-reply said something worth counting."""
+"""`accompanied`: hidden commands may go with the command; `followed`: a hidden command had an effect; `noticed`: the
+reply is worth counting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A rule had something to say. `detail` is for people: why it was skipped, or where the rule failed."""
+    """One verdict of a rule, for counting. `detail` is text: why the rule was skipped, or where it failed."""
 
     rule: str
     mode: Mode
@@ -40,7 +40,7 @@ class HiddenCommands:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A rule at its place in the order. `mode` is what it has where its effective mode does not vary."""
+    """A rule at its place in the order. `mode` is its mode if its effective mode does not vary."""
 
     place: int
     rule: Rule
@@ -61,7 +61,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class BackgroundProcedure:
-    """A procedure whose end is only counted."""
+    """A procedure that no client waits for: its end is only counted."""
 
     procedure: Procedure
     rule: str
@@ -70,7 +70,7 @@ class BackgroundProcedure:
 
 @dataclass(frozen=True, slots=True)
 class PausedJudgement:
-    """Where judging stopped for a procedure: what the command is by now, and the steps from that rule on."""
+    """The point at which judging waits for a procedure: the command so far, and the steps from that rule on."""
 
     command: Command
     current: Command
@@ -84,12 +84,12 @@ class PausedJudgement:
         return self.steps[0].rule.name
 
 
-# Not frozen, as one is made for each judged command and frozen ones take three times as long to make.
+# Not frozen: each judged command has one, and a frozen dataclass takes three times as long to construct.
 @dataclass(slots=True)
 class Decision:
-    """The verdict on a command, and a hit for each rule that had something to say.
+    """The verdict on a command, and a hit for each rule with a verdict other than PASS.
 
-    A `pause` comes with the verdict Procedure, and with no other.
+    Only the verdict Procedure comes with a `pause`.
     """
 
     verdict: End | Procedure

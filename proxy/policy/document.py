@@ -7,9 +7,9 @@
     alerts: {hot_key: {share: 10%, rate: 1000/s}}
     apps: …    schema: …    rules: …    rollout: …    exceptions: …    tests: …
 
-An app's own file starts with ``app: checkout``. It has a schema, rules, a rollout and tests of its own, and can only
-add and tighten: what would touch other apps or exempt itself has no place in it. Nor has it in any other file that is
-included, or leaving out that line would be a way to loosen rules.
+An app's own file starts with ``app: checkout``. It has its own schema, rules, rollout and tests. It can only add rules
+and make them stricter: parts that affect other apps or exempt its own app are errors. They are errors in every included
+file, since otherwise an app's file without that line could loosen rules.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ _SWITCH = {"on": True, "off": False}
 
 @dataclass(slots=True)
 class Document:
-    """The content of one file. `rollout_where` has the place of each line of the rollout."""
+    """The content of one file; `rollout_where` has the place of each line of the rollout."""
 
     file: str
     app: str = ""
@@ -78,7 +78,7 @@ def read_document(path: Path, first: bool, problems: Problems) -> Document:
 
 
 def read_sections(document: Document, fields: Fields, first: bool) -> None:
-    """Read what stands in a file."""
+    """Read the sections of a file."""
     problems = fields.problems
     _check_version(fields, first)
     if not first and "app" in fields:
@@ -108,7 +108,7 @@ def read_sections(document: Document, fields: Fields, first: bool) -> None:
 
 def _check_platform(fields: Fields) -> None:
     if "app" in fields:
-        expected = "the platform's file, which includes this one, or no app here"
+        expected = "the platform's file, which includes this one; or remove app from this file"
         fields.problems.add(fields.line_of("app"), "app", "an app's own file", expected)
         fields.take("app")
 

@@ -1,10 +1,10 @@
-"""The tests that a policy carries, run as the policy would judge them.
+"""Runs the tests of a policy.
 
-Rules are held to what they say, not to how far they are rolled out: a rule that is audited now is tried as if it were
-enforced, or a policy could only be tested when it bites already. Rules that are off for an app, or exempted, stay so.
+A test runs every rule as if it were enforced, even if the rollout only audits it. So a policy can be tested before it
+is enforced. A rule that is off for an app, or exempted, stays off.
 
-A test is tried with the least, the middle and the most that chance can give, so that jitter cannot make it pass by
-luck; with ``jitter: 0`` only with the middle.
+Each test runs with the least, the middle and the greatest random number, so that jitter cannot make it pass by chance;
+with ``jitter: 0`` only with the middle.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Whether the policy does what the test says."""
+        """Whether the policy does what the test expects."""
         return not self.got
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class PolicyTestReport:
-    """All tests of a policy, and the rules that none of them made say anything."""
+    """The results of all tests of a policy, and the rules that no test reaches."""
 
     outcomes: tuple[Outcome, ...]
     unreached: tuple[str, ...]
@@ -58,7 +58,7 @@ class PolicyTestReport:
 
 
 def run_tests(policy: Policy, now: float) -> PolicyTestReport:
-    """Run the policy's own tests; `now`, in seconds since the epoch, says which exceptions are over."""
+    """Run the policy's own tests; `now`, in seconds since the epoch, tells which exceptions are over."""
     apps = {app.name: app for app in policy.apps}
     compiled: dict[str, CompiledPolicy] = {}
     reached: set[str] = set()
@@ -85,7 +85,7 @@ def _decisions(compiled: CompiledPolicy, test: Expectation, now: float) -> Itera
 
 
 def _heard(decision: Decision) -> Iterator[str]:
-    """The rules that had something to say, or would ask Redis, look at the reply or send something behind it."""
+    """The rules that did not pass the command, would ask Redis, look at the reply or send hidden commands behind it."""
     yield from (hit.rule for hit in decision.hits)
     yield from (script_call_rules.rule for script_call_rules in decision.hidden)
     yield from (background.rule for background in decision.background)
@@ -121,7 +121,7 @@ def _mismatch(test: Expectation, decision: Decision) -> str:
 
 
 def _misfit(argv: tuple[bytes, ...]) -> str:
-    """Why no rule had anything to say: a test's command may be one that Redis would not run, as with a stray space."""
+    """Why every rule passed the command: Redis may not accept its number of arguments, as with a stray space."""
     command = Command(STANDARD, argv)
     if not command.spec.id or takes(command.spec, len(argv)):
         return ""

@@ -1,4 +1,4 @@
-"""What a policy does with one command, rule by rule, and why: the same judgement as everywhere, watched.
+"""Explains what a policy does with one command, rule by rule, and why. It observes the usual judgement.
 
 SET user:1 x, of app checkout
 
@@ -33,7 +33,8 @@ _VERBS = ("refuse", "rewrite", "answer", "ask", "send")
 
 @dataclass(frozen=True, slots=True)
 class RuleLine:
-    """The verdict of one rule. `stage`: all that sets its mode for this command; empty if the mode does not matter."""
+    """The verdict of one rule. `stage` is everything that sets its mode for this command; empty if it does not
+    matter."""
 
     rule: str
     where: str
@@ -43,7 +44,7 @@ class RuleLine:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The owners of the keys, all rules in the order in which they are asked, and what comes of it."""
+    """The owners of the keys, all rules in their order, and the outcome."""
 
     command: str
     app: str
@@ -51,7 +52,7 @@ class Explanation:
     outcome: str
 
     def __str__(self) -> str:
-        """The text that people read."""
+        """The explanation as text."""
         name_width = max((len(line.rule) for line in self.lines), default=0)
         where_width = max((len(line.where) for line in self.lines), default=0)
         rows = [
@@ -62,7 +63,7 @@ class Explanation:
 
 
 def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context) -> Explanation:
-    """Judge a command, and tell what every rule of the policy had to do with it. Jitter is left out."""
+    """Judge a command, and note the verdict of every rule of the policy. Jitter is left out."""
     command = Command(compiled.table, argv)
     context = replace(context, random=_without_chance)
     said: dict[str, tuple[str, str]] = {}
@@ -88,7 +89,7 @@ def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context) -
 
 
 def refused_alone(command: Command, decision: Decision) -> tuple[Refuse | None, str]:
-    """The refusal of a command that may block, since no hidden command runs as one with it, and the rule's name."""
+    """The refusal of a command that may block and so cannot have hidden commands, and the rule's name."""
     for each in decision.hidden:
         verdict = _alone(command, each.surround)
         if isinstance(verdict, Refuse):
@@ -97,13 +98,13 @@ def refused_alone(command: Command, decision: Decision) -> tuple[Refuse | None, 
 
 
 def followers(command: Command, decision: Decision) -> tuple[str, ...]:
-    """The rules whose hidden commands go with a command; one that only looks at the reply has nothing to send."""
+    """The rules that send hidden commands with a command. A rule that only looks at the reply sends none."""
     sending = (each for each in decision.hidden if each.surround.about)
     return tuple(each.rule for each in sending if isinstance(_alone(command, each.surround), Surround))
 
 
 def _alone(command: Command, verdict: Verdict | Exception) -> Verdict | Exception:
-    """The verdict on a command that may block: no hidden command runs as one with it."""
+    """The verdict on a command that may block, and so cannot have hidden commands."""
     if (
         isinstance(verdict, Surround)
         and (verdict.before or verdict.after)
@@ -142,7 +143,7 @@ def _unasked(
         app = next((app for app in compiled.policy.apps if app.name == compiled.app), None)
         effective = effective_mode(
             compiled.policy, rule, app, paused=False
-        )  # a kill switch says nothing of what is off anyway
+        )  # the kill switch does not affect rules that are off
         return "off", effective.precedence(command, context)
     if not step.rule.touches(command.spec):
         return f"not about {command.name}", ""
@@ -156,7 +157,7 @@ def _silent(verdict: Verdict | Exception) -> bool:
 
 
 def describe(verdict: Verdict | Exception, acts: bool) -> str:
-    """A verdict in the words of an explanation; `acts` says whether it is applied."""
+    """A verdict as text; `acts` tells whether it is applied."""
     refuses, rewrites, answers, asks, sends = (verb + "s" if acts else "would " + verb for verb in _VERBS)
     match verdict:
         case Exception():
@@ -212,7 +213,7 @@ def _text(error: bytes) -> str:
 
 
 def shown_command(argv: Sequence[bytes]) -> str:
-    """A command as one types it into redis-cli, cut where it is long."""
+    """A command as typed into redis-cli, cut if it is long."""
     return _cut(" ".join(_word(word) for word in argv))
 
 

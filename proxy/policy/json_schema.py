@@ -1,8 +1,7 @@
-"""A JSON Schema of policy files, for editors: what the readers themselves would take.
+"""A JSON Schema of policy files, for editors, derived from the readers.
 
-Every reader is run on recorders (``proxy.policy_yaml.json_schema_recorder``), so the schema cannot say anything that
-loading does not do. Where a reader checks more than a schema can say, its own words (what it expected) become the
-description.
+Every reader runs on recorders (``proxy.policy_yaml.json_schema_recorder``), so the schema cannot differ from loading.
+If a reader checks more than a schema can express, the expected text of its error becomes the description.
 """
 
 from typing import Any
@@ -18,7 +17,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def json_schema() -> dict[str, Any]:
     """The schema of a policy file, an app's own included."""
     node = Node()
-    node.field("app").note({"type": "string"})  # looked for, and not read, on a recorder
+    node.field("app").note({"type": "string"})  # a reader asks for it, but does not read it on a recorder
     for mode in MODES:
         read_sections(Document(""), Fields(MappingRecorder(node, mode), Expectations()), True)
     found = node.schema()

@@ -1,10 +1,10 @@
-"""Which rules leave keys to which, for the clients of one app.
+"""Which rules leave keys to more specific rules, for the clients of one app.
 
-A more specific rule takes its keys (``proxy.rules.key_claims``) from a rule that is in no stricter mode, so a rule that
-is only audited never switches off one that is enforced. Nor does an app's own rule take keys from a rule of the
-platform's, which it could loosen like that: both act then, the app's own first.
+A more specific rule takes its keys (``proxy.rules.key_claims``) from a rule in the same or a weaker mode, so an audited
+rule never takes keys from an enforced rule. An app's own rule takes no keys from a rule of the platform, since that
+could loosen it: both act, the app's own first.
 
-Patterns are found by how they begin, so the work grows with the number of patterns and of those that overlap.
+Patterns are found by their beginnings, so the work grows with the number of patterns and of overlapping pairs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ RuleMode: TypeAlias = tuple[PolicyRule, EffectiveMode]
 
 
 class ClaimingRules:
-    """The rules in force for the clients of one app, as far as they claim keys."""
+    """The rules in force for the clients of one app that claim keys."""
 
     def __init__(self, active: Sequence[RuleMode]) -> None:
         self._by_schema: list[tuple[int, RuleMode, KeyClaim]] = []
@@ -33,7 +33,7 @@ class ClaimingRules:
         self._narrower = narrower_globs(tuple(self._by_globs))
 
     def beside(self, each: RuleMode) -> tuple[KeyClaim, ...]:
-        """The claims that may take keys from this rule's."""
+        """The claims that may take keys from this rule."""
         claim = each[0].settings.claim
         if claim is None or claim.by_schema:
             return ()
@@ -44,7 +44,7 @@ class ClaimingRules:
         return tuple(theirs for _, other, theirs in others if _may_take(other, each))
 
     def specific_first(self, active: Iterable[RuleMode]) -> list[RuleMode]:
-        """Each app's own and the more specific claims first: the rule that acts sees what the client sent."""
+        """The rules with the app's own and the more specific claims first: these see the client's own command."""
 
         def rank(each: RuleMode) -> tuple[bool, int]:
             claim = each[0].settings.claim
@@ -62,7 +62,7 @@ def _may_take(other: RuleMode, each: RuleMode) -> bool:
 
 @lru_cache(maxsize=32)  # a policy is bound for each application and user
 def narrower_globs(claims: tuple[Globs, ...]) -> dict[Globs, tuple[Globs, ...]]:
-    """For each claim the others that have a glob which lies wholly within one of its own."""
+    """For each claim, the others with a glob that lies wholly within one of its globs."""
     claimed_by: dict[str, list[Globs]] = {}
     for globs in claims:
         for glob in globs:

@@ -1,7 +1,7 @@
-"""A policy's files as one ``Policy``: the first file, which the platform owns, and what it includes.
+"""Loads a ``Policy`` from its files: the first file, which the platform owns, and the files that it includes.
 
-Unknown words are errors, with their place, and all errors of all files are reported at once. A part that has no effect
-without being wrong is a warning.
+Unknown words are errors with their place; all errors of all files are reported at once. A harmless part without effect
+is a warning.
 """
 
 from dataclasses import replace
@@ -23,7 +23,7 @@ from proxy.policy_yaml.yaml_source import Problems, Scalar
 
 
 def load_policy(path: Path) -> Policy:
-    """The policy in a file and in those that it includes; raises PolicyError with everything that is wrong."""
+    """The policy in a file and in the files that it includes; raises PolicyError with all problems."""
     problems = Problems()
     first = read_document(path, True, problems)
     others = [read_document(file, False, problems) for file in _included(first.include, path, problems)]
@@ -34,7 +34,7 @@ def load_policy(path: Path) -> Policy:
 
 
 def _included(patterns: tuple[Scalar, ...], first: Path, problems: Problems) -> list[Path]:
-    """The files that the patterns find beside the first file, each once, in the order of their names."""
+    """The files that match the patterns, relative to the first file, each once, in the order of their names."""
     found: dict[Path, None] = {}
     for pattern in patterns:
         text = pattern.text
@@ -42,7 +42,7 @@ def _included(patterns: tuple[Scalar, ...], first: Path, problems: Problems) -> 
             problems.unexpected(pattern, "a file or pattern below this file's own folder, such as apps/*.yaml")
             continue
         try:
-            # A link to nowhere is a file that cannot be read, or a team's rules would be missing without a word.
+            # A dangling link is an error: otherwise a team's rules would be missing without notice.
             files = sorted(each for each in first.parent.glob(text) if not each.is_dir())
             inside = [file for file in files if _belongs(file, pattern, first, problems) and not _is(file, first)]
             found.update(dict.fromkeys(inside))
@@ -65,7 +65,7 @@ def _is(file: Path, first: Path) -> bool:
 def _belongs(file: Path, pattern: Scalar, first: Path, problems: Problems) -> bool:
     """Whether a file may be included: links must lead to a file below the first file's folder.
 
-    Teams own these files, and what a link of theirs shows would stand in errors that others read.
+    Teams own these files. Other people read the errors about them, and these could quote any file that a link leads to.
     """
     try:
         leads = "" if file.resolve().is_relative_to(first.parent.resolve()) else "a link that leads out of the folder"
@@ -129,7 +129,7 @@ def _unique_rules(documents: list[Document], problems: Problems) -> tuple[Policy
 
 
 def _rollout(documents: list[Document], problems: Problems) -> dict[str, RolloutLine]:
-    """The platform's rollout; an app's own lines are something else."""
+    """The platform's rollout, without the lines of apps' own files."""
     lines: dict[str, RolloutLine] = {}
     places: dict[str, Where] = {}
     for document in documents:

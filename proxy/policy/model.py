@@ -1,4 +1,4 @@
-"""A policy, loaded: what the files say, checked in itself, and not yet bound to any command table's ids."""
+"""A loaded policy: the content of its files, checked, and not yet bound to a command table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,19 +14,19 @@ from proxy.traffic.redaction import Redact
 
 
 class Mode(StrEnum):
-    """How a rule's verdict is applied. All modes but OFF judge alike; only the last step differs."""
+    """How a rule's verdict is applied. All modes but OFF judge in the same way; only the last step differs."""
 
     OFF = "off"
     AUDIT = "audit"
-    """Count it."""
+    """Count the verdict."""
     WARN = "warn"
-    """Count it, and log it with a sample."""
+    """Count the verdict, and log it with a sample."""
     ENFORCE = "enforce"
-    """Do it."""
+    """Apply the verdict."""
 
     @property
     def strictness(self) -> int:
-        """Modes in the order of what they do: OFF is 0."""
+        """The strictness of the mode; OFF is 0."""
         return _MODES.index(self)
 
 
@@ -34,7 +34,7 @@ _MODES = tuple(Mode)
 
 
 class OnError(StrEnum):
-    """What becomes of a command when an enforced rule fails on it."""
+    """What happens to a command if an enforced rule fails on it."""
 
     REFUSE = "refuse"
     LET_THROUGH = "pass"
@@ -42,7 +42,7 @@ class OnError(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """How far a rule has come: its mode, and for ENFORCE the share of keys, by hash, that it is enforced for.
+    """A rule's mode, and for ENFORCE the share of keys (by hash) that it is enforced for.
 
     0 < `share` <= 1; the other keys are audited.
     """
@@ -61,11 +61,11 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class PolicyRule:
-    """One rule as its file has it.
+    """One rule of a file.
 
-    `mode` is what it says itself, if anything. A `locked` rule is enforced whatever else is said. With an `app`
-    it is that team's own, and holds for nobody else. With `audits_scripts` it counts the calls in scripts that it would
-    refuse, and refuses no script for them.
+    `mode` is the rule's own mode, if it has one. A `locked` rule is always enforced. With an `app`, the rule is in that
+    app's own file and applies to that app only. With `audits_scripts` it only counts the calls in scripts that it would
+    refuse.
     """
 
     name: str
@@ -80,7 +80,7 @@ class PolicyRule:
 
 @dataclass(frozen=True, slots=True)
 class RolloutLine:
-    """One rule's line of the rollout: the default, and what differs for single apps."""
+    """One rule's line of the rollout: the default mode, and the modes of single apps."""
 
     default: Stage | None
     apps: Mapping[str, Stage] = field(default_factory=dict)
@@ -88,10 +88,10 @@ class RolloutLine:
 
 @dataclass(frozen=True, slots=True)
 class PolicyException:
-    """What a rule is not to be held against: an app's commands, keys of a pattern, or both, until a day comes.
+    """An exception from a rule: for an app's commands, for keys of a pattern, or both, until a day.
 
-    Until then the rule is off for them; from that day on (UTC) it has the mode `then`, or, without one, whatever
-    it has for everybody. `keys` is a glob with `*` only.
+    Until then the rule is off for them. From that day on (UTC) it has the mode `then`; without one, the mode that it
+    has for everybody. `keys` is a glob with `*` only.
     """
 
     rule: str
@@ -105,11 +105,11 @@ class PolicyException:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One test of a policy: what becomes of `send`, sent by `app`.
+    """One test of a policy: the expected outcome for the command `send` of `app`.
 
-    Exactly one of `refused_by` (a rule), `asked_by` (a rule that asks Redis before it decides), `answered_by` (one that
-    answers in Redis's place), `followed_by` (one that sends hidden commands behind it), `becomes` (arguments) and
-    `unchanged` is said.
+    It has exactly one of `refused_by` (a rule), `asked_by` (a rule that asks Redis before it decides), `answered_by` (a
+    rule that answers in Redis's place), `followed_by` (a rule that sends hidden commands behind it), `becomes`
+    (arguments) and `unchanged`.
     """
 
     send: tuple[bytes, ...]
@@ -125,7 +125,7 @@ class Expectation:
 
     @property
     def by(self) -> dict[str, str]:
-        """By the key that names it: the rule that is to decide; empty where another outcome is expected."""
+        """The rule that each outcome names, by the outcome's key; empty for other outcomes."""
         return {
             "refused_by": self.refused_by,
             "asked_by": self.asked_by,
@@ -136,7 +136,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """All that a policy's files say. `source` is the file it starts with, for people; `files` are all of them."""
+    """The content of a policy's files. `source` is the first file, as errors show it; `files` are all files."""
 
     source: str
     rules: tuple[PolicyRule, ...] = ()
@@ -147,12 +147,12 @@ class Policy:
     alerts: Alerts = USUAL
     default: Stage = Stage(Mode.AUDIT, Where(""))
     contact: str = ""
-    """Whom to ask about a rule that names nobody itself."""
+    """The contact for rules without their own."""
     apps: tuple[App, ...] = ()
     schema: Schema = NO_SCHEMA
     rollout: Mapping[str, RolloutLine] = field(default_factory=dict)
     tightened: Mapping[tuple[str, str], Stage] = field(default_factory=dict)
-    """By rule and app: what the app's own file asks of itself."""
+    """By rule and app: the mode in the app's own file."""
     exceptions: tuple[PolicyException, ...] = ()
     tests: tuple[Expectation, ...] = ()
     files: tuple[str, ...] = ()
@@ -165,4 +165,4 @@ class Policy:
 
 
 TRANSPARENT = Policy(source="none", count_keys=False)
-"""No rule, and nothing counted: Keyrail as a wire."""
+"""A policy without rules and without counting: Keyrail is transparent."""

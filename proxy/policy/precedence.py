@@ -1,15 +1,15 @@
-"""Which mode a rule has for whom: one list, and whatever comes first in it holds.
+"""The mode of a rule for a client: the first of these that applies.
 
-1. locked      a locked rule is enforced, whatever else is said
+1. locked      a locked rule is always enforced
 2. kill switch while it is on, every other rule is audited
-3. exception   what the platform has exempted, until its day (for apps that are proven; ``then`` from that day on)
-4. app's own   what an app's own file asks of itself, where that is stricter than what follows
-5. rollout     the rule's line there: the app's stage, else the default (a claimed app's only where it is stricter)
-6. rule        the mode that the rule itself says, in a policy without a rollout
-7. defaults    the policy's, else audit
+3. exception   of the platform, until its day (only for proven apps; ``then`` from that day on)
+4. app's own   the mode in the app's own file, if it is stricter than what follows
+5. rollout     the rule's line there: the app's stage, else the default (a claimed app's only if it is stricter)
+6. rule        the rule's own mode, in a policy without a rollout
+7. defaults    of the policy, else audit
 
-Exceptions and shares of keys (``enforce 10%``) depend on the command, everything else only on the app. So a rule has a
-*effective mode* for an app: a mode, or, where a command's keys or the day decide, a mode that is asked for each time.
+Exceptions and shares of keys (``enforce 10%``) depend on the command, everything else only on the app. So a rule has an
+*effective mode* for an app: one mode, or, if keys or the day decide, a mode that is computed for each command.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ _BUCKETS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class EffectiveMode:
-    """A rule's mode for one app, and why. ``mode_for`` a command may differ where ``varies``."""
+    """A rule's mode for one app, and why. If it ``varies``, ``mode_for`` a command may differ."""
 
     stage: Stage
     why: str
@@ -44,7 +44,7 @@ class EffectiveMode:
         return bool(self.exceptions) or self.stage.share < 1
 
     def rehearsed(self) -> "EffectiveMode":
-        """The same, enforced for all keys unless it is off."""
+        """The same mode, but enforced for all keys unless it is off."""
         if self.stage.mode is Mode.OFF:
             return self
         return replace(self, stage=Stage(Mode.ENFORCE, self.stage.where))
@@ -54,7 +54,7 @@ class EffectiveMode:
         return (self._excepted(command, context) or self._unexcepted(command))[0]
 
     def precedence(self, command: Command, context: Context) -> str:
-        """All that speaks about the mode for one command, in order, with the places that say so; the first holds."""
+        """Everything that sets the mode for one command, in order, with its place; the first applies."""
         for_this = (self._excepted(command, context), self._unexcepted(command))
         said = [f"{mode}: {why}, {where}" for mode, why, where in filter(None, for_this)]
         said += (f"{stage}: {why}, {stage.where}" for stage, why in self.outranked)
@@ -82,7 +82,7 @@ def effective_mode(policy: Policy, rule: PolicyRule, app: App | None, paused: bo
         return EffectiveMode(Stage(Mode.ENFORCE, rule.where), "locked")
     (stage, why), *outranked = _stages(policy, rule, app)
     if paused and stage.mode is Mode.ENFORCE:
-        # A rule that is exempted or off stays what it is: the switch only takes away.
+        # A rule that is exempted or off stays so: the switch never makes a rule stricter.
         outranked = [(stage, why), *outranked]
         stage, why = Stage(Mode.AUDIT, stage.where), "kill switch"
     exceptions = (each for each in policy.exceptions if _applies(each, rule, app))
@@ -96,7 +96,7 @@ def _softened(exception: PolicyException) -> PolicyException:
 
 
 def audience(policy: Policy, rule: PolicyRule) -> frozenset[str]:
-    """The apps, UNKNOWN among them, for which the rule is more than off."""
+    """The apps, UNKNOWN among them, for which the rule is not off."""
     effective_modes = {
         UNKNOWN if app is None else app.name: effective_mode(policy, rule, app, paused=False)
         for app in (None, *policy.apps)
@@ -109,7 +109,7 @@ def audience(policy: Policy, rule: PolicyRule) -> frozenset[str]:
 
 
 def is_active(policy: Policy, rule: PolicyRule) -> bool:
-    """Whether the rule is more than off for anybody."""
+    """Whether the rule is not off for some client."""
     return bool(audience(policy, rule))
 
 
@@ -120,7 +120,7 @@ def _applies(exception: PolicyException, rule: PolicyRule, app: App | None) -> b
 
 
 def _stages(policy: Policy, rule: PolicyRule, app: App | None) -> list[tuple[Stage, str]]:
-    """Every mode that is said of a rule for an app, and by what; the first holds, but for exceptions and the switch."""
+    """Every mode that the policy sets for a rule and an app, in order, without exceptions and the kill switch."""
     line = policy.rollout.get(rule.name, RolloutLine(None))
     said = [(line.default, "rollout"), (rule.mode, "rule"), (policy.default, "defaults")]
     found = [(stage, why) for stage, why in said if stage is not None]
@@ -136,20 +136,20 @@ def _stages(policy: Policy, rule: PolicyRule, app: App | None) -> list[tuple[Sta
 
 
 def spent(policy: Policy, now: float) -> list[PolicyException]:
-    """The exceptions that are over, and say nothing of what is to hold since then."""
+    """The exceptions that are over and have no ``then``."""
     day = today(now)
     return [each for each in policy.exceptions if each.then is None and each.until is not None and day >= each.until]
 
 
 def today(now: float) -> date:
-    """The day in UTC that a moment (seconds since the epoch) belongs to."""
+    """The day in UTC of a moment (seconds since the epoch)."""
     return datetime.fromtimestamp(now, UTC).date()
 
 
 def in_share(command: Command, share: float) -> bool:
-    """Whether every key of a command is in the share; keys fall into it by their hash, the same ones everywhere.
+    """Whether every key of a command is in the share. Keys belong to it by their hash, so it is the same everywhere.
 
-    A command without keys never is. One whose keys are not known always is, since no key speaks against it.
+    A command without keys is never in the share. A command with unknown keys always is.
     """
     try:
         keys = command.keys
@@ -171,7 +171,7 @@ def _concerns(exception: PolicyException, command: Command) -> bool:
 
 
 def _patterns(command: Command) -> Sequence[bytes]:
-    """The patterns that a command walks the keyspace with, as far as all of their bytes are known."""
+    """The patterns with which a command walks the keyspace, if all of their bytes are known."""
     index = 0
     if command.name == "KEYS" and len(command.argv) == 2:
         index = 1
@@ -182,7 +182,7 @@ def _patterns(command: Command) -> Sequence[bytes]:
 
 
 def _covers(glob: str, pattern: bytes) -> bool:
-    """Whether every key that Redis finds for a pattern fits the glob; told only for ``prefix*`` and equal texts."""
+    """Whether every key that Redis finds for a pattern matches the glob; decided for ``prefix*`` and equal texts."""
     parts = key_glob_of(glob).parts
     if len(parts) == 1:
         return pattern == parts[0]

@@ -1,4 +1,4 @@
-"""A policy's schema as Markdown: which keys there are, whose, and what each holds."""
+"""A policy's schema as Markdown: its keys, their owners, and what each contains."""
 
 from proxy.policy.apps import App
 from proxy.policy.model import Policy
@@ -12,7 +12,7 @@ _HEADER = "| keys | name | type | TTL | size | about |\n|---|---|---|---|---|---
 
 
 def schema_docs(policy: Policy) -> str:
-    """The whole text: one table for each app that has entries, and one for those that are nobody's own."""
+    """The whole text: one table for each app with entries, and one for shared entries."""
     apps = {app.name: app for app in policy.apps}
     sections = ["# Keys"]
     for name in sorted({entry.app for entry in policy.schema.entries}):
@@ -84,5 +84,5 @@ def _code(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Words as they are: nothing in them is Markdown."""
+    """Text with its Markdown escaped."""
     return "".join(f"\\{char}" if char in _SPECIAL else char for char in text)

@@ -1,13 +1,13 @@
-"""Scripts follow the rules: what a client may not send, its scripts may not call, as far as their text tells.
+"""Scripts follow the rules: a script may not call a command that its client may not send, as far as its text tells.
 
-A rule that is only audited for this client refuses nothing, so an enforced rule about scripts lets them call it too.
-One that is itself only counted counts what it would refuse if all of them were enforced, or no audit could tell what
-enforcing will do.
+If a rule is only audited for this client, an enforced rule about scripts lets scripts call its commands. An audited
+rule about scripts counts what it would refuse if all rules were enforced, so that the audit shows the effect of
+enforcing.
 
-A text does not tell whether a call in it ever runs, so every call is one that the script *may* make. A rule
-with ``in_scripts: audit`` counts such calls and refuses no script for them.
+A text does not tell whether a call in it ever runs, so every call counts. A rule with ``in_scripts: audit`` only counts
+the calls that it would refuse.
 
-Rules that rewrite commands change nothing in a script: its calls stay as they are.
+Rules that rewrite commands change nothing in a script.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,24 +23,23 @@ from proxy.rules.verdict import Procedure, Refuse
 
 
 def holds_scripts(rule: Rule) -> bool:
-    """Whether scripts are held to the rule. To rules about who asks, and how much at a time, a script is one command,
-    whatever it calls."""
+    """Whether scripts follow the rule. Rules about clients and rates count a script as one command."""
     return rule.needs.in_scripts is not InScripts.NOTHING
 
 
 def introduce(steps: Sequence[Step]) -> None:
-    """Let each rule that needs it know the rules that are in force beside it."""
+    """Give each rule that needs them the other rules in force."""
     for step in steps:
         if step.rule.needs.others:
             step.rule.follow(_Others(steps, Mode.ENFORCE if step.mode is Mode.ENFORCE else Mode.AUDIT))
 
 
 class _Others:
-    """The rules that scripts are held to, as far as they are in this mode at least."""
+    """The rules that scripts follow, in this mode or a stricter one."""
 
     def __init__(self, steps: Sequence[Step], least: Mode) -> None:
         self._least = least
-        # A refusal comes before what is only counted.
+        # Refusals come before calls that are only counted.
         ordered = sorted(steps, key=lambda step: step.source.audits_scripts)
         speaking = [step for step in ordered if step.varies or step.mode.strictness >= least.strictness]
         held_to = [step for step in speaking if holds_scripts(step.rule)]
@@ -55,7 +54,7 @@ class _Others:
             if not self._speaks(step, command, context):
                 continue
             refuses_it = not complete and rule.refuses_part(command)
-            # A script does not wait for a rule that asks Redis first.
+            # A script cannot wait for a rule that asks Redis first.
             if refuses_it or isinstance(rule.judge(command, context), Refuse | Procedure):
                 return Objection(rule.name, step.source.audits_scripts)
         return None
@@ -88,14 +87,14 @@ class _Others:
 
 
 class _ByCommand:
-    """Rules, by the commands that they touch."""
+    """The rules by the commands that they touch."""
 
     def __init__(self, steps: Iterable[Step]) -> None:
         self._steps = tuple(steps)
         self._touching: dict[int, tuple[Step, ...]] = {}
 
     def touching(self, spec: Spec) -> tuple[Step, ...]:
-        """Those that can say anything about the command."""
+        """The rules that touch the command."""
         found = self._touching.get(spec.id)
         if found is None:
             found = self._touching[spec.id] = tuple(step for step in self._steps if step.rule.touches(spec))

@@ -1,4 +1,4 @@
-"""What a policy contributes to the words of its rules' refusals: whom to ask, and how keys are shown."""
+"""The parts of refusals that a policy sets: the contact, and how keys are shown."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,17 +11,17 @@ from proxy.traffic.redaction import Redact, Redaction
 
 
 def wording_of(policy: Policy, rule: PolicyRule) -> Wording:
-    """The rule's own words, with whom to ask about it."""
+    """The rule's own words, and its contact."""
     own = next((app.contact for app in policy.apps if app.name == rule.app), "")
     return replace(rule.wording, contact=rule.wording.contact or own or policy.contact)
 
 
 def refusals_of(policy: Policy, rule: str, table: Table) -> Refusals:
-    """The refusals that come in a rule's name, and not from the rule itself."""
+    """The refusals in a rule's name that do not come from the rule itself."""
     named = next((wording_of(policy, each) for each in policy.rules if each.name == rule), Wording())
     return Refusals(rule, named, Binding(table, show_key=shown_by(policy.redact)))
 
 
 def shown_by(redact: Redact) -> Callable[[bytes], str]:
-    """How an error shows a key; the hash that tells hidden keys apart is for logs, its secret is not known here."""
+    """How an error shows a key. The hash of hidden keys is for logs; its secret is unknown here."""
     return Redaction(redact if redact is Redact.NONE else Redact.SHAPE).of

@@ -1,14 +1,14 @@
-"""``{default: 5m, min: 10s, max: 1d, jitter: 10%}``: how long keys live, of a rule about all keys as of one entry's."""
+"""``{default: 5m, min: 10s, max: 1d, jitter: 10%}``: how long keys live, in a rule or in an entry of the schema."""
 
 from proxy.policy_yaml.fields import Fields, choice, read_duration, read_percent, write_duration
 from proxy.schema.bounds import Bounds
 
 REQUIRED_ALONE = "required without a default"
 GIVEN_BESIDE_REQUIRED = (
-    "a default (or a max) beside it, for keys that a command creates which can't state a TTL, such as INCR or HSET; or "
+    "a default (or a max) beside it, for keys of commands that can't state a TTL, such as INCR or HSET; or "
     "without_proof: refuse in the rule, which refuses those commands"
 )
-"""Keys that `required` alone leaves without a TTL, and what to write instead."""
+"""The fault of `required` alone, which leaves some keys without a TTL, and what to write instead."""
 _YES = {"true": True, "false": False}
 
 
@@ -33,20 +33,20 @@ def _read_seconds(fields: Fields, key: str) -> int | None:
 
 
 def _check(bounds: Bounds, fields: Fields) -> None:
-    """Bounds that nothing fits into, or that are about a default that there is not."""
+    """Note bounds that no lifetime can meet, and fields about a missing default."""
 
     def tell(key: str, found: str, expected: str) -> None:
         fields.problems.add(fields.line_of(key), fields.path_of(key), found, expected)
 
     for key, said in (("jitter", bounds.jitter > 0), ("sliding", bounds.sliding)):
         if said and "default" not in fields:
-            tell(key, f"{key} without a default", "a default that it is for")
+            tell(key, f"{key} without a default", "a default beside it")
     least, most, default = bounds.least or 0, bounds.most, bounds.default
     asks_for_default = bounds.jitter > 0 or bounds.sliding
     if most is not None and not bounds.required and not asks_for_default and fields.lacks("default"):
         expected = (
-            f"a default beside it, such as default: {write_duration(most)}, for keys that are written without a TTL "
-            "and would have no TTL; or required: true, which refuses to write them"
+            f"a default beside it, such as default: {write_duration(most)}, for keys that are written without a TTL; "
+            "or required: true, which refuses these writes"
         )
         tell("max", f"max: {write_duration(most)} without a default", expected)
     if most is not None and least > most:
@@ -57,4 +57,4 @@ def _check(bounds: Bounds, fields: Fields) -> None:
             found = write_duration(default)
             if bounds.jitter:
                 found = f"{write_duration(round(shortest))} to {write_duration(round(longest))}"
-            tell("default", found, "a time that is, with its jitter, from min to max")
+            tell("default", found, "a time from min to max, jitter included")

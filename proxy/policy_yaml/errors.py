@@ -1,4 +1,4 @@
-"""What is wrong with a file: every problem, with its place, what was found, and what was expected."""
+"""The problems of a file, each with its place, the text found there, and the expected text."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ _LONGEST_SHOWN = 60
 
 @dataclass(frozen=True, slots=True, order=True)
 class Where:
-    """A place in a file; lines count from 1, and 0 stands for the file as a whole."""
+    """A place in a file. Lines count from 1; 0 is the file as a whole."""
 
     file: str
     line: int = 0
@@ -22,7 +22,7 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong. `path` leads to it from the top of the file (``rules.no-flush.refuse[0]``)."""
+    """One problem; `path` leads to it from the top of the file (``rules.no-flush.refuse[0]``)."""
 
     where: Where
     path: str
@@ -44,7 +44,7 @@ class PolicyError(Exception):
 
 
 def shown(text: str) -> str:
-    """Text from a file for an error: quoted, on one line, and no longer than can be read."""
+    """Text from a file for an error: quoted, on one line, and cut if it is long."""
     if len(text) > _LONGEST_SHOWN:
         text = text[:_LONGEST_SHOWN] + "…"
     return repr(text)

@@ -1,7 +1,7 @@
-"""One value of a file as what it stands for.
+"""Readers of the values in a file.
 
-Each ``read_…`` returns what the value means, or notes a problem and returns None: reading goes on, so that
-all problems of a file are found in one go, and a file with problems is never used.
+Each ``read_…`` returns the value's meaning, or notes a problem and returns None. Reading then continues, so that all
+problems of a file are reported at once. A file with problems is never used.
 """
 
 import re
@@ -31,11 +31,11 @@ _PERCENT = re.compile(r"([0-9]{1,2}(?:\.[0-9]{1,3})?)%")
 _INTEGER = re.compile(r"[0-9]{1,9}")
 _LONGEST_TEXT = 200
 _ALIKE = 0.7
-"""How much a key must have in common with one that is known, of 1, to be taken for a misspelling of it."""
+"""The likeness, from 0 to 1, from which a key counts as a misspelling of a known one."""
 
 
 class Fields:
-    """The keys of a mapping, each asked for once; what nobody asked for is unknown."""
+    """The keys of a mapping. Each key is asked for once; a key that no reader asked for is unknown."""
 
     def __init__(self, mapping: yaml_source.Mapping, problems: Problems) -> None:
         self.where = mapping.where
@@ -45,14 +45,14 @@ class Fields:
         self._known: list[str] = []
 
     def take(self, key: str) -> Value | None:
-        """The value of a key, if it is there."""
+        """The value of a key; None if it is missing."""
         self._known.append(key)
         if isinstance(self._mapping, MappingRecorder):
             return self._mapping.take(key)
         return self._mapping.entries.get(key)
 
     def read(self, key: str, read: Callable[[Value, Problems], T | None], default: T) -> T:
-        """The value of a key as `read` understands it; `default` if it is not there, or wrong."""
+        """The value of a key as `read` returns it; `default` if it is missing or wrong."""
         value = self.take(key)
         if value is None:
             return default
@@ -60,12 +60,12 @@ class Fields:
         return default if result is None else result
 
     def maybe(self, key: str, read: Callable[[Value, Problems], T | None]) -> T | None:
-        """The value of a key as `read` understands it; None if it is not there, or wrong."""
+        """The value of a key as `read` returns it; None if it is missing or wrong."""
         value = self.take(key)
         return None if value is None else read(value, self.problems)
 
     def require(self, key: str, read: Callable[[Value, Problems], T | None], default: T, expected: str) -> T:
-        """The value of a key that has to be there; `default`, with a problem noted, if it is not, or wrong."""
+        """The value of a required key; if it is missing or wrong, `default`, and a problem is noted."""
         if self.lacks(key):
             self.problems.add(self.where, self.path_of(key), "nothing", expected)
         return self.read(key, read, default)
@@ -74,11 +74,11 @@ class Fields:
         return key in self._mapping.entries
 
     def says_more_than(self, key: str) -> bool:
-        """Whether any other key than this one is there."""
+        """Whether the mapping has any other key."""
         return bool(self._mapping.keys.keys() - {key})
 
     def line_of(self, key: str) -> Where:
-        """The place of a key, or of the mapping if the key is not there."""
+        """The place of a key, or of the mapping if the key is missing."""
         return self._mapping.keys.get(key, self.where)
 
     def path_of(self, key: str) -> str:
@@ -86,7 +86,7 @@ class Fields:
         return f"{self.path}.{key}" if self.path else key
 
     def finish(self) -> None:
-        """Note every key that was not asked for; a near miss is suggested."""
+        """Note every key that no reader asked for, and suggest a known one for a misspelt one."""
         known = [*dict.fromkeys(self._known)]
         for key, where in self._mapping.keys.items():
             if key not in known:
@@ -94,7 +94,7 @@ class Fields:
                 self.problems.add(where, self.path_of(key), "an unknown key", f"one of {', '.join(known)}{meant}")
 
     def lacks(self, key: str) -> bool:
-        """Whether a key is not there, nor any that nobody asked for and that may be a misspelling of it."""
+        """Whether a key is missing, and no unknown key may be a misspelling of it."""
         others = (each for each in self._mapping.keys if each not in self._known)
         return key not in self and meant_by(key, others, _ALIKE) is None
 
@@ -116,7 +116,7 @@ def read_fields(value: Value, problems: Problems) -> Fields | None:
 
 
 def read_list(value: Value, problems: Problems) -> tuple[Scalar, ...] | None:
-    """A list of at least one piece of text."""
+    """A list of one or more texts."""
     note(value, type="array", items={"type": ["string", "number"]}, minItems=1)
     if not isinstance(value, Sequence) or not value.items:
         problems.unexpected(value, "a list such as [A, B]")
@@ -148,7 +148,7 @@ def _as_editors_take_it(word: str) -> str | int | bool:
 
 
 def scan(value: Value, pattern: re.Pattern[str], expected: str, problems: Problems) -> re.Match[str] | None:
-    """Text of this form; `expected` says so in words."""
+    """Text of this form; `expected` describes the form."""
     note(value, type=["string", "integer"], pattern=f"^(?:{pattern.pattern})$")
     match = pattern.fullmatch(value.text) if isinstance(value, Scalar) else None
     if match is None:
@@ -223,12 +223,12 @@ def read_span(value: Value, problems: Problems) -> Span | None:
 
 
 def read_line(value: Value, problems: Problems) -> str | None:
-    """One line of words for people, which will stand in an error reply."""
+    """One line of text, for error replies."""
     note(value, type="string", maxLength=_LONGEST_TEXT)
     text = " ".join(value.text.split()) if isinstance(value, Scalar) else ""
     if text and text.isprintable() and len(text) <= _LONGEST_TEXT:
         return text
-    problems.unexpected(value, f"words for people, at most {_LONGEST_TEXT} characters")
+    problems.unexpected(value, f"one line of text, at most {_LONGEST_TEXT} characters")
     return None
 
 

@@ -11,7 +11,7 @@ _KEYS = re.compile(rf"[^?\[\]\\\u0000-\u001f\u007f]{{1,{LONGEST}}}")
 
 
 def read_key_pattern(value: Value, problems: Problems) -> str | None:
-    """A pattern of keys. Other special characters of Redis's patterns are refused, so that nobody misreads them."""
+    """A pattern of keys. Other special characters of Redis's patterns are refused, since they would not be special."""
     expected = "a pattern of keys in which only * is special (without ? [ ] \\), such as lock:*"
     match = scan(value, _KEYS, f"{expected}, of at most {LONGEST} characters", problems)
     return None if match is None else match[0]

@@ -1,8 +1,7 @@
-"""Values that stand for any, and learn from their readers what those would take: how the JSON Schema is found.
+"""Derives the JSON Schema from the readers: recorders take the place of values and note what the readers expect.
 
-A reader is run on recorders three times, as if every value were text, a list and a mapping, since some readers take
-either. What it asks for gathers in one *node* for each place of a file: the forms that a value may have there, and the
-nodes below it.
+A reader runs three times, on recorders of text, of a list and of a mapping, since some readers take several of them.
+Each place of a file has one *node*, which collects the forms that a value may have there, and the nodes below it.
 """
 
 from dataclasses import dataclass, field
@@ -14,14 +13,14 @@ from proxy.policy_yaml.yaml_source import Mapping, Problems, Scalar, Sequence, V
 _ANYWHERE = Where("")
 _DEEPEST = 8
 ANY_KEY = "any"
-"""The key of the one entry that a mapping has; a name that every reader takes."""
+"""The key of the only entry of a mapping; every reader accepts this name."""
 
 Shape: TypeAlias = dict[str, Any]
 
 
 @dataclass(slots=True)
 class Node:
-    """What is known of one place: `fields` by key, `member` for the value of any key, `item` for each of a list."""
+    """One place: `fields` by key, `member` for the value of any other key, `item` for each item of a list."""
 
     shapes: list[Shape] = field(default_factory=list)
     expected: list[str] = field(default_factory=list)
@@ -31,7 +30,7 @@ class Node:
     depth: int = 0
 
     def note(self, shape: Shape) -> None:
-        """One of the forms that the value may have."""
+        """Note one of the forms that the value may have."""
         if shape not in self.shapes:
             self.shapes.append(shape)
 
@@ -54,13 +53,13 @@ class Node:
 
     @property
     def known(self) -> bool:
-        """Whether any reader has said something about it."""
+        """Whether any reader has read it."""
         below = [each for each in (self.member, self.item) if each is not None]
         return bool(self.shapes or self.fields) or any(each.known for each in below)
 
 
 class TextRecorder(Scalar):
-    """A value read as if it were text."""
+    """A value that is read as text."""
 
     node: Node
     mode: "Mode"
@@ -71,7 +70,7 @@ class TextRecorder(Scalar):
 
 
 class ListRecorder(Sequence):
-    """A value read as if it were a list; it has one item."""
+    """A value that is read as a list; it has one item."""
 
     node: Node
     mode: "Mode"
@@ -83,7 +82,7 @@ class ListRecorder(Sequence):
 
 
 class MappingRecorder(Mapping):
-    """A value read as if it were a mapping; it has one entry."""
+    """A value that is read as a mapping; it has one entry."""
 
     node: Node
     mode: "Mode"
@@ -105,13 +104,13 @@ MODES: tuple[Mode, ...] = (TextRecorder, ListRecorder, MappingRecorder)
 
 
 def _learn(recorder: "Recorder", node: Node, mode: Mode) -> None:
-    # Values are frozen for everybody else.
+    # Values are frozen; only this module changes a recorder.
     object.__setattr__(recorder, "node", node)
     object.__setattr__(recorder, "mode", mode)
 
 
 def note(value: Value, **shape: Any) -> bool:
-    """Tell a recorder one of the forms that it may have; False for a value that is none."""
+    """Note one of the forms that a recorder may have; False for any other value."""
     if not isinstance(value, TextRecorder | ListRecorder | MappingRecorder):
         return False
     value.node.note(shape)
@@ -119,9 +118,9 @@ def note(value: Value, **shape: Any) -> bool:
 
 
 class Expectations(Problems):
-    """Takes what readers say that they expected as descriptions."""
+    """Collects the texts that readers expect, as descriptions."""
 
     def unexpected(self, value: Value, expected: str) -> None:
-        """Note it where it belongs."""
+        """Note the expected text at the value's place."""
         if isinstance(value, TextRecorder | ListRecorder | MappingRecorder) and expected not in value.node.expected:
             value.node.expected.append(expected)

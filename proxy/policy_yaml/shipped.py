@@ -1,4 +1,4 @@
-"""The policies that come with Keyrail: where their files are, and how a place in one of them is written."""
+"""The policies that come with Keyrail: the paths of their files, and how errors show them."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from proxy.policy_yaml.misspelt import did_you_mean
 
 _PROXY = Path(__file__).resolve().parents[1]
 _FOLDERS = (_PROXY / "policy/packaged", _PROXY.parent / "policies")
-"""Within the package once installed, else in the source tree."""
+"""In the package if Keyrail is installed, else in the source tree."""
 _SHOWN = "packaged/"
 
 
@@ -20,12 +20,12 @@ def packaged(name: str) -> Path:
 
 
 def packaged_names() -> list[str]:
-    """The names of all packaged policies that are there."""
+    """The names of all packaged policies."""
     return sorted({file.stem for folder in _FOLDERS if folder.is_dir() for file in folder.glob("*.yaml")})
 
 
 def expected_policy(path: Path) -> str:
-    """The expected value in place of a missing policy file: a value without a suffix was meant as a name."""
+    """The expected value in place of a missing policy file: without a suffix, it is the name of a packaged policy."""
     if path.suffix:
         return "a YAML file"
     names = packaged_names()
@@ -33,7 +33,7 @@ def expected_policy(path: Path) -> str:
 
 
 def shown_file(file: str) -> str:
-    """A file as people read it: of a packaged policy not the long way to where Python has it."""
+    """A file as errors show it: for a packaged policy, without the path of the Python package."""
     for folder in _FOLDERS:
         if file.startswith(f"{folder}/"):
             return _SHOWN + file.removeprefix(f"{folder}/")

@@ -1,7 +1,7 @@
-"""Errors of YAML syntax, in the form of all other problems: the line, the text found there, and the expected one.
+"""Errors of YAML syntax, in the form of all other problems: the line, the text found there, and the expected text.
 
-PyYAML's own words are for those who wrote a parser. What was opened and never closed is told at its opening, where it
-is mended; PyYAML only notices at the end of the file.
+PyYAML's own texts are about its parser. An unclosed bracket or quote is reported at the line where it opens; PyYAML
+reports it at the end of the file.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import TypeAlias
 import yaml
 
 Said: TypeAlias = tuple[str, str]
-"""The text found, and the expected one."""
+"""The text found, and the expected text."""
 
 _WORDS = {
     "<stream end>": "the end of the file",
@@ -21,17 +21,17 @@ _WORDS = {
     "<block sequence start>": "a list at another indentation",
 }
 _OPENING = {"}": "{", "]": "["}
-_QUOTES = "quotes around text that begins so"
+_QUOTES = "quotes around text that begins with this character"
 
 _UNCLOSED: dict[re.Pattern[str], Callable[[re.Match[str]], Said]] = {
     re.compile(r"expected ',' or '(.)', but got '<stream end>'"): lambda match: (
-        f"a {_OPENING[match[1]]} that nothing closes",
+        f"a {_OPENING[match[1]]} that is not closed",
         f"a {match[1]} behind it",
     ),
-    re.compile("found unexpected end of stream"): lambda _: ("a quote that nothing closes", "another quote behind it"),
+    re.compile("found unexpected end of stream"): lambda _: ("a quote that is not closed", "another quote behind it"),
     re.compile("could not find expected ':'"): lambda _: ("text that is no key", "a key with ': ' behind it"),
 }
-"""Faults that are told where the part in which they were noticed begins."""
+"""Faults that are reported at the line where the faulty part begins."""
 
 _FAULTS: dict[re.Pattern[str], Callable[[re.Match[str]], Said]] = {
     re.compile(r"found character '\\t' that cannot start any token"): lambda _: ("a tab", "spaces"),
@@ -63,7 +63,7 @@ _FAULTS: dict[re.Pattern[str], Callable[[re.Match[str]], Said]] = {
 
 
 def explained(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
-    """The line of a fault in this text, 0 if it is not known; what was found, and what was expected."""
+    """The line of a fault in this text (0 if unknown), the text found there, and the expected text."""
     match error:
         case yaml.reader.ReaderError(position=position, character=character):
             found = f"the character U+{character:04X}"

@@ -1,9 +1,9 @@
-"""YAML read strictly.
+"""A strict reader of YAML.
 
-PyYAML's own loading turns `off` into False and lets the second of two equal keys win without a word. Here
-every scalar stays the text that was written, equal keys are a problem, and so is everything that a file of
-settings has no use for: several documents, tags, anchors and aliases (a short file of aliases can stand for
-gigabytes). Each value knows its line and its path.
+PyYAML's own loader turns `off` into False, and silently uses the second of two equal keys. Here every scalar is the
+text of the file, and equal keys are a problem. So are features that a file of settings does not need: several
+documents, tags, anchors and aliases (a short file of aliases can expand to gigabytes). Each value knows its line and
+its path.
 """
 
 import os
@@ -54,7 +54,7 @@ Value: TypeAlias = Scalar | Sequence | Mapping
 
 
 class Problems:
-    """Collects what is wrong, so that all of it can be reported at once."""
+    """Collects problems, so that all of them can be reported at once."""
 
     def __init__(self) -> None:
         self.found: list[Problem] = []
@@ -63,15 +63,15 @@ class Problems:
         self.found.append(Problem(where, path, found, expected))
 
     def unexpected(self, value: Value, expected: str) -> None:
-        """Note that a value is not what was expected."""
+        """Note that a value is not the expected one."""
         self.add(value.where, value.path, describe(value), expected)
 
     def told_of(self, path: str) -> bool:
-        """Whether something is wrong at this place already, or below it."""
+        """Whether a problem is already noted at this place or below it."""
         return any(problem.path == path or problem.path.startswith(f"{path}.") for problem in self.found)
 
     def faulty_rules(self) -> set[str]:
-        """The names of the rules in which something is wrong already, so that nobody looks for more."""
+        """The names of the rules with a problem, which are not checked further."""
         return {problem.path.split(".")[1] for problem in self.found if problem.path.startswith("rules.")}
 
 
@@ -91,8 +91,8 @@ def describe(value: Value) -> str:
 def read_yaml(path: Path, problems: Problems, *, expected: str = "a YAML file", regular: bool = False) -> Value | None:
     """The one document of a file; None, with problems noted, if it cannot be read at all.
 
-    ``expected`` is what the error says where there is no such file. A
-    ``regular`` file must be one: a pipe or a device is a problem, and is never waited for.
+    ``expected`` is the expected text in the error if there is no such file. With ``regular`` a pipe or a device is a
+    problem, and is never read.
     """
     file = str(path)
     text = ""
@@ -122,7 +122,7 @@ def read_yaml(path: Path, problems: Problems, *, expected: str = "a YAML file", 
 
 
 def _read_text(path: Path, regular: bool) -> str:
-    """What a file holds; no more is read than a policy may have, whatever the file is."""
+    """The text of a file; no more is read than a policy may have."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if regular else 0)), "rb") as file:
         if regular and not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise _NotRegularError
@@ -133,15 +133,15 @@ def _read_text(path: Path, regular: bool) -> str:
 
 
 class _NotRegularError(Exception):
-    """Something else than a file with bytes in it."""
+    """A pipe, socket or device."""
 
 
 class _TooLargeError(Exception):
-    """More bytes than a file of settings has."""
+    """More bytes than a policy file may have."""
 
 
 class _UnwantedError(Exception):
-    """YAML that is well-formed, and has no place in a file of settings."""
+    """Valid YAML that a file of settings must not use."""
 
     def __init__(self, what: str, expected: str, event: yaml.Event) -> None:
         super().__init__(what)
@@ -156,13 +156,13 @@ def _compose(text: str) -> yaml.Node | None:
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
             raise _UnwantedError("an anchor or alias", "plain values", event)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEEPEST:  # before the nodes are made, for that is recursive
+        if depth > _DEEPEST:  # before the nodes are made, since that is recursive
             raise _UnwantedError(f"more than {_DEEPEST} levels", f"at most {_DEEPEST}", event)
     return yaml.compose(text, yaml.BaseLoader)
 
 
 class _YamlReader:
-    """Turns PyYAML's nodes into values, noting duplicates and whatever is neither text, list nor mapping."""
+    """Turns PyYAML's nodes into values; notes equal keys and everything that is neither text, list nor mapping."""
 
     def __init__(self, file: str, problems: Problems) -> None:
         self._file = file

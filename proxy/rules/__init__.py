@@ -1,27 +1,27 @@
-"""Guardrails: a folder each, and what they share.
+"""Guardrails, each in a folder, and their shared modules.
 
-A folder has the name of its key in a policy file. It holds everything about its guardrail: the settings, the rule that
-judges and lowers itself, what the rule remembers, and the reader of its YAML. Its tests are in the folder of the same
-name in ``tests/rules``.
+A folder has the name of its key in a policy file. It has everything about its guardrail: the settings, the rule that
+judges and lowers itself, the rule's state, and the reader of its YAML. Its tests are in the folder of the same name in
+``tests/rules``.
 
-rule.py              what a rule is: judge(), and the plan operations that may replace it
-verdict.py           what a rule may decide about a command
-context.py           what a rule knows besides the command
+rule.py              the interface of rules: judge(), and the plan operations that may replace it
+verdict.py           the verdicts of a rule about a command
+context.py           the client and the moment of a judgement
 guardrails.py        all guardrails, by their keys
 order.py             which guardrail judges before which, and why
 lowering.py          one command's plan operations, collected from the rules that apply to it
-request_edits.py     what rules change in a request by way of the plan
+request_edits.py     the edits of a request that the plan makes for rules
 listing.py           commands as policies list them
 listing_yaml.py      reads them
 key_globs.py         key patterns with ``*``
 key_claims.py        keys that the most specific of several rules takes
 name_language.py     key-name rules as automata
 memory.py            state of rules between commands
-other_rules.py       the rules in force beside one, as rules about scripts ask them
-shared_state.py      state that reaches beyond one worker, as those see it who carry it
+other_rules.py       the other rules in force, for rules about scripts
+shared_state.py      ports for state that workers share
 rates.py             rates as policies and operators write them
 sizes_known.py       sizes of collections that Redis reported a moment ago
-free_commands.py     commands that no limit and no breaker keeps from a client
+free_commands.py     commands that no limit and no breaker refuses
 limit_membership.py  which limits a client is under
 refusals.py          composes the error text of all refusals
 known_libraries.py   libraries recognised by their keys, so that a refusal says how to exempt them
@@ -40,15 +40,15 @@ scan_counts/        COUNT of SCAN
 keys_by_scan/       KEYS answered through SCAN
 whole_collections/  HGETALL, SMEMBERS and other reads of whole collections
 collections/        size of collections
-replies/            large replies: reported, never held back
+replies/            large replies: counted, never refused
 replace/            commands that run under another name (DEL as UNLINK)
 breaker/            a circuit breaker
 limits/             rates, bytes, concurrency and connections
 names/              key names
-schema/             what the schema says of keys: type, size, TTL
+schema/             the schema's types, sizes and TTLs
 lifetime/           TTLs: a default for keys without one, and bounds
 scripts/            what scripts and functions may call
 
-A rule is bound to one command table and to what the engine accepts, and is pure from then on: a command and a context
-in, a verdict out.
+A rule is bound to one command table and to the commands that the engine accepts. After that it is pure: a command and a
+context in, a verdict out.
 """

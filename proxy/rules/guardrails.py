@@ -1,7 +1,7 @@
-"""All guardrails, by their keys in a policy file, and the one that an operator's remedy is.
+"""All guardrails, by their keys in a policy file, and the guardrail of remedies.
 
-A reader gets the value under its key and the whole rule, from which it takes the keys that only this guardrail has. It
-returns the guardrail's settings, or notes problems.
+A reader gets the value under its key, and the whole rule for further keys of its guardrail. It returns the settings, or
+notes problems.
 """
 
 from collections.abc import Callable, Mapping
@@ -61,4 +61,4 @@ GUARDRAILS: Mapping[str, Callable[[Value, Fields], RuleSettings | None]] = {
 """By its key in a rule."""
 
 KEY_CAP: Callable[[bytes, Rate, bool], RuleSettings] = key_cap
-"""The rule that caps a key at once: the key, how many commands, and whether each app counts for itself."""
+"""The settings of a remedy: the key, the rate, and whether the rate is for each app."""

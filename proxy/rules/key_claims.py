@@ -1,7 +1,7 @@
-"""Keys that rules claim: of several rules whose patterns fit a key, the one with the most specific pattern acts on it.
+"""Keys that rules claim: if the patterns of several rules match a key, the rule with the most specific pattern acts.
 
-The settings of such a guardrail have a ``claim``. The compiler tells each rule which claims may take keys
-from it, and lets the more specific rule act first; nobody asks which guardrail it is.
+The settings of these guardrails have a ``claim``. The compiler tells each rule which claims may take keys from it, and
+lets the more specific rule act first. It does not depend on the guardrail.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Patterns of keys in which ``*`` stands for any characters, and every other byte for itself.
 
-A plan lets pass the keys that fit *no* pattern of any rule: one automaton for all of them (``none_fits``). A key that
-fits one is judged.
+A plan passes the keys that match *no* pattern of any rule, with one automaton for all patterns (``none_fits``). A key
+that matches a pattern is judged.
 """
 
 from collections.abc import Hashable
@@ -13,13 +13,14 @@ from proxy.schema.automaton import automaton_outside
 from proxy.schema.globs import Glob, parts_expression
 
 LONGEST = 4096
-"""Bytes of a pattern; with a longer one every command is judged."""
+"""The most bytes of a pattern in the automaton; with a longer pattern every command is judged."""
 _MOST_STEPS = 2_000_000
-"""To find the automaton of all patterns: about a second of a worker's thread."""
+"""The most steps to build the automaton of all patterns: about a second of a worker's thread."""
 
 
 class KeyGlob:
-    """The keys that fit ``parts``, with anything in between: one part is one key. Equal ones are the same object."""
+    """The keys that match ``parts`` with any bytes between them; one part is one key. Equal globs are the same
+    object."""
 
     def __init__(self, parts: tuple[bytes, ...]) -> None:
         self.parts = parts
@@ -47,9 +48,9 @@ def key_glob(parts: tuple[bytes, ...]) -> KeyGlob:
 
 @lru_cache(maxsize=16)  # the same patterns concern most commands, whoever sends them
 def none_fits(globs: frozenset[KeyGlob]) -> Automaton | None:
-    """The automaton that owns the names that fit none of these; None if it would be too large.
+    """The automaton that owns the names that match none of these; None if it would be too large.
 
-    The work grows with the length of all patterns together.
+    The work grows with the total length of the patterns.
     """
     return automaton_outside([parts_expression(glob.parts) for glob in globs], MOST_CELLS, _MOST_STEPS)
 
@@ -57,9 +58,9 @@ def none_fits(globs: frozenset[KeyGlob]) -> Automaton | None:
 class _Places:
     """Finds those names right that fit.
 
-    The part behind a star can begin anywhere, so a state is the set of places in the pattern that a name may
-    have reached, the last of them the end. Places before the last star that was reached tell nothing more, so there are
-    about as many states as the pattern has bytes.
+    The part behind a star can begin anywhere, so a state is the set of places in the pattern that a name may have
+    reached; the last place is the end. Places before the last reached star do not matter, so there are about as many
+    states as the pattern has bytes.
     """
 
     def __init__(self, parts: tuple[bytes, ...]) -> None:
@@ -95,6 +96,6 @@ class _Places:
         return self._reached(behind)
 
     def accepts(self, state: Hashable) -> bool:
-        """Whether a name that ends here fits."""
+        """Whether a name that ends here matches."""
         assert isinstance(state, frozenset)
         return len(self._wanted) in state

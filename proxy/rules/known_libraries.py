@@ -1,6 +1,6 @@
-"""Libraries that are known by the keys that they use: whoever reads a refusal may never have written the command.
+"""Libraries that are recognised by their keys: readers of a refusal often did not write the command themselves.
 
-The name that a client gives (``CLIENT SETINFO``) is that of the driver, redis-py or ioredis, not what is built on it.
+The library name of a client (``CLIENT SETINFO``) is that of the driver, such as redis-py, not of the library above it.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from proxy.schema.globs import key_glob_of
 
 @dataclass(frozen=True, slots=True)
 class ClientLibrary:
-    """A library, and one pattern (with ``*``) of the keys that it uses where nobody configures others."""
+    """A library, and a pattern (with ``*``) of its keys by default."""
 
     name: str
     keys: str
@@ -38,7 +38,7 @@ LIBRARIES = (
 
 
 def library_of(command: Command) -> ClientLibrary | None:
-    """The library whose keys all keys of a command are; None if there is none, or the keys are none or unknown."""
+    """The library that all keys of a command belong to; None without one, or if the command has no known keys."""
     keys = command.known_keys
     if not keys:
         return None

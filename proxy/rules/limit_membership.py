@@ -1,4 +1,5 @@
-"""Where a client stands under the limits of a policy: whose tokens it spends, and where it is one too many."""
+"""A client's membership in the limits of a policy: which tokens it spends, and which limits of connections it
+exceeds."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,9 +14,9 @@ _NONE = TokenSet(LeasedTokens(0), LeasedTokens(0), LeasedTokens(0))
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """A client's place under one limit: whose tokens it spends.
+    """A client's membership in one limit: the tokens that it spends.
 
-    `members` are the clients that count there, itself among them from now on; a client that is `surplus` is in none.
+    `members` are the clients that count there, this one included. A `surplus` client is no member.
     """
 
     token_set: TokenSet
@@ -38,10 +39,10 @@ class Limiting(Protocol):
 
 
 class LimitMembership:
-    """One client's place under each of a policy's limits, and its token sets in the same order."""
+    """One client's membership in each of a policy's limits, and its token sets in the same order."""
 
     def __init__(self, limits: Sequence[Limiting], context: Context, client: ReplySink) -> None:
-        # Each new client comes by here.
+        # This runs for each new client.
         self._client = client
         self._limits = limits
         self._presences = presences = [limit.enter(context) for limit in limits]
@@ -61,11 +62,11 @@ class LimitMembership:
         self.token_sets = [_NONE if limit.name in surplus else each.token_set for limit, each in self._places()]
 
     def told(self, limits: Iterable[str]) -> None:
-        """These limits have had their say of a client too many: if nothing came of it, it is one like any other."""
+        """These limits have judged the surplus client: if it is still connected, it counts like any other."""
         self._spread(self.surplus.difference(limits))
 
     def leave(self) -> None:
-        """The client has gone, or is to be counted anew."""
+        """Remove the client: it has disconnected, or will be counted again."""
         for presence in self._presences:
             if presence.members is not None:
                 presence.members.discard(self._client)

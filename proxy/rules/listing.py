@@ -1,9 +1,9 @@
-"""Commands as policies list them: by name, and where it matters by their first arguments.
+"""Commands as policies list them: by name, and optionally by their first arguments.
 
-``FLUSHALL`` is the command with whatever arguments, ``CONFIG SET`` a subcommand, ``FLUSHALL ASYNC`` only those that
-begin with that argument, in any letter case. A container (``CONFIG``) stands for all its subcommands, those of engines
-to come included: what the command table does not know is matched by the bytes of its first argument. A command stands
-for its equivalent too (SLAVEOF for REPLICAOF), or a list could be walked around.
+``FLUSHALL`` is the command with any arguments, ``CONFIG SET`` a subcommand, ``FLUSHALL ASYNC`` only requests that begin
+with that argument, in any letter case. A container (``CONFIG``) stands for all its subcommands, future ones included:
+subcommands outside of the command table are matched by their bytes. A command also stands for its equivalent (SLAVEOF
+for REPLICAOF), so that clients cannot bypass a list.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ _UNKNOWN = 0
 
 @dataclass(frozen=True, slots=True)
 class ListedCommand:
-    """One line of a list: `text` as listed, in capitals; `command` is its name in it, `words` what follows."""
+    """One line of a list: `text` in capitals; `command` is the name in it, `words` are the words that follow."""
 
     text: str
     command: str
@@ -27,7 +27,7 @@ class ListedCommand:
 
 
 def entry_of(text: str, table: Table) -> ListedCommand:
-    """A listed text taken apart; a first word that the table does not know is a command of its own."""
+    """A listed text, split; a first word that the table does not know is an unknown command."""
     first, *rest = text.upper().split() or [""]
     names = [*first.split("|"), *rest]
     for count in (2, 1):
@@ -51,7 +51,7 @@ class Listing:
                 self._by_id.setdefault(each.id, []).append(entry)
 
     def touches(self, spec: Spec) -> bool:
-        """Whether some request of this command can be in the list; `spec` may be that of all unknown commands."""
+        """Whether some request of this command can be in the list; `spec` may stand for all unknown commands."""
         return spec.id in self._by_id or (spec.id == _UNKNOWN and bool(self._by_first_word))
 
     def holds(self, spec: Spec) -> bool:
@@ -59,16 +59,16 @@ class Listing:
         return any(not entry.words for entry in self._by_id.get(spec.id, ()))
 
     def always(self, spec: Spec) -> ListedCommand | None:
-        """The entry that every request of this command falls under; None where its arguments tell."""
+        """The entry that every request of this command matches; None if it depends on the arguments."""
         entries = self._by_id.get(spec.id)
         return None if entries is None or entries[0].words else entries[0]
 
     def find(self, command: Command) -> ListedCommand | None:
-        """The entry that a request falls under, the one with most words first."""
+        """The entry that a request matches; of several, the one with most words."""
         return self._search(command.spec, command.argv, cut=False)
 
     def find_any(self, command: Command) -> ListedCommand | None:
-        """An entry that a request falls under, or may fall under with more arguments than those that are known."""
+        """An entry that a request matches, or may match with more arguments than the known ones."""
         return self._search(command.spec, command.argv, cut=True)
 
     def _search(self, spec: Spec, argv: Sequence[bytes], cut: bool) -> ListedCommand | None:
@@ -88,7 +88,7 @@ class Listing:
 
 
 def covered(spec: Spec | None, table: Table) -> Iterable[Spec]:
-    """The commands that naming `spec` stands for: itself, its subcommands, and the equivalents of each."""
+    """The commands that the name of `spec` stands for: itself, its subcommands, and the equivalents of each."""
     if spec is None:
         return ()
     family: Sequence[Spec] = (spec, *table.subcommands(spec.name)) if spec.container else (spec,)

@@ -11,7 +11,7 @@ from proxy.rules.listing import entry_of
 
 
 def read_command(scalar: Scalar, problems: Problems) -> Spec | None:
-    """A command of the standard table, named as people write it; a near miss is suggested."""
+    """A command of the standard table by its name; for a misspelt one a known name is suggested."""
     note(scalar, type="string")
     spec = STANDARD.find(scalar.text)
     if spec is None:
@@ -20,9 +20,9 @@ def read_command(scalar: Scalar, problems: Problems) -> Spec | None:
 
 
 def read_listed(scalar: Scalar, problems: Problems) -> str | None:
-    """One line of a list: a command, with its first arguments if it is only about some of its requests.
+    """One line of a list: a command, perhaps with its first arguments.
 
-    A name with a dot is a module's: the engine behind may have modules that no table knows.
+    A name with a dot is a module's command: the engine may have modules that are in no table.
     """
     note(scalar, type="string")
     text = scalar.text
@@ -54,7 +54,7 @@ def read_listing(value: Value, problems: Problems) -> tuple[str, ...]:
 def read_commands(
     value: Value, problems: Problems, fits: Callable[[Spec], bool], expected: str
 ) -> tuple[str, ...] | None:
-    """A list of commands that fit, each once and without arguments; what is `expected` is said of the others."""
+    """A list of allowed commands, each once and without arguments; for others a problem with `expected` is noted."""
     commands: dict[str, None] = {}
     for scalar in read_list(value, problems) or ():
         spec = read_command(scalar, problems)

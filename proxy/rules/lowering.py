@@ -1,8 +1,8 @@
 """One command's plan operations, gathered from the rules that touch it.
 
-A plan may be stricter than the rules, never laxer: what it does not pass or edit goes to ``judge``, which knows. So
-two naming rules become one check that is as strict as both, the edits of several rules compose, and whatever does not
-fit together is judged. An operation that changes or refuses the command counts only for a rule that is enforced; in any
+A plan may be stricter than the rules, never laxer: commands that it does not pass or edit go to ``judge``. So two
+naming rules become one check that is as strict as both, the edits of several rules compose, and combinations that a
+plan cannot express are judged. Only an enforced rule adds an operation that changes or refuses the command; in any
 other mode the command is judged, to be counted.
 """
 
@@ -21,10 +21,10 @@ from proxy.rules.request_edits import Append, EditChains, RequestEdits, Swap
 from proxy.schema.entries import Owner, Schema
 
 UNLIMITED = 2**31 - 1
-"""A length or a number that nothing reaches (Redis takes at most 512 MB in an argument, and arguments of 1 GB)."""
+"""No limit: more than any length or number (Redis takes at most 512 MB in an argument, and arguments of 1 GB)."""
 _ANY_BYTES = bytes([1]) * 256
 _MOST_JOINED = 16
-"""Languages of different rules that are joined to one, each of which may take as long as all before it; with more of
+"""The most languages of different rules that are joined to one. Each may take as long as all before it, so with more of
 them, the rules judge."""
 
 
@@ -32,9 +32,9 @@ them, the rules judge."""
 class NameCheck:
     """A check of the bytes of a key; a value, so that equal checks share one program of the plan.
 
-    `allowed` has a 0 or 1 for each of the 256 bytes. Lengths are in bytes. Without a `separator` (None)
-    segments are not counted. A `language` owns all names that pass, and may own more. `reads` and `writes` say which
-    keys of a command it is for.
+    `allowed` has a 0 or 1 for each of the 256 bytes. Lengths are in bytes. Without a `separator` (None) segments are
+    not counted. A `language` owns all names that pass, and may own more. `reads` and `writes` say which keys of a
+    command it checks.
     """
 
     allowed: bytes
@@ -48,18 +48,18 @@ class NameCheck:
     writes: bool
     language: Automaton | None = None
     joined: int = 1
-    """How many languages were joined to make its own."""
+    """The number of languages that were joined to its language."""
 
     @property
     def machines(self) -> tuple[Machine, ...]:
-        """All of it but the lengths, as machines."""
+        """All parts but the lengths, as machines."""
         most = None if self.max_segments == UNLIMITED else self.max_segments
         counted = Counted(self.allowed, self.separator, self.min_segments, most, self.empty_segments)
         machines: tuple[Machine, ...] = (counted,) if self.separator is not None or 0 in self.allowed else ()
         return machines if self.language is None else (*machines, Walked(self.language))
 
     def combined(self, other: "NameCheck") -> "NameCheck | None":
-        """A check that passes only what both pass; None where no single pass over a key can tell."""
+        """A check that passes only names that both pass; None if no single pass over a key can decide it."""
         if None not in (self.separator, other.separator) and self.separator != other.separator:
             return None
         language, number = self.language or other.language, max(self.joined, other.joined)
@@ -83,10 +83,10 @@ class NameCheck:
         )
 
     def add_to(self, plan: Plan) -> int:
-        """Add it to the plan, and return the number that it has there."""
+        """Add it to the plan, and return its number there."""
         whole = None if self.language is None else _language_of(self)
         access = int(self.reads) | int(self.writes) << 1
-        if whole is not None:  # which leaves nothing to look for but the length
+        if whole is not None:  # then only the length is left to check
             return plan.add_names(_ANY_BYTES, self.min_length, self.max_length, -1, 1, UNLIMITED, access, True, whole)
         return plan.add_names(
             self.allowed,
@@ -101,20 +101,20 @@ class NameCheck:
         )
 
 
-@lru_cache(maxsize=256)  # a plan is made for each application and user, and mostly of the same checks
+@lru_cache(maxsize=256)  # each application and user has a plan, and most plans have the same checks
 def _language_of(check: NameCheck) -> Automaton | None:
-    """The automaton of a check, all but the lengths; None if it would be too large."""
+    """The automaton of a check, without the lengths; None if it would be too large."""
     return automaton_of(check.machines)
 
 
 @dataclass(frozen=True, slots=True)
 class EntryCheck:
-    """Requests that pass unjudged, by the schema's entry that owns a key: at most so many bytes as a whole.
+    """The most bytes of a request that passes without judging, by the schema entry that owns a key.
 
-    0 bytes stands for nothing, UNLIMITED for everything. Place 0 is for keys that no entry owns, place n + 1 for entry
-    n. A request that may write the key is also judged if it has more than so many `arguments`, its name included.
+    0 passes no request, UNLIMITED all of them. Place 0 is for keys that no entry owns, place n + 1 for entry n. A
+    request that may write the key is also judged if it has more `arguments`, its name included.
 
-    With `names`, which only `named` sets, a key that they do not own is judged too, or one that is shorter or longer.
+    With `names`, which only `named` sets, a key that they do not own, or that is too short or too long, is judged, too.
     """
 
     automaton: Automaton
@@ -129,7 +129,7 @@ class EntryCheck:
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Once, as a schema may have hundreds of entries, and every command asks for its checks again.
+        # Computed once: a schema may have hundreds of entries, and every command uses its checks.
         object.__setattr__(self, "_hash", hash((self.automaton, self.reads, self.writes, self.arguments, self.names)))
 
     def __hash__(self) -> int:
@@ -137,12 +137,12 @@ class EntryCheck:
 
     @property
     def bounds_bytes(self) -> bool:
-        """Whether it asks for more than who owns a key."""
+        """Whether it limits bytes, and not only owners."""
         return any(0 < most < UNLIMITED for most in (*self.reads, *self.writes, *self.arguments))
 
     @classmethod
     def judging(cls, schema: Schema, read: Callable[[Owner], bool], written: Callable[[Owner], bool]) -> "EntryCheck":
-        """A check that has a read, or a write, judged where this is so of the key's owner; the rest passes."""
+        """A check that has reads or writes judged if the functions say so for the key's owner; all others pass."""
         owners: tuple[Owner, ...] = (None, *schema.entries)
         return cls(
             schema.automaton,
@@ -152,7 +152,7 @@ class EntryCheck:
         )
 
     def combined(self, other: "EntryCheck") -> "EntryCheck":
-        """A check that passes only what both pass. Many commands ask for the same two, so it is remembered."""
+        """A check that passes only requests that both pass. Many commands combine the same two, so it is cached."""
         made = self._combinations.get(other)
         if made is None:
             made = self._combinations[other] = EntryCheck(
@@ -164,7 +164,7 @@ class EntryCheck:
         return made
 
     def named(self, names: NameCheck) -> "EntryCheck | None":
-        """A check that passes what both pass, in the same pass over a key; None where one pass cannot tell."""
+        """A check that passes requests that both pass, in one pass over a key; None if one pass cannot decide it."""
         if names not in self._named:
             right = _language_of(names) if names.reads and names.writes else None
             self._named[names] = (
@@ -175,7 +175,7 @@ class EntryCheck:
         return self._named[names]
 
     def add_to(self, plan: Plan) -> int:
-        """Add it to the plan, and return the number that it has there."""
+        """Add it to the plan, and return its number there."""
         program = EntryProgram(
             self.automaton, self.reads, self.writes, self.arguments, self.names, self.min_length, self.max_length
         )
@@ -183,12 +183,12 @@ class EntryCheck:
 
 
 Programs: TypeAlias = dict[NameCheck | EntryCheck, int]
-"""The checks that are in a plan already, and their numbers there."""
+"""The checks of a plan, and their numbers there."""
 
 
 class Lowering:
-    """The operations for one command. Before a rule adds its own, `enforced`, its `place` among all rules, and which
-    `token_set` is its own are set."""
+    """The operations for one command. Before a rule adds its own, three attributes are set for it: `enforced`, its
+    `place` among all rules, and its `token_set`."""
 
     __slots__ = (
         "_arguments",
@@ -209,7 +209,7 @@ class Lowering:
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        """The command as the next rule sees it: another one after a swap."""
+        """The command that the next rule sees: another one after a swap."""
         self.enforced = False
         self.place = 0
         self.token_set = 0
@@ -226,12 +226,12 @@ class Lowering:
 
     @property
     def settled(self) -> bool:
-        """Whether no later rule has a say: the command is always refused, or always takes the slow way."""
+        """Whether later rules have no effect: the command is always refused, or always judged."""
         return self._judged or bool(self._error)
 
     @property
     def does(self) -> Literal["refused", "rewritten"] | None:
-        """The act of the plan itself on the command, in the words of a hit."""
+        """The plan's own effect on the command, in the words of a hit; None if it has none."""
         if self._judged:
             return None
         return "refused" if self._error else "rewritten" if self._edits.change else None
@@ -255,7 +255,7 @@ class Lowering:
     def check_names(self, check: NameCheck) -> None:
         """Judge the command if one of its keys fails the check."""
         if self._edits.change:
-            self._judged = True  # the check would read the keys of the command as it was, not as it is to be
+            self._judged = True  # the check would read the keys of the command before the edits
             return
         combined = check if self._names is None else self._names.combined(check)
         if combined is None:
@@ -264,7 +264,7 @@ class Lowering:
             self._names = combined
 
     def judge_keys(self, keys: KeyGlob) -> None:
-        """Judge the command if one of its keys fits this pattern."""
+        """Judge the command if one of its keys matches this pattern."""
         if self._edits.change or keys.size > LONGEST:
             self._judged = True  # as above
         else:
@@ -273,25 +273,25 @@ class Lowering:
     def limit(self, *, size: int = UNLIMITED, arguments: int = UNLIMITED) -> None:
         """Judge the command if it has more bytes or more arguments, its name included, than this."""
         if self._edits.change:
-            self._judged = True  # the plan would measure the command as it was
+            self._judged = True  # the plan would measure the command before the edits
             return
         self._size = min(self._size, size)
         self._arguments = min(self._arguments, arguments)
 
     def check_entries(self, check: EntryCheck) -> None:
-        """Judge the command if one of its keys belongs to an entry that does not let it pass."""
+        """Judge the command if the entry of one of its keys does not let it pass."""
         if self._edits.change:
             self._judged = True  # as above
         else:
             self._entries = check if self._entries is None else self._entries.combined(check)
 
     def append_by_entry(self, check: EntryCheck, appends: Sequence[Append | None]) -> None:
-        """Add arguments at its end by the entry that owns its only key, in the places of `check`, which is made too.
+        """Add arguments at its end by the entry that owns its only key, in the places of `check`, which is added, too.
 
-        None adds nothing. A rule that is not enforced has the command judged where there was something to add.
+        None adds nothing. If a rule is not enforced, the command is judged if there are arguments to add.
         """
         if self._edits.change and not self._edits.swap and not check.bounds_bytes:
-            # What a rule before has appended is no key, so the owner stays who it is.
+            # Arguments that an earlier rule has appended are no keys, so the owner stays the same.
             self._entries = check if self._entries is None else self._entries.combined(check)
         else:
             self.check_entries(check)
@@ -327,10 +327,10 @@ class Lowering:
         return limited or checked or bool(self._token_sets)
 
     def apply(self, command_id: int, plan: Plan, programs: Programs, chains: EditChains) -> dict[int, int]:
-        """Write the operations into the plan. `programs` holds the checks that are in it already, and `chains` the
-        edits of other plans.
+        """Write the operations into the plan. `programs` has the checks that are already in it, and `chains` the edits
+        of other plans.
 
-        Returns the places of the rules whose acts the plan counts, by the number of the plan's counter.
+        Returns, for each counter of the plan, the place of the rule that it counts for.
         """
         if self._judged_keys and not self._judged:
             self._leave_out(frozenset(self._judged_keys))
@@ -355,7 +355,7 @@ class Lowering:
         return self._edits.write(command_id, plan, chains)
 
     def _leave_out(self, judged: frozenset[KeyGlob]) -> None:
-        # Once for all rules: to add one pattern after another takes as many automata, each larger than the one before.
+        # Once for all rules: adding patterns one by one would build as many automata, each larger than the last.
         language = none_fits(judged)
         check = NameCheck(_ANY_BYTES, 0, UNLIMITED, None, 1, UNLIMITED, True, True, True, language)
         self._names = check if self._names is None else self._names.combined(check)

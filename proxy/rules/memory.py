@@ -1,7 +1,7 @@
 """The state that rules keep from one command to the next.
 
-A policy is bound anew for each user and at each reload, and a limit must not start afresh every time: so what a rule
-remembers is kept here, under its name, for as long as its settings stay what they are.
+A policy is bound again for each user and at each reload, but a limit must not start again. So the state of a rule is
+kept here, under the rule's name, while its settings do not change.
 """
 
 from collections.abc import Callable, Collection
@@ -11,9 +11,10 @@ T = TypeVar("T")
 
 
 class Memory:
-    """The state of the rules of one route in one worker. ``workers`` is how many serve the route together.
+    """The state of the rules of one route in one worker. ``workers`` is the number of workers of the route.
 
-    In a ``rehearsal`` commands are only tried on the policy: each is judged as if it were the first, and costs nothing.
+    In a ``rehearsal`` commands are only tried on the policy: each is judged as if it were the first, and costs no
+    token.
     """
 
     def __init__(self, workers: int = 1, *, rehearsal: bool = False) -> None:
@@ -22,7 +23,7 @@ class Memory:
         self._kept: dict[str, tuple[object, object]] = {}
 
     def of(self, name: str, settings: object, kind: Callable[[], T]) -> T:
-        """The state of the rule of this name and with these settings; ``kind`` makes it if there is none."""
+        """The state of the rule with this name and these settings; ``kind`` makes it if there is none."""
         known = self._kept.get(name)
         if known is None or known[0] != settings:
             made = kind()
@@ -31,19 +32,19 @@ class Memory:
         return known[1]  # type: ignore[return-value]  # equal settings have remembered the same kind of thing
 
     def fork(self) -> "Memory":
-        """The same for a policy that may come into force: what that one begins to remember is not known here."""
+        """A copy for a policy that may come into force: new state of that policy is not added here."""
         fork = Memory(self.workers, rehearsal=self.rehearsal)
         fork.join(self)
         return fork
 
     def join(self, other: "Memory") -> None:
-        """Know all that the other one does; of what both have, the other's holds."""
+        """Take over the other's state; it replaces state that both have."""
         self._kept |= other._kept
 
     def each(self, kind: type[T]) -> dict[str, T]:
-        """All that is of one kind, by the rule's name."""
+        """All state of one kind, by the rule's name."""
         return {name: kept for name, (_, kept) in self._kept.items() if isinstance(kept, kind)}
 
     def retain(self, names: Collection[str]) -> None:
-        """Forget the rules of all other names."""
+        """Forget all rules but these."""
         self._kept = {name: kept for name, kept in self._kept.items() if name in names}

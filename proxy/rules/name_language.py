@@ -1,4 +1,4 @@
-"""Machines over the bytes of a name, run side by side: made one automaton for the plan, or searched for names."""
+"""State machines over the bytes of a name, run side by side: joined to one automaton for the plan, or searched."""
 
 from array import array
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -9,12 +9,13 @@ from proxy.hotpath.automaton import NOBODY, Automaton
 
 MOST_STATES = 20_000
 MOST_CELLS = 500_000
-"""States times classes of bytes. A worker builds automata while its clients wait: this takes about a second."""
+"""The most states times classes of bytes. A worker builds automata while its clients wait: this takes about a
+second."""
 _RIGHT = 0
 
 
 class Machine(Protocol):
-    """Says of a name, byte by byte, whether it is right."""
+    """Tells of a name, byte by byte, whether it is right."""
 
     @property
     def start(self) -> Hashable:
@@ -24,7 +25,7 @@ class Machine(Protocol):
         """A mark of the byte: bytes with equal marks lead everywhere to the same states."""
 
     def step(self, state: Hashable, byte: int, /) -> Hashable | None:
-        """The state behind one more byte; None where no such name is right."""
+        """The state behind one more byte; None if no name with this beginning is right."""
 
     def accepts(self, state: Hashable, /) -> bool:
         """Whether a name that ends in this state is right."""
@@ -65,14 +66,14 @@ def joined(one: Automaton, other: Automaton) -> Automaton | None:
 
 
 class TooIntricateError(Exception):
-    """A search for names was given up: it would take too long."""
+    """A search for names would take too long."""
 
 
 def endings(
     machines: Sequence[Machine], least: int, most: int, most_states: int = MOST_STATES
 ) -> Iterator[tuple[Hashable, ...]]:
-    """Where names of `least` to `most` bytes end that every machine finds right: the state of each, shortest names
-    first. Nothing comes where no name is right. Raises TooIntricateError behind `most_states` states.
+    """The states in which right names of `least` to `most` bytes end, one state for each machine, shortest names first.
+    Raises TooIntricateError after `most_states` states.
     """
     machines = machines or [Counted(bytes([1]) * 256, None, 1, None, True)]
     told = {tuple(machine.tells(byte) for machine in machines): byte for byte in range(256)}
@@ -81,7 +82,7 @@ def endings(
     seen: set[tuple[Hashable, ...]] = set()
     looked_at = 0
     for length in range(most + 1):
-        if length >= least:  # shorter names lead on, however often their states come again
+        if length >= least:  # for shorter names, a state that occurs again still leads to longer names
             seen.update(level)
             yield from (state for state in level if _right(machines, state))
         looked_at += len(level)
@@ -96,7 +97,7 @@ def endings(
 
 
 class _Ways(dict[Hashable, tuple[Hashable, ...]]):
-    """The states behind each state of a machine: one for each byte that has to be told apart, None where none is."""
+    """The states behind each state of a machine: one for each class of bytes, None for no state."""
 
     def __init__(self, machine: Machine, told: Iterable[int]) -> None:
         self._machine = machine
@@ -112,7 +113,7 @@ def _right(machines: Sequence[Machine], state: tuple[Hashable, ...]) -> bool:
 
 
 class Counted:
-    """A machine for the bytes that a name may hold and the number of its segments; a `most` of None is no limit."""
+    """A machine for the allowed bytes of a name and the number of its segments; a `most` of None is no limit."""
 
     def __init__(self, allowed: bytes, separator: int | None, least: int, most: int | None, empty: bool) -> None:
         self._allowed = allowed
@@ -127,7 +128,7 @@ class Counted:
         return self._allowed[byte], byte == self._separator
 
     def step(self, state: Hashable, byte: int) -> Hashable | None:
-        """The number of segments, and whether the last is empty; None where the name is wrong already."""
+        """The number of segments, and whether the last is empty; None if the name is already wrong."""
         assert isinstance(state, tuple)
         segments, empty = state
         if not self._allowed[byte]:
@@ -136,12 +137,12 @@ class Counted:
             return segments, False
         if empty and not self._empty:
             return None
-        if self._most is None:  # more than are wanted need no counting
+        if self._most is None:  # without a limit, counting stops at the least number
             return min(segments + 1, self._least), True
         return (segments + 1, True) if segments < self._most else None
 
     def accepts(self, state: Hashable) -> bool:
-        """Whether there are segments enough, and none is empty that may not be."""
+        """Whether there are enough segments, and no segment is empty unless it may be."""
         assert isinstance(state, tuple)
         segments, empty = state
         return self._separator is None or (segments >= self._least and (self._empty or not empty))
@@ -160,7 +161,7 @@ class Walked:
         return self._automaton.classes[byte]
 
     def step(self, state: Hashable, byte: int) -> Hashable | None:
-        """The row behind one more byte; None for the one that no name leaves."""
+        """The row behind one more byte; None for the dead state."""
         assert isinstance(state, int)
         return self._rows[state + self._automaton.classes[byte]] or None
 

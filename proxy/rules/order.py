@@ -1,27 +1,26 @@
-"""Which guardrail goes before which. The order is the product's, not the policy author's: moving a rule in a
-file never changes what it does. Two rules of one guardrail keep the order of the file.
+"""The order of guardrails. It is fixed, so moving a rule in a file never changes its effect. Two rules of one guardrail
+keep the order of the file.
 
-A rule sees the command as the rules before it left it, so whatever judges what the *client* said comes before
-whatever changes it:
+A rule sees the command as the rules before it left it, so rules that judge the *client's* command come before rules
+that change it:
 
-- ``refuse``: a refused command needs no other opinion, and no rewrite may hide it from its refusal.
-- ``allow_only``: behind ``refuse``, whose words about a command are the more telling ones.
-- ``unknown_commands``: behind both, which may know such a command by name.
-- ``read_only``, ``databases``, ``transactions``: about the command and none of its keys, so before all that is.
-- ``fan_out``: how many keys there are, before anything looks at each of them.
-- ``names``: about the keys that the client wrote, before anything adds arguments around them.
-- ``schema: type``, ``schema: size``: about what the schema says of those keys, whose names are good now.
-- ``one_slot``: what is wrong with one key by itself is told before what is wrong with several together.
-- ``sizes``, ``ranges``: about what the client asks for, the cheapest first.
-- ``scripts``: about what a script calls, behind all that is about the command that brings it.
-- ``breaker``: what Redis would not be asked need not be kept from it.
-- ``limits``: what is refused for a reason of its own costs nothing.
+- ``refuse``: a refused command needs no other rule, and no rewrite may hide it.
+- ``allow_only``: after ``refuse``, since a refusal by name has the better error text.
+- ``unknown_commands``: after both, which may name an unknown command.
+- ``read_only``, ``databases``, ``transactions``: about the command, so before all rules about its keys.
+- ``fan_out``: about the number of keys, before the rules that check each key.
+- ``names``: about the client's keys, before any rule adds arguments.
+- ``schema: type``, ``schema: size``: about the schema entries of keys with right names.
+- ``one_slot``: after the rules about single keys, since it is about several keys together.
+- ``sizes``, ``ranges``: about the sizes in the arguments, the cheapest rule first.
+- ``scripts``: about the calls of a script, after all rules about the command that runs it.
+- ``breaker``: after all refusals, so that they do not count as commands to Redis.
+- ``limits``: after all refusals, so that they cost no tokens.
 - ``scan_counts``: it may lower a COUNT, which no rule above is about.
-- ``collections``, ``whole_collections``, ``keys_by_scan``: they may ask Redis, and for what is refused anyway nobody
-  has to wait.
-- ``replies``: about the reply to what has been let through by then.
-- ``replace``: before the lifetimes, which then see the command that will really run.
-- ``schema: ttl``, ``lifetime``: last, for they complete a write that every other rule has let through.
+- ``collections``, ``whole_collections``, ``keys_by_scan``: they may ask Redis, which a refused command must not cause.
+- ``replies``: about the replies to commands that all rules above have passed.
+- ``replace``: before lifetimes, which then see the command that Redis runs.
+- ``schema: ttl``, ``lifetime``: last, since they complete a write that every other rule has passed.
 """
 
 from proxy.rules.allow_only.rule import AllowOnlySettings

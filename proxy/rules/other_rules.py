@@ -1,4 +1,4 @@
-"""The rules in force beside one, as a rule sees them that judges commands which others bring: scripts call them."""
+"""The other rules in force, for a rule that judges the calls of scripts."""
 
 from typing import NamedTuple, Protocol
 
@@ -7,7 +7,7 @@ from proxy.rules.context import Context
 
 
 class Objection(NamedTuple):
-    """A rule refuses what a script calls: why, and what to do instead. If it is `audited`, the script runs."""
+    """A rule that refuses a call of a script: why, and what to do instead. If it is `audited`, the script runs."""
 
     rule: str
     audited: bool
@@ -16,18 +16,18 @@ class Objection(NamedTuple):
 
 
 class OtherRules(Protocol):
-    """The policy's other rules, as scripts must follow them. Of several that refuse something, one that is not audited
-    is named."""
+    """The policy's other rules, which scripts must follow. If several refuse a call, one that is not audited is
+    named."""
 
     @property
     def about_keys(self) -> bool:
         """Whether any of them is about keys or arguments."""
 
     def to_command(self, command: Command, complete: bool, context: Context) -> Objection | None:
-        """Which rule refuses a command as such. If not `complete`, it is the beginning of one."""
+        """The rule that refuses a command by its name and first arguments. If not `complete`, more arguments follow."""
 
     def to_call(self, called: Command, context: Context) -> Objection | None:
-        """Which rule refuses a called command for its keys or arguments."""
+        """The rule that refuses a called command for its keys or arguments."""
 
     def to_keys(self, command: Command, context: Context) -> Objection | None:
-        """Which rule refuses that one script touches all these keys."""
+        """The rule that refuses that one script uses all these keys."""

@@ -1,14 +1,14 @@
-"""The error that an application reads when a rule refuses its command: composed here for all rules, in one form.
+"""The errors of refused commands, in one form for all rules.
 
     DENIED keyrail/RULE: WHAT, and BECAUSE; INSTEAD; contact: WHOM; if this is LIBRARY, exempt it with …
 
-WHAT names the argument as somebody understands who has not written the command: by its key, as far as the policy's
-``redact`` allows, and by its place. BECAUSE and INSTEAD are the policy author's words where there are any. The contact
-is that of whoever owns the key, by the schema, else of whoever owns the rule. No line is longer than `LONGEST` bytes.
+WHAT names the argument by its key, as the policy's ``redact`` allows, and by its index, since a reader of the error may
+not have written the command. BECAUSE and INSTEAD are the policy author's words, if there are any. The contact is that
+of the key's owner in the schema, else of the rule's owner. No line is longer than `LONGEST` bytes.
 
-Libraries branch on the errors to what they send while they connect: one that finds ``NOPERM`` behind INFO or CLIENT
-SETINFO goes on without it, where after any other error it may never get ready. So these few commands keep Redis's own
-text, and the rule is only named where the refusal is counted.
+Libraries branch on the errors to the commands that they send while they connect: after ``NOPERM`` for INFO or CLIENT
+SETINFO they continue without it, after any other error they may never get ready. So refusals of these few commands have
+Redis's own text, and only the counters name the rule.
 """
 
 from proxy.commands.command import Command
@@ -23,9 +23,9 @@ from proxy.schema.entries import Owner
 from proxy.wire.encode import encode_error
 
 LONGEST = 1200
-"""Bytes of an error, without its CRLF."""
+"""The most bytes of an error, without its CRLF."""
 _LONGEST_NAME = 64
-"""Characters of a key, or of a subcommand."""
+"""The most characters of a key or a subcommand."""
 _CONTAINERS = frozenset(row.name.encode() for row in ROWS.values() if row.tried_subcommands)
 
 
@@ -47,10 +47,10 @@ class Refusals:
         retry: float | None = None,
         reason: bool = True,
     ) -> Refuse:
-        """A refusal. `instead` stands for the author's words where there are none.
+        """A refusal. `instead` is used if the author gives no words.
 
-        `owner` is the schema's entry of the key that is to blame; `retry` are the seconds after which the command may
-        pass. Without `reason`, `why` has the author's reason in it.
+        `owner` is the schema entry of the faulty key; `retry` is the number of seconds after which the command may
+        pass. Without `reason`, `why` already has the author's reason.
         """
         because = f", and {self.wording.because}" if reason and self.wording.because else ""
         parts = [f"DENIED keyrail/{self.rule}: {why}{because}", self.wording.instead or instead]
@@ -66,7 +66,7 @@ class Refusals:
         return self.of(why, instead, reason=reason)
 
     def of_unknown(self, command: Command, why: str, instead: str, *, reason: bool = True) -> Refuse:
-        """The refusal of a command that the table does not know, be it a subcommand of CLIENT that is newer."""
+        """The refusal of an unknown command, or of an unknown subcommand of CLIENT or another container."""
         container = word_of(command.argv[0])
         if container in _CONTAINERS and len(command.argv) > 1:
             name = command.argv[1][:_LONGEST_NAME].decode("ascii", "replace")
@@ -74,7 +74,7 @@ class Refusals:
         return self.of(why, instead, reason=reason)
 
     def key(self, command: Command, index: int, what: str = "key") -> str:
-        """The key, or pattern, in an argument, in words: ``the key 'user:1' (argument 1 of GET)``."""
+        """The key or pattern in an argument, in words: ``the key 'user:1' (argument 1 of GET)``."""
         whole = command.length(index) == len(command.argv[index])
         name = f" {self.shown(command.argv[index])}" if whole else ""
         return f"the {what}{name} (argument {index} of {command.name})"

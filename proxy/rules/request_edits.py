@@ -1,4 +1,4 @@
-"""Edits of a request that a plan makes for rules: a closed set, which compose.
+"""The edits of a request that a plan makes for rules: a closed set of edits that compose.
 
 ``RequestEdits`` gathers the edits of all rules for one command, in the order of the rules, and writes them into the
 plan as chains (``proxy.hotpath.request_edit``). Requests that a chain cannot decide are judged.
@@ -19,7 +19,7 @@ from proxy.hotpath.request_edit import RequestEdit
 class StatedArgument:
     """A request of `argc` arguments that states a number from `least` to `most` in argument `number_at`.
 
-    `word` must stand before it, in argument `word_at` and in any letter case; with `word_at` 0 none has to.
+    `word` must be in argument `word_at`, in any letter case; with `word_at` 0 no word is needed.
     """
 
     argc: int
@@ -34,9 +34,9 @@ class StatedArgument:
 class Append:
     """Arguments added to a command of exactly `argc` arguments; `suffixes` are encoded, and taken in turn.
 
-    A longer command passes unchanged if its argument `argc` is one of `satisfied_by`, in any letter case. So does a
-    command that states a number as one of `stated` has it. Without `suffixes` nothing is added, and what states no
-    such number is judged. With a `target` the longer command is that one.
+    A longer command passes unchanged if its argument `argc` is one of `satisfied_by`, in any letter case, or if it
+    states a number as one of `stated`. Without `suffixes` nothing is added, and all other commands are judged. With a
+    `target` the longer command is that one.
     """
 
     argc: int = 0
@@ -53,7 +53,7 @@ class Append:
 
     @cached_property
     def planned(self) -> Appending:
-        """The same as plans have it: one for the plans of all apps."""
+        """The edit in the form of plans; the plans of all apps share it."""
         stated = [
             StatedNumber(each.argc, each.word, each.word_at, each.number_at, each.least, each.most)
             for each in self.stated
@@ -69,7 +69,7 @@ class Swap:
 
     @property
     def changes(self) -> bool:
-        """Always, if there are arguments."""
+        """True: a swap changes every request."""
         return True
 
 
@@ -79,8 +79,9 @@ EditsByEntry: TypeAlias = tuple[Edit | None, ...]
 EditChains: TypeAlias = dict[
     tuple[tuple[int, tuple[int | Swap, ...]], ...], tuple[list[RequestEdit | None], list[EditsByEntry]]
 ]
-"""What ``RequestEdits`` has written so far: chains by the place of the schema entry. The key has the counter and the
-edits of each rule, appends by their identity; they stand beside the chains, so that no other gets their identity."""
+"""The chains that ``RequestEdits`` has written so far, by the place of the schema entry. The key has the counter and
+the edits of each rule, and the identities of appends; the appends are kept beside the chains, so that identities stay
+unique."""
 
 
 class RequestEdits:
@@ -97,7 +98,7 @@ class RequestEdits:
 
     @property
     def change(self) -> bool:
-        """Whether some request changes; an edit can also be there for what it does not let pass."""
+        """Whether some request changes; an edit may also only have some requests judged."""
         return any(edit is not None and edit.changes for _, edits in self._of_rules for edit in edits)
 
     @property
@@ -107,7 +108,7 @@ class RequestEdits:
 
     @property
     def targets(self) -> frozenset[Spec]:
-        """The other commands that some of the longer requests are."""
+        """The other commands that some longer requests become."""
         appends = (edit for _, edits in self._of_rules for edit in edits if isinstance(edit, Append))
         return frozenset(append.target for append in appends if append.target is not None)
 
@@ -117,9 +118,9 @@ class RequestEdits:
             self._of_rules.append((rule, tuple(edits)))
 
     def write(self, command_id: int, plan: Plan, chains: EditChains) -> dict[int, int]:
-        """Write them into the plan: which rule each counter of the plan is for.
+        """Write them into the plan; return the rule that each counter of the plan is for.
 
-        Plans share the chains that are equal: a schema may have hundreds of entries, and there is a plan for each app.
+        Plans share equal chains: a schema may have hundreds of entries, and each app has a plan.
         """
         counters: dict[int, int] = {}
         for rule, edits in self._of_rules:

@@ -1,8 +1,7 @@
-"""What a rule is.
+"""The interface of rules.
 
-``judge`` is the whole truth about a rule. ``lower`` only says how a plan may reach the same verdict without
-calling it: what it leaves out, or cannot say in plan operations, is judged. A property test holds the two to
-each other.
+``judge`` defines a rule. ``lower`` tells how a plan reaches the same verdict without calling it; commands for which it
+adds no plan operation are judged. A property test checks that both agree.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,9 +24,9 @@ from proxy.schema.entries import NO_SCHEMA, Schema
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The policy author's own words for a refusal; empty where the rule's own words are to be used.
+    """The policy author's own words for a refusal; the rule's own words replace empty ones.
 
-    `contact` is whom to ask about the rule.
+    `contact` is the contact for questions about the rule.
     """
 
     because: str = ""
@@ -36,21 +35,20 @@ class Wording:
 
 
 def ascii_of(key: bytes) -> str:
-    """A key as it is, but for what is no printable ASCII."""
+    """A key as printable ASCII."""
     return repr(key)[2:-1]
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What a policy's rules are bound to.
+    """The objects and facts that a policy's rules are bound to.
 
-    `available` are the commands that the engine is known to run for this user, among those that rules need;
-    None stands for all. `seed` fixes the chances that are drawn beforehand. `app` is whose clients are judged, empty
-    for clients of no app; `proven` are the apps that no client can merely claim to be. `schema` is the policy's.
-    `memory` keeps what rules remember. `beside` are the claims of other rules that may take keys from the one that is
-    bound: they are in no weaker mode for any of these clients, and no other app's own.
-    For its refusals: `contacts` are the apps' (by name), `may_exempt` says whether an exception could let somebody off
-    the rule, and `show_key` writes a key as it may be shown.
+    `available` are the commands, among those that rules need, that the engine is known to run for this user; None means
+    all. `seed` fixes the random numbers of plans. `app` is the app of the judged clients, empty for clients of no app;
+    `proven` are the proven apps. `schema` is the policy's. `memory` keeps the state of rules. `beside` are the claims
+    of other rules that may take keys from the bound rule: those in the same or a stricter mode, and of no other app.
+    For refusals: `contacts` are those of apps (by name), `may_exempt` tells whether an exception from the rule is
+    possible, and `show_key` returns a key as it may be shown.
     """
 
     table: Table
@@ -66,7 +64,7 @@ class Binding:
     show_key: Callable[[bytes], str] = ascii_of
 
     def can_send(self, command: str) -> bool:
-        """Whether a rewrite may send this command in place of the client's."""
+        """Whether a rewrite may send this command in place of the client's command."""
         return self.available is None or command in self.available
 
 
@@ -82,12 +80,12 @@ class RuleSettings(Protocol):
 
     @property
     def claim(self) -> KeyClaim | None:
-        """The keys that it takes from less specific rules of its kind, and leaves to more specific ones."""
+        """The keys that it takes from less specific rules of its kind; more specific rules take keys from it."""
         return None
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Files that it was read from beside the policy's own: with one of them, the policy changes."""
+        """The files that it was read from, beside the policy's own. If one of them changes, the policy changes."""
         return ()
 
     @property
@@ -97,7 +95,7 @@ class RuleSettings(Protocol):
 
     @property
     def by_app(self) -> bool:
-        """Whether the rule is another one for each app: if not, all share one, and it is not told of any app."""
+        """Whether the rule differs between apps. If not, all apps share one rule, which knows no app."""
         return False
 
     def bind(self, name: str, wording: Wording, binding: Binding, /) -> "Rule":
@@ -108,24 +106,24 @@ class InScripts(Enum):
     """How scripts follow a rule."""
 
     NOTHING = "nothing"
-    """It is about who asks, and how much at a time: a script is one command, whatever it calls."""
+    """The rule is about clients and rates: a script is one command."""
     COMMANDS = "commands"
-    """It is about commands as such, their first arguments at most: ``refuses_part`` is asked, too."""
+    """The rule is about commands and at most their first arguments: ``refuses_part`` is asked, too."""
     CALLS = "calls"
-    """It is about keys and arguments: ``judge_call`` is asked about each call that they are known of."""
+    """The rule is about keys and arguments: ``judge_call`` judges each call with known keys and arguments."""
     ALL_KEYS = "all keys"
-    """It is about how keys lie to each other: all that a script touches are judged together."""
+    """The rule is about keys together: it judges all keys of a script at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a rule needs of whoever compiles and runs it, declared so that nobody asks which guardrail it is.
+    """The needs of a rule, declared, so that the compiler does not depend on the guardrail.
 
-    `commands` are those that its rewrites send instead of the client's own, to be probed before that. `slots`: the hash
-    slot of a transaction's keys (``Context.slot``). `place`: clients enter it, and its lowering may ``spend``.
-    `history`: what it says depends on the commands before, so that no single command can show it. `others`: it is told
-    of the rules in force beside it (``follow``). `facts`: it may have to know what another worker has learnt
-    (``lacks``), and learns from replies (``edit_of_reply``).
+    `commands` are the commands that its rewrites send in place of the client's; Keyrail probes them first. `slots`: it
+    needs the hash slot of a transaction's keys (``Context.slot``). `place`: clients enter it, and its lowering may
+    ``spend``. `history`: its verdict depends on earlier commands, so no single command can test it. `others`: it needs
+    the other rules in force (``follow``). `facts`: it may need facts of other workers (``lacks``), and learns from
+    replies (``edit_of_reply``).
     """
 
     commands: frozenset[str] = frozenset()
@@ -142,34 +140,33 @@ class Prepayment(Protocol):
 
     @property
     def bytes(self) -> int:
-        """How many have been paid for."""
+        """The number of bytes that are paid for."""
 
     def pay(self, total: int, now: float) -> Refuse | None:
-        """Pay for all of the first `total` bytes; the refusal if the limit does not allow so many."""
+        """Pay for the first `total` bytes; return the refusal if the limit does not allow them."""
 
 
 class Rule(Protocol):
-    """One guardrail of a policy, bound to a command table. `name` is its name in the policy, as errors and metrics
-    show it."""
+    """One rule of a policy, bound to a command table. `name` is its name in the policy, in errors and in metrics."""
 
     name: str
     needs: Needs = Needs()
 
     def touches(self, spec: Spec, /) -> bool:
-        """Whether `judge` can say anything but PASS to this command."""
+        """Whether `judge` can return anything but PASS for this command."""
 
     def judge(self, command: Command, context: Context, /) -> Verdict:
         """The verdict on one command that the rule touches."""
 
     def lower(self, spec: Spec, lowering: Lowering, /) -> None:
-        """Add to `lowering` what the plan is to do with a command that the rule touches."""
+        """Add the plan operations for a command that the rule touches to `lowering`."""
 
     def refuses_part(self, _command: Command, /) -> bool:
-        """Whether a request may be refused of which only these first arguments are known. The rule touches it."""
+        """Whether a request that begins with these arguments may be refused. The rule touches it."""
         return False
 
     def judge_call(self, command: Command, context: Context, /) -> Verdict:
-        """The verdict on a command that a script calls, in which nothing can be changed."""
+        """The verdict on a command that a script calls; it cannot be changed."""
         return self.judge(command, context)
 
     def enter(self, _context: Context, /) -> Presence:
@@ -177,15 +174,15 @@ class Rule(Protocol):
         return NO_LIMIT
 
     def prepay(self, _command: Command, _context: Context, /) -> Prepayment | None:
-        """The payment for bytes before their command is whole; None if, as far as it is known, they are free."""
+        """The payment for the bytes of a command that is still arriving; None if it is free, as far as is known."""
         return None
 
     def follow(self, others: OtherRules, /) -> None:
-        """Know the rules in force beside this one, before any command is judged."""
-        del others  # most rules judge what a client says, and nothing else
+        """Take the other rules in force, before any command is judged."""
+        del others  # most rules do not need them
 
     def lacks(self, _command: Command, /) -> frozenset[FactKey]:
-        """Facts that the rule needs to judge a command and does not know; another worker may know them."""
+        """Unknown facts that the rule needs to judge a command; another worker may know them."""
         return frozenset()
 
     def edit_of_reply(self, _command: Command, _enforced: Callable[[], bool], /) -> ReplyEdit | None:

@@ -1,11 +1,11 @@
-"""State of rules that reaches beyond one client, as those see it who carry it: they know these ports, and no guardrail.
+"""Ports for the state of rules that workers share. The code that carries the state depends on them, on no guardrail.
 
-A rule keeps its state in ``memory``. State that takes one of these ports is found there and fed:
+A rule keeps its state in ``memory``. State with one of these ports is found there and updated:
 
-- ``DividedState``: a whole that the workers divide among themselves. Each tells the supervisor what it could have used,
-  and gets its share (``deal``).
-- ``SharedFacts``: what one worker has learnt and another one asks for, once.
-- ``ObservingState``: goes by how fast Redis answers Keyrail's own PINGs.
+- ``DividedState``: a whole that the workers divide. Each reports to the supervisor what it could have used, and gets
+  its share (``deal``).
+- ``SharedFacts``: facts that one worker has learnt, for other workers.
+- ``ObservingState``: depends on how fast Redis answers Keyrail's own PINGs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 _LEAST_WANT = 0.02
-"""What a worker is thought to want at least, so that its first command of a subject finds a token."""
+"""The least demand that is assumed of a worker, so that its first command of a subject finds a token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Of a subject, in one worker: the part of its limit that it could have used lately, and its clients."""
+    """A subject's demand in one worker: the part of its limit that it could have used, and its number of clients."""
 
     want: float
     clients: int
@@ -26,7 +26,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Of a subject, for one worker: its share of the limit, and the subject's clients in the other workers."""
+    """One worker's lease for a subject: its share of the limit, and the subject's clients in the other workers."""
 
     share: float
     elsewhere: int
@@ -35,7 +35,7 @@ class Lease:
 class DividedState:
     """The part of a whole that one worker gives out, by subject.
 
-    Where it `counts_clients`, each worker wants to know of the clients in the others, its own being none or many.
+    If it `counts_clients`, each worker needs the number of clients in the other workers.
     """
 
     counts_clients: bool
@@ -45,14 +45,15 @@ class DividedState:
         raise NotImplementedError
 
     def lease(self, leases: Mapping[str, Lease], now: float) -> None:
-        """Take over what the supervisor has dealt out; a subject that it does not mention gets an equal part."""
+        """Take over the supervisor's shares; a subject without a share gets an equal part."""
         raise NotImplementedError
 
 
 def deal(demands: Sequence[Demand], worker: int) -> Lease:
-    """The share of one worker in a subject's limit, if each of the workers wants so much of it.
+    """The share of one worker in a subject's limit, given the demand of each worker.
 
-    While they want less than there is, each gets what it wants and an equal part of the rest; else in proportion.
+    If the sum of demands is below the limit, each worker gets its demand and an equal part of the rest; else a share in
+    proportion to its demand.
     """
     wants = [max(_LEAST_WANT, demand.want) for demand in demands]
     total = sum(wants)
@@ -61,7 +62,7 @@ def deal(demands: Sequence[Demand], worker: int) -> Lease:
 
 
 FactKey: TypeAlias = tuple[str, bytes]
-"""The kind of thing that a fact is about, and its name."""
+"""The kind of a fact's subject, and its name."""
 
 
 class Fact:
@@ -74,20 +75,20 @@ class SharedFacts:
     """The facts that one worker knows."""
 
     def recall(self, key: FactKey) -> Fact | None:
-        """The fact, if it is known here."""
+        """The fact; None if it is unknown."""
         raise NotImplementedError
 
     def learn(self, key: FactKey, fact: Fact) -> None:
-        """Take over what another worker knows."""
+        """Take over a fact of another worker."""
         raise NotImplementedError
 
 
 class ObservingState:
-    """State that follows from the observations of one worker. Times are in seconds."""
+    """State that depends on the observations of one worker. Times are in seconds."""
 
     @property
     def restricts(self) -> bool:
-        """Whether not every command goes to Redis now."""
+        """Whether some commands are kept from Redis now."""
         raise NotImplementedError
 
     @property
@@ -96,5 +97,5 @@ class ObservingState:
         raise NotImplementedError
 
     def observe(self, now: float, took: float | None) -> None:
-        """Take note of what an answer took; None for none, or for one that says that Redis cannot work."""
+        """Note the time that an answer took; None for no answer, or for an error such as LOADING."""
         raise NotImplementedError

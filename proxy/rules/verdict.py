@@ -1,4 +1,4 @@
-"""What a rule may say about a command: a small, closed set, so that whoever acts on it can match them all."""
+"""The verdicts of rules about a command: a small, closed set, matched exhaustively."""
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ ReplyEdit: TypeAlias = Callable[[bytes], bytes]
 
 
 def chained(first: ReplyEdit | None, then: ReplyEdit | None) -> ReplyEdit | None:
-    """Both edits, one after the other: the first one is the closer to Redis."""
+    """Both edits, one after the other; the first one gets Redis's reply."""
     if first is None or then is None:
         return first or then
     return lambda frame: then(first(frame))
@@ -21,22 +21,22 @@ def chained(first: ReplyEdit | None, then: ReplyEdit | None) -> ReplyEdit | None
 class Pass:
     """The command goes on as it is.
 
-    `skipped` says why a rewrite that the rule asks for was not made; it is empty where there was nothing to
-    do. `would_refuse` is the refusal that the command gets as soon as all rules are enforced that have a say in it: the
-    rule itself may be, but speaks for another one that is only audited. It is counted as audited.
+    `skipped` says why a rewrite was not made; empty if there was nothing to rewrite. `would_refuse` is the refusal that
+    the command would get if all rules were enforced: an enforced rule about scripts may apply a rule that is only
+    audited. It is counted as audited.
     """
 
     skipped: str = ""
     would_refuse: "Refuse | None" = None
 
 
-# Made for each judged command: not frozen, which would take three times as long.
+# Not frozen: each judged command may have one, and a frozen dataclass takes three times as long to construct.
 @dataclass(slots=True)
 class Rewrite:
     """The command goes on as `argv`, and `edit`, if any, is applied to its reply.
 
-    An argument that is being streamed (``Command.streamed``) keeps its index; what `argv` holds of it is not sent.
-    `spec` is the command that `argv` is, where the rule knows it, and spares looking it up.
+    A streamed argument (``Command.streamed``) keeps its index; its bytes in `argv` are not sent. `spec` is the command
+    of `argv`, if the rule knows it, which saves a look-up.
     """
 
     argv: list[bytes]
@@ -48,7 +48,7 @@ class Rewrite:
 class Refuse:
     """The command does not reach Redis; `error` is the whole reply line, CRLF included.
 
-    With `close` the client is closed behind it.
+    With `close` the client is then disconnected.
     """
 
     error: bytes
@@ -63,20 +63,19 @@ class Answer:
 
 
 End: TypeAlias = Pass | Rewrite | Refuse | Answer
-"""What a procedure ends in."""
+"""The verdicts that a procedure can end with."""
 
 Steps: TypeAlias = Generator[Sequence[Sequence[bytes]], Sequence[bytes], End]
-"""Yields commands that are to be asked together, gets their reply frames, returns its end. Pure but for its answers."""
+"""Yields commands to send together, gets their reply frames, returns its end. Pure except for these replies."""
 
 
 @dataclass(slots=True)
 class Procedure:
     """Keyrail asks Redis itself before it decides, while only this client waits.
 
-    `steps` begins the asking: on a connection of Keyrail's own, as the client's user, in its database, for at most
-    `seconds`. `otherwise` is the end where that can't be, or takes too long; it is given the reason, in words for
-    people ("it is inside MULTI"). Where it does not wait (`waits`), the command goes on meanwhile, and the end is only
-    counted.
+    `steps` yields the commands, which run on Keyrail's own connection, as the client's user, in its database, for at
+    most `seconds`. `otherwise` is the end if that is impossible or takes too long; it gets the reason as text ("it is
+    inside MULTI"). If not `waits`, the command is forwarded meanwhile, and the end is only counted.
     """
 
     steps: Callable[[], Steps]
@@ -86,8 +85,8 @@ class Procedure:
 
 
 class Renewal(list[bytes]):
-    """A hidden command that may change ``key`` although the command before it has left that key alone: a client that
-    watches the key would see its EXEC fail, so it waits for that."""
+    """A hidden command that may change ``key`` although the client's command has not. If a client watches the key, its
+    EXEC would fail, so the hidden command waits until the watch ends."""
 
     def __init__(self, key: bytes, argv: Sequence[bytes]) -> None:
         super().__init__(argv)
@@ -95,22 +94,22 @@ class Renewal(list[bytes]):
 
 
 Conclusion: TypeAlias = Callable[[bytes, Sequence[bytes]], Sequence[Sequence[bytes]]]
-"""From the first line of the reply to a client's command, and of each reply to the hidden commands that ran with it:
-the commands that are to follow. Pure; lines have their CRLF. Asked after an error only with
+"""Returns the hidden commands that follow, from the first line of the reply to the client's command and of each reply
+to the hidden commands before and after it. Pure; lines have their CRLF. Called after an error only with
 ``Surround.after_error``."""
 
 
 @dataclass(slots=True)
 class Surround:
-    """The command goes on as it is, and what its reply proves decides on hidden commands that follow it.
+    """The command goes on as it is, and its reply decides which hidden commands follow.
 
-    `before` and `after` are hidden commands that run right before and behind it, as one with it: where its own reply is
-    no proof. What `conclude` returns is sent as soon as the reply is there. The client sees
-    none of their replies. Where no hidden command may go with it (no reply will come, the connection is between WATCH
-    and EXEC, the client tracks keys, the command may block), it gets `otherwise`, or goes alone and is counted as
-    skipped. Only for commands that any connection can run, and for those that block. With `after_error`, `conclude` is
-    asked after errors, too: a script that fails has written what it wrote. `about` says for people what is
-    to follow. A `notice`, if any, is shown the first line as well, and what it returns is counted.
+    `before` and `after` are hidden commands that run right before and after it, atomically, if its own reply is no
+    proof. The commands that `conclude` returns are sent when the reply has arrived. The client sees none of their
+    replies. In some states no hidden command is possible (no reply will come, the connection is between WATCH and EXEC,
+    the client tracks keys, the command may block). Then the command gets `otherwise`, or is forwarded alone and counted
+    as skipped. Only for commands that any connection can run, and for blocking ones. With `after_error`, `conclude` is
+    called after errors, too: the writes of a failed script stay. `about` describes the hidden commands as text. A
+    `notice`, if any, gets the first line, too, and its result is counted.
     """
 
     conclude: Conclusion
@@ -124,10 +123,10 @@ class Surround:
 
 @dataclass(slots=True)
 class InspectReply:
-    """The command goes on as it is, and `at` is shown the first line of its reply; whatever the rule's mode is.
+    """The command goes on as it is, and `at` gets the first line of its reply, in every mode of the rule.
 
-    What `at` returns is counted with the rule, in words for people; nothing where it is empty. Errors are not shown,
-    and nothing is where no reply comes, or the client tracks keys.
+    The text that `at` returns is counted with the rule, unless it is empty. `at` is not called for errors, nor if no
+    reply comes or the client tracks keys.
     """
 
     at: Callable[[bytes], str]
@@ -139,5 +138,5 @@ PASS = Pass()
 
 
 def closes(verdict: Verdict) -> bool:
-    """Whether the client is to be closed."""
+    """Whether the client is then disconnected."""
     return type(verdict) is Refuse and verdict.close

@@ -1,14 +1,13 @@
-"""All patterns of a schema as one automaton, which tells in one pass over a key which entry owns it.
+"""All patterns of a schema as one automaton, which finds the entry that owns a key in one pass over the key.
 
-Every pattern is a regular language; the automaton runs all of them side by side (subset construction), so where a key
-ends it is known which patterns match it. Of those the most specific owns the key:
+Every pattern is a regular language. The automaton runs all of them side by side (subset construction), so at the end of
+a key it knows which patterns match. The most specific of them owns the key:
 
-- a pattern whose language lies within another's is the more specific of the two;
-- of any other two it is the one that is more specific in the first segment where they differ in that (``patterns``
-  has the order).
+- if the language of one pattern lies within that of another, it is the more specific one;
+- otherwise, the first segment with different specificity decides (``patterns`` has the order).
 
-The order of the file never matters. Patterns without an order are an error: two that match the same key, neither the
-more specific. So is a pattern that owns no key, because more specific ones take all of them.
+The order of the file never matters. Two patterns that match the same key are an error if neither is more specific. So
+is a pattern that owns no key, because more specific patterns take all its keys.
 """
 
 from array import array
@@ -22,14 +21,14 @@ from proxy.schema.patterns import Pattern
 
 MOST_STATES = 50_000
 MOST_STEPS = 15_000_000
-"""Classes of bytes that positions read, over all states. Only loading a policy builds one: a few seconds at most."""
+"""The most classes of bytes that positions read, over all states: a few seconds. Only loading a policy builds it."""
 _PLEASANT = b"abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_.-"
-"""The bytes that an example is made of where it may choose, the best first."""
+"""The preferred bytes of examples, the best first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tie:
-    """Two patterns, by their numbers, of which neither is the more specific, and a key that both match."""
+    """The numbers of two patterns of which neither is more specific, and a key that both match."""
 
     first: int
     second: int
@@ -38,7 +37,7 @@ class Tie:
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """A pattern that owns no key, and those that take its keys from it; none if it matches no key at all."""
+    """A pattern that owns no key, and the patterns that take its keys; none if it matches no key at all."""
 
     pattern: int
     owners: tuple[int, ...]
@@ -46,7 +45,7 @@ class Unreachable:
 
 @dataclass(frozen=True, slots=True)
 class TooLarge:
-    """Patterns that together need more than this many states, or too many steps to find them."""
+    """Patterns that together need more than this number of states, or too many steps to find them."""
 
     states: int
 
@@ -55,7 +54,7 @@ Flaw: TypeAlias = Tie | Unreachable | TooLarge
 
 
 class SchemaError(ValueError):
-    """Patterns that do not tell whose each key is; `flaws` are all that is wrong with them."""
+    """Patterns that do not give every key one owner; `flaws` are all their problems."""
 
     def __init__(self, flaws: Sequence[Flaw]) -> None:
         super().__init__("; ".join(map(str, flaws)))
@@ -73,9 +72,9 @@ def compile_patterns(patterns: Sequence[Pattern], most_states: int = MOST_STATES
 
 
 def find_regions(languages: Sequence[Expression], most_states: int = MOST_STATES) -> dict[frozenset[int], bytes]:
-    """Each set of languages, by their numbers, that some key is in all of and in no other; with a shortest such key.
+    """The regions: each set of languages (by their numbers) that share a key which is in no other; with a shortest key.
 
-    So two languages overlap if a region has both, and one lies within the other if each of its regions has the other
+    So two languages overlap if a region has both, and one lies within the other if each of its regions has the other,
     too. The empty key is left out. Raises SchemaError.
     """
     return _constructed(languages, most_states).examples()
@@ -84,9 +83,9 @@ def find_regions(languages: Sequence[Expression], most_states: int = MOST_STATES
 def automaton_outside(languages: Sequence[Expression], most_cells: int, most_steps: int) -> Automaton | None:
     """The automaton that owns (as 0) each key that is in none of the languages, the empty key included.
 
-    None if it would have more than `most_cells` (states times classes of bytes), or take more than `most_steps`.
+    None if it would have more than `most_cells` (states times classes of bytes), or need more than `most_steps`.
     """
-    building = _Construction([*languages, _EVERY_KEY])  # so that no key ends in the state that nobody leaves
+    building = _Construction([*languages, _EVERY_KEY])  # so that no key ends in the dead state
     if not building.run(most_cells // building.width, most_steps):
         return None
     owners = [NOBODY if any(each < len(languages) for each in found) else 0 for found in building.matches]
@@ -110,7 +109,7 @@ _State: TypeAlias = tuple[frozenset[int], frozenset[int]]
 
 
 class _Construction:
-    """The subset construction. State 0 is that of no way on; without any pattern it is the start too."""
+    """The subset construction. State 0 is the dead state; without any pattern it is the start, too."""
 
     def __init__(self, languages: Sequence[Expression]) -> None:
         positions = Positions()
@@ -145,7 +144,7 @@ class _Construction:
 
     @property
     def width(self) -> int:
-        """The numbers of a row: one for each class of bytes, and the owner."""
+        """The length of a row: one number for each class of bytes, and the owner."""
         return self._width + 1
 
     def run(self, most_states: int, most_steps: int) -> bool:
@@ -177,14 +176,14 @@ class _Construction:
 
     @property
     def matches(self) -> list[frozenset[int]]:
-        """The patterns that match a key which ends in each state."""
+        """For each state, the patterns that match a key that ends there."""
         return [matched for _, matched in self._states]
 
     def examples(self) -> dict[frozenset[int], bytes]:
-        """A shortest key for each set of patterns that match one together."""
+        """A shortest key for each set of patterns that match a key together."""
         found: dict[frozenset[int], bytes] = {}
         best = [min(self._bytes_of(each), key=_unpleasantness) for each in range(self._width)]
-        for number, matched in enumerate(self.matches):  # in the order that the states were reached in
+        for number, matched in enumerate(self.matches):  # in the order in which the states were reached
             if matched and matched not in found:
                 key = bytearray()
                 at = number
@@ -198,7 +197,7 @@ class _Construction:
         return [byte for byte in range(256) if self._classes[byte] == byte_class]
 
     def automaton(self, owners: Sequence[int]) -> Automaton:
-        """The whole as the walker reads it."""
+        """The automaton in the form that the walker reads."""
         rows = array("i")
         for step, owner in zip(self._steps, owners, strict=True):
             rows.extend([target * self.width for target in step])
@@ -207,7 +206,7 @@ class _Construction:
 
 
 def _byte_classes(sets: set[ByteSet]) -> bytes:
-    """For each byte its class: bytes are in one class if every set holds either both or neither."""
+    """The class of each byte: two bytes are in one class if every set has either both or neither."""
     ordered = sorted(sets)
     numbers: dict[tuple[int, ...], int] = {}
     return bytes(numbers.setdefault(tuple(each >> byte & 1 for each in ordered), len(numbers)) for byte in range(256))
@@ -219,12 +218,12 @@ def _unpleasantness(byte: int) -> tuple[int, bool]:
 
 
 class _Matches:
-    """Which patterns match keys together, and which of them owns such keys."""
+    """The sets of patterns that match keys together, and the owner of those keys."""
 
     def __init__(self, patterns: Sequence[Pattern], matches: Sequence[frozenset[int]]) -> None:
         self._specificity = [pattern.specificity for pattern in patterns]
         self._together = dict.fromkeys(each for each in matches if each)
-        # A pattern's language lies within another's if every key that it matches is matched by the other too.
+        # A pattern's language lies within another's if the other matches every key that it matches.
         within: dict[int, frozenset[int]] = {}
         for each in self._together:
             for number in each:
@@ -239,17 +238,17 @@ class _Matches:
         return self._specificity[one] < self._specificity[other]
 
     def _winners(self, together: frozenset[int]) -> list[int]:
-        """Those that no other beats: one, or it is a tie."""
+        """The patterns that no other beats: one, or it is a tie."""
         ordered = sorted(together)
         unbeaten = [one for one in ordered if not any(self._beats(other, one) for other in ordered)]
         return unbeaten or ordered
 
     def owner_of(self, matched: frozenset[int]) -> int:
-        """The owner of keys that these patterns match."""
+        """The owner of the keys that these patterns match."""
         return self._owners[matched][0] if matched else NOBODY
 
     def flaws(self, examples: dict[frozenset[int], bytes]) -> list[Flaw]:
-        """Every tie, and every pattern that owns nothing although it is in no tie."""
+        """Every tie, and every pattern that owns no key although it is in no tie."""
         ties: dict[tuple[int, int], Tie] = {}
         for matched, winners in self._owners.items():
             for second in winners[1:]:

@@ -1,4 +1,4 @@
-"""TTL bounds, as an entry of the schema or a rule states them."""
+"""The TTL bounds of an entry of the schema or a rule."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 class Bounds:
     """The lifetime of a key, in seconds. Without bounds, a key needs no TTL.
 
-    `default` is given to a key that is created without one (the `most`, where `required` leaves that to commands that
-    can't state any, and there is no `default`); `jitter` is the share by which it varies (0 <= jitter < 1),
-    `jitter_stated` that by which those vary that applications state. `required`: whoever writes with a command that can
-    state a lifetime has to. `sliding`: each use renews the default.
+    A key that is created without a TTL gets the `default`. With `required`, a command that can state a TTL must state
+    one; other commands get the `default`, or without a default the `most`. `jitter` is the share by which the default
+    varies (0 <= jitter < 1), `jitter_stated` the share by which stated TTLs vary. `sliding`: each use renews the
+    default.
     """
 
     default: int | None = None
@@ -22,7 +22,7 @@ class Bounds:
     jitter_stated: float = 0.0
 
     def seconds(self, chance: float) -> int:
-        """The lifetime that belongs to a random number in [0, 1), within the bounds."""
+        """The lifetime for a random number in [0, 1), within the bounds."""
         given = self.given
         assert given is not None
         drawn = max(1, round(spread(given, self.jitter, chance)))
@@ -51,12 +51,12 @@ class Bounds:
 
     @property
     def given(self) -> int | None:
-        """What a key gets, in seconds and before jitter, whose creator can't state a lifetime; None for nothing."""
+        """The TTL, in seconds and before jitter, for a key of a command that can't state one; None for no TTL."""
         return self.most if self.default is None and self.required else self.default
 
     @property
     def longest(self) -> int | None:
-        """The longest lifetime that is known to be right, in seconds."""
+        """The longest lifetime that the bounds allow for certain, in seconds."""
         return self.default if self.most is None else self.most
 
 
@@ -64,5 +64,5 @@ _PERMANENT = Bounds()
 
 
 def spread(lifetime: float, jitter: float, chance: float) -> float:
-    """A lifetime moved by up to the share `jitter` either way, as a random number in [0, 1) says."""
+    """A lifetime, varied by up to the share `jitter` up or down; `chance` is a random number in [0, 1)."""
     return lifetime * (1 + jitter * (2 * chance - 1))

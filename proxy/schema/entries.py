@@ -12,7 +12,7 @@ from proxy.schema.patterns import Pattern
 
 @dataclass(frozen=True, slots=True)
 class KeySize:
-    """How large values may be: the bytes of one value, and the members of a collection; None is no limit."""
+    """The most bytes of one value, and the most members of a collection; None is no limit."""
 
     most_bytes: int | None = None
     most_members: int | None = None
@@ -20,11 +20,10 @@ class KeySize:
 
 @dataclass(frozen=True, slots=True)
 class KeyEntry:
-    """One entry of a schema. `app` is the application whose keys these are, "" if that is not said.
+    """One entry of a schema. `app` is the application that owns these keys; "" for shared keys.
 
-    `type` is one of Redis's own words (string, hash, list, set, zset, stream …), and None where anything goes, as
-    `lifetime` and `size` are; an empty `lifetime` means: no TTL, on purpose. `place` is where it
-    stands, file and line.
+    `type` is one of Redis's own words (string, hash, list, set, zset, stream …). `type`, `lifetime` and `size` are None
+    if the entry does not say them; an empty `lifetime` means: no TTL, on purpose. `place` is file and line.
     """
 
     name: str
@@ -38,23 +37,23 @@ class KeyEntry:
 
     @property
     def title(self) -> str:
-        """Its name in errors, with its application."""
+        """The name in errors, with the application."""
         return f"{self.app}/{self.name}" if self.app else self.name
 
     @property
     def described(self) -> str:
-        """Its title with its pattern."""
+        """The title and the pattern."""
         return f"{self.title} ({self.pattern.text})"
 
 
 Owner: TypeAlias = KeyEntry | None
-"""The entry that owns a key, if any does."""
+"""The entry that owns a key; None if no entry does."""
 
 
 class Schema:
-    """All entries, and the automaton that finds the one that owns a key: its number in `entries`.
+    """All entries, and the automaton that finds the owner of a key: its number in `entries`.
 
-    Schemas of equal entries are equal. Raises SchemaError for patterns that do not tell whose each key is.
+    Schemas of equal entries are equal. Raises SchemaError if the patterns do not give every key one owner.
     """
 
     def __init__(self, entries: tuple[KeyEntry, ...]) -> None:
@@ -75,7 +74,7 @@ class Schema:
         return None if owner == NOBODY else self.entries[owner]
 
     def owners_of(self, keys: tuple[Key, ...]) -> tuple[Owner, ...]:
-        """The owner of each of a command's keys; found once, however many rules ask about it in turn."""
+        """The owner of each key of a command; cached, since several rules ask in turn."""
         if keys is not self._asked:
             self._asked, self._owners = keys, tuple(self.owner_of(key.name) for key in keys)
         return self._owners

@@ -1,8 +1,7 @@
 """Regular expressions over bytes, as values.
 
-The few forms that key patterns need, and Glushkov's positions: each ``OneOf`` is a position, which reads one byte;
-``follow`` says which positions may read the next byte behind it. So an expression becomes an automaton without
-any empty step.
+It has the forms that key patterns need, and Glushkov's positions: each ``OneOf`` is a position, which reads one byte;
+``follow`` says which positions may read the next byte. So an expression becomes an automaton without empty steps.
 """
 
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 ByteSet: TypeAlias = int
-"""Bit n is set if byte n belongs to it."""
+"""A set of bytes: bit n is set if byte n belongs to it."""
 
 ANY_BYTE: ByteSet = (1 << 256) - 1
 
@@ -32,21 +31,21 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """One behind the other."""
+    """Several parts, one behind the other."""
 
     parts: "tuple[Expression, ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """Any one of several."""
+    """Any one of several expressions."""
 
     options: "tuple[Expression, ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Once or more; `or_not` allows for none at all."""
+    """Once or more; with `or_not` also not at all."""
 
     body: "Expression"
     or_not: bool = False
@@ -61,7 +60,7 @@ def text(literal: bytes) -> Chain:
 
 
 def times(body: Expression, count: int) -> Chain:
-    """Exactly so many times."""
+    """The body exactly `count` times."""
     return Chain((body,) * count)
 
 

@@ -1,10 +1,10 @@
 """Patterns in which ``*`` stands for any characters, and every other character for itself.
 
-This is the only matcher for the patterns of a policy: keys of limits, lifetimes and exceptions, and what an app's
-``match`` says of users, client names, listeners and certificates. Clients choose the names that are matched, so the
-worst name counts. Matching never goes back: each part between two stars is taken where it stands first, behind the part
-before it. If a later place of it leads to a match, the first place does, too. So each character of a name is compared
-with one part only, and the cost is at most the name's length times the pattern's.
+This is the only matcher for the patterns of a policy: keys of limits, lifetimes and exceptions, and an app's ``match``
+of users, client names, listeners and certificates. Clients choose the names, so the worst case matters. Matching never
+goes back: each part between two stars is matched at its first place behind the part before it. If a later place leads
+to a match, the first place does, too. So each character of a name is compared with one part only, and the cost is at
+most the name's length times the pattern's.
 """
 
 from bisect import bisect_left
@@ -19,7 +19,7 @@ LONGEST = 512
 
 
 class Glob(Generic[AnyStr]):
-    """A pattern: ``parts`` with anything between them. One part alone fits only itself."""
+    """A pattern: ``parts`` with any text between them. One part alone matches only itself."""
 
     __slots__ = ("_first", "_last", "_least", "_middle", "fits", "parts")
 
@@ -30,10 +30,10 @@ class Glob(Generic[AnyStr]):
         self._middle: tuple[AnyStr, ...] = tuple(part for part in self.parts[1:-1] if part)
         self._least = sum(map(len, self.parts))
         self.fits: Callable[[AnyStr], bool] = self._simple() or self._fits
-        """Whether a whole name does."""
+        """Whether a whole name matches."""
 
     def _simple(self) -> Callable[[AnyStr], bool] | None:
-        # Patterns as most are, in one step.
+        # Most patterns have one star: one step.
         first, last = self._first, self._last
         if len(self.parts) == 1:
             return lambda name: name == first
@@ -57,7 +57,7 @@ class Glob(Generic[AnyStr]):
 
 
 _REMEMBERED = 4096
-"""More than the policies in force have."""
+"""More patterns than the policies in force have."""
 _STAR = b"\xff"
 
 
@@ -75,12 +75,12 @@ def key_glob_of(pattern: str) -> Glob[bytes]:
 
 def lies_within(inner: str, outer: str) -> bool:
     """Whether every key that fits the inner pattern fits the outer one."""
-    # Each star of the inner one becomes a byte that no UTF-8 text has: only a star matches it, and a star matches all.
+    # Each star of the inner pattern becomes a byte that UTF-8 text cannot have, so only a star matches it.
     return key_glob_of(outer).fits(_STAR.join(key_glob_of(inner).parts))
 
 
 def is_narrower(one: str, other: str) -> bool:
-    """Whether the keys that fit are some of the other pattern's, but not all."""
+    """Whether one pattern matches some keys of the other, but not all, and no other keys."""
     return lies_within(one, other) and not lies_within(other, one)
 
 
@@ -89,14 +89,14 @@ def overlap(one: str, other: str) -> bool:
     mine, theirs = key_glob_of(one).parts, key_glob_of(other).parts
     if len(mine) == 1 or len(theirs) == 1:
         return lies_within(one, other) or lies_within(other, one)
-    # Between what they begin and end with there is room for the middle of both, one behind the other.
+    # Between beginning and end there is room for the middle parts of both, one behind the other.
     (first, *_, last), (other_first, *_, other_last) = mine, theirs
     begin = first.startswith(other_first) or other_first.startswith(first)
     return begin and (last.endswith(other_last) or other_last.endswith(last))
 
 
 class GlobIndex:
-    """Finds the patterns that may overlap with another one without looking at all of them: by how they begin."""
+    """Finds the patterns that may overlap with another one by their beginnings, without comparing all of them."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self._by_beginning: dict[bytes, list[str]] = {}
@@ -105,10 +105,10 @@ class GlobIndex:
         self._beginnings = sorted(self._by_beginning)
         self._lengths = sorted({len(each) for each in self._beginnings})
         self.compared = 0
-        """How many patterns were looked at, over all calls."""
+        """How many patterns were compared, over all calls."""
 
     def overlapping(self, pattern: str) -> list[str]:
-        """Those that overlap with it; itself too, if it is one of them."""
+        """The patterns that overlap with it; itself, too, if it is one of them."""
         beginning = _beginning(pattern)
         found = [beginning[:length] for length in self._lengths if length < len(beginning)]
         place = bisect_left(self._beginnings, beginning)
@@ -125,12 +125,12 @@ def _beginning(pattern: str) -> bytes:
 
 
 def glob_expression(pattern: str) -> Expression:
-    """The keys that fit, as a language: to be compared with those of other patterns."""
+    """The keys that match, as an expression, to be compared with those of other patterns."""
     return parts_expression(key_glob_of(pattern).parts)
 
 
 def parts_expression(parts: Sequence[bytes]) -> Expression:
-    """The same for parts with anything between them."""
+    """The same for parts with any bytes between them."""
     first, *others = map(text, parts)
     anything = Repeated(OneOf(ANY_BYTE), or_not=True)
     return Chain((first, *(part for other in others for part in (anything, other))))

@@ -1,4 +1,4 @@
-"""The entry of a schema that a key without one may have been meant for."""
+"""The entry of a schema that is most like a key without an entry."""
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
@@ -7,18 +7,18 @@ from proxy.schema.entries import KeyEntry
 from proxy.schema.patterns import Literal
 
 _ALIKE = 0.6
-"""How much a segment must have in common with a pattern's text, of 1, to be taken for a misspelling of it."""
+"""The likeness, from 0 to 1, from which a segment counts as a misspelling of a pattern's text."""
 _MOST_ENTRIES = 100
 _LONGEST = 128
-"""Bytes of a key that are looked at. With the entries, and the length of what is compared byte by byte, this bounds the
-work for one refusal."""
+"""The most bytes of a key that are compared. It bounds the work for one refusal, with the number of entries and the
+length of a segment."""
 _LONGEST_WORD = 16
 _MISSPELT = 3
-"""A misspelling is no longer or shorter than its word by more bytes than this."""
+"""The most bytes by which a misspelling is longer or shorter than its word."""
 
 
 def nearest_entry(entries: Sequence[KeyEntry], key: bytes) -> KeyEntry | None:
-    """The entry whose pattern's texts the key shares most; None if it does not begin like any of them."""
+    """The entry with the most text in common with the key; None if the key begins like no pattern."""
     best, found = 0.0, None
     for entry in entries[:_MOST_ENTRIES]:
         alike = _likeness(entry, key[:_LONGEST].split(entry.pattern.separator))
@@ -28,7 +28,7 @@ def nearest_entry(entries: Sequence[KeyEntry], key: bytes) -> KeyEntry | None:
 
 
 def _likeness(entry: KeyEntry, segments: Sequence[bytes]) -> float:
-    """How well a key fits a pattern, 0 for not at all: what its segments share with the text in the pattern's."""
+    """How much text the segments of a key have in common with a pattern; 0 for none."""
     first = entry.pattern.segments[0]
     if not (len(first) == 1 and isinstance(first[0], Literal)):
         return 0.0

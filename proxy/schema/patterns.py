@@ -17,12 +17,13 @@ The kinds of a placeholder:
     slug    small letters and digits, in groups that single hyphens join
     word    letters, digits, underscore, hyphen and dot
 
-A placeholder may share its segment with text or with others (``v{major:int}``, ``{from}-{to}``). Its name is for
-people: it may stand once in a pattern, and what it held is not kept.
+A placeholder may share its segment with text or with others (``v{major:int}``, ``{from}-{to}``). Its name is
+documentation: it may occur once in a pattern, and the matched text is not kept.
 
-How specific a pattern is, where its language alone does not tell (see ``automaton``), is told segment by segment from
-the left: text, then a few words, then the kinds in the order above, then any segment, then the rest; of two segments
-with the same loosest placeholder, the one with text around it. A segment is as specific as its loosest placeholder.
+If the languages of two patterns do not tell which is the more specific one (see ``automaton``), their segments do, from
+the left. A segment is as specific as its loosest placeholder: text, then a few words, then the kinds in the order
+above, then any segment, then the rest. Of two segments with the same loosest placeholder, the one with text around it
+is more specific.
 """
 
 import re
@@ -61,7 +62,7 @@ KINDS: dict[str, Expression] = {
     ),
     "word": Repeated(OneOf(byte_set(_LETTERS + _DIGITS + b"_-."))),
 }
-"""What a placeholder of each kind holds; the most specific kind first."""
+"""The text that a placeholder of each kind matches; the most specific kind first."""
 
 _SPECIFICITY = {kind: rank for rank, kind in enumerate(("literal", "words", *KINDS, "segment", "rest"))}
 _LONGEST = 512
@@ -88,8 +89,8 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """A part that differs from key to key. `kinds` are names of KINDS, or else `words` are all that it may be;
-    without either it is any segment, or with `rest` all remaining ones."""
+    """A part that differs from key to key. `kinds` are names of KINDS; or `words` are all allowed texts. Without either
+    it is any segment, or with `rest` all remaining segments."""
 
     name: str
     kinds: tuple[str, ...] = ()
@@ -117,12 +118,12 @@ class Pattern:
 
     @property
     def specificity(self) -> tuple[tuple[int, bool], ...]:
-        """For each segment how specific it is, to be compared from the left; lower is more specific."""
+        """The specificity of each segment, to be compared from the left; lower is more specific."""
         return tuple(_segment_specificity(parts) for parts in self.segments)
 
     @property
     def expression(self) -> Expression:
-        """The language of the keys that it matches."""
+        """The keys that it matches, as an expression."""
         parts: list[Expression] = []
         for i, segment in enumerate(self.segments):
             if i:
@@ -147,7 +148,7 @@ def _expression(part: Part, separator: bytes) -> Expression:
 
 
 def _without(expression: Expression, separator: int) -> Expression:
-    """A kind is never more than one segment: ``word`` has no dot where the dot separates."""
+    """The expression without the separator: if the dot separates segments, ``word`` has no dot."""
     match expression:
         case OneOf(bytes=read):
             return OneOf(read & ~separator)
@@ -165,7 +166,7 @@ _DOUBLED = re.compile(r"(?<!\{)\{\{[A-Za-z_][A-Za-z0-9_-]*(?::(?P<kind>[^{}]*)|(
 
 
 def parse_pattern(source: str, separator: str = ":") -> Pattern:
-    """The pattern that the text describes; `separator` is one ASCII character, no letter, digit, brace or bar.
+    """The pattern that the text describes; `separator` is an ASCII character, but no letter, digit, brace or bar.
 
     Raises PatternError.
     """
@@ -199,7 +200,7 @@ class _Parser:
         return [part for part in self._segments[-1] if isinstance(part, Placeholder) and part.rest]
 
     def _tokens(self) -> Iterator[tuple[int, str, str | None]]:
-        """Each token with its offset, and if it is a placeholder with what stands in its braces."""
+        """Each token with its offset; for a placeholder also the text in its braces."""
         offset = 0
         while offset < len(self._source):
             match = _TOKEN.match(self._source, offset)
@@ -212,7 +213,7 @@ class _Parser:
             offset = match.end()
 
     def _check_doubled(self) -> None:
-        # {{user:int}} is text, and no key has it: what is meant is a hash tag around a placeholder.
+        # {{user:int}} is the text {user:int}, which no key has: the author means a hash tag around a placeholder.
         for match in _DOUBLED.finditer(self._source):
             if match["rest"] or match["kind"] in KINDS or "|" in match["kind"]:
                 meant = f"{{{match[0]}}}"
@@ -239,10 +240,10 @@ class _Parser:
         rest = not colon and name.endswith("...")
         name = name.removesuffix("...") if rest else name
         if not _NAME.fullmatch(name):
-            expected = "a name of letters, digits, _ and -, and behind it a kind such as :int, or ... for the rest"
+            expected = "a name of letters, digits, _ and -, then a kind such as :int, or ... for the rest"
             raise PatternError(self._source, offset, expected)
         if name in self._names:
-            raise PatternError(self._source, offset, f"each name once, and {name!r} stands there already")
+            raise PatternError(self._source, offset, f"each name once; {name!r} is a second time")
         self._names.add(name)
         if rest and self._segments[-1]:
             raise PatternError(self._source, offset, "a rest such as {name...} at the start of a segment")
@@ -257,7 +258,7 @@ class _Parser:
         if len(options) == 1:
             raise PatternError(self._source, offset, f"one of {', '.join(KINDS)}, or words such as prod|staging")
         if known:
-            raise PatternError(self._source, offset, f"words alone or kinds alone, and {known[0]} is a kind")
+            raise PatternError(self._source, offset, f"only words or only kinds; {known[0]} is a kind")
         if "" in options or len(set(options)) < len(options):
             raise PatternError(self._source, offset, "each word once, and none empty")
         if any(self._separator in option for option in options):

@@ -2,21 +2,16 @@
 
 import re
 from collections.abc import Callable
+from enum import Enum
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
-from proxy.net.settings import (
-    AdminSettings,
-    Embedded,
-    LogFormat,
-    PolicyKind,
-    PolicySource,
-    ReadyWhen,
-    ViolationsSettings,
-)
-from proxy.traffic.redaction import Redact
+from proxy.net.settings import AdminSettings, Embedded, PolicyKind, PolicySource, ViolationsSettings
 from proxy.traffic.time_series import LEAST_MEMORY
 from proxy.wire.numbers import read_whole
+
+Word = TypeVar("Word", bound=Enum)
 
 PACKAGED_POLICIES = ("default", "observe", "cache", "strict", "tour", "bench")
 
@@ -128,25 +123,14 @@ def read_file(text: str) -> Path:
     return Path(text)
 
 
-def read_redact(text: str) -> Redact:
-    """Read shape, hash or none."""
-    try:
-        return Redact(text)
-    except ValueError:
-        raise ValueError(f"expected shape, hash or none, got {text!r}") from None
+def word_of(kind: type[Word]) -> Callable[[str], Word]:
+    """Return a reader of the values of an enumeration."""
+    *most, last = (each.value for each in kind)
 
+    def read(text: str) -> Word:
+        try:
+            return kind(text)
+        except ValueError:
+            raise ValueError(f"expected {', '.join(most)} or {last}, got {text!r}") from None
 
-def read_ready_when(text: str) -> ReadyWhen:
-    """Read all or any."""
-    try:
-        return ReadyWhen(text)
-    except ValueError:
-        raise ValueError(f"expected all or any, got {text!r}") from None
-
-
-def read_log_format(text: str) -> LogFormat:
-    """Read text or json."""
-    try:
-        return LogFormat(text)
-    except ValueError:
-        raise ValueError(f"expected text or json, got {text!r}") from None
+    return read

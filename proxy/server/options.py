@@ -11,23 +11,23 @@ from enum import Enum
 
 from proxy.net.address import parse_listen, parse_upstream
 from proxy.net.client_auth import read_client_auth
+from proxy.net.settings import LogFormat, ReadyWhen
 from proxy.server.option_readers import (
     PACKAGED_POLICIES,
     count,
     read_admin,
     read_embedded,
     read_file,
-    read_log_format,
     read_policy,
     read_positive_seconds,
-    read_ready_when,
-    read_redact,
     read_seconds,
     read_size,
     read_switch,
     read_traffic_memory,
     read_violations,
+    word_of,
 )
+from proxy.traffic.redaction import Redact
 
 ENVIRONMENT_PREFIX = "KEYRAIL_"
 
@@ -146,7 +146,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "ready_when",
         OptionScope.GROUP,
-        read_ready_when,
+        word_of(ReadyWhen),
         "all|any",
         "whether /readyz needs all routes to be ready, or any (default all); /readyz?route=NAME is about one",
     ),
@@ -238,7 +238,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "log_format",
         OptionScope.GROUP,
-        read_log_format,
+        word_of(LogFormat),
         "text|json",
         "the form of Keyrail's log lines on standard error, each with time and level (default text)",
     ),
@@ -252,7 +252,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "redact",
         OptionScope.GROUP,
-        read_redact,
+        word_of(Redact),
         "shape|hash|none",
         "how violations and samples show a key: its shape, the shape and a keyed hash, or the key (default hash)",
     ),

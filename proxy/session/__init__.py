@@ -2,6 +2,7 @@
 
 dispatcher.py         judges each command and hands it to the handler for what it does
 session.py            a client: who it is, the state of its connection, what it sends
+guarded.py            faults close the client in whose session they are, and no other
 client_identity.py    what a client says of itself, and where it comes from
 client_link.py        a client's transport: whether it is read, what it has not taken, how it closes
 judging.py            what the policy decides about a client's commands
@@ -9,6 +10,7 @@ state.py              the states of a client's connection, and the table of thei
 pool_waiter.py        a session that waits, as the network side sees it
 item.py               one judged command, and what is to follow it
 ports.py              what a session needs from the network side
+sending.py            commands that leave, and answers of Keyrail's own
 forwarding.py         commands without connection state
 switching.py          moves between shared upstream connections and a private one
 handshake.py          HELLO, AUTH, SELECT, RESET, QUIT

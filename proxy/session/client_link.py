@@ -54,9 +54,6 @@ class LinkedSession(Protocol):
     def stop_waiting(self) -> None:
         """Wait for nothing any more."""
 
-    def answer(self, payload: bytes) -> None:
-        """An answer of Keyrail's own, in its place among the replies."""
-
     def on_close(self) -> None:
         """The client has left."""
 
@@ -139,15 +136,6 @@ class ClientLink:
         session.stop_waiting()
         session.intake.finish()
         self.close_if_done(session)
-
-    def turn_away(self, session: LinkedSession, error: bytes, cause: str) -> None:
-        """Close with an error that Redis would have given, behind the replies that are pending."""
-        if session.sender.pending_replies == 0:
-            session.sender.out.append(error)
-            self.close(session, cause)
-        else:
-            session.answer(error)
-            self.close_when_drained(session, cause)
 
     def close(self, session: LinkedSession, cause: str) -> None:
         """Close now; what was written before still leaves, except to a client that does not read."""

@@ -20,6 +20,7 @@ from proxy.session import (
     procedure,
     reply_mode,
     scripts,
+    sending,
     streaming,
     subscribe,
     switching,
@@ -89,7 +90,7 @@ class Dispatcher:
 
     def refuse(self, error: bytes) -> None:
         """Answer a command that the plan refuses."""
-        self.session.refuse(error)
+        sending.refuse(self.session, error)
 
     def refused(self, command_id: int, request: Request) -> None:
         """The plan refuses a command by itself: somebody may want to know whose it is."""
@@ -145,8 +146,8 @@ class Dispatcher:
     def empty(self) -> None:
         """Pass it on to a private upstream: in Redis it ends states of one command (SKIP, ASKING, CACHING)."""
         session = self.session
-        if session.pinned is not None:
-            session.sender.issue(session.pinned, _EMPTY_REQUEST)
+        if session.state.upstream is not None:
+            session.sender.issue(session.state.upstream, _EMPTY_REQUEST)
             reply_mode.use_up(session)
 
     def malformed(self, request: Request) -> None:
@@ -156,10 +157,10 @@ class Dispatcher:
         reply): it reads no further until the client leaves.
         """
         session = self.session
-        if session.reply_mode in (reply_mode.OFF, reply_mode.SKIP):
+        if session.state.reply_mode in (reply_mode.OFF, reply_mode.SKIP):
             session.intake.finish()
             return
-        session.answer(session.ports.route.protocol_error(request.error, request.error_byte))
+        sending.answer(session, session.ports.route.protocol_error(request.error, request.error_byte))
         session.close_when_drained("protocol_error")
 
     def _take(self, command: Command, raw: bytes, data: bytes, end: int, request: Request | None = None) -> int:
@@ -170,7 +171,7 @@ class Dispatcher:
                 return ENDED
             if error := login.error_before(session, command):
                 self._tell_refused()
-                session.answer(error)
+                sending.answer(session, error)
                 return TAKEN
         decision, session.resolved = session.resolved, None
         learns = bool(session.effective_policy.compiled.learning)
@@ -189,7 +190,7 @@ class Dispatcher:
             return self._deny(command, verdict)
         if type(verdict) is Answer:
             self._tell_refused()
-            session.answer(verdict.reply)
+            sending.answer(session, verdict.reply)
             return TAKEN
         if type(verdict) is Rewrite:
             rewritten = Command(session.effective_policy.table, verdict.argv, verdict.spec)
@@ -210,14 +211,14 @@ class Dispatcher:
     def _deny(self, command: Command, verdict: Refuse) -> int:
         session = self.session
         self._tell_refused()
-        if command.spec.state is ConnectionState.EXEC and session.transaction is not None:
+        if command.spec.state is ConnectionState.EXEC and session.state.transaction is not None:
             transaction.abort(session, verdict.error)
         else:
-            session.refuse(verdict.error)
+            sending.refuse(session, verdict.error)
         if login.from_web_page(command):
             session.close_when_drained("web_request")
             return ENDED
-        return session.end_if_closed_by(verdict)
+        return judging.end_if_closed_by(session, verdict)
 
     def _tell_refused(self) -> None:
         session = self.session
@@ -241,21 +242,21 @@ class Dispatcher:
             login.note_change(session, item)
         if session.trace is not None:
             item.trace, session.trace = session.trace, None
-            alone = session.transaction is None and state is ConnectionState.POOL
-            if not alone or session.reply_mode != reply_mode.ON:
+            alone = session.state.transaction is None and state is ConnectionState.POOL
+            if not alone or session.state.reply_mode != reply_mode.ON:
                 item.trace.without_reply()
                 item.trace = None
         if state is ConnectionState.UNKNOWN and (
             error := pinned.error_for_name(item.command.argv, session.effective_policy.table)
         ):
-            session.refuse(error)
+            sending.refuse(session, error)
             return TAKEN
         outcome = over_nodes.route(session, item)
         if outcome is not None:
             if outcome == WAIT:
                 session.held = item
             return outcome
-        if session.transaction is not None and state not in transaction.ENDS_OR_LEAVES:
+        if session.state.transaction is not None and state not in transaction.ENDS_OR_LEAVES:
             return transaction.queue(session, item)
         # The transaction's look-ahead is the only handler that reads on.
         begins = state is ConnectionState.MULTI
@@ -269,7 +270,7 @@ class Dispatcher:
     def hold(self) -> None:
         """Bytes wait: read no more, except from a client that is blocked in Redis."""
         session = self.session
-        if session.blocked and session.intake.unread() <= _UNREAD_WHILE_BLOCKED:
+        if session.state.blocked and session.intake.unread() <= _UNREAD_WHILE_BLOCKED:
             session.link.resume(BYTES_WAIT)
         else:
             session.link.pause(BYTES_WAIT)

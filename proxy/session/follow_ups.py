@@ -26,9 +26,8 @@ from proxy.policy.decision import What
 from proxy.rules.verdict import Renewal
 from proxy.session import reply_mode
 from proxy.session.item import FollowUp
-from proxy.session.ports import PoolKey, Ports, PrivatePipeline, ReportedClient
-from proxy.session.state import ClientState, Transaction, Watching, ended
-from proxy.session.subscription import Subscriptions
+from proxy.session.ports import PoolKey, Ports, ReportedClient
+from proxy.session.state import ClientState, ended
 from proxy.wire.encode import OK, encode_command, encode_error
 
 MOST_WAITING = 1024
@@ -52,30 +51,6 @@ class FollowedClient(ReportedClient, Protocol):
         """What sends them."""
 
     @property
-    def pinned(self) -> PrivatePipeline | None:
-        """The upstream that the client has for itself."""
-
-    @property
-    def transaction(self) -> Transaction | None:
-        """What has been queued since MULTI."""
-
-    @property
-    def watching(self) -> Watching | None:
-        """The keys that it watches."""
-
-    @property
-    def subscriptions(self) -> Subscriptions | None:
-        """Its subscriptions, confirmed or asked for."""
-
-    @property
-    def blocked(self) -> int:
-        """How many of its commands may be waiting in Redis for something to happen."""
-
-    @property
-    def reply_mode(self) -> int:
-        """Which commands are answered."""
-
-    @property
     def gone(self) -> bool:
         """Whether it has left."""
 
@@ -92,7 +67,7 @@ def take(client: FollowedClient, follow_up: FollowUp) -> None:
 
 def catch_up(client: FollowedClient, most: int = _AT_ONCE) -> bool:
     """Send follow-ups that waited and need not wait any more; whether a reply is pending now."""
-    if client.watching is not None or client.transaction is not None:
+    if client.state.watching is not None or client.state.transaction is not None:
         return False
     sent = 0
     while client.deferred and sent < most:
@@ -107,15 +82,15 @@ def catch_up(client: FollowedClient, most: int = _AT_ONCE) -> bool:
 
 def leave(client: FollowedClient) -> None:
     """The client has left or begun anew: its WATCH or MULTI is over, and follow-ups that waited for that are sent."""
-    upstream = client.pinned
+    upstream = client.state.upstream
     if upstream is None:
         return
-    if client.blocked:
+    if client.state.blocked:
         # Nothing would run behind the command that blocks, and Redis might pop an element for a client that is gone.
         client.ports.pools.discard(upstream)
-    elif client.transaction is not None and upstream.partial is None and not upstream.closed:
+    elif client.state.transaction is not None and upstream.partial is None and not upstream.closed:
         # Otherwise Redis would queue follow-ups of pending replies in it.
-        replies = (InFlightEntry(_NOBODY, 1, HIDE, None),) if client.reply_mode == reply_mode.ON else ()
+        replies = (InFlightEntry(_NOBODY, 1, HIDE, None),) if client.state.reply_mode == reply_mode.ON else ()
         client.sender.issue(upstream, _DISCARD, *replies)
     client.state = ended(client.state)
     upstream.unit = None
@@ -130,7 +105,7 @@ def undecided(client: FollowedClient) -> bool:
 
 def overflow(client: FollowedClient) -> bytes | None:
     """The error for a command that would have follow-ups, where too many wait already; otherwise None."""
-    if len(client.deferred) < MOST_WAITING or client.transaction is not None:
+    if len(client.deferred) < MOST_WAITING or client.state.transaction is not None:
         return None
     return encode_error(
         f"DENIED keyrail: the lifetimes of {len(client.deferred)} keys that this connection watches are to be renewed "
@@ -140,15 +115,15 @@ def overflow(client: FollowedClient) -> bytes | None:
 
 def silent(client: FollowedClient) -> str:
     """Why nothing may go along with commands on the client's connection; empty where it may."""
-    return "no reply will come" if client.reply_mode != reply_mode.ON else client.no_hidden_commands
+    return "no reply will come" if client.state.reply_mode != reply_mode.ON else client.no_hidden_commands
 
 
 def _waits(client: FollowedClient, follow_up: FollowUp) -> bool:
-    if client.gone or follow_up.upstream is not client.pinned:
+    if client.gone or follow_up.upstream is not client.state.upstream:
         return False
     if follow_up.running is not None and follow_up.running.switches_database:
         return True
-    watching = client.watching
+    watching = client.state.watching
     return watching is not None and isinstance(follow_up.argv, Renewal) and watching.watches(follow_up.argv.key)
 
 
@@ -157,21 +132,21 @@ def _may_carry(client: FollowedClient, follow_up: FollowUp) -> bool:
     upstream = follow_up.upstream
     if upstream.closed or not upstream.admits(client.sender) or upstream.owner not in (None, client.sender):
         return False
-    subscriptions = client.subscriptions
+    subscriptions = client.state.subscriptions
     confined = subscriptions is not None and subscriptions.protocol == 2 and any(subscriptions.sets)
     if client.gone:
         switches_database = follow_up.running is not None and follow_up.running.switches_database
-        return client.reply_mode == reply_mode.ON and not confined and not switches_database
-    if upstream is not client.pinned:
+        return client.state.reply_mode == reply_mode.ON and not confined and not switches_database
+    if upstream is not client.state.upstream:
         return True
-    free = client.transaction is None and not confined and not silent(client)
+    free = client.state.transaction is None and not confined and not silent(client)
     return free and client.key.user == follow_up.key.user
 
 
 def _send(client: FollowedClient, follow_up: FollowUp) -> None:
     upstream = follow_up.upstream
     raw = encode_command(list(follow_up.argv))
-    moved = upstream is client.pinned and client.key.database != follow_up.key.database
+    moved = upstream is client.state.upstream and client.key.database != follow_up.key.database
 
     def answered(frame: bytes) -> None:
         # Of a unit's array, the member behind that of SELECT.

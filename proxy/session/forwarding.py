@@ -1,14 +1,14 @@
 """Commands without connection state go to a shared upstream, or to their client's own if it has one."""
 
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.session import hidden_commands, switching
+from proxy.session import hidden_commands, sending, switching
 from proxy.session.item import Item
 from proxy.session.session import Session
 
 
 def forward(session: Session, item: Item) -> int:
     """A command that needs no connection state."""
-    if session.blocked and session.sender.pending_replies > 0 and item.hidden:
+    if session.state.blocked and session.sender.pending_replies > 0 and item.hidden:
         # Its follow-ups would be lost if the client left before the command that blocks has ended.
         switching.wait_until_drained(session)
         return WAIT
@@ -28,8 +28,8 @@ def dispatch(session: Session, item: Item) -> None:
             trace.without_reply()
         hidden_commands.send(session, item)
     elif trace is None:
-        session.submit(item.raw, item.edit)
+        sending.submit(session, item.raw, item.edit)
     else:
-        session.submit_traced(item.raw, item.edit, trace)
+        sending.submit_traced(session, item.raw, item.edit, trace)
     if item.reads:
         session.sender.wrote = wrote

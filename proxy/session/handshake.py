@@ -18,7 +18,7 @@ from proxy.hotpath.in_flight import EDIT
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit, chained
-from proxy.session import follow_ups, login, names, reply_mode, switching
+from proxy.session import follow_ups, login, names, reply_mode, sending, switching
 from proxy.session.forwarding import forward
 from proxy.session.hello import BAD_NAME, Hello, logs_in, read_hello
 from proxy.session.item import Item
@@ -65,13 +65,13 @@ def _ask(
     edit: ReplyEdit | None = None,
 ) -> int:
     # Send a command that changes the private connection, and read no further until Redis has answered it.
-    confined = session.subscriptions is not None and session.subscriptions.confines()
-    if session.reply_mode == reply_mode.RELAYED or (session.reply_mode != reply_mode.ON and confined):
+    confined = session.state.subscriptions is not None and session.state.subscriptions.confines()
+    if session.state.reply_mode == reply_mode.RELAYED or (session.state.reply_mode != reply_mode.ON and confined):
         # Its answer is one line among those of MONITOR, or it is refused without a word.
         session.happens(Event.UNKNOWN)
-        session.submit(raw)
+        sending.submit(session, raw)
         return TAKEN
-    silent = session.reply_mode != reply_mode.ON
+    silent = session.state.reply_mode != reply_mode.ON
 
     def answered(frame: bytes) -> bytes:
         if _succeeded(frame):
@@ -82,7 +82,7 @@ def _ask(
 
     if not silent:
         return _send(session, raw, answered, edit)
-    session.hide(_REPLY_ON)
+    session.sender.hide(session.on_its_own.upstream, _REPLY_ON)
     _send(session, raw, answered)
     reply_mode.go_on(session)
     return TAKEN
@@ -99,12 +99,12 @@ def _select(session: Session, item: Item) -> int:
     database = read_number(item.command.argv)
     if database is None:
         return forward(session, item)
-    if session.pinned is not None and session.sender.pending_replies > 0:
+    if session.state.upstream is not None and session.sender.pending_replies > 0:
         # What is to follow the commands before this one is about their database.
         switching.wait_until_drained(session)
         return WAIT
     target = session.key._replace(database=database)
-    if session.pinned is None and session.ports.pools.has_pool(target):
+    if session.state.upstream is None and session.ports.pools.has_pool(target):
         return _ask_in_pool(session, target, item.raw, lambda: switching.move(session, target))
     if switching.to_private(session) is None:
         return WAIT
@@ -161,8 +161,8 @@ def _auth(session: Session, item: Item) -> int:
     given = login.read_auth(item.command.argv)
     if given is not None and login.decided_apart(session, given):
         return _decide(session, item, given)
-    if session.reply_mode == reply_mode.RELAYED:
-        session.answer(_UNKNOWABLE)
+    if session.state.reply_mode == reply_mode.RELAYED:
+        sending.answer(session, _UNKNOWABLE)
         return TAKEN
     if switching.to_drained_private(session) is None:
         return WAIT
@@ -174,15 +174,15 @@ def _auth(session: Session, item: Item) -> int:
 
 def _decide(session: Session, item: Item, given: Credentials) -> int:
     # A HELLO goes on without its login.
-    if session.subscriptions is not None and session.subscriptions.confines():
-        session.answer(confined_error(item.command.spec))
+    if session.state.subscriptions is not None and session.state.subscriptions.confines():
+        sending.answer(session, confined_error(item.command.spec))
         return TAKEN
     reply = login.decide(session, given)
     if reply is None:
         return WAIT
     said = read_hello(item.command.argv) if item.command.spec.state is ConnectionState.HELLO else None
     if said is None or not reply.accepted:
-        session.answer(reply.frame)
+        sending.answer(session, reply.frame)
         return TAKEN
     argv = said.without_login()
     item.command, item.raw = Command(session.effective_policy.table, argv), encode_command(argv)
@@ -226,11 +226,11 @@ def queued(session: Session, item: Item) -> ReplyEdit | bytes | None:
             accepted, refused = _greeting(session, said), partial(_note_wrong, session, said)
     elif state is ConnectionState.SELECT and (database := read_number(argv)) is not None:
         accepted = partial(_select_queued, session, database)
-    if gives_login and (accepted is None or session.reply_mode != reply_mode.ON):
+    if gives_login and (accepted is None or session.state.reply_mode != reply_mode.ON):
         return _UNKNOWABLE
     if accepted is None:
         return None
-    return partial(_learn, accepted, refused) if session.reply_mode == reply_mode.ON else _MOVE_UNKNOWABLE
+    return partial(_learn, accepted, refused) if session.state.reply_mode == reply_mode.ON else _MOVE_UNKNOWABLE
 
 
 def _select_queued(session: Session, database: int) -> None:
@@ -249,14 +249,14 @@ def _hello(session: Session, item: Item) -> int:
     argv = item.command.argv
     said = read_hello(argv)
     gives_login = logs_in(argv)
-    if gives_login and (said is None or session.reply_mode == reply_mode.RELAYED):
+    if gives_login and (said is None or session.state.reply_mode == reply_mode.RELAYED):
         # Some engines log in before they complain about what stands behind.
-        session.answer(_UNKNOWABLE)
+        sending.answer(session, _UNKNOWABLE)
         return TAKEN
     if said is None:
         return _odd_hello(session, item)
     if gives_login and said.name is not None and not names.valid(said.name):
-        session.answer(BAD_NAME)
+        sending.answer(session, BAD_NAME)
         return TAKEN
     if said.login is not None and login.decided_apart(session, said.login):
         return _decide(session, item, said.login)
@@ -274,7 +274,7 @@ def _greet(session: Session, item: Item, said: Hello) -> int:
         if not (said.in_order and frame.startswith(_UNCHANGED)):
             session.happens(Event.UNKNOWN)
 
-    if session.pinned is None and plain and session.ports.pools.has_pool(target):
+    if session.state.upstream is None and plain and session.ports.pools.has_pool(target):
         raw = encode_command([b"HELLO", b"%d" % said.protocol])
         return _ask_in_pool(session, target, raw, accepted, item.edit)
     if switching.to_drained_private(session) is None:
@@ -288,8 +288,8 @@ def _greeting(session: Session, said: Hello) -> Callable[[], None]:
         switching.move(session, session.key._replace(protocol=said.protocol))
         if said.name is not None:
             session.rename(said.name)
-            if session.pinned is not None:
-                session.pinned.names = session.pinned.names._replace(client=said.name)
+            if session.state.upstream is not None:
+                session.state.upstream.names = session.state.upstream.names._replace(client=said.name)
         if said.login is not None:
             _log_in(session, said.login)
 
@@ -303,7 +303,7 @@ def _odd_hello(session: Session, item: Item) -> int:
     if switching.to_private(session) is None:
         return WAIT
     session.happens(Event.UNKNOWN)
-    session.submit(item.raw)
+    sending.submit(session, item.raw)
     return TAKEN
 
 
@@ -312,19 +312,19 @@ def _reset(session: Session, item: Item) -> int:
         switching.wait_until_drained(session)
         return WAIT
     if len(item.command.argv) != 1 or (
-        session.pinned is None and session.ports.capabilities.unauthenticated(session.key)
+        session.state.upstream is None and session.ports.capabilities.unauthenticated(session.key)
     ):
         # A form that Redis refuses, or a connection on which there is nothing to reset.
         return forward(session, item)
     if _leaves_behind(session):
         return WAIT
-    silent = session.reply_mode == reply_mode.SKIP
-    if session.pinned is not None and not silent and not session.pinned.relay:
+    silent = session.state.reply_mode == reply_mode.SKIP
+    if session.state.upstream is not None and not silent and not session.state.upstream.relay:
         # Subscriptions and watched keys have ended when Redis says so.
         return _send(session, item.raw, lambda frame: _reset_by(session, frame))
     _start_over(session)
     if not silent:
-        session.answer(_RESET_REPLY)
+        sending.answer(session, _RESET_REPLY)
     return TAKEN
 
 
@@ -362,7 +362,7 @@ def _leaves_behind(session: Session) -> bool:
 
 
 def _quit(session: Session, item: Item) -> int:
-    if session.pinned is not None and not session.pinned.relay:
+    if session.state.upstream is not None and not session.state.upstream.relay:
         if session.sender.pending_replies > 0:
             # What is to follow the commands before this one comes first.
             switching.wait_until_drained(session)
@@ -370,9 +370,9 @@ def _quit(session: Session, item: Item) -> int:
         if _leaves_behind(session):
             return WAIT
         # Its state ends with Redis's own answer.
-        session.submit(item.raw)
+        sending.submit(session, item.raw)
     else:
-        session.answer(OK)
+        sending.answer(session, OK)
     session.close_when_drained("quit")
     return ENDED
 

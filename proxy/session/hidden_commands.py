@@ -24,7 +24,7 @@ from proxy.commands.words import word_of
 from proxy.hotpath.in_flight import EDIT, HIDE, NOTE, PEEK, UNWRAP, InFlightEntry, ReplySink
 from proxy.policy.decision import HiddenCommands, What
 from proxy.rules.verdict import ReplyEdit
-from proxy.session import follow_ups
+from proxy.session import follow_ups, sending
 from proxy.session.item import FollowUp, Item
 from proxy.session.session import Session
 from proxy.wire.encode import encode_command, encode_error
@@ -43,7 +43,7 @@ def note_state(session: Session, command: Command) -> None:
     """Take note of a command after which nothing may go along: the client tracks keys, or speaks for a slot."""
     if command.spec.name == "CLIENT|TRACKING":
         # Queued, it may never run.
-        ends = session.transaction is None and len(command.argv) == 3 and word_of(command.argv[2]) == b"OFF"
+        ends = session.state.transaction is None and len(command.argv) == 3 and word_of(command.argv[2]) == b"OFF"
         session.no_hidden_commands = "" if ends else "the client tracks keys"
     elif command.spec.name == "ASKING":
         session.no_hidden_commands = "the client follows the slots of a cluster"
@@ -56,7 +56,7 @@ def send(session: Session, item: Item) -> bool:
         return _go_alone(session, item, obstacle)
     error = _overflow(session, item.command, item.hidden)
     if error is not None:
-        session.refuse(error)
+        sending.refuse(session, error)
         return False
     surrounded = SurroundedCommand(session, item)
     surrounded.begin()
@@ -89,8 +89,8 @@ def _obstacle(session: Session, command: Command, hidden: tuple[HiddenCommands, 
     silent = follow_ups.silent(session)
     if silent:
         return silent
-    if session.transaction is None and _needs_unit(hidden):
-        if session.watching is not None:
+    if session.state.transaction is None and _needs_unit(hidden):
+        if session.state.watching is not None:
             return "the connection is between WATCH and EXEC"
         if command.spec.state is ConnectionState.BLOCKING:
             return "the command may block"
@@ -124,15 +124,15 @@ def _forgo(session: Session, hidden: tuple[HiddenCommands, ...], command: Comman
 
 def _go_alone(session: Session, item: Item, why: str) -> bool:
     error = _forgo(session, item.hidden, item.command, why)
-    running = session.transaction
+    running = session.state.transaction
     if error is not None:
-        session.refuse(error)
+        sending.refuse(session, error)
         return False
     if item.edit is None or running is None:
-        session.submit(item.raw, item.edit)
+        sending.submit(session, item.raw, item.edit)
     else:
         running.actions[session.sender.forwarded - running.first] = (EDIT, item.edit)
-        session.submit(item.raw, unless_queued(item.edit))
+        sending.submit(session, item.raw, unless_queued(item.edit))
     return True
 
 
@@ -149,7 +149,7 @@ class SurroundedCommand:
         self._item = item
         self._before = [argv for each in item.hidden for argv in each.surround.before]
         self._after = [argv for each in item.hidden for argv in each.surround.after]
-        self._running = running = session.transaction
+        self._running = running = session.state.transaction
         self._key = session.key if running is None else session.key._replace(database=running.database)
         self._said: dict[int, bytes] = {}
         self._early: bytes | None = None
@@ -181,7 +181,7 @@ class SurroundedCommand:
         """Send the commands that go before the client's."""
         if any(each.surround.about for each in self._item.hidden):
             self._session.may_have_follow_ups = True
-        if self._session.transaction is not None:
+        if self._session.state.transaction is not None:
             for i, argv in enumerate(self._before):
                 self._queue_hidden(i, argv)
         elif self._before or self._after:
@@ -191,7 +191,7 @@ class SurroundedCommand:
     def end(self, raw: bytes) -> None:
         """Send the rest of the client's command, and those that go behind it."""
         session = self._session
-        if session.transaction is not None:
+        if session.state.transaction is not None:
             self._queue(raw)
         elif self._before or self._after:
             self._end_unit(raw)
@@ -216,7 +216,7 @@ class SurroundedCommand:
     def _queue(self, raw: bytes) -> None:
         # Each has its own place in EXEC's array.
         session = self._session
-        running = session.transaction
+        running = session.state.transaction
         assert running is not None
         running.actions[session.sender.forwarded - running.first] = self.action()
         session.sender.forwarded += 1
@@ -231,7 +231,7 @@ class SurroundedCommand:
 
     def _queue_hidden(self, place: int, argv: Sequence[bytes]) -> None:
         session = self._session
-        running = session.transaction
+        running = session.state.transaction
         assert running is not None
         running.actions[session.sender.forwarded - running.first] = (NOTE, self._listen(place))
         session.sender.forwarded += 1

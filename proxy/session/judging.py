@@ -5,17 +5,18 @@ from collections.abc import Mapping
 from proxy.commands import slots
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
+from proxy.hotpath.intake import ENDED, TAKEN
 from proxy.policy.compile import NOTHING
 from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT, Context
 from proxy.rules.limit_membership import LimitMembership
-from proxy.rules.verdict import Refuse, closes
+from proxy.rules.verdict import Refuse, Verdict, closes
 from proxy.session.session import Session
 
 
 def context_of(session: Session, no_wait: str = "", prepaid: Mapping[str, int] | None = None) -> Context:
     """The client's context now; ``no_wait`` says why no procedure may run, ``prepaid`` how many bytes are paid for."""
-    running = session.transaction
+    running = session.state.transaction
     return Context(
         session.user_name,
         session.names.client.decode("utf-8", "replace"),
@@ -58,6 +59,14 @@ def join_limits(session: Session, context: Context) -> None:
     context.surplus = session.limit_membership.surplus
 
 
+def end_if_closed_by(session: Session, verdict: Verdict) -> int:
+    """Close the client if the verdict says so. A transaction is ended first, as others may share its upstream."""
+    if not closes(verdict) or session.state.transaction is not None:
+        return TAKEN
+    session.close_when_drained("limited")
+    return ENDED
+
+
 def count_keys(session: Session, command: Command) -> None:
     """Count the keys of a command that goes on."""
     if session.effective_policy.compiled.policy.count_keys:
@@ -69,6 +78,6 @@ def count_keys(session: Session, command: Command) -> None:
 def _slot_given_by(session: Session, command: Command) -> int:
     # The slot that a command which goes on gives to the transaction that it is in, or comes before.
     watches = command.spec.state is ConnectionState.WATCH
-    if watches is (session.transaction is not None) or not command.known_keys:
+    if watches is (session.state.transaction is not None) or not command.known_keys:
         return NO_SLOT
     return slots.slot_of(command.known_keys[0].name)

@@ -13,7 +13,7 @@ from proxy.commands.table import ConnectionState, Spec
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.policy.explain import explain
 from proxy.rules.rule import takes
-from proxy.session import judging
+from proxy.session import judging, sending
 from proxy.session.info_query import TRAFFIC, InfoQuery, read_options, shortened
 from proxy.session.item import Item
 from proxy.session.session import Session
@@ -53,11 +53,11 @@ def answer(session: Session, item: Item) -> int:
     spec = command.spec
     words = command.argv
     if spec.container or not takes(spec, len(words)):
-        session.answer(wrong_number(spec))
+        sending.answer(session, wrong_number(spec))
     elif session.ports.capabilities.unauthenticated(session.key):
-        session.answer(_UNAUTHENTICATED)
-    elif session.subscriptions is not None and session.subscriptions.confines():
-        session.answer(confined_error(spec))
+        sending.answer(session, _UNAUTHENTICATED)
+    elif session.state.subscriptions is not None and session.state.subscriptions.confines():
+        sending.answer(session, confined_error(spec))
     else:
         return _tell(session, spec, words[2:])
     return TAKEN
@@ -84,33 +84,33 @@ def _tell(session: Session, spec: Spec, arguments: list[bytes]) -> int:
     if subject == "EXPLAIN":
         compiled = session.ports.policies.rehearsal(session.key, session.caller())
         explained = str(explain(compiled, arguments, judging.context_of(session))).split("\n")
-        session.answer(encode_value(explained, session.key.protocol))
+        sending.answer(session, encode_value(explained, session.key.protocol))
         return TAKEN
     if subject == "HELP":
-        session.answer(encode_lines(_HELP))
+        sending.answer(session, encode_lines(_HELP))
         return TAKEN
     query, count = InfoQuery(subject.lower()), 0
     if query.subject in TRAFFIC:
         try:
             query, count = read_options(query.subject, arguments)
         except ValueError as error:
-            session.answer(encode_error(f"ERR {error}. Try {CONTAINER} HELP."))
+            sending.answer(session, encode_error(f"ERR {error}. Try {CONTAINER} HELP."))
             return TAKEN
     elif len(arguments) > 1:
-        session.answer(wrong_number(spec))
+        sending.answer(session, wrong_number(spec))
         return TAKEN
     told = session.ports.supervisor.group_info(session, query)
     if told is None:
         session.wait_for(Awaited.GROUP)
         return WAIT
     if not told:
-        session.answer(_NO_ANSWER)
+        sending.answer(session, _NO_ANSWER)
     elif count:
-        session.answer(encode_value(shortened(told, count), session.key.protocol))
+        sending.answer(session, encode_value(shortened(told, count), session.key.protocol))
     elif subject == "RULES":
-        session.answer(_rules(told, arguments, session.key.protocol))
+        sending.answer(session, _rules(told, arguments, session.key.protocol))
     else:
-        session.answer(encode_value(told, session.key.protocol))
+        sending.answer(session, encode_value(told, session.key.protocol))
     return TAKEN
 
 

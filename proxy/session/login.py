@@ -83,12 +83,12 @@ def decided_apart(session: Session, login: Credentials) -> bool:
     """Whether this login is not sent on a connection of the client's own."""
     if session.logins.local or session.key.user == UNAUTHENTICATED:
         return True
-    return session.pinned is None and session.logins.is_own(login)
+    return session.state.upstream is None and session.logins.is_own(login)
 
 
 def decide(session: Session, login: Credentials) -> LoginReply | None:
     """What becomes of the login, and the client is logged in where it was accepted; None when the command waits."""
-    if session.pinned is None and session.sender.pending_replies > 0:
+    if session.state.upstream is None and session.sender.pending_replies > 0:
         # Replies to what it sent as another user come first.
         switching.wait_until_drained(session)
         return None

@@ -13,8 +13,8 @@ from proxy.commands.table import ConnectionState
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.intake import Intake
 from proxy.session import reply_mode
-from proxy.session.ports import EffectivePolicy, Ports, PrivatePipeline
-from proxy.session.state import Transaction
+from proxy.session.ports import EffectivePolicy, Ports
+from proxy.session.state import ClientState
 from proxy.traffic.interval_stats import READS_OF_RUN
 from proxy.traffic.shapes import pattern_of
 
@@ -38,16 +38,8 @@ class NPlusOneClient(Protocol):
         """What forwards commands that nobody follows."""
 
     @property
-    def reply_mode(self) -> int:
-        """Which commands are answered."""
-
-    @property
-    def pinned(self) -> PrivatePipeline | None:
-        """The upstream that the client has for itself."""
-
-    @property
-    def transaction(self) -> Transaction | None:
-        """What has been queued since MULTI."""
+    def state(self) -> ClientState:
+        """The state of its connection."""
 
 
 class NPlusOneDetector:
@@ -85,7 +77,9 @@ class NPlusOneDetector:
 
     def _end(self, session: NPlusOneClient) -> None:
         session.n_plus_one = None
-        session.intake.simple = session.intake.config.pooled if session.pinned is None else session.intake.config.pinned
+        session.intake.simple = (
+            session.intake.config.pooled if session.state.upstream is None else session.intake.config.pinned
+        )
 
 
 def begin(session: NPlusOneClient, command: Command, weight: int) -> None:
@@ -102,9 +96,9 @@ def begin(session: NPlusOneClient, command: Command, weight: int) -> None:
 
 def _read_alone(session: NPlusOneClient, command: Command) -> bytes | None:
     # The key of a read of one key, by a client that waits for no reply.
-    if session.sender.pending_replies > 0 or session.transaction is not None:
+    if session.sender.pending_replies > 0 or session.state.transaction is not None:
         return None
-    if command.spec.state is not ConnectionState.POOL or session.reply_mode != reply_mode.ON:
+    if command.spec.state is not ConnectionState.POOL or session.state.reply_mode != reply_mode.ON:
         return None
     keys = command.known_keys
     return keys[0].name if len(keys) == 1 and not keys[0].write else None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from proxy.commands.table import ConnectionState
 from proxy.commands.words import word_of
 from proxy.hotpath.intake import TAKEN
-from proxy.session import reply_mode, switching
+from proxy.session import reply_mode, sending, switching
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.session import Session
@@ -20,17 +20,19 @@ _PRINTABLE = frozenset(range(0x21, 0x7F))
 
 
 def _name(session: Session, item: Item) -> int:
-    if session.pinned is not None:
+    if session.state.upstream is not None:
         return _name_on_its_own(session, item)
     if not session.ports.capabilities.keeps_names(session.key):
         return forward(session, item)
     argv = item.command.argv
     if len(argv) == 2 and word_of(argv[1]) == b"GETNAME":
-        session.answer(encode_bulk(session.names.client) if session.names.client else encode_null(session.key.protocol))
+        sending.answer(
+            session, encode_bulk(session.names.client) if session.names.client else encode_null(session.key.protocol)
+        )
         return TAKEN
     if not _note(session, argv):
         return forward(session, item)
-    session.answer(OK)
+    sending.answer(session, OK)
     return TAKEN
 
 
@@ -40,19 +42,19 @@ def _name_on_its_own(session: Session, item: Item) -> int:
     argv = item.command.argv
 
     def note() -> None:
-        if _note(session, argv) and session.pinned is not None:
-            session.pinned.names = session.names
+        if _note(session, argv) and session.state.upstream is not None:
+            session.state.upstream.names = session.names
 
     def answered(frame: bytes) -> bytes:
         if not frame.startswith(b"-"):
             note()
         return frame
 
-    if session.reply_mode != reply_mode.ON:
-        session.submit(item.raw)
+    if session.state.reply_mode != reply_mode.ON:
+        sending.submit(session, item.raw)
         note()
         return TAKEN
-    session.submit(item.raw, answered)
+    sending.submit(session, item.raw, answered)
     if word_of(argv[1]) == b"SETNAME" and argv[2:] != [session.names.client]:
         switching.wait_until_drained(session)
     return TAKEN

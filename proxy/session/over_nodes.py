@@ -22,7 +22,7 @@ from proxy.hotpath.router import SEVERAL_SLOTS
 from proxy.hotpath.split import Split, split
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.rules.verdict import chained
-from proxy.session import switching
+from proxy.session import sending, switching
 from proxy.session.item import Item
 from proxy.session.ports import Node, NodePort
 from proxy.session.session import Session
@@ -48,7 +48,7 @@ def route(session: Session, item: Item) -> int | None:
     if row is not None and row.shows_nodes is not None:
         item.edit = chained(partial(hidden, row.shows_nodes, _shown(session)), item.edit)
     if goes_to_several(command) or command.spec.over_nodes.destination is Destination.WALK:
-        if session.transaction is None:
+        if session.state.transaction is None:
             return _to_several(session, nodes, item)
         if command.spec.over_nodes.destination is Destination.PUBLISH:
             return None
@@ -59,11 +59,11 @@ def route(session: Session, item: Item) -> int | None:
 def _answered(session: Session, item: Item, reply: bytes) -> int:
     if item.trace is not None:
         item.trace.without_reply()
-    if session.transaction is not None:
+    if session.state.transaction is not None:
         error = encode_error(f"ERR keyrail: {item.command.name} is answered by Keyrail: not inside MULTI")
-        session.refuse(reply if reply.startswith(b"-") else error)
+        sending.refuse(session, reply if reply.startswith(b"-") else error)
     else:
-        session.answer(reply)
+        sending.answer(session, reply)
     return TAKEN
 
 
@@ -84,7 +84,7 @@ def _by_keys(session: Session, nodes: NodePort, item: Item) -> int | None:
     if router.node(command.spec.id, request, item.raw, config.keys) != SEVERAL_SLOTS:
         return None
     parts = split(command.spec.id, request, item.raw, config.keys, router)
-    splits = command.spec.over_nodes.destination is Destination.SPLIT and session.transaction is None
+    splits = command.spec.over_nodes.destination is Destination.SPLIT and session.state.transaction is None
     if parts is None or not splits or item.hidden:
         return _answered(session, item, _CROSSSLOT)
     owners = [nodes.node(number) for number in parts.nodes]
@@ -139,7 +139,7 @@ def _walk(
     rounds = scan(item.command.argv, [nodes.identity(node) for node in primaries], session.key.database)
     reply = send_rounds(session.sender, rounds, upstreams.__getitem__, item.edit)
     if reply is not None:
-        session.answer(reply)
+        sending.answer(session, reply)
 
 
 def _note(session: Session, item: Item) -> None:

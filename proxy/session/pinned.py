@@ -11,7 +11,7 @@ from proxy.commands.table import ConnectionState, Table
 from proxy.commands.words import word_of
 from proxy.hotpath.in_flight import EDIT, PEEK, InFlightEntry
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.session import hidden_commands, keyrail_command, reply_mode, switching
+from proxy.session import hidden_commands, keyrail_command, reply_mode, sending, switching
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.ports import CommandName
@@ -37,7 +37,7 @@ _SHARD_MESSAGE = encode_command([b"SPUBLISH", b"keyrail:wait", b""])
 
 def may_block(session: Session, command: Command) -> bool:
     """Whether Redis may hold the reply back until something happens: never inside MULTI."""
-    if command.spec.state is not ConnectionState.BLOCKING or session.transaction is not None:
+    if command.spec.state is not ConnectionState.BLOCKING or session.state.transaction is not None:
         return False
     return session.effective_policy.table.keys.blocks(command.spec.id, Request.from_argv(command.argv))
 
@@ -62,8 +62,8 @@ def submit_blocking(session: Session, item: Item) -> None:
     # Until its reply comes, the client counts as blocked; where none is listened for, until no reply is pending.
     state = session.on_its_own
     state.blocked += 1
-    if session.reply_mode != reply_mode.ON or item.edit is not None:
-        session.submit(item.raw, item.edit)
+    if session.state.reply_mode != reply_mode.ON or item.edit is not None:
+        sending.submit(session, item.raw, item.edit)
         return
 
     def answered(line: bytes) -> None:
@@ -80,24 +80,24 @@ def _wait(session: Session, item: Item) -> int:
     upstream = switching.to_private(session)
     if upstream is None:
         return WAIT
-    if session.subscriptions is not None and session.sender.pending_replies > 0:
+    if session.state.subscriptions is not None and session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
     state = session.on_its_own
-    if state.covered is None and session.reply_mode == reply_mode.ON and not _confined(session):
+    if state.covered is None and session.state.reply_mode == reply_mode.ON and not _confined(session):
 
         def answered(frame: bytes) -> bytes:
             state.covered = session.ports.capabilities.any_command_covers() or not frame.startswith(b"-")
             return b""
 
-        session.hide(_PING)
+        session.sender.hide(session.on_its_own.upstream, _PING)
         session.sender.issue(upstream, _SHARD_MESSAGE, InFlightEntry(session.sender, 1, EDIT, answered))
         session.happens(Event.LOGGED_IN)
         switching.wait_until_drained(session)
         return WAIT
     covered, state.covered = state.covered, None
     if covered is False:
-        session.answer(_WAIT_REFUSED)
+        sending.answer(session, _WAIT_REFUSED)
         switching.release_pin(session)
         return TAKEN
     session.sender.notify_when_idle = True
@@ -110,7 +110,7 @@ def _pin(session: Session, item: Item) -> int:
         return WAIT
     session.happens(Event.UNKNOWN)
     hidden_commands.note_state(session, item.command)
-    session.submit(item.raw, item.edit)
+    sending.submit(session, item.raw, item.edit)
     return TAKEN
 
 
@@ -123,9 +123,9 @@ def _monitor(session: Session, item: Item) -> int:
         switching.wait_until_drained(session)
         return WAIT
     session.happens(Event.UNKNOWN)
-    if session.reply_mode != reply_mode.ON:
+    if session.state.reply_mode != reply_mode.ON:
         reply_mode.relay(session)
-        session.submit(item.raw)
+        sending.submit(session, item.raw)
         return TAKEN
 
     def answered(frame: bytes) -> bytes:
@@ -133,7 +133,7 @@ def _monitor(session: Session, item: Item) -> int:
             reply_mode.relay(session)
         return frame
 
-    session.submit(item.raw, answered)
+    sending.submit(session, item.raw, answered)
     switching.wait_until_drained(session)
     return TAKEN
 
@@ -143,24 +143,24 @@ def _reply(session: Session, item: Item) -> int:
     # mode that it does not know, which changes nothing.
     if switching.to_private(session) is None:
         return WAIT
-    if session.subscriptions is not None and session.sender.pending_replies > 0:
+    if session.state.subscriptions is not None and session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
-    if session.reply_mode == reply_mode.RELAYED or _confined(session):
-        session.submit(item.raw)
+    if session.state.reply_mode == reply_mode.RELAYED or _confined(session):
+        sending.submit(session, item.raw)
         return TAKEN
     argv = item.command.argv
     mode = word_of(argv[2]) if len(argv) == 3 else b""
-    if session.reply_mode != reply_mode.ON or mode not in (b"OFF", b"SKIP"):
+    if session.state.reply_mode != reply_mode.ON or mode not in (b"OFF", b"SKIP"):
         session.happens(Event.UNKNOWN)
-        reply_mode.choose(session, mode, item.raw)
+        _choose(session, mode, item.raw)
         return TAKEN
 
     def answered(frame: bytes) -> bytes:
         if session.gone or not frame.startswith(_MODE_UNKNOWN):
             return frame
         session.happens(Event.UNKNOWN)
-        reply_mode.choose(session, mode, item.raw)
+        _choose(session, mode, item.raw)
         return b""
 
     session.sender.submit_with_action(_REPLY_IN_NO_MODE, EDIT, answered)
@@ -168,8 +168,25 @@ def _reply(session: Session, item: Item) -> int:
     return TAKEN
 
 
+def _choose(session: Session, mode: bytes, raw: bytes) -> None:
+    # ON, OFF or SKIP, or something else, on which Redis has the word.
+    state = session.on_its_own
+    if state.reply_mode == reply_mode.RELAYED or mode not in (b"ON", b"OFF", b"SKIP"):
+        sending.submit(session, raw)
+        return
+    if mode == b"ON":
+        reply_mode.end(session)
+        sending.submit(session, raw)
+        return
+    session.sender.forwarded += 1
+    session.sender.send_unanswered(raw)
+    session.intake.direct = False
+    if mode == b"OFF" or state.reply_mode != reply_mode.OFF:
+        state.reply_mode = reply_mode.OFF if mode == b"OFF" else reply_mode.SKIP
+
+
 def _confined(session: Session) -> bool:
-    return session.subscriptions is not None and session.subscriptions.confines()
+    return session.state.subscriptions is not None and session.state.subscriptions.confines()
 
 
 def _unknown(session: Session, item: Item) -> int:
@@ -182,10 +199,10 @@ def _unknown(session: Session, item: Item) -> int:
     if type(state) is Pinned and state.keeping is Keeping.FOR_GOOD:
         return forward(session, item)
     if session.ports.capabilities.lacks(name):
-        whole = session.reply_mode == reply_mode.ON and item.edit is None and not item.hidden
+        whole = session.state.reply_mode == reply_mode.ON and item.edit is None and not item.hidden
         return _lacking(session, item, name) if whole else forward(session, item)
-    asks = session.probe is not None and session.pinned is not None
-    if asks or (session.pinned is None and session.sender.pending_replies > 0):
+    asks = session.probe is not None and session.state.upstream is not None
+    if asks or (session.state.upstream is None and session.sender.pending_replies > 0):
         switching.wait_until_drained(session)
         return WAIT
     if session.probe is None:
@@ -208,11 +225,11 @@ def _unknown(session: Session, item: Item) -> int:
 
     session.sender.notify_when_idle = True
     session.sender.forwarded += 1
-    if session.reply_mode == reply_mode.ON:
+    if session.state.reply_mode == reply_mode.ON:
         session.sender.submit_with_action(item.raw, PEEK, answered)
     else:
         session.happens(Event.UNKNOWN)
-        session.submit(item.raw)
+        sending.submit(session, item.raw)
     return TAKEN
 
 
@@ -227,7 +244,7 @@ def _lacking(session: Session, item: Item, name: CommandName) -> int:
             return
         # The command may have set any state on the connection.
         session.ports.capabilities.has(name)
-        if upstream is session.pinned:
+        if upstream is session.state.upstream:
             session.happens(Event.UNKNOWN)
         else:
             session.ports.pools.retire(upstream)
@@ -259,7 +276,7 @@ def error_for_name(argv: list[bytes], table: Table) -> bytes:
 
 
 def _refused(session: Session, item: Item) -> int:
-    session.answer(_REPLICATION_REFUSED)
+    sending.answer(session, _REPLICATION_REFUSED)
     return TAKEN
 
 

@@ -25,10 +25,23 @@ RELAYED = 3
 _OFF = encode_command([b"CLIENT", b"REPLY", b"OFF"])
 
 
-class AnsweredClient(Protocol):
-    """A session, as far as CLIENT REPLY and MONITOR are about it."""
+class AnsweringState(Protocol):
+    """The state of a client's connection, as far as it says which commands are answered."""
+
+    @property
+    def reply_mode(self) -> int:
+        """Which ones."""
+
+
+class RelayingState(Protocol):
+    """The same where a client has an upstream for itself."""
 
     reply_mode: int
+    upstream: PrivatePipeline
+
+
+class AnsweredClient(Protocol):
+    """A session, as far as CLIENT REPLY and MONITOR are about it."""
 
     @property
     def sender(self) -> CommandSender:
@@ -39,79 +52,63 @@ class AnsweredClient(Protocol):
         """What forwards commands that are answered."""
 
     @property
-    def pinned(self) -> PrivatePipeline | None:
-        """The upstream that the client has for itself."""
+    def state(self) -> AnsweringState:
+        """The state of its connection."""
 
-    def submit(self, raw: bytes) -> None:
-        """Send one command to the current upstream."""
+    @property
+    def on_its_own(self) -> RelayingState:
+        """The same of a client that has an upstream for itself."""
 
     def close(self, cause: str) -> None:
         """Close the client now."""
 
 
-def choose(session: AnsweredClient, mode: bytes, raw: bytes) -> None:
-    """CLIENT REPLY ON, OFF or SKIP, or something else, on which Redis has the word."""
-    upstream = session.sender.upstream
-    assert upstream is not None
-    if session.reply_mode == RELAYED or mode not in (b"ON", b"OFF", b"SKIP"):
-        session.submit(raw)
-        return
-    if mode == b"ON":
-        _end(session)
-        session.submit(raw)
-        return
-    session.sender.forwarded += 1
-    session.sender.send_unanswered(raw)
-    session.intake.direct = False
-    if mode == b"OFF" or session.reply_mode != OFF:
-        session.reply_mode = OFF if mode == b"OFF" else SKIP
-
-
 def relay(session: AnsweredClient) -> None:
     """From now on everything that the private upstream sends is passed on uncounted."""
-    assert session.pinned is not None
-    session.pinned.relay = True
-    session.reply_mode = RELAYED
+    state = session.on_its_own
+    state.upstream.relay = True
+    state.reply_mode = RELAYED
     session.intake.direct = False
 
 
 def go_on(session: AnsweredClient) -> None:
     """Behind a command whose answer was asked for all the same: OFF goes on, a SKIP is used up."""
-    if session.reply_mode == OFF:
+    if session.state.reply_mode == OFF:
         session.sender.send_unanswered(_OFF)
     else:
-        _end(session)
+        end(session)
 
 
 def use_up(session: AnsweredClient) -> None:
     """A request without arguments uses a SKIP up like any command."""
-    if session.reply_mode == SKIP:
-        _end(session)
+    if session.state.reply_mode == SKIP:
+        end(session)
 
 
 def falls_on(session: AnsweredClient) -> bool:
     """Whether the command that is sent now is silenced; a SKIP is used up by it."""
-    if session.reply_mode == SKIP:
-        _end(session)
+    if session.state.reply_mode == SKIP:
+        end(session)
         return True
-    return session.reply_mode in (OFF, RELAYED)
+    return session.state.reply_mode in (OFF, RELAYED)
 
 
 def swallows(session: AnsweredClient) -> bool:
     """Whether an answer of the proxy's own is silenced; a SKIP is used up by it."""
     upstream = session.sender.upstream
     assert upstream is not None
-    if session.reply_mode == SKIP:
+    if session.state.reply_mode == SKIP:
         # Redis still silences the next command that it sees: Keyrail sends one whose reply is not needed.
         session.sender.send_unanswered(ABORTING_COMMAND)
-        _end(session)
+        end(session)
         return True
-    if session.reply_mode == RELAYED and upstream.scanner.elements > 0:
+    if session.state.reply_mode == RELAYED and upstream.scanner.elements > 0:
         session.close("out_of_step")
         return True
-    return session.reply_mode == OFF
+    return session.state.reply_mode == OFF
 
 
-def _end(session: AnsweredClient) -> None:
-    session.reply_mode = ON
+def end(session: AnsweredClient) -> None:
+    """From now on commands are answered again."""
+    session.on_its_own.reply_mode = ON
     session.intake.direct = True

@@ -8,13 +8,10 @@ Commands and answers of Keyrail's own fall silent where CLIENT REPLY says so.
 """
 
 from collections.abc import Callable, Hashable
-from functools import partial, update_wrapper
-from typing import Concatenate, ParamSpec
 
 from proxy.commands.command import Command
 from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.in_flight import EDIT, REPLACE, TRACE, InFlightEntry
-from proxy.hotpath.intake import ENDED, TAKEN, WAITING, Intake
+from proxy.hotpath.intake import Intake
 from proxy.hotpath.intake_handler import IntakeHandler
 from proxy.hotpath.reply_order import MOST_HELD
 from proxy.hotpath.sender_listener import HeldUpstream
@@ -23,11 +20,10 @@ from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT
 from proxy.rules.limit_membership import LimitMembership
 from proxy.rules.shared_state import FactKey
-from proxy.rules.verdict import ReplyEdit, Verdict, closes
-from proxy.session import follow_ups, reply_mode
+from proxy.session import follow_ups, sending
 from proxy.session.client_identity import UNNAMED, Origin
 from proxy.session.client_link import UPSTREAM_CONGESTED, ClientLink, ClientTransport
-from proxy.session.exec_abort import ABORTING_COMMAND
+from proxy.session.guarded import guarded
 from proxy.session.item import FollowUp, Item
 from proxy.session.n_plus_one import NPlusOneDetector
 from proxy.session.open_trace import OpenTrace
@@ -41,31 +37,9 @@ from proxy.session.state import (
     Keeping,
     Pinned,
     PooledTransaction,
-    Transaction,
-    Watching,
     departed,
 )
-from proxy.session.subscription import Subscriptions
 from proxy.wire.request import COMPLETE, Request, RequestLimits
-
-_AT_ONCE = 64
-_SHORT = 4096
-"""Bytes. So many short answers gather before they leave, and no longer one, as the client may not take them."""
-
-P = ParamSpec("P")
-
-
-def _guarded(step: Callable[Concatenate["Session", P], None]) -> Callable[Concatenate["Session", P], None]:
-    # A fault in one client's session must not reach the upstream, or the client, that set it off.
-    def guarded(session: "Session", /, *args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            step(session, *args, **kwargs)
-        except Exception:  # noqa: BLE001 - logged with its traceback; it closes this client alone
-            session.ports.route.report_fault()
-            session.close("internal_error")
-
-    update_wrapper(guarded, step)
-    return guarded
 
 
 class Session:
@@ -145,40 +119,6 @@ class Session:
     # The state of its connection
 
     @property
-    def pinned(self) -> PrivatePipeline | None:
-        """The upstream that it has for itself."""
-        return self.state.upstream
-
-    @property
-    def transaction(self) -> Transaction | None:
-        """The transaction since MULTI."""
-        return self.state.transaction
-
-    @property
-    def watching(self) -> Watching | None:
-        """The keys that it watches."""
-        return self.state.watching
-
-    @property
-    def subscriptions(self) -> Subscriptions | None:
-        """Its subscriptions, confirmed or asked for."""
-        return self.state.subscriptions
-
-    @property
-    def blocked(self) -> int:
-        """How many of its commands may be waiting in Redis for something to happen."""
-        return self.state.blocked
-
-    @property
-    def reply_mode(self) -> int:
-        """Which commands are answered (``reply_mode.py``)."""
-        return self.state.reply_mode
-
-    @reply_mode.setter
-    def reply_mode(self, mode: int) -> None:
-        self.on_its_own.reply_mode = mode
-
-    @property
     def on_its_own(self) -> Pinned:
         """The state of a client that has an upstream for itself."""
         state = self.state
@@ -230,89 +170,13 @@ class Session:
 
     def adopt(self) -> None:
         """Take over the policy that is in force now; a transaction keeps the one that it began with."""
-        if self.transaction is not None:
-            self.transaction.outdated = True
+        if self.state.transaction is not None:
+            self.state.transaction.outdated = True
             return
         self.reconsider()
         self.effective_policy = self.ports.policies.effective_policy(self.key, self.caller())
         config = self.intake.config = self.effective_policy.config
-        self.intake.simple = config.pooled if self.pinned is None else config.pinned
-
-    def end_if_closed_by(self, verdict: Verdict) -> int:
-        """Close the client if the verdict says so. A transaction is ended first, as others may share its upstream."""
-        if not closes(verdict) or self.transaction is not None:
-            return TAKEN
-        self.close_when_drained("limited")
-        return ENDED
-
-    # Sending
-
-    def submit_traced(self, raw: bytes, edit: ReplyEdit | None, trace: OpenTrace) -> None:
-        """The same as ``submit``, and the reply is measured."""
-        upstream = self.sender.upstream
-        assert upstream is not None
-        if edit is None:
-            self.sender.forwarded += 1
-            self.sender.submit_with_action(raw, TRACE, trace)
-        else:
-            self.submit(raw, trace.around(edit))
-        upstream.when_sent(trace.leaves)
-
-    def submit(self, raw: bytes, edit: ReplyEdit | None = None) -> None:
-        """Send one command to the current upstream and expect its reply, unless CLIENT REPLY has silenced it."""
-        sender = self.sender
-        upstream = sender.upstream
-        assert upstream is not None
-        if self.reply_mode != reply_mode.ON and reply_mode.falls_on(self):
-            sender.forwarded += 1
-            sender.wrote = True
-            sender.issue(upstream, raw, commands=1)
-        elif edit is None:
-            assert not sender.awaits_elsewhere(), "what comes behind such a command waits for its reply"
-            sender.forward(upstream, raw)
-        else:
-            sender.forwarded += 1
-            sender.submit_with_action(raw, EDIT, edit)
-
-    def send_elsewhere(self, upstream: PrivatePipeline, raw: bytes, edit: ReplyEdit | None) -> None:
-        """Send one command on this idle connection, which goes back behind the reply. The reply keeps its place among
-        the client's, and the next command waits for it."""
-        self.sender.send_elsewhere(upstream, raw, edit)
-        self.wait_for(Awaited.REPLY_ELSEWHERE)
-        upstream.when_drained(partial(self._answered_elsewhere, upstream))
-
-    def _answered_elsewhere(self, upstream: PrivatePipeline) -> None:
-        self.ports.pools.release(upstream)
-        self.sender.advance()
-        self.arrived()
-
-    def hide(self, raw: bytes) -> None:
-        """Send a command of the proxy's own on the private upstream; its reply is dropped."""
-        assert self.pinned is not None
-        self.sender.hide(self.pinned, raw)
-
-    def answer(self, payload: bytes) -> None:
-        """An answer of the proxy's own, in its place among the replies."""
-        if self.reply_mode != reply_mode.ON and reply_mode.swallows(self):
-            return
-        self.local += 1
-        if payload.startswith(b"-"):
-            self.ports.route.count_error(payload)
-        sender = self.sender
-        at_once = sender.answer(payload)
-        if at_once and (not self.intake.running or len(sender.out) >= _AT_ONCE or len(payload) > _SHORT):
-            sender.flush()
-
-    def refuse(self, error: bytes, aborting: bytes = ABORTING_COMMAND) -> None:
-        """Answer a refusal; inside MULTI, so that Redis aborts the transaction as for any bad command."""
-        if self.transaction is None:
-            self.answer(error)
-            return
-        upstream = self.sender.upstream
-        assert upstream is not None
-        self.ports.route.count_error(error)
-        silent = reply_mode.falls_on(self)
-        self.sender.issue(upstream, aborting, *(() if silent else (InFlightEntry(self.sender, 1, REPLACE, error),)))
+        self.intake.simple = config.pooled if self.state.upstream is None else config.pinned
 
     # Waiting, and its upstreams
 
@@ -326,7 +190,7 @@ class Session:
         self.awaited = None
         self.intake.go_on()
 
-    @_guarded
+    @guarded
     def arrived(self) -> None:
         """The upstream, the reply or the answer that it waited for may be there."""
         if self.awaited is not None and not self.gone and not self.sender.awaits_elsewhere():
@@ -344,7 +208,7 @@ class Session:
 
     def leave_upstream(self) -> PrivatePipeline | None:
         """The private upstream, if there is one, is this client's no more; the caller says what becomes of it."""
-        upstream = self.pinned
+        upstream = self.state.upstream
         if upstream is None:
             return None
         self.state = POOLED
@@ -356,7 +220,7 @@ class Session:
 
     # What its sender tells
 
-    @_guarded
+    @guarded
     def on_idle(self) -> None:
         """No reply is pending: a private upstream whose state has ended goes back, and the next command goes on."""
         state = self.state
@@ -368,20 +232,20 @@ class Session:
             self.unpin()
         self.arrived()
 
-    @_guarded
+    @guarded
     def on_resume(self) -> None:
         """Few enough replies are pending."""
         self.intake.resume()
         self.link.close_if_done(self)
 
-    @_guarded
+    @guarded
     def on_advance(self) -> None:
         """Some of the replies that several sources send have come."""
         order = self.sender.order
         if not self.sender.full and (order is None or order.size <= MOST_HELD):
             self.link.release_upstreams(self)
 
-    @_guarded
+    @guarded
     def on_large_reply(self, run: bytes, index: int, size: int) -> None:
         """A reply of at least ``size`` bytes has begun, to one of these commands: tell of its key, if it has one."""
         request = Request()
@@ -435,13 +299,13 @@ class Session:
 
     def end_of_stream(self) -> bool:
         """The client sends no more: whether it has still to be answered. One that is blocked has left."""
-        return not self.blocked and self.link.half_close(self)
+        return not self.state.blocked and self.link.half_close(self)
 
     def pause_writing(self) -> None:
         """The client does not read its replies: nothing more is forwarded for it."""
         self.sender.full = True
 
-    @_guarded
+    @guarded
     def resume_writing(self) -> None:
         """The client has caught up."""
         self.sender.full = False
@@ -459,14 +323,6 @@ class Session:
         if size > self.ports.route.query_limit:
             self.close("query_limit")
 
-    def rests(self) -> bool:
-        """Whether the client waits for nothing, and nothing of it is on its way."""
-        sender, intake = self.sender, self.intake
-        waits = sender.pending_replies > 0 or sender.stalled or sender.full
-        comes = intake.phase == WAITING or intake.pending is not None or intake.unfinished is not None
-        listens = self.subscriptions is not None or (self.pinned is not None and self.pinned.relay)
-        return not waits and not comes and not listens
-
     # Its end
 
     def close(self, cause: str) -> None:
@@ -479,7 +335,12 @@ class Session:
 
     def turn_away(self, error: bytes, cause: str) -> None:
         """Close the client with an error that Redis would have given, behind the replies that it still gets."""
-        self.link.turn_away(self, error, cause)
+        if self.sender.pending_replies == 0:
+            self.sender.out.append(error)
+            self.close(cause)
+        else:
+            sending.answer(self, error)
+            self.close_when_drained(cause)
 
     def on_close(self) -> None:
         """The client has left: its pending replies are dropped, its private upstream is closed."""
@@ -496,7 +357,7 @@ class Session:
             self.running_procedure.cancel()
             self.running_procedure = None
         holds = self.keeps_pin()
-        if self.deferred or (self.transaction is not None and self.pinned is not None):
+        if self.deferred or (self.state.transaction is not None and self.state.upstream is not None):
             follow_ups.leave(self)
         if self.probe is not None:
             self.ports.capabilities.end_probe(self.probe, False)

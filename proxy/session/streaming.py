@@ -22,7 +22,17 @@ from proxy.commands.words import LONGEST
 from proxy.hotpath.intake import ENDED, FINISHED, TAKEN, WAIT
 from proxy.policy.decision import HiddenCommands
 from proxy.rules.verdict import PASS, Answer, Refuse, ReplyEdit, Rewrite, Verdict
-from proxy.session import follow_ups, hidden_commands, judging, pinned, reply_mode, scripts, switching, transaction
+from proxy.session import (
+    follow_ups,
+    hidden_commands,
+    judging,
+    pinned,
+    reply_mode,
+    scripts,
+    sending,
+    switching,
+    transaction,
+)
 from proxy.session.item import Item
 from proxy.session.open_trace import OpenTrace
 from proxy.session.paying import Paying
@@ -49,15 +59,15 @@ def begin(session: Session, data: bytes, request: Request) -> int:
         return TAKEN
     if session.effective_policy.compiled.learning and scripts.waits(session, Command(table, argv, spec)):
         return WAIT
-    blocked = session.blocked and session.sender.pending_replies > 0
-    if blocked or (session.pinned is not None and follow_ups.undecided(session)):
+    blocked = session.state.blocked and session.sender.pending_replies > 0
+    if blocked or (session.state.upstream is not None and follow_ups.undecided(session)):
         # In the middle of a value nothing can follow the commands before it, and behind one that blocks nothing runs.
         switching.wait_until_drained(session)
         return WAIT
     session.assembling(request.position - request.start + request.bulk)
     if session.gone:
         return ENDED
-    may_block = spec.state is ConnectionState.BLOCKING and session.transaction is None
+    may_block = spec.state is ConnectionState.BLOCKING and session.state.transaction is None
     if (switching.to_drained_private if may_block else switching.to_private)(session) is None:
         return WAIT
     assert session.sender.upstream is not None
@@ -228,12 +238,12 @@ class _Stream:
         if self.refusal is None:
             judging.count_keys(session, self.judged)
             self._submit(trace)
-        elif session.pinned is not None:
-            session.refuse(self.refusal)
+        elif session.state.upstream is not None:
+            sending.refuse(session, self.refusal)
             switching.release_pin(session)
         else:
-            session.answer(self.refusal)
-        if session.end_if_closed_by(self.verdict) == ENDED:
+            sending.answer(session, self.refusal)
+        if judging.end_if_closed_by(session, self.verdict) == ENDED:
             return
         if following:
             session.intake.pending = following
@@ -247,7 +257,9 @@ class _Stream:
             return None
         made = OpenTrace(session.ports.traces, session, command, 1, self.size, session.ports.traces.clock())
         made.refused = self.refusal is not None
-        alone = session.transaction is None and self.surrounded is None and session.reply_mode == reply_mode.ON
+        alone = (
+            session.state.transaction is None and self.surrounded is None and session.state.reply_mode == reply_mode.ON
+        )
         if alone and not made.refused and command.spec.state is ConnectionState.POOL:
             return made
         made.without_reply()
@@ -258,7 +270,7 @@ class _Stream:
         assert session.sender.upstream is not None
         assert self.judged is not None
         session.sender.end_pieces(session.sender.upstream)
-        if session.transaction is None:
+        if session.state.transaction is None:
             session.sender.notify_when_idle = True
         may_block = pinned.may_block(session, self.judged)
         if self.surrounded is not None:
@@ -267,9 +279,9 @@ class _Stream:
         elif may_block:
             pinned.submit_blocking(session, Item(self.judged, self.tail, self.edit))
         elif trace is not None:
-            session.submit_traced(self.tail, self.edit, trace)
-        elif session.transaction is None:
-            session.submit(self.tail, self.edit)
+            sending.submit_traced(session, self.tail, self.edit, trace)
+        elif session.state.transaction is None:
+            sending.submit(session, self.tail, self.edit)
         else:
             transaction.queue_bytes(session, self.tail, self.edit)
 
@@ -277,7 +289,7 @@ class _Stream:
         session = self.session
         command = self.judged = self._command()
         if self.refusal is not None:
-            if session.pinned is not None and session.pinned.partial is not None:
+            if session.state.upstream is not None and session.state.upstream.partial is not None:
                 _cut(session, self.refusal)
             return
         assert self.paying is not None
@@ -299,13 +311,13 @@ def _instead(verdict: Refuse | Answer) -> bytes:
 
 def _cut(session: Session, error: bytes) -> None:
     # Close the private upstream, on which the command stands unfinished; its state, if any, is lost with it.
-    upstream = session.pinned
+    upstream = session.state.upstream
     assert upstream is not None
     stateful = session.keeps_pin()
     if session.sender.pending_replies > 0 or stateful:
         # Replies that were asked for before are lost as well: the client is told by the close.
         if session.sender.pending_replies == 0:
-            session.answer(error)
+            sending.answer(session, error)
         session.close("refused_while_streaming")
         return
     session.leave_upstream()

@@ -25,7 +25,7 @@ def _change(session: Session, item: Item) -> int:
         return WAIT
     verb = item.command.name.lower().encode()
     closing = Subscriptions.closes(verb)
-    subscriptions = session.subscriptions
+    subscriptions = session.state.subscriptions
     if session.sender.pending_replies > 0 and (subscriptions is None or not (closing or subscriptions.opening)):
         # Nothing could follow the commands before this one once Redis lets the client do little else.
         switching.wait_until_drained(session)

@@ -76,7 +76,7 @@ def to_private(session: Session) -> PrivatePipeline | None:
 
 def to_drained_private(session: Session) -> PrivatePipeline | None:
     """The same for a command behind which nothing could follow the commands before it: once those are answered."""
-    if session.pinned is not None and session.sender.pending_replies > 0:
+    if session.state.upstream is not None and session.sender.pending_replies > 0:
         wait_until_drained(session)
         return None
     return to_private(session)
@@ -94,21 +94,25 @@ def _introduce(session: Session, upstream: PrivatePipeline) -> None:
     # Give the upstream the names of this client, where it has others.
     shown, upstream.names = upstream.names, session.names
     if shown.client != session.names.client:
-        session.hide(encode_command([b"CLIENT", b"SETNAME", session.names.client]))
+        session.sender.hide(session.on_its_own.upstream, encode_command([b"CLIENT", b"SETNAME", session.names.client]))
     if shown.library != session.names.library:
-        session.hide(encode_command([b"CLIENT", b"SETINFO", b"LIB-NAME", session.names.library]))
+        session.sender.hide(
+            session.on_its_own.upstream, encode_command([b"CLIENT", b"SETINFO", b"LIB-NAME", session.names.library])
+        )
     if shown.version != session.names.version:
-        session.hide(encode_command([b"CLIENT", b"SETINFO", b"LIB-VER", session.names.version]))
+        session.sender.hide(
+            session.on_its_own.upstream, encode_command([b"CLIENT", b"SETINFO", b"LIB-VER", session.names.version])
+        )
 
 
 def move(session: Session, key: PoolKey) -> None:
     """Redis has accepted: from now on this client belongs to another pool."""
     session.key = key
-    if session.pinned is not None:
-        session.pinned.key = key
-        if session.subscriptions is not None:
-            session.subscriptions.protocol = key.protocol
-        session.pinned.follow(session.subscriptions)
+    if session.state.upstream is not None:
+        session.state.upstream.key = key
+        if session.state.subscriptions is not None:
+            session.state.subscriptions.protocol = key.protocol
+        session.state.upstream.follow(session.state.subscriptions)
     else:
         session.sender.upstream = None
         session.intake.direct = False

@@ -18,7 +18,7 @@ from proxy.hotpath.in_flight import EDIT, MEMBERS, PEEK
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit, chained
-from proxy.session import follow_ups, handshake, hidden_commands, reply_mode, switching
+from proxy.session import follow_ups, handshake, hidden_commands, reply_mode, sending, switching
 from proxy.session.exec_abort import ABORTING_EXEC
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
@@ -62,19 +62,19 @@ _PLAIN = frozenset(
 
 def multi(session: Session, item: Item, data: bytes, end: int) -> int:
     """MULTI: look ahead whether the whole transaction is here, and begin it where it can run."""
-    if session.transaction is not None:
+    if session.state.transaction is not None:
         return _within(session, item)
     if len(item.command.argv) != 1:
         return forward(session, item)
-    whole = session.pinned is None and _arrived_whole(session, data, end)
-    if not whole and session.pinned is not None and follow_ups.undecided(session):
+    whole = session.state.upstream is None and _arrived_whole(session, data, end)
+    if not whole and session.state.upstream is not None and follow_ups.undecided(session):
         # Redis would queue the follow-ups of the commands before this one.
         switching.wait_until_drained(session)
         return WAIT
     upstream = switching.to_shared(session, Lane.FAST) if whole else switching.to_private(session)
     if upstream is None:
         return WAIT
-    running = Transaction(session.sender.forwarded + 1, session.key.database, session.watching)
+    running = Transaction(session.sender.forwarded + 1, session.key.database, session.state.watching)
 
     def answered(line: bytes) -> None:
         if not line.startswith(b"-"):
@@ -82,15 +82,15 @@ def multi(session: Session, item: Item, data: bytes, end: int) -> int:
         if running.watching is not None or running.watches_in_vain:
             # Without the transaction its EXEC ends no WATCH either: nobody else may get this connection.
             session.happens(Event.UNKNOWN)
-        if session.transaction is running:
+        if session.state.transaction is running:
             _forget_keys(session)
             session.set_state(ended(session.state, refused(running)))
             session.sender.notify_when_idle = True
             if running.outdated:
                 session.adopt()
 
-    if whole or session.reply_mode != reply_mode.ON:
-        session.submit(item.raw)
+    if whole or session.state.reply_mode != reply_mode.ON:
+        sending.submit(session, item.raw)
     else:
         session.sender.forwarded += 1
         session.sender.submit_with_action(item.raw, PEEK, answered)
@@ -103,15 +103,17 @@ def multi(session: Session, item: Item, data: bytes, end: int) -> int:
 
 def _forget_keys(session: Session) -> None:
     session.slot = NO_SLOT
-    session.intake.simple = session.intake.config.pooled if session.pinned is None else session.intake.config.pinned
+    session.intake.simple = (
+        session.intake.config.pooled if session.state.upstream is None else session.intake.config.pinned
+    )
 
 
 def _within(session: Session, item: Item) -> int:
     # A nested MULTI or WATCH is answered at once, and not queued: later positions don't count it.
-    session.submit(item.raw)
-    if session.transaction is not None:
-        session.transaction.first += 1
-        session.transaction.watches_in_vain |= item.command.spec.state is ConnectionState.WATCH
+    sending.submit(session, item.raw)
+    if session.state.transaction is not None:
+        session.state.transaction.first += 1
+        session.state.transaction.watches_in_vain |= item.command.spec.state is ConnectionState.WATCH
     return TAKEN
 
 
@@ -136,11 +138,12 @@ def queue(session: Session, item: Item) -> int:
     """A command between MULTI and EXEC."""
     state = item.command.spec.state
     if state in _IMPOSSIBLE:
-        session.refuse(
+        sending.refuse(
+            session,
             encode_error(
                 f"ERR Keyrail: {item.command.name} inside MULTI is not supported, since its replies cannot be told "
                 "apart; send it outside of the transaction"
-            )
+            ),
         )
         return TAKEN
     if state not in _PLAIN:
@@ -149,12 +152,12 @@ def queue(session: Session, item: Item) -> int:
         hidden_commands.note_state(session, item.command)
         edit = handshake.queued(session, item)
         if isinstance(edit, bytes):
-            session.refuse(edit)
+            sending.refuse(session, edit)
             return TAKEN
         if edit is not None:
             item.edit = chained(edit, item.edit)
-            assert session.transaction is not None
-            session.transaction.switches_database = True
+            assert session.state.transaction is not None
+            session.state.transaction.switches_database = True
         if state is ConnectionState.SELECT:
             _switch_database(session, item.command)
     if item.hidden:
@@ -166,7 +169,7 @@ def queue(session: Session, item: Item) -> int:
 
 def _switch_database(session: Session, command: Command) -> None:
     # The commands behind this one will be about keys of another database.
-    running = session.transaction
+    running = session.state.transaction
     assert running is not None
     database = handshake.read_number(command.argv)
     if database is not None:
@@ -175,27 +178,27 @@ def _switch_database(session: Session, command: Command) -> None:
 
 def queue_bytes(session: Session, raw: bytes, edit: ReplyEdit | None) -> None:
     """Send a command that Redis will queue, and keep the edit of its member of EXEC's array."""
-    running = session.transaction
+    running = session.state.transaction
     assert running is not None
     if edit is None:
-        session.submit(raw)
+        sending.submit(session, raw)
         return
     running.actions[session.sender.forwarded - running.first] = (EDIT, edit)
-    session.submit(raw, hidden_commands.unless_queued(edit))
+    sending.submit(session, raw, hidden_commands.unless_queued(edit))
 
 
 def _end(session: Session, item: Item) -> int:
-    running = session.transaction
+    running = session.state.transaction
     if running is None:
         # Redis answers an error, and ends a WATCH only after a real EXEC.
         return forward(session, item)
     if item.command.spec.state is ConnectionState.DISCARD:
         return _discard(session, item)
-    if running.actions and session.reply_mode == reply_mode.ON:
+    if running.actions and session.state.reply_mode == reply_mode.ON:
         session.sender.forwarded += 1
         session.sender.submit_with_action(item.raw, MEMBERS, running.actions)
     else:
-        session.submit(item.raw)
+        sending.submit(session, item.raw)
     _ended(session)
     if running.switches_database:
         switching.wait_until_drained(session)
@@ -204,12 +207,12 @@ def _end(session: Session, item: Item) -> int:
 
 def abort(session: Session, error: bytes) -> None:
     """A refused EXEC: nothing is run, and the transaction is over, as Redis ends it for any bad EXEC."""
-    session.refuse(error, ABORTING_EXEC)
+    sending.refuse(session, error, ABORTING_EXEC)
     _ended(session)
 
 
 def _ended(session: Session) -> None:
-    running = session.transaction
+    running = session.state.transaction
     assert running is not None
     session.set_state(ended(session.state))
     _forget_keys(session)
@@ -223,7 +226,7 @@ def _ended(session: Session) -> None:
 def _discard(session: Session, item: Item) -> int:
     if len(item.command.argv) != 1:
         # Redis refuses it for its arity, and the transaction is still open. (A bad EXEC ends it all the same.)
-        session.submit(item.raw)
+        sending.submit(session, item.raw)
         return TAKEN
     _forget(session, item)
     _ended(session)
@@ -236,36 +239,36 @@ def _forget(session: Session, item: Item) -> None:
         if not line.startswith(b"+"):
             session.happens(Event.UNKNOWN)
 
-    if session.reply_mode != reply_mode.ON:
-        session.submit(item.raw)
+    if session.state.reply_mode != reply_mode.ON:
+        sending.submit(session, item.raw)
         return
     session.sender.forwarded += 1
     session.sender.submit_with_action(item.raw, PEEK, answered)
 
 
 def _watch(session: Session, item: Item) -> int:
-    if session.transaction is not None:
+    if session.state.transaction is not None:
         return _within(session, item)
     if switching.to_private(session) is None:
         return WAIT
-    if session.sender.pending_replies > 0 or (session.deferred and not session.watching):
+    if session.sender.pending_replies > 0 or (session.deferred and not session.state.watching):
         # Follow-ups of the commands before this one may not be sent while keys are watched.
         switching.wait_until_drained(session)
         return WAIT
     state = session.on_its_own
     state.unit = watch(state.unit, item.command.argv[1:])
-    session.submit(item.raw)
+    sending.submit(session, item.raw)
     session.set_state(state)
     return TAKEN
 
 
 def _unwatch(session: Session, item: Item) -> int:
-    subscriptions = session.subscriptions
+    subscriptions = session.state.subscriptions
     if subscriptions is not None and session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
     confined = subscriptions is not None and subscriptions.confines()
-    if session.pinned is None or len(item.command.argv) != 1 or confined:
+    if session.state.upstream is None or len(item.command.argv) != 1 or confined:
         # Redis has nothing to forget, or refuses to.
         return forward(session, item)
     _forget(session, item)

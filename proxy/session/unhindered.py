@@ -14,15 +14,16 @@ from proxy.commands.rows import ROWS
 from proxy.commands.table import ConnectionState
 from proxy.commands.words import word_of
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.session import switching
+from proxy.session import sending, switching
 from proxy.session.forwarding import dispatch, forward
 from proxy.session.item import Item
+from proxy.session.ports import PrivatePipeline
 from proxy.session.session import Session
 from proxy.session.state import Awaited
 
 
 def _end_wait(session: Session, item: Item) -> int:
-    if session.pinned is not None:
+    if session.state.upstream is not None:
         return _on_its_own(session, item)
     if session.sender.pending_replies > 0 and not _may_overtake(session, item.command):
         switching.wait_until_drained(session)
@@ -31,12 +32,12 @@ def _end_wait(session: Session, item: Item) -> int:
     upstream = session.ports.pools.private_anywhere(session.key)
     if upstream is None:
         return _await_idle(session)
-    session.send_elsewhere(upstream, item.raw, item.edit)
+    _send_elsewhere(session, upstream, item)
     return TAKEN
 
 
 def _administer(session: Session, item: Item) -> int:
-    if session.pinned is not None:
+    if session.state.upstream is not None:
         return _on_its_own(session, item)
     pools = session.ports.pools
     if not session.ports.route.pooling or item.hidden:
@@ -52,7 +53,7 @@ def _administer(session: Session, item: Item) -> int:
         return WAIT
     upstream = pools.private_alike(session.key)
     if upstream is not None:
-        session.send_elsewhere(upstream, item.raw, item.edit)
+        _send_elsewhere(session, upstream, item)
         return TAKEN
     if pools.opens_private(session.key):
         return _await_idle(session)
@@ -60,6 +61,20 @@ def _administer(session: Session, item: Item) -> int:
         switching.wait_until_drained(session)
         return WAIT
     return _on_shared(session, item)
+
+
+def _send_elsewhere(session: Session, upstream: PrivatePipeline, item: Item) -> None:
+    # On an idle connection, which goes back behind the reply. The reply keeps its place among the client's, and the
+    # next command waits for it.
+    session.sender.send_elsewhere(upstream, item.raw, item.edit)
+    session.wait_for(Awaited.REPLY_ELSEWHERE)
+
+    def answered() -> None:
+        session.ports.pools.release(upstream)
+        session.sender.advance()
+        session.arrived()
+
+    upstream.when_drained(answered)
 
 
 def _on_shared(session: Session, item: Item) -> int:
@@ -73,7 +88,7 @@ def _on_its_own(session: Session, item: Item) -> int:
     upstream = switching.to_private(session)
     assert upstream is not None, "it has one already"
     session.sender.notify_when_idle = True
-    session.submit(item.raw, item.edit)
+    sending.submit(session, item.raw, item.edit)
     return TAKEN
 
 

@@ -1,6 +1,6 @@
 """Traffic statistics: windows over time, merged over workers.
 
-hot_keys.py        the busiest keys of a window: the figures that all show
+hot_keys.py        the busiest keys of a window
 interval_stats.py  what one route did in an interval
 heaviest.py        figures by name, the lightest names folded into one sum
 time_series.py     intervals kept: seconds for a minute, tens of seconds for ten minutes, minutes for an hour
@@ -8,7 +8,7 @@ slot_counts.py     uses of hash slots, by slot
 merge.py           merges top lists with their error bounds
 trace.py           one traced command
 latency.py         latency histograms
-shapes.py          the shape of a key, with its ids taken out
+shapes.py          the shape of a key: the key without its ids
 names.py           keys as printable text
 redaction.py       keys as the policy lets them be shown
 json_views.py      the JSON of the admin port, the page and ``keyrail top``
@@ -18,7 +18,7 @@ incidents.py       when an incident begins and ends
 key_past.py        how busy a key was before, and since when it has been as busy as now
 incident_lines.py  the text of an incident
 advice.py          the advice of an incident: a cap for a hot key, remedies for large values
-figures.py         figures as incidents say them
+figures.py         figures in the form of incidents
 effects.py         what a limit on one key would have refused
 evidence.py        what each rule found: counts, clients, keys
 rule_totals.py     how many commands each rule applied to

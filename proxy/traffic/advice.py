@@ -15,7 +15,7 @@ ADVICE, REMEDY = "advice: ", "remedy: "
 """How lines of advice begin."""
 
 _NORMAL = 2
-"""A cap leaves room for so many times the normal rate."""
+"""A cap is at least this multiple of the normal rate."""
 _WORDS_OF_REMEDY = ("list", "undo")
 _KB, _MB = 1 << 10, 1 << 20
 
@@ -31,7 +31,7 @@ class Cap:
 def cap_of(hot: Hot, others: float, before: float | None, peak: float) -> Cap:
     """The cap for a hot key: `others` are the uses per second of all other keys, `before` was its own rate.
 
-    `before` is None if the key has been as busy for as long as there are figures; then its `peak` may be normal.
+    `before` is None if the key has been as busy in all known figures; then its `peak` may be normal.
     """
     of_all = others * hot.share / (1 - hot.share) if hot.share < 1 else 0.0
     calm = _down(max(hot.rate, of_all))
@@ -54,7 +54,7 @@ def of_hot_key(app: str, cap: Cap) -> str:
 def remedy(redaction: Redaction, key: bytes, app: str, rate: int, name: str, options: str) -> str:
     """The command that puts a cap in force; `name` is the incident's, `options` lead to the route."""
     text = shown(key)
-    # A key that is not shown as it is cannot be typed, but the incident knows it.
+    # A redacted key cannot be typed, but the incident knows the key.
     typed = text == redaction.of(key) and not text.startswith("-") and text not in _WORDS_OF_REMEDY
     which = shlex.quote(text) if typed else f"--incident {name}"
     return f"{REMEDY}keyrail remedy {which} --cap {app}={rate}/s --for 30m --because {name}{options}"
@@ -65,7 +65,7 @@ HOT_SLOT = f"{ADVICE}keys with the same {{hash tag}} share a slot, and so a node
 
 
 def of_large_value(limit: int) -> str:
-    """Against values of at least so many bytes."""
+    """The advice against values of at least ``limit`` bytes."""
     size = (
         f"{limit // _KB // _KB}MB" if limit % (_KB * _KB) == 0 else f"{limit // _KB}KB" if limit >= _KB else f"{limit}B"
     )
@@ -74,12 +74,12 @@ def of_large_value(limit: int) -> str:
 
 
 def _down(number: float) -> int:
-    """One, two or five times a power of ten, the nearest below."""
+    """The nearest number below that is one, two or five times a power of ten."""
     power = 10 ** (len(str(max(1, int(number)))) - 1)
     return int(max(each for each in (1, 2, 5) if each * power <= max(1, number)) * power)
 
 
 def _up(number: float) -> int:
-    """The same, the nearest above."""
+    """The nearest such number above."""
     power = 10 ** (len(str(max(1, int(number)))) - 1)
     return int(min(each for each in (1, 2, 5, 10) if each * power >= number) * power)

@@ -6,7 +6,7 @@ A share alone would report a key with 30 % of fifty commands a second, a rate al
 from dataclasses import dataclass
 
 INCIDENT_WINDOW = 5
-"""Seconds in which incidents are looked for."""
+"""Seconds of traffic that are searched for incidents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Hot:
     rate: float = 1000.0
 
     def reached(self, sure: int, total: int, seconds: float) -> bool:
-        """Whether a key used at least this often in this many seconds, of all uses of keys, is hot."""
+        """Whether a key is hot: it was used at least ``sure`` times in ``seconds``, of ``total`` uses of keys."""
         return sure >= self.share * total and sure >= self.rate * seconds
 
     def milder(self, part: float) -> "Hot":

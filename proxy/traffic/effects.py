@@ -9,8 +9,8 @@ _MINUTE = 60
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Uses of a key per second in the last minute, as far as it is known, and how many of them a limit would have
-    refused; both at most.
+    """Uses of a key per second in the last minute, and how many of them a limit would have refused. Both are upper
+    bounds.
     """
 
     used: float
@@ -18,7 +18,7 @@ class Effect:
 
 
 def effect_of(time_series: TimeSeries, key: bytes, app: str, rate: float, now: float) -> Effect:
-    """Of a limit of so many uses per second, for an app's clients, or for all with an empty `app`."""
+    """The effect of a limit of `rate` uses per second on an app's clients; an empty `app` stands for all clients."""
     part = _part_of(time_series, key, app, now) if app else 1.0
     used = refused = 0.0
     seconds = [second for second in time_series.seconds() if second.began >= now - _MINUTE]
@@ -32,7 +32,7 @@ def effect_of(time_series: TimeSeries, key: bytes, app: str, rate: float, now: f
 
 
 def _part_of(time_series: TimeSeries, key: bytes, app: str, now: float) -> float:
-    """Of a key's uses, those by an app; all where nobody has looked."""
+    """The share of a key's uses that an app made; 1 if no trace tells."""
     figures = time_series.window(_MINUTE, now).keys.found.get(key)
     if figures is None:
         return 1.0

@@ -1,8 +1,8 @@
 """Evidence for each rule: how often it has matched, for whom, and on which keys.
 
-A worker keeps one record for each rule and application, and hands on those that have changed. The supervisor adds up
-the workers' records. Everything in a record is bounded: of shapes and clients the commonest are told apart, the rest is
-one number, ``other``. Counters are since the rule came into force here, times in seconds since the epoch.
+A worker keeps one record for each rule and application, and sends the changed ones to the supervisor, which adds up the
+workers' records. Everything in a record is bounded: the commonest shapes and clients are counted by name, all others in
+one number, ``other``. Counters begin when the rule comes into force; times are in seconds since the epoch.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
 MOST_RECORDS = 1000
-"""Rules times applications of one route."""
+"""The most records of one route (rules times applications)."""
 
 UNKNOWN_APP = "unknown"
 
 Name = TypeVar("Name", str, tuple[str, ...])
 
 ClientLabel = tuple[str, ...]
-"""A client: user, the name that it gave itself, library, host."""
+"""A client: user, client name, library, host."""
 
 LABEL_FIELDS = ("user", "client_name", "library", "address")
 
@@ -28,14 +28,14 @@ Records = dict[tuple[str, str], "Record"]
 
 @dataclass(slots=True)
 class Folded(Generic[Name]):
-    """Counts by name, of the commonest names; what is rare is in ``other``."""
+    """Counts by name for the commonest names; rare names are in ``other``."""
 
     most: int
     counts: dict[Name, int] = field(default_factory=dict)
     other: int = 0
 
     def add(self, name: Name, count: int = 1) -> None:
-        """Count a name. When there are too many, the rarer half gives way."""
+        """Count a name. If there are too many names, the rarer half is folded into ``other``."""
         if name not in self.counts and len(self.counts) >= self.most:
             self._fold()
         self.counts[name] = self.counts.get(name, 0) + count
@@ -58,9 +58,9 @@ class Folded(Generic[Name]):
 
 @dataclass(slots=True)
 class Record:
-    """One rule and one application. ``hits`` counts by mode and what was said: ``{"audit refused": 3}``.
+    """One rule and one application. ``hits`` counts by mode and verdict: ``{"audit refused": 3}``.
 
-    Of those, keys and clients of ``inspected`` are known: in a flood not all.
+    Keys and clients are recorded for the ``inspected`` hits: in a flood, not for all.
     """
 
     hits: dict[str, int] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Record:
     sampled: float = 0.0
 
     def count(self, mode: str, what: str, count: int, now: float) -> None:
-        """The rule has said the same thing ``count`` times."""
+        """Count ``count`` equal verdicts of the rule."""
         key = f"{mode} {what}"
         self.hits[key] = self.hits.get(key, 0) + count
         self.first = self.first or now
@@ -100,7 +100,7 @@ class Evidence:
         self._changed: set[tuple[str, str]] = set()
 
     def record(self, rule: str, app: str) -> Record:
-        """The record to write into; with too many applications, the one of those that have no place of their own."""
+        """The record of a rule and application; if there are too many applications, a shared one."""
         key = rule, app
         if key not in self.records and len(self.records) >= MOST_RECORDS:
             key = rule, UNKNOWN_APP
@@ -111,7 +111,7 @@ class Evidence:
         return found
 
     def keep(self, rules: Iterable[str]) -> None:
-        """Forget the rules that are in force no more."""
+        """Forget the rules that are no longer in force."""
         kept = set(rules)
         self.records = {key: record for key, record in self.records.items() if key[0] in kept}
         self._changed &= self.records.keys()
@@ -133,7 +133,7 @@ def merge_records(parts: Iterable[Records]) -> Records:
 
 
 def moment(seconds: float) -> str | None:
-    """A time as people and programs read it: ``2026-11-21T20:12:03.123Z``; None for none."""
+    """A time as text: ``2026-11-21T20:12:03.123Z``; None for 0."""
     if not seconds:
         return None
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

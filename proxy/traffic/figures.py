@@ -1,4 +1,4 @@
-"""Figures as incidents say them: ``41k``, ``9.1 KB``, ``38 %``, ``02:47:03 UTC``."""
+"""Figures in the form of incidents: ``41k``, ``9.1 KB``, ``38 %``, ``02:47:03 UTC``."""
 
 from proxy.traffic.evidence import moment
 
@@ -6,7 +6,7 @@ _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
 def short(number: float) -> str:
-    """41k, 1.2M, 120."""
+    """A number as text: 41k, 1.2M, 120."""
     for unit in ("", "k", "M"):
         if number < 999.5:
             return f"{two_digits(number)}{unit}"
@@ -24,12 +24,12 @@ def in_bytes(size: float) -> str:
 
 
 def two_digits(number: float) -> str:
-    """At least two digits, none of them an exponent's."""
+    """A number with at least two digits and without an exponent."""
     return f"{number:.2g}" if number < 9.95 else f"{number:.0f}"
 
 
 def percent(part: float) -> str:
-    """A part of 1."""
+    """A part of 1, in percent."""
     return f"{100 * part:.3g} %"
 
 

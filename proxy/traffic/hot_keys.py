@@ -1,4 +1,4 @@
-"""The busiest keys of a window: computed here and nowhere else.
+"""The busiest keys of a window: only this module computes them.
 
 ``/hotkeys``, the page, ``keyrail top``, ``KEYRAIL HOTKEYS``, metrics and incidents read ``TimeSeries.hot_keys``. They
 show the same figures for the same window and snapshot, and each names its snapshot by the time at which it was taken.
@@ -10,7 +10,7 @@ from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.traffic.alerts import INCIDENT_WINDOW, Hot
 
 _DIGITS_OF_RATE, _DIGITS_OF_SHARE = 3, 6
-"""Decimal places. Figures are rounded once, so that all who show them show the same."""
+"""Decimal places. Figures are rounded here, so that every view shows the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class HotKey:
 
     @property
     def certain(self) -> int:
-        """Uses that were seen."""
+        """Uses that are certain."""
         return self.count - self.error
 
 
@@ -38,7 +38,7 @@ class HotKey:
 class HotKeys:
     """The busiest keys of the last ``window`` seconds before ``until``, the busiest first, over all workers.
 
-    Of the window, ``seconds`` are known: fewer after a start, a few more in long windows, which move in steps.
+    ``seconds`` of the window are known: fewer after a start, and a few more in long windows, which move in steps.
     ``total`` counts all uses of all keys. ``taken``, ``until`` and ``reported``, the end of the newest report, are in
     seconds since the epoch.
     """
@@ -70,11 +70,11 @@ class HotKeys:
         return self.rate_of(self.total)
 
     def rate_of(self, uses: int) -> float:
-        """So many uses, per second."""
+        """A number of uses, per second."""
         return round(uses / self.seconds, _DIGITS_OF_RATE)
 
     def share_of(self, uses: int) -> float:
-        """So many uses, as a part of all."""
+        """A number of uses, as a part of all."""
         return round(uses / self.total, _DIGITS_OF_SHARE) if self.total else 0.0
 
     def named(self, key: bytes) -> HotKey:
@@ -87,7 +87,7 @@ class HotKeys:
 
     @property
     def judged_seconds(self) -> float:
-        """The seconds for which a rate must hold: soon after a start, a moment of much traffic is not hot yet."""
+        """The seconds over which a rate is computed: soon after a start, a moment of much traffic makes no key hot."""
         return max(self.seconds, min(self.window, INCIDENT_WINDOW))
 
     def age(self, now: float) -> float:

@@ -1,8 +1,8 @@
 """Keys that are hot and values that are large in the last seconds, by the thresholds of a policy.
 
-- Keys that certainly reach a share of all uses of keys and a rate. Keys of one pattern are one finding: a hundred hot
-  products are one incident and not a hundred.
-- Slots that reach both without their hot keys, which are found already.
+- Keys that certainly reach both thresholds: a share of all uses of keys, and a rate. Keys of one pattern are one
+  finding: a hundred hot products are one incident.
+- Slots that reach both thresholds without the uses of their hot keys.
 - Patterns with a large command or reply.
 """
 
@@ -54,7 +54,7 @@ class Lately:
 
 
 def lately(time_series: TimeSeries, now: float) -> Lately:
-    """Add up only what is looked at every second."""
+    """Add up only the figures that are searched every second."""
     intervals = time_series.last(INCIDENT_WINDOW, now)
     slots: Counter[int] = Counter()
     for interval in intervals:

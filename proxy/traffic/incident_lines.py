@@ -1,4 +1,4 @@
-"""An incident in a few lines, the same in the log, on the page and in a terminal. They follow the incident:
+"""An incident in a few lines, the same in the log, on the page and in a terminal. They change during the incident:
 
     product:8841:stock HOT 38k/s = 36 % of 104k/s ±0.4 % since 02:47:03 UTC, peak 41k/s at 02:47:10 UTC, before 120/s; …
     reads 99.7 %, hit 100 %, 9.1 KB → 373 MB/s, TTL 22 s left, slot 7211
@@ -6,7 +6,7 @@
     advice: cap app checkout at 5k/s: a key is hot from 10 % of all uses; its 120/s before pass
     remedy: keyrail remedy product:8841:stock --cap checkout=5000/s --for 30m --because INC-9
 
-When it is over, the details are those of its peak, and there is no advice:
+When the incident is over, the details are those of its peak, and there is no advice:
 
     product:8841:stock was HOT from 02:47:03 to 02:51:40 UTC, peak 41k/s = 38 % of 108k/s ±0.4 % at 02:47:10 UTC, …
 
@@ -34,7 +34,7 @@ from proxy.traffic.time_series import TimeSeries
 _MISSING = 0.9
 """The share of reads without a key from which a key is MISSING."""
 _PEAK_OVER = 0.9
-"""The peak is told while the present rate is below this part of it."""
+"""The line has the peak while the present rate is below this part of it."""
 _SHOWN_KEYS = 3
 
 
@@ -66,8 +66,7 @@ class Scene:
 class Past:
     """The time before a key became hot: its rate, Redis's 99th percentile, its clients; and since when it is hot.
 
-    The rate is 0 if the key was not among the busiest, and None if the key has been as busy for as long as there are
-    figures.
+    The rate is 0 if the key was not among the busiest, and None if the key has been as busy in all known figures.
     """
 
     before: float | None = None
@@ -80,9 +79,9 @@ class Past:
 class Found:
     """An incident in the seconds in which it is found.
 
-    ``name`` is the subject, and how many more there are (``product:8841:stock and 2 more of product:{int}:stock``),
-    ``state`` a word (``HOT``). ``rate`` is in uses per second, or in bytes; ``amount`` says it (``41k/s = 38 % of
-    108k/s``). The ``details`` are whole lines, as is the ``advice``. ``cap`` is the advised limit: the name of
+    ``name`` is the subject, and how many more there are (``product:8841:stock and 2 more of product:{int}:stock``);
+    ``state`` is a word (``HOT``). ``rate`` is in uses per second, or in bytes; ``amount`` is the rate as text
+    (``41k/s = 38 % of 108k/s``). ``details`` and ``advice`` are whole lines. ``cap`` is the advised limit: the name of
     an app, and uses per second.
     """
 
@@ -173,7 +172,7 @@ def _big_value(scene: Scene, big: Hotspot, past: Past) -> Found:
     window = scene.window()
     figures = window.patterns.found.get(big.about)
     known: list[str] = []
-    if figures is not None and figures.weight:  # A large reply is noticed although its command was not traced.
+    if figures is not None and figures.weight:  # A large reply is noticed even if its command is not traced.
         carried = (figures.volume.bytes_in + figures.volume.bytes_out) / window.seconds
         known.append(f"{short(figures.weight / window.seconds)}/s and {in_bytes(carried)}/s of this pattern (estimate)")
     if figures is not None and figures.app not in ("", UNKNOWN_APP):
@@ -235,9 +234,9 @@ def _latency(window: IntervalStats, past: Past) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """An incident over time: when it began, when it was found last, whether that is now, its peak and when that was.
+    """An incident over time: its begin, when it was found last and whether that is now, its peak and the peak's time.
 
-    `before` is the rate of a hot key before, None if it is not known.
+    `before` is the rate of a hot key before the incident; None if it is unknown.
     """
 
     kind: IncidentKind
@@ -251,7 +250,7 @@ class Course:
 
 
 def lines_of(course: Course, latest: Found, at_peak: Found) -> tuple[str, ...]:
-    """All lines of an incident, as it stands."""
+    """All lines of an incident at present."""
     told = latest if course.found_now else at_peak
     lines = [_head(course, latest, at_peak), *told.details, *(() if course.over else told.advice)]
     # Names that clients give themselves may contain anything.

@@ -1,12 +1,11 @@
 """Incidents: reported when they begin, when they change much, and when they are over.
 
 Every second, the last five seconds are searched (``traffic.hotspots``). An incident begins when its thresholds are
-reached. It is reported when it has not grown for two seconds: by then the five seconds contain nothing else, and its
-figures are stable. It continues while the same finding reaches 70 % of its thresholds, and is over when it has not been
-found for a while; its end is when it was found last. So a key that is hot every few seconds is one incident, and one
-that stays at a threshold is one, too. Between both it is reported again when its peak is twice the one that was
-reported last, and when another key of its pattern is the busiest one. Its lines are rewritten at every look: they tell
-the rate now, the peak, and then the end.
+reached. It is reported when it has not grown for two seconds: by then its figures are stable. It continues while the
+same finding reaches 70 % of its thresholds. It is over when it has not been found for a while; its end is the time when
+it was found last. So a key that is hot every few seconds is one incident, as is a key that stays at a threshold. It is
+reported again when its peak is twice the last reported one, and when another key of its pattern becomes the busiest.
+Each search rewrites its lines: they have the present rate, the peak, and then the end.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,21 +22,21 @@ from proxy.traffic.redaction import Redaction
 from proxy.traffic.time_series import TimeSeries
 
 _GROWN, _GROWS = 1.1, 2.0
-"""An incident is reported when it has not grown by this factor for so many seconds."""
+"""An incident is reported when it has not grown by this factor for this number of seconds."""
 _GROWN_MUCH = 2.0
-"""It is reported again when its peak is so many times the one that was reported."""
+"""It is reported again when its peak is this multiple of the last reported one."""
 _MOVES = 60.0
-"""Seconds between two reports that another key is the busiest one."""
+"""The least seconds between two reports that another key is the busiest."""
 _SAME_KEY = 0.8
-"""Of several hot keys of one pattern, the one that is named stays, while it has this part of the busiest one's rate."""
+"""An incident about several hot keys keeps naming the same key while it has this part of the busiest key's rate."""
 _STATES = {IncidentKind.HOT_KEY: "HOT", IncidentKind.HOT_SLOT: "HOT", IncidentKind.BIG_VALUE: "BIG"}
-"""Of incidents that are only known from their lines."""
+"""The state of an incident from before a restart: only its lines are known."""
 _MOST_OPEN = 100
 """Open incidents of one route; further ones begin when others are over."""
 
 
 _QUIET = {IncidentKind.HOT_KEY: 60.0, IncidentKind.HOT_SLOT: 60.0, IncidentKind.BIG_VALUE: 600.0}
-"""Seconds without it, after which it is over. Of commands with large values only some are traced."""
+"""Seconds without a finding after which an incident is over. Only some commands with large values are traced."""
 
 
 class IncidentEvent(Enum):
@@ -89,7 +88,7 @@ class Incident:
     grown: float = 0.0
     """When it last grew."""
     figures: IncidentFigures | None = None
-    """Of hot keys, when they were found last."""
+    """For hot keys: the figures when it was found last."""
     key: bytes = b""
     slot: int | None = None
     """The key's, of hot keys."""
@@ -192,7 +191,7 @@ class Lookout:
             incident.at_peak = incident.latest
 
     def _name_key(self, incident: Incident, hotspot: Hotspot, scene: Scene) -> None:
-        """The key that stands for all: the busiest, or the one that did until now."""
+        """Choose the key that stands for all: the busiest, or the present one."""
         rates = {each.key: each.rate for each in scene.hot_keys.keys}
         if rates.get(incident.key, 0.0) < _SAME_KEY * hotspot.size:
             if incident.key or incident.past.since is None:
@@ -204,7 +203,7 @@ class Lookout:
 
 
 def _due(incident: Incident, now: float) -> IncidentEvent | None:
-    """What is to be reported of an incident now."""
+    """The event of an incident to report now, if any."""
     steady = now - incident.grown >= _GROWS
     if incident.event is None:
         return IncidentEvent.BEGUN if steady else None
@@ -222,7 +221,7 @@ def _due(incident: Incident, now: float) -> IncidentEvent | None:
 
 
 def _write(incident: Incident, now: float) -> None:
-    """Write its lines, as it stands."""
+    """Rewrite its lines."""
     known = incident.at_peak or _known_from_lines(incident)
     course = Course(
         incident.kind,

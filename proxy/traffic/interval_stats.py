@@ -1,10 +1,10 @@
-"""The traffic of one route in a second, or in many: the counts of its keys, and what traces tell.
+"""The traffic of one route in an interval, a second or more: the counts of its keys, and the sums of its traces.
 
-Intervals add up: those of workers to the process group's, those of seconds to a window's. Everything in one is bounded.
-If there are too many names, those with the least weight are folded into ``other``, which is shown.
+Intervals can be added up: those of workers to the process group's, those of seconds to a window's. Everything in an
+interval is bounded. If there are too many names, those with the least weight are folded into ``other``, which is shown.
 
-Counts of keys come from the counters and have bounds (``traffic.merge``). All other figures are sums over traces, each
-of which stands for ``weight`` commands: they are estimates, unbiased, and the better the more often something was seen.
+Counts of keys come from the counters and have bounds (``traffic.merge``). All other figures are sums over traces. Each
+trace stands for ``weight`` commands, so the sums are unbiased estimates; more traces make them more precise.
 """
 
 from collections import Counter
@@ -26,19 +26,19 @@ MOST_KEYS, MOST_PATTERNS, MOST_CLIENTS, MOST_TAGS = 400, 200, 200, 100
 MOST_CLIENTS_OF_KEY = 24
 MOST_SLOW = 20
 READS_OF_RUN = 8
-"""Reads of single keys, one by one, that are a run."""
+"""The number of consecutive reads of single keys that make a run."""
 _SNAPSHOTS = 8
-"""Snapshots of counts that are kept apart, before they are merged."""
+"""The most snapshots of counts that are kept before they are merged."""
 
 Client = tuple[str, ...]
-"""The app, and then a Who."""
+"""The app, and then a ClientLabel."""
 
 
 @dataclass(slots=True)
 class Volume:
     """Commands that read and that write, their bytes in and out, and how many found no key.
 
-    Of `measured` reads of one key the reply was seen: `missed` of them got a null.
+    `measured` is the number of reads of one key with a traced reply; `missed` of them got a null.
     """
 
     reads: int = 0
@@ -70,9 +70,9 @@ class Volume:
 
     @classmethod
     def of(cls, trace: Trace, write: bool, share: int = 1) -> "Volume":
-        """What a trace says; of the bytes, one of so many equal shares."""
+        """The volume of a trace; with `share` n, the n-th part of its bytes."""
         weight = trace.weight
-        # Whether a key was there: a write's OK does not say so, nor does the array that MGET answers for all its keys.
+        # Whether the key exists: a write's OK does not tell, nor does the array that MGET answers for all its keys.
         tells = trace.measured and not trace.failed and not write and len(trace.keys) == 1
         return cls(
             reads=0 if write else weight,
@@ -129,11 +129,11 @@ class PatternFigures:
     largest: int = 0
     largest_key: bytes = b""
     asked: int = 0
-    """Keys of the pattern whose TTL Keyrail has asked for."""
+    """How often Keyrail has asked for the TTL of a key of the pattern."""
     expiring: int = 0
-    """Those of them that have a TTL."""
+    """How often the key had a TTL."""
     read_in_runs: int = 0
-    """Reads of one key that so many others followed one by one (``session.n_plus_one``)."""
+    """Runs of consecutive reads of single keys (``session.n_plus_one``)."""
 
     @property
     def weight(self) -> int:
@@ -214,7 +214,7 @@ class IntervalStats:
         self.tags: Heaviest[bytes, Volume] = Heaviest(MOST_TAGS)
         self.slots = SlotCounts()
         self.schema: set[str] = set()
-        """Those of the patterns that are entries of the schema."""
+        """The patterns that are entries of the schema."""
         self.crossslot = 0
         self.slow: list[SlowCommand] = []
 
@@ -253,7 +253,7 @@ class IntervalStats:
         self.patterns.put(pattern, figures)
 
     def see_expiry(self, pattern: str, key: bytes, until: float) -> None:
-        """Add that a key of this pattern was asked about, and when it expires: never is infinity."""
+        """Add that Keyrail has asked for a key's TTL, and when the key expires; infinity means never."""
         self.patterns.put(pattern, PatternFigures(Volume(), Histogram(), asked=1, expiring=int(isfinite(until))))
         known = self.keys.found.get(key)
         if known is not None:
@@ -266,7 +266,7 @@ class IntervalStats:
             self.schema.add(pattern)
 
     def see_run(self, pattern: str, weight: int) -> None:
-        """Add that so many reads of this pattern were the first ones of a run."""
+        """Add `weight` runs of reads of this pattern."""
         self.patterns.put(pattern, PatternFigures(Volume(), Histogram(), read_in_runs=weight))
 
     def _see_slow(self, trace: Trace, client: Client) -> None:
@@ -283,7 +283,7 @@ class IntervalStats:
     # Sums
 
     def add(self, more: "IntervalStats") -> None:
-        """Add another worker's figures of the same time, or that of another time."""
+        """Add another worker's figures of the same time, or figures of another time."""
         self.commands += more.commands
         self.volume.add(more.volume)
         self.proxy.merge(more.proxy)
@@ -301,7 +301,7 @@ class IntervalStats:
         self.tags.add(more.tags)
 
     def counts(self) -> CounterSnapshot:
-        """The counts of keys, as one slice."""
+        """The counts of keys, as one snapshot."""
         if len(self.counter_snapshots) != 1:
             self.counter_snapshots = [combined(self.counter_snapshots)]
         return self.counter_snapshots[0]
@@ -326,13 +326,13 @@ class IntervalStats:
     def shrink(self, most: int) -> None:
         """Fold the lightest names, until it takes no more than ``most`` bytes.
 
-        Keys, patterns, clients and tags each have an equal part of the room, and the part that the others leave: many
-        keys push out no client.
+        Keys, patterns, clients and tags each get an equal part of the memory, and the parts that the others leave. So
+        many keys do not displace clients.
         """
         if self.memory() <= most:
             return
         self.counts()
-        # Names differ in size; a little more is folded, so that the next second does not fold again.
+        # Names differ in size. A little more is folded, so that the next second does not fold again.
         room = int(0.8 * max(0, most - self._fixed_memory()))
         by_size = sorted(self._memory_of_names(), key=itemgetter(0))
         for remaining, (taken, heaviest) in zip(range(len(by_size), 0, -1), by_size, strict=True):
@@ -342,12 +342,12 @@ class IntervalStats:
             room -= min(taken, share)
 
     def close(self) -> None:
-        """Fold what exceeds the bounds, before the figures are sent on."""
+        """Fold the names over the bounds, before the figures are sent to the supervisor."""
         for heaviest in (self.keys, self.patterns, self.clients, self.tags):
             if len(heaviest.found) > heaviest.most:
                 heaviest.fold(heaviest.most)
 
 
 def _host(who: ClientLabel) -> ClientLabel:
-    """The same client on any of its connections: without the port."""
+    """The label of a client without the port, which is the same for all its connections."""
     return (*who[:3], who[3].rpartition(":")[0] or who[3])

@@ -1,7 +1,7 @@
 """Windows of traffic as JSON, for the admin port, the page and ``keyrail top``.
 
-Rates are per second, of as much of a window as is known; shares are of all uses of keys (of clients: of all commands).
-Unknown values are null.
+Rates are per second, over the known part of a window. Shares are parts of all uses of keys (for clients: of all
+commands). Unknown values are null.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ from proxy.traffic.redaction import Redaction
 from proxy.traffic.time_series import TimeSeries
 
 CELLS = 256
-"""Of the heat map; each has 64 slots."""
+"""The number of cells of the heat map; each has 64 slots."""
 
 _CLIENT = ("app", "user", "client_name", "library", "address")
 _CLIENTS_SHOWN = 10
@@ -68,7 +68,7 @@ def hot_keys(
 
 
 def pasts(time_series: TimeSeries, window: int, count: int, now: float, redaction: Redaction) -> dict[str, Any]:
-    """What the busiest keys of a window did per second, at most ten minutes back: the last minute second by second.
+    """The rates of the busiest keys of a window over time, at most ten minutes back; the last minute second by second.
 
     An interval in which a key was not among the busiest counts as 0 for it.
     """
@@ -169,8 +169,8 @@ def _hit_ratio(volume: Volume) -> float | None:
 def patterns(time_series: TimeSeries, window: int, count: int, now: float, redaction: Redaction) -> dict[str, Any]:
     """The busiest patterns of keys: entries of the schema, and shapes of the keys outside of it.
 
-    ``ttl_share`` is of the keys that were used and asked about; ``runs`` are runs of eight reads of single keys, one by
-    one, of which a longer one counts as several.
+    ``ttl_share`` is the share with a TTL of the keys that Keyrail asked about. ``runs`` are runs of eight consecutive
+    reads of single keys; a longer run counts as several.
     """
     interval = time_series.window(window, now)
     ranked, seconds = interval.patterns.ranked(), interval.seconds
@@ -210,7 +210,7 @@ def _pattern(name: str, schema: bool, figures: PatternFigures, seconds: float, r
 
 
 def slots(time_series: TimeSeries, window: int, count: int, now: float, redaction: Redaction) -> dict[str, Any]:
-    """The busiest hash slots and hash tags, as a cluster would have them, and a heat map of all slots."""
+    """The busiest hash slots and hash tags of Redis Cluster, and a heat map of all slots."""
     interval = time_series.window(window, now)
     total = sum(interval.slots.values()) or 1
     heat = [0] * CELLS

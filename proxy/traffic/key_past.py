@@ -13,9 +13,9 @@ from proxy.traffic.time_series import TimeSeries
 _SAME_RATE = 0.5
 """A key has been as busy as now while its rate was at least this part of it."""
 _PAUSE = 3
-"""So many stretches are looked at together, so that a second without traffic does not end the time of a busy key."""
+"""The number of stretches that are read together, so that a second without traffic does not end a busy period."""
 _SLOW = 10.0
-"""Uses per second. Those of a slower key in one second say nothing, so only sums of ten seconds are read."""
+"""Uses per second. For a slower key one second tells too little, so only sums of ten seconds are read."""
 _UNREPORTED = 2.5
 """Seconds that some workers may not have reported yet."""
 
@@ -35,8 +35,8 @@ class _Stretch:
 class KeyPast:
     """A key's rate `before`, `since` when it has been as busy as now, and the intervals before that, the newest first.
 
-    The rate is of the certain uses: 0 if the key was not among the busiest. Both are None if the key has been as busy
-    for as long as there are figures.
+    The rate counts certain uses: 0 if the key was not among the busiest. Both are None if the key has been as busy in
+    all known figures.
     """
 
     before: float | None = None
@@ -60,14 +60,14 @@ class KeyHistory:
         self._clients: dict[int, frozenset[Client]] = {}
 
     def of(self, key: bytes, rate: float) -> KeyPast:
-        """The past of a key with so many uses per second now."""
+        """The past of a key with `rate` uses per second now."""
         stretches = self._tens if rate < _SLOW else self._seconds
         since: float | None = None
         for index, stretch in enumerate(stretches):
             if _is_busy(stretches[index : index + _PAUSE], key, rate):
                 since = stretch.interval.began
             elif stretch.over:
-                earlier = stretches[index + 1 :]  # In this one it may have begun.
+                earlier = stretches[index + 1 :]  # The busy period may have begun in this one.
                 break
         else:
             return KeyPast()
@@ -77,7 +77,7 @@ class KeyHistory:
         return KeyPast(used, since, tuple(stretch.interval for stretch in earlier))
 
     def clients_before(self, past: KeyPast) -> frozenset[Client]:
-        """The clients that were there before."""
+        """The key's clients before that."""
         began = len(past.earlier)
         if began not in self._clients:
             self._clients[began] = clients_of(past.earlier)
@@ -92,7 +92,7 @@ def clients_of(intervals: Iterable[IntervalStats]) -> frozenset[Client]:
 def _stretches(
     intervals: Iterable[IntervalStats], until: float, reported: float, keys: frozenset[bytes]
 ) -> list[_Stretch]:
-    """The newest first; `reported` is until when all workers have reported."""
+    """The stretches, the newest first; all workers have reported the time until `reported`."""
     found = [
         _Stretch(
             interval,

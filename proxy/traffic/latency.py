@@ -1,7 +1,7 @@
 """Latency histograms: time in the proxy, and time at Redis with the network in between.
 
 The bounds of the buckets grow by about the square root of ten, from 50 µs to 5 s: enough to tell "fast", "slow" and
-"stuck" apart, and few enough for a time series each.
+"stuck" apart, and few enough for one time series each.
 """
 
 from bisect import bisect_left
@@ -11,7 +11,7 @@ from typing import Any
 from proxy.traffic.trace import Trace
 
 BOUNDS = (0.00005, 0.00015, 0.0005, 0.0015, 0.005, 0.015, 0.05, 0.15, 0.5, 1.5, 5.0)
-"""Upper bounds in seconds; one more bucket takes what is slower."""
+"""Upper bounds in seconds; slower commands go to one more bucket."""
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class Histogram:
     seconds: float = 0.0
 
     def add(self, seconds: float, weight: int) -> None:
-        """Count ``weight`` commands that took so long."""
+        """Count ``weight`` commands that took ``seconds``."""
         self.counts[bisect_left(BOUNDS, seconds)] += weight
         self.seconds += seconds * weight
 
@@ -32,14 +32,13 @@ class Histogram:
         self.seconds += more.seconds
 
     def clone(self) -> "Histogram":
-        """The same counts, to go on with."""
+        """A copy of the counts."""
         return Histogram(list(self.counts), self.seconds)
 
     def quantile(self, share: float) -> float | None:
-        """The time in seconds that this share of the commands stayed below, as precisely as buckets tell; None without
-        commands.
+        """The time in seconds that this share of the commands did not exceed; None without commands.
 
-        Within a bucket commands are taken to be spread evenly, as Prometheus does.
+        Commands are assumed to be spread evenly within a bucket, as in Prometheus.
         """
         total = sum(self.counts)
         if total == 0:
@@ -69,10 +68,10 @@ class _Times:
 
 
 class Latencies:
-    """Both histograms for each app, and the bytes of what was measured.
+    """Both histograms for each app, and the bytes of traced commands and replies.
 
-    A policy names its apps, so there are few. Many reloads may bring many names: those behind the first hundred are
-    ``other``.
+    A policy names its apps, so there are few. Many reloads may bring many names: after the first hundred, new names are
+    counted as ``other``.
     """
 
     def __init__(self) -> None:

@@ -1,10 +1,10 @@
 """Merges top lists of keys so that their error bounds hold for the sum.
 
-A part (a second of a worker) lists keys with a count that is never too low and at most ``error`` too high, and a
-``floor``: the most that any key which it does not list was used. So a key that a part leaves out adds that part's floor
-to its count and to its error, and the sum is a part again.
+A part (a second of a worker) lists keys with a count that is never too low and at most ``error`` too high. Its
+``floor`` is the most uses of any key that it does not list. So if a part does not list a key, its floor is added to the
+key's count and error. The sum is a part again.
 
-Keys are ranked by their certain uses, ``count - error``: a key that only might have been used often is not listed.
+Keys are ranked by their certain uses, ``count - error``: a high ``error`` alone puts no key on the list.
 """
 
 from collections.abc import Iterable
@@ -12,15 +12,15 @@ from collections.abc import Iterable
 from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
 
 KEYS_OF_SECOND = 64
-"""Keys that a worker lists of each second: the busiest of a window are among the busiest of its seconds."""
+"""Keys that a worker lists for each second: the busiest of a window are among the busiest of its seconds."""
 LISTED = 200
-"""Keys that a sum lists; those left out are in its floor."""
+"""Keys that a sum lists; its floor covers the others."""
 
 
 def combined(parts: Iterable[CounterSnapshot]) -> CounterSnapshot:
-    """Merge parts into one; its bounds hold as theirs do."""
+    """Merge parts into one with valid bounds."""
     total = floor = 0
-    # Per key: the uses that were seen, the reads among them, and how far its count is beyond the sum of all floors.
+    # Per key: the certain uses, the reads among them, and how far its count is above the sum of all floors.
     seen: dict[bytes, tuple[int, int, int]] = {}
     for part in parts:
         total += part.total

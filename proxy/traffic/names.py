@@ -1,4 +1,4 @@
-"""A key as text that tells different keys apart and can stand in any line, page or JSON string."""
+"""A key as text: different keys have different texts, and the text is safe in a line, a page or a JSON string."""
 
 import re
 
@@ -19,5 +19,5 @@ def shown(key: bytes) -> str:
 
 
 def named(text: str) -> bytes:
-    r"""The key that is shown so; ``\xNN`` is a byte, whether or not it had to be written like that."""
+    r"""The key of a text; ``\xNN`` is always a byte, even if ``shown`` does not write it in this way."""
     return _ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), text.encode("utf-8", "surrogateescape"))

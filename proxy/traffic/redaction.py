@@ -1,8 +1,8 @@
-"""A key as it may be shown outside of the process: in logs, in samples, on the admin port.
+"""How a key is shown outside of the process: in logs, in samples, on the admin port.
 
-A key can hold a name, an address or a token, so by default only its shape is shown, with a short hash that tells two
-keys apart. The hash is keyed with a secret that exists only while the process group runs: nobody can test keys against
-it.
+A key can contain a name, an address or a token, so by default only its shape is shown, with a short hash that tells two
+keys apart. The hash is keyed with a secret that exists only while the process group runs, so nobody can find a key by
+trying hashes.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Redact(StrEnum):
     HASH = "hash"
     """Its shape and a short keyed hash."""
     NONE = "none"
-    """The key itself, as far as it is printable and not long."""
+    """The key itself, in printable characters; a long key is cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Redaction:
         return Redaction(min(self.kind, kind, key=tuple(Redact).index), self.secret)
 
     def of(self, key: bytes) -> str:
-        """The key as it may be shown."""
+        """The redacted key."""
         if self.kind is Redact.SHAPE:
             return shape(key)
         if self.kind is Redact.HASH:

@@ -1,19 +1,19 @@
-"""Out of how many commands: what each rule could have had something to say to, by application.
+"""How many commands each rule could have judged, by application.
 
-Counted from the moment that the rule came into force here, so that "no hits" means something.
+The count begins when the rule comes into force, so that "no hits" can be compared with it.
 """
 
 from collections.abc import Iterable, Mapping
 
 
 class RuleTotals:
-    """Holds what had been asked when each rule began; ``totals`` are all commands so far, by application."""
+    """The number of commands when each rule came into force; ``totals`` are all commands so far, by application."""
 
     def __init__(self, rules: Iterable[str]) -> None:
         self._before: dict[str, Mapping[str, int]] = {rule: {} for rule in rules}
 
     def keep(self, rules: Iterable[str], totals: Mapping[str, int]) -> None:
-        """These rules are in force from now on; those among them that were before go on counting."""
+        """Set the rules in force; rules that were in force before keep their counts."""
         self._before = {rule: self._before.get(rule, dict(totals)) for rule in rules}
 
     def figures(self, totals: Mapping[str, int]) -> dict[str, dict[str, int]]:

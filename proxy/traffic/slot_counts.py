@@ -1,4 +1,4 @@
-"""Uses of hash slots, by slot: a dictionary while they are few, and 64 KB once they are many."""
+"""Uses of hash slots, by slot: a dictionary for few slots, an array of 64 KB for many."""
 
 from array import array
 from collections.abc import Iterator, Mapping
@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from proxy.commands.slots import SLOTS
 
 _FEW = 450
-"""Slots whose dictionary takes as much memory as the array of all slots."""
+"""The number of slots with which the dictionary takes as much memory as the array."""
 _MOST = (1 << 32) - 1
 
 
 class SlotCounts(Mapping[int, int]):
-    """How often each slot was used; those that were not are not in it, and count 0."""
+    """How often each slot was used; unused slots are left out and count 0."""
 
     __slots__ = ("_all", "_few")
 

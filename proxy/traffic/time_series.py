@@ -1,11 +1,11 @@
 """The recent traffic of a route: seconds for a minute, tens of seconds for ten minutes, minutes for an hour.
 
-Workers hand in their figures for each second; what two of them say about the same second is added up. A window is the
-sum of the intervals that reach into it, so it moves by whole ones. Memory is bounded (``--traffic-memory``).
+Workers send their figures for each second; the figures of all workers for one second are added up. A window is the sum
+of the intervals that overlap with it, so it moves by whole intervals. Memory is bounded (``--traffic-memory``).
 
-Adding up a window takes a tenth of a second, and each viewer asks for several views of it every second. So intervals
-that no longer change are added up once (of a minute's seconds, the whole tens of seconds; of ten minutes, the minutes),
-and the last windows are cached. Callers must not change a window.
+Adding up a window takes a tenth of a second, and each viewer requests several views of it every second. So intervals
+that no longer change are added up once (seconds to tens of seconds, and those to minutes), and the last windows are
+cached. Callers must not change a window.
 
 A window ends where the newest report of a worker ends. If no worker reports for a while, it moves on with the clock.
 
@@ -23,21 +23,21 @@ from proxy.traffic.interval_stats import IntervalStats, SlowCommand
 from proxy.traffic.merge import combined
 
 WINDOWS = (INCIDENT_WINDOW, 10, 60, 600, 3600)
-"""Seconds that can be asked about."""
+"""The windows, in seconds."""
 
 _LATE = 3.0
-"""Seconds that workers may take to report a second; after that, nothing happened in it."""
+"""Seconds that workers may take to report a second; after that, it counts as empty."""
 _SUMS_KEPT = 4
 
 K = TypeVar("K")
 
 
 MEMORY = 64 << 20
-"""Bytes that a route's figures of the last hour may take, unless told otherwise."""
+"""The default memory in bytes for a route's figures of the last hour."""
 LEAST_MEMORY = 32 << 20
-"""Bytes; with less, the counts of slots alone would not fit."""
+"""The least memory in bytes: the counts of slots alone take as much."""
 _SHARES = {1: 0.2, 10: 0.28, 60: 0.44}
-"""Of the memory, for the intervals of so many seconds; what is left is for sums of them."""
+"""The parts of the memory for the intervals of each length; the rest is for sums of them."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class _Ring:
     intervals: deque[IntervalStats] = field(default_factory=deque)
 
     def add(self, interval: IntervalStats) -> bool:
-        """Whether it belongs to the newest, and not to one that was over."""
+        """Add figures; return whether they belong to the newest interval, and not to an earlier one."""
         began = interval.began // self.seconds * self.seconds
         newest = self.intervals[-1].began if self.intervals else began - 1
         if began > newest:
@@ -59,7 +59,7 @@ class _Ring:
             while self.intervals[0].began < began - self.reach:
                 self.intervals.popleft()
         same = (known for known in reversed(self.intervals) if known.began == began)
-        # Figures that arrive too late for their interval count for the newest.
+        # Figures that arrive too late for their interval are added to the newest one.
         found = next(same, self.intervals[-1])
         found.add(interval)
         found.shrink(self.most)
@@ -67,10 +67,10 @@ class _Ring:
 
 
 class TimeSeries:
-    """One route's, in about `memory` bytes: what does not fit is folded into `other`, the lightest names first."""
+    """One route's traffic in about `memory` bytes: the lightest names that do not fit are folded into `other`."""
 
     def __init__(self, memory: int = MEMORY) -> None:
-        # A ring has one interval more than fit into its reach.
+        # A ring has one interval more than its reach needs.
         self._rings = tuple(
             _Ring(seconds, reach, int(memory * _SHARES[seconds] / (reach // seconds + 1)))
             for seconds, reach in ((1, 60), (10, 600), (60, 3600))
@@ -94,7 +94,7 @@ class TimeSeries:
             self._sums.clear()
 
     def hot_keys(self, window: int, now: float) -> HotKeys:
-        """The busiest keys of the last so many seconds, at most 3,600, in the snapshot of this second."""
+        """The busiest keys of the last `window` seconds, at most 3,600, in the snapshot of this second."""
         if int(now) != self._second_of_snapshots:
             self._second_of_snapshots = int(now)
             self._snapshots.clear()
@@ -107,7 +107,7 @@ class TimeSeries:
         if window > INCIDENT_WINDOW:
             interval = self.window(window, now)
             counts, seconds = interval.counts(), interval.seconds
-        else:  # Each second, and all that is read of it is the counts.
+        else:  # Incidents read this window every second, and only its counts.
             level, begin = self._reach(window, until)
             parts = self._parts(level, begin)
             counts, seconds = combined(part.counts() for part in parts), self._known(begin) if parts else window
@@ -116,7 +116,7 @@ class TimeSeries:
         )
 
     def window(self, seconds: int, now: float) -> IntervalStats:
-        """The sum of the last so many seconds, at most 3,600; its `seconds` are those that are known of it."""
+        """The sum of the last `seconds`, at most 3,600; the `seconds` of the sum are those that are known."""
         asked = (seconds, self._end(now))
         if asked not in self._asked:
             self._keep(self._asked, asked, self._window(*asked))
@@ -135,7 +135,7 @@ class TimeSeries:
         return summed
 
     def last(self, seconds: int, now: float) -> list[IntervalStats]:
-        """The last so many seconds, at most 60, second by second, the oldest first."""
+        """The last `seconds`, at most 60, second by second, the oldest first."""
         return self._parts(0, self._reach(seconds, self._end(now))[1])
 
     def _end(self, now: float) -> float:
@@ -143,7 +143,7 @@ class TimeSeries:
         return max(self.newest, now - _LATE)
 
     def _reach(self, seconds: int, until: float) -> tuple[int, float]:
-        """The finest ring that reaches back so far, and when the first of its intervals in the window began."""
+        """The finest ring that reaches back `seconds`, and when its first interval in the window began."""
         level = next((i for i, ring in enumerate(self._rings) if seconds <= ring.reach), len(self._rings) - 1)
         step = self._rings[level].seconds
         return level, (until - seconds) // step * step
@@ -152,11 +152,11 @@ class TimeSeries:
         return [interval for interval in self._rings[level].intervals if interval.began >= begin]
 
     def _known(self, begin: float) -> float:
-        """How many seconds have been reported since then."""
+        """How many seconds since `begin` have been reported."""
         return self._rings[0].intervals[-1].began + 1 - max(begin, self._first or 0.0)
 
     def _add_what_is_over(self, summed: IntervalStats, level: int, first: float, newest: float) -> tuple[float, float]:
-        """Add what will not change between two moments, from the next coarser ring; return from when till when."""
+        """Add the intervals between two moments that no longer change, from a coarser ring; return their time span."""
         ring = self._rings[min(level + 1, len(self._rings) - 1)]
         over = [each for each in ring.intervals if first <= each.began and each.began + ring.seconds <= newest]
         if not over:

@@ -1,6 +1,6 @@
-"""One traced command: whose, about what, how large, how long, with what result.
+"""One traced command: its client, keys, sizes, times and result.
 
-A trace stands for ``weight`` commands (``hotpath.sampler``), so every figure made of traces is a sum of weights.
+A trace stands for ``weight`` commands (``hotpath.sampler``), so every figure from traces is a sum of weights.
 """
 
 from dataclasses import dataclass
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from proxy.traffic.evidence import ClientLabel
 
 NULLS = (b"$-1\r\n", b"*-1\r\n", b"_\r\n")
-"""How Redis says that there is nothing, as the first line of a reply."""
+"""The first lines of replies that mean "no value"."""
 
 
 @dataclass(slots=True)
 class Trace:
     """Sizes in bytes, times in seconds, `at` since the epoch.
 
-    `patterns` has the schema's entry, or else the shape, of each key; `writes` whether it may be written. A reply that
-    was not measured has an empty `first_line`.
+    `patterns` has the schema's entry of each key, or else its shape; `writes` tells whether it may be written. If the
+    reply was not measured, `first_line` is empty.
     """
 
     at: float
@@ -41,7 +41,7 @@ class Trace:
 
     @property
     def missed(self) -> bool:
-        """Whether Redis had nothing under the key."""
+        """Whether Redis had no value for the key."""
         return self.first_line in NULLS
 
     @property

@@ -1,13 +1,13 @@
-"""One violation as one line of JSON. No byte of a client can break the line, and it never contains a value.
+"""One violation as one line of JSON. Bytes of a client cannot break the line, and the line never contains a value.
 
     {"time": "2026-11-21T20:12:03.123Z", "route": "default", "rule": "no-keyspace-walks", "mode": "warn",
      "what": "refused", "app": "reports", "command": "KEYS", "shape": "user:{int}", "key": "user:{int}#9f86d081",
      "user": "default", "client_name": "spark-7", "library": "redis-py 8.1.0", "address": "10.0.0.7:51234"}
 
-``what``: ``refused``, ``skipped`` (the rule could not be applied; ``why`` says why), ``noticed`` (in a
-reply), ``error`` (the rule itself failed, ``why`` says where). In other modes than ``enforce`` it is what would have
-happened, which may also be ``rewritten``, ``answered``, ``accompanied`` or ``followed``. A command without keys has
-neither ``shape`` nor ``key``; one with several shows the first, and ``keys`` says how many there are.
+``what``: ``refused``, ``skipped`` (the rule could not be applied; ``why`` says why), ``noticed`` (in a reply),
+``error`` (the rule itself failed; ``why`` says where). In other modes than ``enforce`` it is what would have happened;
+then it may also be ``rewritten``, ``answered``, ``accompanied`` or ``followed``. A command without keys has neither
+``shape`` nor ``key``. For a command with several keys they are about the first, and ``keys`` is the number of keys.
 
 A line has at most 4096 bytes, so that it reaches a file or a pipe in one piece.
 """
@@ -20,7 +20,7 @@ from proxy.traffic.evidence import moment
 MOST_BYTES = 4096
 _LONGEST_TEXT = 64
 _LONGEST_SHOWN = 300
-"""Characters of one field: keys and reasons may be longer than names."""
+"""The most characters of one field: keys and reasons may be longer than names."""
 
 _LONGER = frozenset({"shape", "key", "why"})
 
@@ -48,7 +48,7 @@ def _ascii(text: str) -> str:
 
 
 class LineBudget:
-    """A token bucket: ``burst`` lines at once, then ``each_second`` more; those beyond are counted."""
+    """A token bucket: ``burst`` lines at once, then ``each_second`` more. Further lines are dropped and counted."""
 
     def __init__(self, each_second: int, burst: int) -> None:
         self._each_second = each_second
@@ -65,7 +65,7 @@ class LineBudget:
         return False
 
     def another_second(self) -> int:
-        """A second is over: how many were dropped in it."""
+        """Begin another second; return how many lines were dropped in the last one."""
         self._left = min(self._left + self._each_second, self._burst)
         dropped, self.dropped = self.dropped, 0
         return dropped

@@ -1,4 +1,4 @@
-"""The command line: what cannot work is one clear line and an exit status, 2 for a mistake and 1 for a circumstance."""
+"""The command line: an error is one clear line and an exit status, 2 for a mistake and 1 for a failure."""
 
 import os
 import re

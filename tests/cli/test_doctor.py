@@ -1,4 +1,4 @@
-"""`keyrail doctor` finds what it is there to find, on real engines, and writes nothing."""
+"""`keyrail doctor` finds each problem, on real engines, and writes nothing."""
 
 from __future__ import annotations
 

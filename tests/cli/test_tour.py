@@ -1,4 +1,4 @@
-"""`serve --embedded`: it prints where to connect and four commands, and they show what it says they show."""
+"""`serve --embedded` prints where to connect and four commands, and the commands have the printed effects."""
 
 import re
 import shlex

@@ -1,5 +1,5 @@
-"""Client libraries turn Keyrail's errors into the exceptions that the documentation lists, and send no command
-again."""
+"""Client libraries turn Keyrail's errors into the exceptions that the documentation lists, and do not retry
+commands."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""redis-py, as applications use it, cannot tell Keyrail from Redis.
+"""redis-py works through Keyrail as it does with Redis.
 
-Proves: its default connections, its pipelines (which are MULTI…EXEC), transactions with retries, locks, pub/sub with
-its thread, scripts, blocking pools, iterators, several databases, both protocols, sync and asyncio; and that a
-default client's commands stay on the shared upstreams: at least 99 of 100, pipelines included, and no more upstreams
-for 200 clients than the pool has.
+Proves: its default connections, its pipelines (MULTI…EXEC), transactions with retries, locks, pub/sub with its thread,
+scripts, blocking pools, iterators, several databases, both protocols, sync and asyncio. A default client's commands
+stay on the shared upstreams: at least 99 of 100, pipelines included. 200 clients need no more upstreams than the pool
+has.
 """
 
 from __future__ import annotations

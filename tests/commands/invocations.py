@@ -1,4 +1,4 @@
-"""Real invocations and their keys: ``key:r`` where the command only reads it, ``key:w`` where it may write it."""
+"""Real invocations and their keys: ``key:r`` if the command only reads the key, ``key:w`` if it may write it."""
 
 import shlex
 

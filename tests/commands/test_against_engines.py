@@ -1,4 +1,4 @@
-"""The table and the key finder against what live engines say: COMMAND, COMMAND GETKEYS and GETKEYSANDFLAGS."""
+"""The table and the key finder, compared with running engines: COMMAND, COMMAND GETKEYS and GETKEYSANDFLAGS."""
 
 import random
 from collections.abc import Iterator

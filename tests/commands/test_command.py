@@ -1,4 +1,4 @@
-"""A command apart from the wire: its name as it may be shown, its keys, and an argument that is still on its way."""
+"""A command without its wire format: its printable name, its keys, and an argument that is still arriving."""
 
 import pytest
 

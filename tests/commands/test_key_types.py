@@ -1,4 +1,4 @@
-"""Which types of keys commands are for, and engines agree."""
+"""The types of keys that commands work on agree with the engines."""
 
 import pytest
 

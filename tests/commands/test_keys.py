@@ -1,5 +1,5 @@
-"""Keys come from each command's own syntax, never from "the first argument". Where they cannot be told they are
-unknown, which is not the same as none."""
+"""Keys come from each command's own syntax, never from "the first argument". If they cannot be told they are unknown,
+which is not the same as no keys."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""A request's command is found in place, in any letter case, subcommands included, and never by half a name."""
+"""A request's command is found in place, in any letter case, subcommands included, and never by part of a name."""
 
 import pytest
 from hypothesis import given

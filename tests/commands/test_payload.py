@@ -1,5 +1,5 @@
-"""The sizes that payloads of RESTORE unpack to: on every engine, for every type in every encoding, against what the
-engine says of the key; and never less than that for a payload that cannot be read."""
+"""The unpacked sizes of RESTORE payloads: for every type in every encoding they agree with the engine, and for a
+payload that cannot be read they are never too small."""
 
 import random
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""A command's row, and nothing else, holds what Keyrail knows about it beyond the engines' tables."""
+"""The facts about a command beyond the engines' tables are in its row, and nowhere else."""
 
 import ast
 import shutil

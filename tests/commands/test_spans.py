@@ -1,4 +1,4 @@
-"""How many elements a read asks for, from its arguments alone; what Redis refuses asks for nothing."""
+"""How many elements a read asks for, from its arguments alone; arguments that Redis refuses ask for nothing."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""No engine answers a read with more than its arguments ask for, and a span without an end gets all there is; a write
-at an offset makes a string as long as it is said to."""
+"""No engine answers a read with more than its arguments ask for, and an endless span gets all elements; a write at an
+offset makes a string as long as ``values`` says."""
 
 import pytest
 

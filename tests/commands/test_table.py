@@ -1,4 +1,4 @@
-"""The table knows every command, and for every command somebody has decided what it does to its connection."""
+"""The table has every command, and the connection state of each is decided."""
 
 import json
 from typing import Any

@@ -1,5 +1,5 @@
-"""The values that commands store, each with its key and its length, and the number of members. A
-streamed value counts with its announced length."""
+"""The values that commands store, each with its key and its length, and the number of members. A streamed value counts
+with its announced length."""
 
 import pytest
 

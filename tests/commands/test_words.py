@@ -1,4 +1,4 @@
-"""One place reads words as Redis does, and nothing else in Keyrail compares what a client sends with words."""
+"""One module reads words as Redis does, and no other module compares a client's bytes with words."""
 
 import ast
 import re

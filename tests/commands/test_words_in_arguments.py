@@ -1,5 +1,5 @@
-"""A word with a NUL behind it is that word: every command of the table gets the same keys, the same cost and the same
-verdict for it, or is refused; however much stands behind the NUL, and whichever argument it is."""
+"""A word with a NUL behind it is that word: every command of the table gets the same keys, cost and verdict for it, or
+is refused, with any number of bytes behind the NUL and in any argument."""
 
 import random
 from collections.abc import Iterator

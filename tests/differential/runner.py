@@ -1,7 +1,7 @@
-"""Runs a script against one server in one of several ways of sending it, and compares what two servers answered.
+"""Runs a script against one server in one of several ways of sending it, and compares the answers of two servers.
 
-The ways differ in what reaches a proxy's parser and reply queue at once: one command at a time, all in one write, in
-scraps of a few bytes, as inline commands, and inside MULTI…EXEC (arriving whole, or command by command).
+The ways differ in the bytes that reach a proxy's parser and reply queue at once: one command at a time, all in one
+write, in pieces of a few bytes, as inline commands, and inside MULTI…EXEC (arriving whole, or command by command).
 """
 
 from __future__ import annotations

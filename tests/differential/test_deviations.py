@@ -1,6 +1,6 @@
 """Each row of docs/deviations.md is true: the same commands, direct and through Keyrail, differ as the row says.
 
-A row whose test stands elsewhere, beside those of the same subject, is in `ELSEWHERE`.
+`ELSEWHERE` lists the rows with a test in another file.
 """
 
 from __future__ import annotations
@@ -379,7 +379,7 @@ def test_a_large_value_is_rewritten_where_it_is_the_last_argument(
         direct.ask("DEL", "middle")
         refusal = wire.value("SET", "middle", LARGE, "NX")
         assert isinstance(refusal, Failure)
-        assert b"too large for a TTL to be added behind its options" in refusal.text
+        assert b"too large: Keyrail cannot add a TTL behind its options" in refusal.text
         assert direct.ask("EXISTS", "middle") == b":0\r\n"
 
 

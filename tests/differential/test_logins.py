@@ -1,8 +1,8 @@
-"""Clients that have to log in are answered, through Keyrail, as on a direct connection.
+"""Clients that have to log in get the same answers through Keyrail as on a direct connection.
 
-Proves: before a login only AUTH, HELLO, RESET and QUIT do anything; right and wrong pairs, with and without a user,
-alone and in HELLO, in one write with what stands behind them, and RESET between them, in any order; a password that was
-changed is refused at once; a user that was deleted is refused; what a client was told its user may run.
+Proves: before a login only AUTH, HELLO, RESET and QUIT work. Right and wrong pairs, with and without a user, alone and
+in HELLO, in one write with later commands, and RESET between them, in any order. A changed password is refused at once,
+as is a deleted user. A client's user may run what Redis allows it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Odd, wrong and hostile bytes get what the engine itself gives them, error text and close included.
+"""Odd, wrong and hostile bytes get the engine's own answers, error text and close included.
 
-Proves: blank lines, `*0` and `*-1` get no reply; inline commands are read as Redis reads them, quotes and escapes and
-all; limits hold before anything is allocated, the small ones before AUTH too; a protocol error gets that engine's own
-text, behind the replies to what came before it, and a close; a half-closed client gets all its pending replies;
-the replication protocol is refused.
+Proves: blank lines, `*0` and `*-1` get no reply; inline commands are read as Redis reads them, with quotes and escapes;
+limits hold before anything is allocated, including the small ones before AUTH; a protocol error gets that engine's own
+text, behind the replies to earlier commands, and a close; a half-closed client gets all its pending replies; the
+replication protocol is refused.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""No error that a script makes up changes anything but its own client's reply; a real failover does.
+"""An error that a script makes up changes nothing but its own client's reply; a real failover does.
 
-Proves, for each word from which a proxy might conclude something and for each kind of client: connections stay, and so
-do all clients. READONLY makes Keyrail ask for the server's role, and where it is a replica now, its connections leave
-the pool, shared and private ones, and new ones resolve the name again.
+Proves, for each word from which a proxy might conclude something and for each kind of client: connections and clients
+stay. READONLY makes Keyrail ask for the server's role. If it is a replica now, its shared and private connections leave
+the pool, and new ones resolve the name again.
 """
 
 from __future__ import annotations

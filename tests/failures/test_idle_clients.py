@@ -1,4 +1,4 @@
-"""A client that sends nothing for long is closed where that is asked for, and nobody who waits for something."""
+"""An idle client is closed if that is configured, but no client that waits for something."""
 
 from __future__ import annotations
 

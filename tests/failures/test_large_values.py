@@ -1,8 +1,8 @@
-"""A value of 256 MB in both directions, while the proxy's memory stays where it was.
+"""The proxy's memory does not grow with a value of 256 MB, in both directions.
 
-Proves: a large command streams to Redis with its last byte held until it is judged; a large reply streams to its
-client; neither sits on a connection that others share; the proxy's memory grows by at most 32 MB; small commands of
-others go on meanwhile.
+Proves: a large command streams to Redis, with its last byte held until it is judged; a large reply streams to its
+client; neither is on a connection that others share; the proxy's memory grows by at most 32 MB; small commands of other
+clients continue meanwhile.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Clients that leave: orderly, half-way, in the middle of a command, while Redis works for them.
+"""Clients that leave: orderly, after a half-close, in the middle of a command, while Redis works for them.
 
 Proves: after a half-close complete commands run and are answered, then the client is closed; nothing after QUIT is
-forwarded; a blocked client's end is seen at once, so that nothing is popped for nobody; a vanished client's replies
-go nowhere, least of all to its neighbour.
+forwarded; the end of a blocked client is seen at once, so that no element is popped for it; the replies of a vanished
+client reach no other client.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Limits: of clients, of open files, of Redis's own clients; each is said in words, counted, and over when it is over.
+"""Limits of clients, of open files, and of Redis's own clients: each is reported, counted, and ends when it no longer
+applies.
 
-Proves: a client above the limit gets Redis's own error, and its place is free again when another one leaves; a low
-limit of open files leaves room for connections to Redis, and is said at the start; a Redis that takes no more clients
-is quoted to the client that needs a connection of its own; clients that have closed their half while Redis hangs give
-their sockets back.
+Proves: a client above the limit gets Redis's own error, and its place is free again when another client leaves; a low
+limit of open files leaves room for connections to Redis, and is reported at the start; if Redis takes no more clients,
+a client that needs its own connection gets Redis's error; clients that have closed their half while Redis hangs free
+their sockets.
 """
 
 from __future__ import annotations

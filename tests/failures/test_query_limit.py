@@ -1,4 +1,4 @@
-"""`--client-query-limit` holds for every command, collected or streamed, and whatever its bytes are."""
+"""`--client-query-limit` applies to every command, collected or streamed, with any bytes."""
 
 from collections.abc import Iterator
 

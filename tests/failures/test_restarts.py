@@ -1,9 +1,9 @@
-"""After a restart of Redis, pooled clients that count on what it forgot are closed, and no others.
+"""After a restart of Redis, pooled clients that rely on its lost memory are closed, and no others.
 
-Proves, for every command of the table whose effect dies with the server process, and for each way in which it can
-travel (shared, in MULTI, behind WATCH, inline, streamed): its client is closed once Redis is another process. Clients
-that used none of them stay. Where the process is the same, as after a network fault, all stay. Where INFO is not
-allowed, the loss of all connections counts as a restart.
+Proves, for every command of the table with an effect that ends with the server process, and for each way to send it
+(shared, in MULTI, behind WATCH, inline, streamed): its client is closed once Redis is another process. Clients that
+used none of them stay. If the process is the same, as after a network fault, all stay. If INFO is not allowed, the loss
+of all connections counts as a restart.
 """
 
 from __future__ import annotations

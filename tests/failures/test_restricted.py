@@ -1,8 +1,8 @@
-"""Upstreams that forbid, hide or are not what one hopes for.
+"""Upstreams that forbid or hide commands, or have another role than expected.
 
-Proves: Keyrail starts and works where COMMAND, CONFIG, CLIENT, OBJECT, MONITOR or ACL are blocked; where it must log
-in itself; with users of their own per client, who never meet on one upstream; an upstream in cluster mode is refused
-with the reason; WAIT speaks about the client's own writes; READONLY errors of a replica are passed on.
+Proves: Keyrail starts and works if COMMAND, CONFIG, CLIENT, OBJECT, MONITOR or ACL are blocked; if it must log in
+itself; with different users per client, who never share an upstream. An upstream in cluster mode is refused with the
+reason. WAIT covers the client's own writes. READONLY errors of a replica are forwarded.
 """
 
 from __future__ import annotations

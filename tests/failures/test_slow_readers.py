@@ -1,8 +1,8 @@
-"""Clients that do not read what they asked for: held back, closed at a cap, and never at anybody else's cost.
+"""Clients that do not read their replies are held back and closed at a cap, and never delay others.
 
-Proves: one slow reader never holds up the pool it shares; what waits for a client that does not read is bounded, and
-so is the proxy's memory; the cap closes only a client that has stopped reading, not one that is merely slow; a slow
-upstream holds back only those who use it.
+Proves: one slow reader never delays the pool that it shares; the buffers of a client that does not read are bounded,
+and so is the proxy's memory; the cap closes only a client that has stopped reading, not one that is merely slow; a slow
+upstream delays only the clients that use it.
 """
 
 from __future__ import annotations

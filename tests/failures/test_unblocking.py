@@ -1,9 +1,9 @@
 """A command that ends what others wait for never waits behind it.
 
-Proves, for each such command of the table, in database 0 and another one, while writes are paused, a script or a
-function runs, or nothing is wrong, sent by a pooled client, by one with a connection of its own, and by one that has
-logged in itself: the reply is the one that a direct connection gets, and it comes while what it is to end still lasts.
-A transaction that begins meanwhile in another database waits for its connection and is not closed.
+Proves, for each of these commands of the table, in database 0 and another one, while writes are paused, a script or a
+function runs, or nothing is wrong, sent by a pooled client, by a client with its own connection, and by one that has
+logged in: the reply is that of a direct connection, and it comes before the other command ends. A transaction that
+begins meanwhile in another database waits for its connection and is not closed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""When Redis goes away: who is closed, who stays, and what is never done.
+"""If Redis goes away: which clients are closed, which stay, and what never happens.
 
-Proves: clients with pending replies and clients with state on an upstream of their own are closed; idle pooled clients
-stay and work again when Redis is back; nothing is ever sent twice; an upstream that is down at start is no error, and
-Keyrail becomes ready by itself; a command that finds no upstream waits for the attempt under way and no longer;
-errors that nobody asked for reach nobody.
+Proves: clients with pending replies and clients with state on their own upstream are closed; idle pooled clients stay
+and work again when Redis is back; nothing is ever sent twice; an upstream that is down at the start is no error, and
+Keyrail becomes ready by itself; a command without an upstream waits only for the present connection attempt; errors
+without a pending command reach no client.
 """
 
 from __future__ import annotations

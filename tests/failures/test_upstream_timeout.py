@@ -1,4 +1,5 @@
-"""`--upstream-timeout`: who waits too long for a reply is told and closed, and nobody who asked to wait."""
+"""`--upstream-timeout`: a client that waits too long for a reply gets an error and is closed, unless it sent a blocking
+command."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Keyrail forgets what it has learnt of Redis and of its clients as soon as it is no longer true.
+"""Keyrail forgets facts about Redis and its clients as soon as they are no longer true.
 
-Proves: limits of clients that have not logged in end with the password; a capability that a user loses is given up,
-and one that it gets is used; ACL users share nothing, whatever their names are; a name is gone from CLIENT LIST when
-its client is.
+Proves: limits before a login end with the password; Keyrail stops using a command that a user may no longer run, and
+begins to use one that the user may run; ACL users share nothing, with any names; a name disappears from CLIENT LIST
+with its client.
 """
 
 from __future__ import annotations

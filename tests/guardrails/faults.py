@@ -1,7 +1,7 @@
-"""The matrix's third side: Redis answers with an error, to the client's own command or to a hidden one.
+"""The matrix's third side: Redis answers the client's own command or a hidden one with an error.
 
 A client is logged in as a user, so that commands can be forbidden to it: from the start, which Keyrail finds out, or
-when Keyrail believes that they are allowed.
+while Keyrail believes that they are allowed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The matrix's two sides: what is tried (a case of each guardrail) and in which form a client sends it.
+"""The matrix's two sides: the cases of each guardrail, and the forms in which a client sends them.
 
-Every case has two apps of its own, in which its rule alone is on: enforced in one, audited in the other. A client says
-by its name which it is.
+Every case has its own two apps, in which only its rule is on: enforced in one, audited in the other. The client name
+tells the app.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random Lua scripts that reach commands and keys in all ways that people, and attackers, write them."""
+"""Random Lua scripts that call commands and use keys in all ways that people, and attackers, write."""
 
 from __future__ import annotations
 

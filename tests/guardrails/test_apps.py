@@ -1,4 +1,4 @@
-"""A client is judged as the app that it is, from the moment that it is known to be that app."""
+"""A client is judged as its app from the moment that the app is known."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A circuit breaker as applications meet it: while Redis hangs or is gone they are told so at once, and when it is back
-they reach it again."""
+"""A circuit breaker for applications: while Redis hangs or is down they get an error at once, and when it is back they
+reach it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Caps as clients meet them: what would pass one is refused before it reaches Redis, streamed or not."""
+"""Caps for clients: a command that would exceed one is refused before it reaches Redis, streamed or not."""
 
 from pathlib import Path
 
@@ -115,6 +115,6 @@ def test_a_payload_that_unpacks_large(keyrail: Keyrail, engine: Engine) -> None:
         frame = direct.ask("DUMP", "large")
         payload = frame[frame.index(b"\r\n") + 2 : -2]
         assert len(payload) < 100_000
-        assert b"unpacks to as many as 4000000 bytes" in wire.ask("RESTORE", "d", "0", payload)
+        assert b"unpacks to up to 4000000 bytes" in wire.ask("RESTORE", "d", "0", payload)
         frame = direct.ask("DUMP", "big")
         assert refused(wire, "RESTORE", "d", "0", frame[frame.index(b"\r\n") + 2 : -2])

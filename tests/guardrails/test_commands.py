@@ -1,4 +1,4 @@
-"""Rules about commands as redis-py meets them: a client that may do little still connects and works."""
+"""Rules about commands with redis-py: a client that may run few commands still connects and works."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The guardrails as an application meets them: what Redis runs, what the client hears, what is counted.
+"""The guardrails for an application: what Redis runs, what the client receives, what is counted.
 
-Proves: each rule holds plain, inline, in any letter case, in pipelines cut anywhere, in MULTI (a refusal aborts the
-transaction as Redis would; nothing extra shows in EXEC's array), in RESP3 and on an upstream of one's own; refusals
-name rule, reason and alternative in one line; replies of rewritten commands are what the application expects; audit
-and warn change nothing; reloading keeps or takes over a policy as a whole; the busiest keys are told with their true
+Proves: each rule applies to plain and inline commands, in any letter case, in pipelines cut anywhere, in MULTI (a
+refusal aborts the transaction as Redis would; EXEC's array has nothing extra), in RESP3 and on a private upstream.
+Refusals name rule, reason and alternative in one line. Replies of rewritten commands are those that the application
+expects. Audit and warn change nothing. A reload keeps or replaces the whole policy. The busiest keys have their true
 counts.
 """
 

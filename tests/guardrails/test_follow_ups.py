@@ -1,12 +1,11 @@
-"""Whatever clients do to their connections, every key that the policy gives a lifetime has one in the end.
+"""Whatever clients do to their connections, every key with a lifetime in the policy has a TTL in the end.
 
-Random programs of writes and of commands that change the connection's state are played by several clients at once,
-logged in and not, one and several for each user, while Keyrail looks sizes up for every write. Each program is played
-to an engine directly, too: as long as nothing is refused, its client hears the same to the byte. Some clients leave in
-the middle of everything.
+Several clients at once play random programs of writes and of commands that change the connection's state, logged in and
+not, one and several for each user, while Keyrail looks sizes up for every write. Each program is also played to an
+engine directly: unless a command is refused, its client receives the same bytes. Some clients leave in the middle.
 
-Where the policy wants proof (`without_proof: refuse`), no key may be left without a TTL; where it does not, no more
-keys than Keyrail says it has skipped.
+If the policy wants proof (`without_proof: refuse`), no key may be left without a TTL. Otherwise no more keys than
+Keyrail has counted as skipped.
 """
 
 from __future__ import annotations

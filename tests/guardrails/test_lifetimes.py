@@ -1,5 +1,5 @@
-"""Lifetimes on real engines: each command is answered as the engine alone answers it, and its keys live as long as the
-policy says, whoever has created them and however the commands arrive.
+"""Lifetimes on real engines: each command gets the engine's own reply, and its keys live as long as the policy says,
+for any command that creates them and in any form.
 
 The cases are tables that run over one connection each.
 """

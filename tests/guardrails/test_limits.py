@@ -1,5 +1,5 @@
-"""Limits as applications meet them: one error for what is too much, in whatever form it is asked for, that no client
-repeats a command for; and one limit for all workers together."""
+"""Limits for applications: a command over the limit gets one error, in any form, that no client retries; all workers
+share one limit."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_blocked_commands_are_under_way(alone: Keyrail) -> None:
                 wire = held.enter_context(named(alone, "blocked"))
                 wire.send(pack("BLPOP", "queue", "0"))
             eventually(lambda: denied(other, "SET", "key", "v"))
-            assert b"keyrail/busy: more than 6 commands under way from this" in other.ask("SET", "key", "v")
+            assert b"keyrail/busy: more than 6 commands in flight from this" in other.ask("SET", "key", "v")
         eventually(lambda: not denied(other, "SET", "key", "v"))
 
 

@@ -1,8 +1,9 @@
-"""Each guardrail × each form in which a command can come × audit and enforce: no way around, and nothing in the way.
+"""Each guardrail × each form in which a command can come × audit and enforce: no way to bypass it, and no side effect.
 
-The same bytes go to the engine itself and through Keyrail, from the same keys. Audited, replies and keys are the same.
-Enforced, a refused command changes nothing and its error names the rule; a rewritten one gets the reply that the
-application expects. Where Redis has an error to tell, it is the same one; an error to a hidden command is not told.
+The same bytes go to the engine itself and through Keyrail, with the same keys. Audited, replies and keys are the same.
+Enforced, a refused command changes nothing and its error names the rule; a rewritten command gets the reply that the
+application expects. An error of Redis to the client's own command is the same; an error to a hidden command is not
+forwarded.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Nothing of Keyrail's own comes between the commands of a client's transaction, behind its WATCH, or into a command
-that is under way in pieces; and a connection on which one of these may still be open never serves anybody else.
+"""Keyrail sends nothing of its own between the commands of a client's transaction, behind its WATCH, or into a partial
+command; a connection on which one of these may still be open never serves another client.
 
-Rules that look sizes up for every write, and rules that refuse a large command after most of it has been sent, are
-tried on real engines: with clients that have logged in, one and several for each user.
+Rules that look sizes up for every write, and rules that refuse a large command after most of it has been sent, run on
+real engines: with clients that have logged in, one and several for each user.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Rules that ask Redis first, in front of real engines: KEYS answered by a walk is what KEYS itself would have said,
-large collections are refused and small ones read, and the asking is done as the client's user, in its database."""
+"""Rules that ask Redis first, in front of real engines: KEYS answered through SCAN has the reply of KEYS itself, large
+collections are refused and small ones read, and Keyrail asks as the client's user, in its database."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_it_asks_as_the_user_that_the_client_has_logged_in_as(keyrail: Keyrail, 
                 return
             assert b"KEYS is not answered: this user may not run SCAN; " in wire.ask("KEYS", "*")
             assert wire.ask("KEYS", "a:1") == b"*1\r\n$3\r\na:1\r\n"
-            assert b"their number is not known: Redis does not tell this user" in wire.ask("HGETALL", "b:1")
+            assert b"their number is unknown: Redis does not tell this user" in wire.ask("HGETALL", "b:1")
             assert wire.ask("AUTH", "bob", "pw") == b"+OK\r\n"
             assert wire.ask("KEYS", "a*") == b"*1\r\n$3\r\na:1\r\n"
             assert wire.ask("HGETALL", "nothing") == b"*0\r\n"
@@ -177,6 +177,6 @@ def test_a_redis_that_stands_still_makes_nobody_wait_for_long(fleet: Fleet, poli
             said = wire.frame()
         finally:
             engine.thaw()
-        assert said.startswith(b"-DENIED keyrail/small: SMEMBERS works on all members of the key 's' (")
+        assert said.startswith(b"-DENIED keyrail/small: SMEMBERS reads all members of the key 's' (")
         assert other.ask("GET", "k") == b"$-1\r\n"
         assert wire.ask("SMEMBERS", "s") == b"*1\r\n$1\r\nm\r\n"

@@ -1,5 +1,5 @@
-"""The reading of scripts is sound: every command that an engine runs for a script is one that its text was read to
-call, with these arguments, and every key that it touches is declared, a literal, or known to be neither."""
+"""The analysis of scripts is sound: it finds every command that an engine runs for a script, with its arguments, and
+every key is declared, a literal, or known to be neither."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts on real engines: what is read of a text is what runs, and two workers give one answer about a script."""
+"""Scripts on real engines: the analysis agrees with what runs, and two workers give one answer about a script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One client's names, however long and however like the policy's patterns, hold no other client up."""
+"""One client's names, of any length and however similar to the policy's patterns, delay no other client."""
 
 from pathlib import Path
 from time import monotonic

@@ -1,5 +1,5 @@
-"""No rule is walked around with a NUL behind a word, short or with more than a megabyte behind it: what an engine runs,
-Keyrail has judged as the engine reads it."""
+"""A NUL behind a word, with or without more than a megabyte behind it, bypasses no rule: Keyrail judges the command
+that the engine runs."""
 
 from __future__ import annotations
 

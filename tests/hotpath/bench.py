@@ -1,4 +1,4 @@
-"""An upstream pipeline on a bench: its keeper and its clients are the test, its module is a parameter."""
+"""A test bench for an upstream pipeline: the test is its owner and its clients, its module is a parameter."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The upstream pipeline's state table, case by case: subscriptions, relay, flow, and the end of the connection.
 
-Each function plays one situation to the upstream pipeline of the module that it is given: ``test_upstream_pipeline``
-gives the real one, ``test_upstream_pipeline_can_fail`` broken ones.
+Each function plays one situation to the upstream pipeline of the module that it gets: ``test_upstream_pipeline`` gives
+the real one, ``test_upstream_pipeline_can_fail`` broken ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The counters' promises: the truth lies within the bounds, and reads and writes are told apart."""
+"""The counters' guarantees: the true count lies within the bounds, and reads and writes are counted separately."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""The intake gathers runs and stops where somebody must decide, however its bytes are cut."""
+"""The intake gathers runs and stops where a command must be judged, however its bytes are cut."""
 
 from __future__ import annotations
 

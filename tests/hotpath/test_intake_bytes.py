@@ -1,4 +1,4 @@
-"""The intake loses and doubles no byte: rewritten commands, commands of many reads, values too large to collect."""
+"""The intake loses and duplicates no byte: rewritten commands, commands that arrive in many reads, streamed values."""
 
 from __future__ import annotations
 

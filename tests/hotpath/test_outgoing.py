@@ -1,8 +1,7 @@
-"""The queue towards Redis: whatever clients and Keyrail itself try, what is written while a unit is open is its
-owner's, and what is written while a command is under way in pieces is that command, whole and unbroken.
+"""The queue towards Redis: while a unit is open, only its owner's bytes are written, and a command that is sent in
+pieces is never interrupted, whatever clients and Keyrail itself send.
 
-Random programs of three senders are played to one connection. The bytes written are then read back with a few lines
-that know the rules and nothing of how they are kept.
+Three senders play random programs to one connection. A small independent reader then checks the written bytes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A client hears its replies in the order in which it asked, whichever sources they come from, however they are cut.
+"""A client gets its replies in the order of its commands, from any sources, however they are cut.
 
-Two connections stand for two nodes of a topology. A generated client asks them in turn, in runs, by commands whose
-reply is edited, replaced or hidden, by commands that are sent again to the other node, and by commands of which each
-node answers a part. Answers of Keyrail's own come in between. The nodes answer in pieces of any size, in any order,
-and may be lost at any point.
+Two connections stand for two nodes of a topology. A generated client sends to them in turn, in runs, commands with
+replies that are edited, replaced or hidden, commands that are sent again to the other node, and commands that each node
+answers in part. Keyrail's own answers come in between. The nodes answer in pieces of any size, in any order, and may be
+lost at any point.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Edits of a plan compose: what a chain writes is what its edits make of the arguments one after the other."""
+"""Edits of a plan compose: a chain writes the result of its edits, one after the other."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Recorded replies of real engines come out of the upstream pipeline as they must, whole, byte by byte, and cut at
-every place."""
+"""Recorded replies of real engines pass the upstream pipeline correctly: whole, byte by byte, and cut at every
+place."""
 
 import pytest
 

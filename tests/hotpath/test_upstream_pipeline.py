@@ -1,4 +1,4 @@
-"""The upstream pipeline keeps its state table, and holds it for any order of actions and any cut of the bytes."""
+"""The upstream pipeline follows its state table, for any order of actions and any cut of the bytes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""One library in a process of its own: `python -m tests.libraries.run rq` takes orders on stdin, a line each.
+"""One library in its own process: `python -m tests.libraries.run rq` takes orders on stdin, a line each.
 
-It says `ready`, or `missing` and what it lacks. `use URL` begins a session, which says `restart` when Redis is to be
-restarted and goes on after `go`; `work URL` is what a worker of the library does by itself. Either ends with `done`, or
-with `failed` and the error as JSON.
+It prints `ready`, or `missing` and what it lacks. `use URL` begins a session, which prints `restart` when Redis must be
+restarted and continues after `go`; `work URL` runs the library's own worker. Either ends with `done`, or with `failed`
+and the error as JSON.
 """
 
 import importlib

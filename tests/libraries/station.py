@@ -1,4 +1,4 @@
-"""An engine, a Keyrail in front of it whose policy can be exchanged, and a library's process that uses them."""
+"""An engine, a Keyrail with an exchangeable policy in front of it, and a library's process that uses them."""
 
 from __future__ import annotations
 

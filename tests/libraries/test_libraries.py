@@ -1,8 +1,8 @@
-"""Well-known libraries under each packaged policy do what the table in docs/libraries.md says of them.
+"""Well-known libraries behave under each packaged policy as the table in docs/libraries.md says.
 
-Proves, for each row and column: a library that *works* does so through a restart of Redis, which forgets its scripts;
-one that is *refused* is refused by that rule before it has changed anything, and works whole with the lines, or as the
-user, that the table names. A worker's own first commands are tried beside the application's.
+Proves, for each row and column: a library that *works* does so through a restart of Redis, which forgets its scripts. A
+library that is *refused* is refused by that rule before it has changed anything, and works fully with the lines, or as
+the user, in the table. A worker's own first commands are tested beside the application's.
 """
 
 from __future__ import annotations

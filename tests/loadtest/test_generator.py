@@ -1,4 +1,4 @@
-"""The generator measures only what was answered rightly."""
+"""The generator measures only commands with right replies."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""The load runs where it was put, and what is measured elsewhere."""
+"""The load runs on its processors, and measured programs on theirs."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The report compares within rounds, and says plainly what was missed."""
+"""The report compares within rounds, and names every missed goal."""
 
 import os
 

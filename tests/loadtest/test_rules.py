@@ -1,4 +1,4 @@
-"""Variants of a policy for measuring: each is a policy, with the rules that its name says, enforced."""
+"""Variants of a policy for measuring: each is a policy with the rules in its name, enforced."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A soak's verdict: what grows without bound is found, and what settles is not."""
+"""A soak's verdict: it reports figures that grow without bound, and not those that settle."""
 
 from __future__ import annotations
 

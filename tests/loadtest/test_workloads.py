@@ -1,4 +1,4 @@
-"""The load is what it says: keys that the policy lets pass, replies of constant length, and refusals one in twenty."""
+"""The load: keys that the policy allows, replies of constant length, and one refusal in twenty."""
 
 import random
 from pathlib import Path

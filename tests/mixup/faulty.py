@@ -1,6 +1,6 @@
-"""A relay that makes one mistake, so that the hunt can be seen to catch it.
+"""A relay that makes one mistake, so that a test can see the hunt catch it.
 
-It knows frames (a faulty pipeline loses whole replies, not bytes), and goes wrong once in `EVERY` of them.
+It knows frames (a faulty pipeline loses whole replies, not bytes), and makes the mistake once in `EVERY` frames.
 """
 
 from __future__ import annotations

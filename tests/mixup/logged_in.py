@@ -1,8 +1,8 @@
-"""Clients that log in as users of their own, and whose transactions Keyrail's own questions must stay out of.
+"""Clients that log in as their own users; Keyrail's own commands must stay out of their transactions.
 
-Connections on which a client has logged in are few, and shared by that user's clients alone: whatever Keyrail asks
-Redis about this user's keys goes over the very connections that carry the user's transactions. EXEC's array is the
-witness: it has as many members as the client queued, and each is the reply to its own command.
+Few connections belong to a logged-in user, and only that user's clients share them: Keyrail's own commands about this
+user's keys go over the connections of the user's transactions. EXEC's array shows a mistake: it must have as many
+members as the client queued, and each must be the reply to its own command.
 """
 
 from __future__ import annotations

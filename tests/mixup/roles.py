@@ -1,4 +1,4 @@
-"""The roles of the swarm's members: those who check every reply, and those who make trouble around them.
+"""The roles of the swarm's members: members that check every reply, and members that disturb them.
 
 Each is a coroutine of (swarm, its own name, its own randomness); the name is part of every token that it sends.
 """

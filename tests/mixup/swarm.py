@@ -1,10 +1,10 @@
 """The mix-up hunt: many clients at once, each of which knows exactly what every one of its replies must be.
 
-A reply that reaches the wrong client is the worst thing that a pooling proxy can do, and the hardest to see: GET
-answers `$5 hello` whoever asked. So every client's commands carry tokens that nobody else uses, and every reply must
-carry them back, in order. Around those who check there are those who make trouble: who leave in the middle of a
-command or a reply, send garbage, block and are abandoned, and one who kills the upstream connections under everybody.
-A closed connection is no finding (the client connects again); a wrong, missing, additional or reordered reply is.
+A reply that reaches the wrong client is the worst fault of a pooling proxy, and the hardest to see: GET answers `$5
+hello` to any client. So every client's commands carry unique tokens, and every reply must carry them back, in order.
+Other members disturb them: they leave in the middle of a command or a reply, send garbage, block and are abandoned, and
+one kills the upstream connections. A closed connection is no finding (the client connects again); a wrong, missing,
+additional or reordered reply is.
 """
 
 from __future__ import annotations

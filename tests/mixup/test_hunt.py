@@ -1,9 +1,9 @@
-"""No reply ever reaches another client, and none is lost, doubled or out of order, whatever else goes on.
+"""No reply ever reaches another client, and none is lost, doubled or out of order, whatever else happens.
 
-Proves: hundreds of clients on a few shared upstreams hear exactly their own tokens, while others pipeline, block,
+Proves: hundreds of clients on a few shared upstreams get exactly their own tokens, while others pipeline, block,
 subscribe, run transactions, leave in the middle of commands and send garbage, and while upstream connections are
-killed; several workers do not change that. And that the hunt can fail: a relay that swaps, drops, doubles or delays
-one reply in some thousands is caught every time.
+killed. Several workers do not change that. And the hunt can fail: it catches a relay that swaps, drops, doubles or
+delays one reply in some thousands every time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""No error of accept() ends a listener, whatever it is: it is counted by reason, and the next client gets in.
+"""No error of accept() ends a listener: it is counted by reason, and the next client gets in.
 
 Proves, with the fault injected into a listening socket: errors of one connection, a lack of files, a lack of memory.
 """

@@ -1,4 +1,4 @@
-"""URLs: every form that is understood, and that everything else is refused with what was expected."""
+"""URLs: every accepted form, and an error with the expected form for all others."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A client that waits in vain for an upstream is closed after a moment, and so is a client that waits for its probe."""
+"""A client that waits too long for an upstream is closed, and so is a client that waits too long for its probe."""
 
 from __future__ import annotations
 

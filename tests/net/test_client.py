@@ -1,4 +1,4 @@
-"""A client's connection holds the session, which knows no sockets, and stands in the way of no byte."""
+"""A client's connection holds the session, which knows no sockets, and delays no byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands are counted by name, whichever table of commands has given them their ids."""
+"""Commands are counted by name, with the ids of any command table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A deadline that is over after a pause of the process comes behind what had arrived before."""
+"""After a pause of the process, a deadline comes behind the bytes that had arrived before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded engine lives as long as Keyrail: it answers, and leaves with whoever started it, even after SIGKILL."""
+"""The embedded engine lives as long as Keyrail: it answers, and ends with Keyrail, even after SIGKILL."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""A few keys are asked about, of those that are there; nobody is asked in vain, or more often than is said."""
+"""Keyrail asks for the TTLs of a few existing keys, and no more often than documented."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""A fault in what only one client, or only figures, are concerned with reaches no upstream that others share."""
+"""A bug in code about one client, or about figures only, ends no upstream that others share."""
 
 import asyncio
 from typing import Any, cast

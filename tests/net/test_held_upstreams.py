@@ -1,4 +1,4 @@
-"""Connections are held for a client that does not take what it is sent, and read again as soon as it does."""
+"""Keyrail stops reading a connection for a client that does not read, and continues as soon as the client does."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Questions of Keyrail's own travel together on one connection, which is given back when no reply is pending on it;
-where none is to be had, or it is lost, whoever asked is told so."""
+"""Keyrail's own queries share one connection, which is given back when no reply is pending on it; if there is no
+connection, or it is lost, the query ends with an error."""
 
 from __future__ import annotations
 

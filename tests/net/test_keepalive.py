@@ -1,4 +1,4 @@
-"""TCP itself looks after connections on which nothing of Keyrail's can be sent."""
+"""TCP keepalive checks connections on which Keyrail cannot send a PING."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Silence is told from slowness: by answers, by progress, and by what a new connection is told."""
+"""Keyrail tells silence from slowness: by answers, by progress, and by the answer on a new connection."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_node_is_silent_by_itself_and_only_as_long_as_it_is_one() -> None:
         bench.connections.topology = cast("Any", topology)
         bench.fresh.append(Upstream(bench.loop))
         await bench.seconds(6, bench.own, bench.shared)
-        assert bench.liveness.reason.startswith("node 1: Redis does not answer since ")
+        assert bench.liveness.reason.startswith("node 1: Redis has not answered since ")
         assert bench.silent()
         topology.nodes = (SOLE_NODE,)
         await bench.seconds(1, bench.own, bench.shared)
@@ -144,7 +144,7 @@ def test_silence_is_said_and_closes_nobody_unless_a_new_connection_is_answered()
         assert not bench.silent()
         await bench.seconds(2)
         assert bench.silent()
-        assert bench.liveness.reason.startswith("redis://there:6379: Redis does not answer since ")
+        assert bench.liveness.reason.startswith("redis://there:6379: Redis has not answered since ")
         assert (bench.own.closed, bench.shared.closed) == (False, False)
         await bench.seconds(1, bench.own)
         assert not bench.silent()

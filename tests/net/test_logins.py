@@ -1,4 +1,4 @@
-"""For how long a login that Redis has accepted counts, and what ends that before."""
+"""How long Keyrail remembers a login that Redis has accepted, and what ends that earlier."""
 
 from __future__ import annotations
 

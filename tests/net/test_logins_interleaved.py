@@ -1,4 +1,5 @@
-"""Whatever order Redis decides logins in, and its replies arrive in: a remembered pair is one that it accepted last."""
+"""For any order in which Redis decides logins and its replies arrive: a remembered pair is the one that it accepted
+last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Periodic work goes on after a failure, which is counted each time and logged once."""
+"""Periodic work continues after a failure, which is counted each time and logged once."""
 
 from __future__ import annotations
 

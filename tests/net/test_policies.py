@@ -1,4 +1,4 @@
-"""A policy comes into force at once, for all clients, and without a pause in which none of them is served."""
+"""A policy comes into force at once for all clients, without a pause in serving them."""
 
 from __future__ import annotations
 

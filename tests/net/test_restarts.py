@@ -1,4 +1,4 @@
-"""No client that relies on a server process stays when a connection leads to one that its route has not met."""
+"""No client that relies on a server process stays connected if a connection leads to an unknown process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One route in one worker: what it did in a second is there when the second is over, whatever Redis does."""
+"""One route in one worker: the figures of a second are there when it is over, whatever Redis does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker asks the others once for each script, however many clients wait, and nobody waits for ever."""
+"""A worker asks the others once for each script, for any number of clients, and no client waits for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Questions to the supervisor: asked once for however many clients, kept for a moment, and no answer is an answer."""
+"""Requests to the supervisor: sent once for any number of clients, cached for a moment, and an error is an answer,
+too."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""A client that waits for a connection gets one as soon as there is one, whatever happens to others of the route.
+"""A client that waits for a connection gets one as soon as there is one, whatever happens to other clients of the
+route.
 
-Proves, on a route whose connections are made and lost as a generator says: a lane backs off from its own failures
-alone; and whenever nothing is under way any more, nobody waits for a connection of their own that lies there.
+Proves, on a route with connections that a generator makes and loses: a lane backs off from its own failures alone; and
+when no connection attempt is running, no client waits for a free connection of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """GET, SET and MGET over three real nodes of a cluster: one client, one pipeline, replies in order.
 
-The nodes are real, and so are the slots that they own; the route is the one of production, with a topology that the
-test makes of the nodes. The session is the test: it sends an MGET of several slots to each node.
+The nodes and their slots are real. The route is the production one, with a topology that the test makes of the nodes.
+The test is the session: it sends an MGET of several slots to each node.
 """
 
 from __future__ import annotations

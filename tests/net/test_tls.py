@@ -1,4 +1,4 @@
-"""TLS: who is let in, that renewed files count at once, and that broken ones are named and change nothing."""
+"""TLS: which clients get in, renewed files are used at once, and broken files are named and change nothing."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The figures of a route name no key under a policy that counts none."""
+"""The figures of a route have no key names under a policy that counts no keys."""
 
 import pytest
 

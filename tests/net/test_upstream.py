@@ -1,4 +1,4 @@
-"""A connection to Redis that speaks unasked, carries too much, or leads to a replica: what its keeper hears."""
+"""A connection to Redis that sends unexpected data, too much data, or leads to a replica: the calls to its owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of a violation holds nothing of a value, whatever the command and the rule."""
+"""The report of a violation contains no part of a value, for any command and rule."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Clients that stay are shared out evenly between workers, whomever the kernel gives them to, and nobody who hangs or
-has ended gets more."""
+"""Clients that stay connected are shared evenly between workers, however the kernel distributes them, and a worker that
+hangs or has ended gets no more."""
 
 from __future__ import annotations
 

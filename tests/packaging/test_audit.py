@@ -1,4 +1,4 @@
-"""CI fails on a known vulnerability of a locked dependency, and never because the data are out of reach."""
+"""CI fails on a known vulnerability of a locked dependency, and never because the data cannot be reached."""
 
 from __future__ import annotations
 

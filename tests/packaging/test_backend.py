@@ -1,6 +1,6 @@
-"""The build backend: wheels are compiled where there is a compiler and plain where there is none, never half of each.
+"""The build backend: wheels are compiled if there is a compiler and plain if there is none, never a mixture.
 
-A miniature of the project is built, so that each case takes seconds; ``.ci/run`` builds the real one.
+The tests build a miniature of the project, so that each case takes seconds; ``.ci/run`` builds the real one.
 """
 
 import os

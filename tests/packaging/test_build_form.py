@@ -1,6 +1,6 @@
-"""Which form runs is told from the files themselves, and half of each is refused.
+"""The files themselves tell which form runs, and a mixture is refused.
 
-A run that was meant for one form must not pass by testing the other: ``KEYRAIL_TEST_FORM`` says which is meant.
+A run for one form must not pass by testing the other: ``KEYRAIL_TEST_FORM`` names the expected form.
 """
 
 import os

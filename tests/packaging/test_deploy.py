@@ -1,6 +1,6 @@
-"""deploy/ fits the program: options that exist, files that are there, the user of the image.
+"""deploy/ agrees with the program: existing options, existing files, the user of the image.
 
-Compose's files are read by docker-compose where it is installed, and elsewhere as YAML alone. `test_chart` renders the
+docker-compose reads Compose's files if it is installed; otherwise they are read as YAML alone. `test_chart` renders the
 Helm chart.
 """
 

@@ -1,4 +1,4 @@
-"""What the Dockerfile says can be run here without Docker: its health check, and its file of options."""
+"""The parts of the Dockerfile that run without Docker: its health check, and its file of options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""proxy/ uses all that it defines: code that only tests use belongs to the tests."""
+"""proxy/ uses everything that it defines: code that only tests use belongs to the tests."""
 
 import ast
 from collections.abc import Iterator

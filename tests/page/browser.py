@@ -1,4 +1,4 @@
-"""A headless Chromium, driven over the DevTools protocol: tabs that are looked at, clicked and typed into."""
+"""A headless Chromium, driven over the DevTools protocol: tabs to read, click and type into."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""A browser, and Keyrails to look at."""
+"""A browser, and Keyrails for it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

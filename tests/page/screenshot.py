@@ -1,6 +1,6 @@
 """The picture of the page for README: `python -m tests.page.screenshot` writes docs/images/page.png.
 
-A shop's traffic for a minute, and at the end one product that everybody wants.
+A shop's traffic for a minute, and at the end one very hot product.
 """
 
 import base64

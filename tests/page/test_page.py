@@ -1,4 +1,4 @@
-"""The page in a browser: real traffic in, the right key on top, and what else a person would see."""
+"""The page in a browser: real traffic in, the right key on top, and everything else that a viewer sees."""
 
 import json
 import re

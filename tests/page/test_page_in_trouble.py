@@ -1,4 +1,4 @@
-"""The page when something is wrong: a token, a connection, Redis, an address, or names that nobody expects."""
+"""The page with a problem: a token, a connection, Redis, an address, or unusual names."""
 
 import json
 import re
@@ -105,14 +105,14 @@ def test_a_redis_that_does_not_answer_is_a_banner(
         assert tab.text("#notice-counted").startswith("Keyrail counts no keys under the policy none.")
         engine.freeze()
         try:
-            tab.until(f"{banner}?.textContent.includes('Redis does not answer since 2')")
+            tab.until(f"{banner}?.textContent.includes('Redis has not answered since 2')")
             assert tab.js("document.title") == "Not ready · Keyrail"
             assert tab.js(f"{banner}.closest('[role=alert]') !== null")
             assert faint(tab) == []
             assert main(["top", "--once", "--admin", running.admin]) == 0
             lines = capsys.readouterr().out.splitlines()
             assert lines[0].endswith(", NOT READY")
-            assert re.search(r"Redis does not answer since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$", lines[1])
+            assert re.search(r"Redis has not answered since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$", lines[1])
         finally:
             engine.thaw()
         tab.until(f"!{banner}")

@@ -1,4 +1,4 @@
-"""Looking at the page in a tab: where its parts are, and what can be asked of them."""
+"""Reads the page in a tab: the places of its parts, and their contents."""
 
 from collections.abc import Callable
 

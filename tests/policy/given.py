@@ -1,4 +1,4 @@
-"""Policies as the tests write them: the text of a file, with the line that every file needs put in front."""
+"""Policies in tests: the text of a file, with the first line that every file needs."""
 
 from collections.abc import Sequence
 from pathlib import Path

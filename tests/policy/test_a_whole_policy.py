@@ -1,5 +1,5 @@
-"""A policy as a platform team and one of its application teams would write it: both files load, the team's tests pass,
-and each part of it holds."""
+"""A policy of a platform team and one of its application teams: both files load, the team's tests pass, and each part
+has its effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy says which incidents alert somebody; where it is silent, the default holds."""
+"""The policy sets the thresholds of incidents; without them, the defaults apply."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_thresholds() -> None:
     ("text", "problem"),
     [
         ("{hot_key: {share: 1}}", "alerts.hot_key.share: found '1', expected a percentage"),
-        ("{hot_key: {rate: 5}}", "alerts.hot_key.rate: found '5', expected how many in a second"),
+        ("{hot_key: {rate: 5}}", "alerts.hot_key.rate: found '5', expected a number per second"),
         ("{hot_slot: [a]}", "alerts.hot_slot: found a list, expected a mapping"),
         ("{cold_key: {}}", "alerts.cold_key: found an unknown key"),
     ],

@@ -1,6 +1,7 @@
-"""What it costs to load and compile a large policy: calls of functions, which no busy machine changes.
+"""The cost of loading and compiling a large policy: the number of function calls, which does not depend on the
+machine's load.
 
-Four times as many rules or patterns are four times the work, whatever they are about: no check compares each with each.
+Four times as many rules or patterns are four times the work, for all kinds of rules: no check compares each with each.
 """
 
 import gc

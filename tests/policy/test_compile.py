@@ -1,6 +1,6 @@
-"""All modes judge alike and only the last step differs; rules come in the product's order, each seeing what the one
-before left; a rule that fails is counted, and refuses or passes as the policy says; whatever a rule says is counted
-with its mode."""
+"""All modes judge in the same way and only the last step differs. Rules come in the product's order, and each sees the
+result of the one before. A rule that fails is counted, and refuses or passes as the policy says. Each verdict of a rule
+is counted with its mode."""
 
 import pytest
 

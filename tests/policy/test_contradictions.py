@@ -1,4 +1,4 @@
-"""Rules of one policy that cannot both be meant are an error; a rule that is off contradicts nothing."""
+"""Rules of one policy that contradict each other are an error; a rule that is off contradicts nothing."""
 
 from pathlib import Path
 
@@ -56,11 +56,15 @@ from tests.policy.given import policy, policy_files, problems
             "lifetime: {default: 6m}",
             "rules.b.lifetime: found a second lifetime, expected one lifetime for these keys; a",
         ),
-        ("read_only: true", "read_only: true", "rules.b: found the same as a, expected another rule than a (line 3)"),
+        (
+            "read_only: true",
+            "read_only: true",
+            "rules.b: found the same as a, expected a rule that differs from a (line 3)",
+        ),
         (
             "names: {max_length: 9}",
             "names: {max_length: 9}, because: it is long",
-            "rules.b: found the same as a, expected another",
+            "rules.b: found the same as a, expected a rule that differs",
         ),
     ],
 )
@@ -81,7 +85,10 @@ def test_two_rules_that_cannot_both_be_meant(first: str, second: str, problem: s
             "{walk: enforce, no-keys: {default: off, ops: enforce}}",
             "",
         ),  # for ops it is refused, for all others answered
-        ("{walk: {default: off, ops: enforce}, no-keys: warn}", "found a conflict with no-keys (line 3), expected one"),
+        (
+            "{walk: {default: off, ops: enforce}, no-keys: warn}",
+            "found a conflict with no-keys (line 3), expected only one",
+        ),
     ],
 )
 def test_who_is_spoken_to_decides(text: str, problem: str) -> None:

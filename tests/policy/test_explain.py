@@ -1,4 +1,4 @@
-"""`explain` and a policy's own tests say what judging does."""
+"""`explain` and a policy's own tests agree with judging."""
 
 import pickle
 from pathlib import Path
@@ -101,7 +101,7 @@ def test_each_rule_says_what_it_does_and_why() -> None:
         ("FLUSHALL", "", "[enforce: locked, p.yaml:6]"),
         ("FLUSHALL", "", "to the client: -DENIED keyrail/no-flush: FLUSHALL is refused because it wipes; do not"),
         ("SETNX a:b x", "", "SET a:b x NX EX 300 and its reply back"),
-        ("SET a:b x FROB", "", "leaves it: SET has an option that this rule does not know"),
+        ("SET a:b x FROB", "", "leaves it: SET has an unknown option"),
     ],
 )
 def test_outcomes_are_told_in_words(line: str, app: str, said: str) -> None:

@@ -1,5 +1,5 @@
-"""The garbage collector stops every client for as long as it looks at objects: plans give it few, and a policy that is
-no longer in force ends without it."""
+"""The garbage collector stops every client while it visits objects: plans give it few objects, and a policy that is no
+longer in force is freed without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A policy includes files below its folder: anything else of that name is an error, and is never waited for."""
+"""A policy includes files below its folder: anything else of that name is an error, and Keyrail never waits for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON Schema takes what loading takes, and refuses what an editor can see to be wrong."""
+"""The JSON Schema accepts everything that loading accepts, and refuses the errors that a schema can express."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A policy states a key's lifetime once, the statement acts, and no key lives for ever by mistake."""
+"""Each key falls under one lifetime, each lifetime acts on some key, and no key lives for ever by mistake."""
 
 from itertools import permutations
 from pathlib import Path
@@ -22,7 +22,7 @@ LOCK = 'schema: {lock: {key: "lock:{what...}", ttl: %s}}\n'
         (
             "{max: 60s, required: true}",
             "all: {lifetime: {default: 5m}}",
-            "expected a rule that acts on it, such as rules: {schema-ttl: {schema: ttl}}; with mode: off if it",
+            "expected a rule that acts on it, such as rules: {schema-ttl: {schema: ttl}}; add mode: off if it",
         ),
         ("{max: 60s}", "l: {schema: ttl}", "schema.lock.ttl.max: found max: 1m without a default, expected a default"),
         (
@@ -65,7 +65,7 @@ def test_a_type_or_a_size_that_no_rule_acts_on(part: str) -> None:
     ("first", "second", "problem"),
     [
         ("keys: 'a:*'", "keys: '*:b'", "rules.b.lifetime.keys: found '*:b', expected a pattern that does not overlap "),
-        ("keys: ['x', 'a:*']", "keys: ['y', 'a:*']", "both match a:, and neither is the more specific"),
+        ("keys: ['x', 'a:*']", "keys: ['y', 'a:*']", "both match a:, and neither is more specific"),
         ("keys: '*'", "types: [string]", "rules.b.lifetime.keys: found '*', expected a pattern that does not overlap"),
         (
             "types: all",
@@ -95,7 +95,7 @@ def test_globs_too_intricate_to_compare_are_told() -> None:
     (found,) = problems(
         f"rules: {{a: {{lifetime: {{default: 5m}}}}, b: {{lifetime: {{default: 5m, keys: [{globs}]}}}}}}"
     )
-    assert "lifetime.keys: found globs that are too intricate together" in found
+    assert "lifetime.keys: found globs that are too complex together" in found
 
 
 RULES = "rules: {all: {lifetime: {default: 5m, max: 1h}}, sessions: {lifetime: {default: 2h, keys: 'session:*'}}}\n"

@@ -1,5 +1,5 @@
-"""A policy file is read strictly: everything in it is known, and everything that is wrong with it is reported at
-once, with its line, its path, what was found, and what was expected."""
+"""A policy file is read strictly: everything in it is known, and all its problems are reported at once, with line,
+path, found text and expected text."""
 
 import pytest
 
@@ -130,15 +130,18 @@ def test_a_misspelt_key_is_one_problem_that_suggests_what_was_meant(text: str, p
         ("rules: {a: {refuse: [CONFIG FOO BAR]}}", "rules.a.refuse[0]: found 'CONFIG FOO BAR', expected a command"),
         ("rules: {a: {refuse: [KEYS], allow: [keys]}}", "rules.a.allow[0]: found 'keys', expected a narrower form"),
         ("rules: {a: {refuse: [KEYS], allow: [GET a]}}", "rules.a.allow[0]: found 'GET a', expected a narrower form"),
-        ("rules: {a: {refuse: [HELLO]}}", "rules.a.refuse[0]: found 'HELLO', expected a command that clients can do"),
+        (
+            "rules: {a: {refuse: [HELLO]}}",
+            "rules.a.refuse[0]: found 'HELLO', expected a command that clients do not need",
+        ),
         ("rules: {a: {refuse: [KEYS], replace: {DEL: UNLINK}}}", "rules.a: found refuse and replace, expected exactly"),
         (
             "rules: {a: {refuse: [KEYS], applies_to: reads}}",
             "rules.a.applies_to: found an unknown key, expected one of",
         ),
-        ("rules: {A_b: {refuse: [KEYS]}}", "rules.A_b: found 'A_b', expected a name of small letters"),
-        ("rules: {-a: {refuse: [KEYS]}}", "rules.-a: found '-a', expected a name of small letters"),
-        ("rules: {a: {refuse: [KEYS], because: ''}}", "rules.a.because: found nothing, expected words for people"),
+        ("rules: {A_b: {refuse: [KEYS]}}", "rules.A_b: found 'A_b', expected a name of lower-case letters"),
+        ("rules: {-a: {refuse: [KEYS]}}", "rules.-a: found '-a', expected a name of lower-case letters"),
+        ("rules: {a: {refuse: [KEYS], because: ''}}", "rules.a.because: found nothing, expected one line of text"),
         ("rules: {a: {refuse: [KEYS], instead: 'a\u200bb'}}", "rules.a.instead: found"),
         ("rules: {a: {refuse: [KEYS], because: " + "x" * 201 + "}}", "rules.a.because: found"),
         (
@@ -163,12 +166,15 @@ def test_a_misspelt_key_is_one_problem_that_suggests_what_was_meant(text: str, p
         (NAMES % "max_length: 0", "rules.n.names.max_length: found '0', expected a whole number from 1 to 65535"),
         (NAMES % "max_length: 1.5", "rules.n.names.max_length: found '1.5', expected a whole number from 1 to 65535"),
         (NAMES % "min_length: 5, max_length: 4", "rules.n.names.min_length: found 5, expected at most max_length"),
-        (NAMES % "segments: 4, max_length: 6", "rules.n.names.segments: found 4, expected so few that they fit into 6"),
+        (
+            NAMES % "segments: 4, max_length: 6",
+            "rules.n.names.segments: found 4, expected fewer segments, which fit into 6",
+        ),
         (NAMES % "separator: '::'", "rules.n.names.separator: found '::', expected one visible ASCII character"),
         (NAMES % "separator: é", "rules.n.names.separator: found 'é', expected one visible ASCII character"),
         (
             NAMES % "separator: '@', segments: 2, characters: word-ascii",
-            "rules.n.names.separator: found '@', expected one of the word-ascii characters, or no name passes",
+            "rules.n.names.separator: found '@', expected one of the word-ascii characters; else no name passes",
         ),
         (LIFETIME % "", "rules.l.lifetime.default: found nothing, expected a time such as 5m"),
         (LIFETIME % "default: 300", "rules.l.lifetime.default: found '300', expected a time with its unit"),

@@ -1,8 +1,8 @@
-"""A policy means what it says: random policies about types, sizes and lifetimes, beside what their text asks for.
+"""A policy does what it says: random policies about types, sizes and lifetimes, compared with their text.
 
-What ``check`` accepts is enforced, and then held against a reading of the text that is written here and shares nothing
-with the product: each constraint changes or refuses some command, and no command passes that breaks one. What is not
-accepted is an error with file, line and path.
+If ``check`` accepts a policy, it is enforced and compared with an independent reading of its text: each constraint
+changes or refuses some command, and no command passes that breaks one. A policy that is not accepted is an error with
+file, line and path.
 """
 
 from dataclasses import dataclass

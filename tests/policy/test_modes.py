@@ -1,4 +1,4 @@
-"""The app of a client, and the mode that a rule has for it: the one list of precedence, line by line."""
+"""The app of a client, and the mode of a rule for it: the list of precedence, line by line."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -166,8 +166,8 @@ def test_what_an_included_file_may_not_say(tmp_path: Path, text: str, problem: s
         ("include: [../other.yaml]", "expected a file or pattern below this file's own folder"),
         ("include: ['**x/*.yaml']", "expected a pattern such as apps/*.yaml"),
         ("app: checkout", "found an app's own file, expected the platform's file"),
-        ("apps: {Bad: {match: {user: x}}}", "apps.Bad: found 'Bad', expected a name of small letters"),
-        ("apps: {unknown: {match: {user: x}}}", "apps.unknown: found 'unknown', expected a name of small letters"),
+        ("apps: {Bad: {match: {user: x}}}", "apps.Bad: found 'Bad', expected a name of lower-case letters"),
+        ("apps: {unknown: {match: {user: x}}}", "apps.unknown: found 'unknown', expected a name of lower-case letters"),
         ("apps: {default: {match: {user: x}}}", "at most 64, and not unknown or default"),
         ("apps: {a: {team: x}}", "apps.a.match: found nothing, expected how its clients are recognised"),
         ("apps: {a: {match: {}}}", "apps.a.match: found nothing, expected at least one of user"),
@@ -181,7 +181,7 @@ def test_what_an_included_file_may_not_say(tmp_path: Path, text: str, problem: s
         ("rollout: {no-keys: {}}", "rollout.no-keys: found an empty mapping, expected modes such as"),
         ("exceptions: [{rule: no-flush, keys: a, because: x}]", "found no-flush, which is locked, expected a rule"),
         ("exceptions: [{rule: no-keys, because: x}]", "exceptions[0]: found neither app nor keys, expected app"),
-        ("exceptions: [{rule: no-keys, keys: a}]", "exceptions[0].because: found nothing, expected why"),
+        ("exceptions: [{rule: no-keys, keys: a}]", "exceptions[0].because: found nothing, expected the reason"),
         ("exceptions: [{rule: no-keys, keys: 'a?', because: x}]", "expected a pattern of keys in which only * is"),
         ("exceptions: [{rule: no-keys, keys: a, because: x, until: soon}]", "found 'soon', expected a day such as"),
         ("exceptions: [{rule: no-keys, keys: a, because: x, then: warn}]", "found then without until, expected"),
@@ -190,7 +190,7 @@ def test_what_an_included_file_may_not_say(tmp_path: Path, text: str, problem: s
         ("tests: [{send: KEYS, refused_by: off}]", "tests[0].refused_by: found off, which is off"),
         ("tests: [{send: KEYS}]", "tests[0]: found no outcome, expected exactly one of refused_by, asked_by, answ"),
         ("tests: [{unchanged: true}]", "tests[0].send: found nothing, expected a command"),
-        ("tests: [{send: 'GET \"a', unchanged: true}]", "expected a command as one types it into redis-cli"),
+        ("tests: [{send: 'GET \"a', unchanged: true}]", "expected a command as typed into redis-cli"),
         ("tests: [{send: GET, unchanged: true, app: nosuch}]", "tests[0].app: found 'nosuch', expected an app"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The packaged policies load, and keep the promises that their first lines make."""
+"""The packaged policies load, and do what their first lines say."""
 
 import pickle
 import time

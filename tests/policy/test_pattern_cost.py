@@ -1,7 +1,7 @@
 """Matching a name against the patterns of a policy costs at most the product of both lengths.
 
-Every setting that takes patterns is here, and is fed the worst names. The limits on time are for stalls: a matcher that
-goes back needs seconds for names of 60 KB.
+Every setting with patterns is here, and gets the worst names. The time limits are for stalls: a matcher with
+backtracking needs seconds for names of 60 KB.
 """
 
 import ast
@@ -125,7 +125,7 @@ def test_no_policy_takes_long_to_compile(place: str) -> None:
 def test_a_schema_without_end_is_an_error() -> None:
     key = "{r:word}a" + "".join(f"{{w{i}:a|b}}" for i in range(50))
     begun = process_time()
-    with pytest.raises(PolicyError, match="patterns that are too intricate together"):
+    with pytest.raises(PolicyError, match="patterns that are too complex together"):
         policy(f'schema: {{k: {{key: "{key}"}}}}')
     assert process_time() - begun < 20
 

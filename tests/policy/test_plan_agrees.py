@@ -1,6 +1,6 @@
-"""The plan never reaches another verdict than the rules: whatever it passes, refuses or edits by itself, `judge` would
-pass, refuse or rewrite to the same, and would count as the same hits. And it is of use: what a policy is
-about most takes no judging."""
+"""The plan never reaches another verdict than the rules: for every command that it passes, refuses or edits, `judge`
+has the same result and counts the same hits. And the plan is useful: most commands that a policy is about need no
+judging."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,5 +1,5 @@
-"""Every rule that can refuse says which rule it is, what is wrong with what it saw and by how much, what to do instead
-and whom to ask; in one line of bounded length that shows keys as the policy's ``redact`` allows."""
+"""Every refusal names its rule, the fault, by how much a limit is missed, what to do instead and a contact, in one line
+of bounded length that shows keys as the policy's ``redact`` allows."""
 
 import pytest
 
@@ -68,8 +68,8 @@ ROWS = (
         "one_slot",
         "{one_slot: true}",
         "MGET a b",
-        "the key 'b' (argument 2 of MGET) lies in slot 3300",
-        "one hash tag",
+        "the key 'b' (argument 2 of MGET) is in slot 3300",
+        "the same hash tag",
     ),
     (
         "scripts",
@@ -166,7 +166,7 @@ ROWS = (
         "whole_collections",
         "{whole_collections: {max: 5}}",
         "HGETALL k",
-        "would work on 9 members of the key 'k' (argument 1 of HGETALL), 4 more than the limit of 5",
+        "would read 9 members of the key 'k' (argument 1 of HGETALL), 4 more than the limit of 5",
         "walk it with HSCAN",
     ),
     (

@@ -1,4 +1,4 @@
-"""The schema section: what may be said of keys, all that can be wrong with it at once, and the files that share it."""
+"""The schema section: its settings, all its errors at once, and the files that share it."""
 
 from pathlib import Path
 
@@ -98,10 +98,12 @@ def test_patterns_that_do_not_settle_whose_a_key_is() -> None:
         rules: {}
         """)
     assert len(found) == 3
-    assert "schema.Bad: found 'Bad', expected a name of small letters" in found[0]
+    assert "schema.Bad: found 'Bad', expected a name of lower-case letters" in found[0]
     assert "schema.two.key: found 'a:{y}', expected a pattern that is more or less specific than that of" in found[1]
     assert found[1].endswith("policy.yaml:5): both match a:b")
-    assert "schema.words.key: found '{e:p|q}', expected a pattern that owns some key; more specific ones" in found[2]
+    assert (
+        "schema.words.key: found '{e:p|q}', expected a pattern that owns some key; more specific patterns" in found[2]
+    )
     intricate = "".join(f'  {letter}: {{key: "{{x}}{letter}{{y}}:{letter}"}}\n' for letter in "abcdefghijklmnopq")
     assert "expected patterns that need at most 50000 states" in problems("schema:\n" + intricate + "rules: {}")[0]
 

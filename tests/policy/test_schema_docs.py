@@ -1,4 +1,4 @@
-"""The schema as Markdown, for people: one table for each app, and nothing that Markdown would take for its own."""
+"""The schema as Markdown: one table for each app, with all special characters escaped."""
 
 from pathlib import Path
 

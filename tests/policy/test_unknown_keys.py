@@ -1,5 +1,5 @@
-"""A command whose keys cannot be told is not one without keys: whatever rule needs them refuses it, in its own mode.
-What Redis refuses by its arity is left to Redis."""
+"""A command with unknown keys is not one without keys: every rule that needs the keys refuses it, in its own mode.
+Redis itself refuses commands with a wrong number of arguments."""
 
 import ast
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""What a policy says in vain is an error: rules that others leave nothing to, shares and exceptions that no key can
-fall under, apps that nobody is found to be. What only looks like it passes."""
+"""Parts of a policy without effect are an error: rules with commands that earlier rules refuse, shares and exceptions
+for keys that no command has, apps that no client can match. Similar parts with an effect pass."""
 
 from pathlib import Path
 
@@ -22,8 +22,8 @@ ALLOWED = "allow: {allow_only: [GET, SET]}"
 def test_a_rule_to_which_nothing_is_left(rule: str, more: str) -> None:
     found = problems(f"rules:\n  {ALLOWED}\n  other: {rule}\n  {more}\n")
     assert len(found) == 1
-    assert "found a rule that can never apply, expected a command that no rule " in found[0]
-    assert "refused by allow (" in found[0]
+    assert "found a rule that can never apply, expected a command that no earlier rule " in found[0]
+    assert "; allow (" in found[0]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_exceptions_that_never_hold() -> None:
     """
     one = " because: x}\n      - {rule: "
     for said, problem in (
-        ('none, keys: "x:*",', "exceptions[0].keys: found x:*, expected no keys; the commands of none have"),
+        ('none, keys: "x:*",', "exceptions[0].keys: found x:*, expected no keys: the commands of none have"),
         ('ttl, keys: "x:*",', "exceptions[0].keys: found x:*, expected some of the keys that ttl is about: c:*, d"),
         (
             f"ttl, app: a,{one}ttl, app: a,",

@@ -1,5 +1,5 @@
-"""Standards for names that no key can meet are an error that names the parts which contradict each other; what some
-key can meet never is one."""
+"""Naming standards that no key can meet are an error that names the conflicting parts; standards that some key can meet
+never are."""
 
 from itertools import product
 

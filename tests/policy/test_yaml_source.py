@@ -1,6 +1,5 @@
-"""YAML is read strictly: scalars stay text (`off` is not False), equal keys are a problem instead of a silent win of
-the second, and tags, anchors, aliases, several documents and bottomless nesting have no place. Each problem has its
-line."""
+"""YAML is read strictly: scalars stay text (`off` is not False), equal keys are a problem, and so are tags, anchors,
+aliases, several documents and deep nesting. Each problem has its line."""
 
 from pathlib import Path
 
@@ -54,8 +53,8 @@ def test_values_know_their_lines_and_paths(tmp_path: Path) -> None:
         ("a: 1\nb: *x", "f:2: found an anchor or alias, expected plain values"),
         ("? [a]\n: b", "f:1: found a key that is not text, expected text"),
         ("a: 1\nb: [1\nc: 2\n", "f:3: found a second ': ', expected ',' or ']', or quotes around text that holds ': '"),
-        ("a: 1\nb: [1,\n2\n", "f:2: found a [ that nothing closes, expected a ] behind it"),
-        ("a: 1\nb: 'x\nc: 1\n", "f:2: found a quote that nothing closes, expected another quote behind it"),
+        ("a: 1\nb: [1,\n2\n", "f:2: found a [ that is not closed, expected a ] behind it"),
+        ("a: 1\nb: 'x\nc: 1\n", "f:2: found a quote that is not closed, expected another quote behind it"),
         ("a: [1}", "f:1: found '}', expected ',' or ']'"),
         ("a: {b: c: d}", "f:1: found a second ': ', expected ',' or '}', or quotes around text that holds ': '"),
         (
@@ -65,7 +64,7 @@ def test_values_know_their_lines_and_paths(tmp_path: Path) -> None:
         ("a:\n  b: 1\n c: 1", "f:3: found keys at another indentation, expected a line with the indentation of those"),
         ('a: "x" y', "f:1: found text behind a value, expected a line with the indentation of those above"),
         ("a:\n\tb: 1", "f:2: found a tab, expected spaces"),
-        ("a: @b", "f:1: found '@', expected quotes around text that begins so"),
+        ("a: @b", "f:1: found '@', expected quotes around text that begins with this character"),
         ('a: "\\q"', "f:1: found the escape \\q, expected an escape that YAML knows, or single quotes"),
         ("a: - b", "f:1: found a '- ' behind a key, expected a line of its own"),
         ("a: 1\nb\nc: 1", "f:2: found text that is no key, expected a key with ': ' behind it"),

@@ -1,2 +1,2 @@
-"""README.md and docs/ as programs: their commands run, their output is compared, their policies load, their links lead
-somewhere, their tables are complete."""
+"""README.md and docs/ as programs: their commands run, their output is compared, their policies load, their links work,
+their tables are complete."""

@@ -1,8 +1,8 @@
-"""Run README's first command as it stands, in a folder of its own, and see that it serves what README says.
+"""Run README's first command as it is, in a new folder, and check that Keyrail serves as README says.
 
     python -m tests.readme.served FOLDER compiled|plain
 
-The folder holds a copy of the tree. Only the ports differ from what a reader gets, and those come from the environment.
+The folder has a copy of the tree. Only the ports differ from a reader's run, and they come from the environment.
 """
 
 from __future__ import annotations

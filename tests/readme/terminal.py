@@ -1,8 +1,8 @@
-"""A terminal in which README's `console` blocks are typed: each line after `$ ` is a command, the rest what it shows.
+"""A terminal for README's `console` blocks: each line after `$ ` is a command, the rest is its output.
 
 One bash runs all of them, so variables, files and background jobs last from block to block. It writes to a
-pseudo-terminal, since redis-cli shows more to people than to pipes. In the text that README shows, `…` stands for
-anything within a line, and a line that is only `…` for any number of lines.
+pseudo-terminal, since redis-cli prints more to people than to pipes. In README's output, `…` stands for anything within
+a line, and a line that is only `…` for any number of lines.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whatever README and the pages of docs/ tell their reader to type works and shows what they say.
+"""Every command in README and docs/ works, and prints the documented output.
 
 Each page runs on its own, from its first block to its last, in a folder as README's first command leaves it. README's
 first two commands set up environments, which a test run must not do to itself: `.ci/run` runs those.

@@ -1,4 +1,4 @@
-"""The list of classes of faults and their tests names files and tests that are there."""
+"""The list of classes of faults and their tests names existing files and tests."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Each link of each page leads to a file that is there, and each anchor to a heading in it."""
+"""Each link of each page leads to an existing file, and each anchor to a heading in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/operations.md: each line of "What happens when …" names a test that is there; options and figures are real."""
+"""docs/operations.md: each line of "What happens when …" names an existing test; options and figures are real."""
 
 from __future__ import annotations
 

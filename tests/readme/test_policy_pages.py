@@ -1,4 +1,4 @@
-"""The examples in docs/policies.md and docs/guardrails.md are the language that Keyrail reads; errors are real."""
+"""Keyrail accepts the examples in docs/policies.md and docs/guardrails.md, and their errors are real."""
 
 from __future__ import annotations
 

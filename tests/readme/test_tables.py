@@ -1,4 +1,4 @@
-"""The tables of options, paths of the admin port and metrics leave nothing out, and say the real defaults."""
+"""The tables of options, paths of the admin port and metrics are complete, with the real defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hand-over map, docs/where-to-change.md, has its twenty questions and names files that are there."""
+"""The hand-over map, docs/where-to-change.md, has its twenty questions and names existing files."""
 
 import re
 from collections.abc import Sequence

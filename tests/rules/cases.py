@@ -1,7 +1,7 @@
-"""The commands that try each guardrail, in every form in which a client can send them (``tests.guardrails.matrix``).
+"""The commands that test each guardrail, in every form in which a client can send them (``tests.guardrails.matrix``).
 
-The cases of a guardrail are in ``cases.py`` in its folder. A guardrail that no case can show, since one command by
-itself does not move it, says there who shows it instead.
+The cases of a guardrail are in ``cases.py`` in its folder. If no single command can show a guardrail, the file names
+the test that does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Commands and contexts as the tests of rules and policies write them."""
+"""Commands and contexts for the tests of rules and policies."""
 
 from collections.abc import Sequence
 

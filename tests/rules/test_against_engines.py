@@ -1,5 +1,5 @@
-"""On every engine and in both protocols, a command that was rewritten answers byte for byte what the client's own
-command would have answered, and leaves the same data behind, but for the TTL that it was rewritten for."""
+"""On every engine and in both protocols, a rewritten command has the reply of the client's own command, byte for byte,
+and leaves the same data behind, except for the TTL."""
 
 import pytest
 

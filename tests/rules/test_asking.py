@@ -1,5 +1,5 @@
-"""Rules that ask Redis before they decide: what they ask, and what they make of each answer. `answered` stands for
-Redis and for whoever runs the procedure."""
+"""Rules that ask Redis before they decide: their commands, and their verdicts for each reply. `answered` stands for
+Redis and for the code that runs the procedure."""
 
 from collections.abc import Callable, Sequence
 
@@ -61,7 +61,7 @@ def test_the_size_of_each_collection_is_asked(text: str, asked: list[str], size:
     assert (end, questions) == (PASS, asked)
     end, _ = run(wholes(size - 1).judge(command(text), context()), lambda _: b":3\r\n")
     assert isinstance(end, Refuse)
-    assert b" would work on %d members" % size in end.error
+    assert b" would read %d members" % size in end.error
     assert b", 1 more than the limit of %d; " % (size - 1) in end.error
 
 
@@ -71,7 +71,7 @@ def test_a_span_with_an_end_that_asks_for_too_much_is_no_way_around() -> None:
     assert asked == ["LLEN k"]
     end, _ = run(wholes(5).judge(command("LRANGE k 0 6"), context()), lambda _: b":100\r\n")
     assert isinstance(end, Refuse)
-    assert b" would work on 7 members of the key 'k' (argument 1 of LRANGE), 2 more than the limit of 5; " in end.error
+    assert b" would read 7 members of the key 'k' (argument 1 of LRANGE), 2 more than the limit of 5; " in end.error
     end, _ = run(wholes(5).judge(command("LRANGE k 0 6"), context()), lambda _: b":4\r\n")
     assert end is PASS
     assert wholes(5).judge(command("LRANGE k 0 4"), context()) is PASS
@@ -110,12 +110,12 @@ def test_sorted_sets_and_sets_are_measured_by_what_they_are() -> None:
 def test_an_unknown_size_is_skipped_or_refused(reply: bytes) -> None:
     given = command("HGETALL k")
     end, _ = run(wholes().judge(given, context()), lambda _: reply)
-    assert end == Pass(skipped="the size is not known: Redis does not tell this user")
+    assert end == Pass(skipped="the size is unknown: Redis does not tell this user")
     end, _ = run(wholes(unknown=False).judge(given, context()), lambda _: reply)
     assert isinstance(end, Refuse)
     verdict = wholes().judge(given, context())
     assert isinstance(verdict, Procedure)
-    assert verdict.otherwise("it is inside MULTI") == Pass(skipped="the size is not known: it is inside MULTI")
+    assert verdict.otherwise("it is inside MULTI") == Pass(skipped="the size is unknown: it is inside MULTI")
 
 
 # KEYS

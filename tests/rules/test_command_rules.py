@@ -1,5 +1,4 @@
-"""The guardrails that look at the command and at none of its keys: what they refuse, what they let through, and in
-which words."""
+"""The guardrails about commands and not keys: the commands that they refuse and pass, and the error texts."""
 
 from proxy.commands.table import STANDARD
 from proxy.rules.allow_only.rule import ALWAYS_ALLOWED, AllowOnlySettings

@@ -1,4 +1,4 @@
-"""The YAML of the guardrails that are about commands, transactions and slots."""
+"""The YAML of the guardrails about commands, transactions and slots."""
 
 import pytest
 

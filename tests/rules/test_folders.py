@@ -1,4 +1,4 @@
-"""A guardrail is one folder in `proxy/rules` and one in `tests/rules`, and few other files know that it exists."""
+"""A guardrail is one folder in `proxy/rules` and one in `tests/rules`, and few other files depend on it."""
 
 import ast
 from collections.abc import Iterator

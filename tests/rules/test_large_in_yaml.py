@@ -1,4 +1,4 @@
-"""The YAML of the guardrails about size and work: what they read, and what they say of what makes no sense."""
+"""The YAML of the guardrails about size and work: accepted settings, and the errors for others."""
 
 import pytest
 
@@ -58,10 +58,10 @@ def test_read(text: str, settings: RuleSettings) -> None:
         ("collections: {sample: 10%}", "r.collections: found no cap, expected members, streams or both"),
         ("collections: {streams: 5, lists: trim}", "r.collections.lists: found this, expected members beside it"),
         ("replies: {}", "r.replies: found no limit, expected elements, bytes or both"),
-        ("replies: {bytes: 1B, commands: [MONITOR]}", "expected a command that is answered by one reply"),
+        ("replies: {bytes: 1B, commands: [MONITOR]}", "expected a command with exactly one reply"),
         ("whole_collections: {remember: 5s}", "r.whole_collections.remember: found this, expected max beside it"),
         ("keys_by_scan: {time: 2m}", "r.keys_by_scan.time: found 120 s, expected at most 60s"),
-        ("whole_collections: {commands: [GET]}", "found 'GET', expected a command that works on whole collections"),
+        ("whole_collections: {commands: [GET]}", "found 'GET', expected a command that reads whole collections"),
         ("whole_collections: {commands: [HGETALL, hgetall]}", "expected each command once"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The schema's entry that owns a key decides whether the plan judges, passes, bounds or appends."""
+"""The schema entry that owns a key decides whether the plan judges, passes, bounds or appends."""
 
 from collections.abc import Callable
 

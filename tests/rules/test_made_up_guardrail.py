@@ -1,5 +1,5 @@
-"""A guardrail that this file makes up, added by the recipe alone: its key and its place. It is read, explained, judged,
-lowered, followed by scripts, and what it remembers is shared by workers, though nothing else knows it."""
+"""A guardrail of this file, added by the recipe alone: its key and its place. It is read, explained, judged, lowered
+and followed by scripts, and workers share its state, although no other file knows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The automaton that the plan walks finds right exactly those names that the rule would not refuse."""
+"""The automaton of the plan accepts exactly those names that the rule does not refuse."""
 
 import pytest
 from hypothesis import given, settings

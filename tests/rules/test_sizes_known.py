@@ -1,4 +1,4 @@
-"""The memory of sizes is bounded, whatever keys there are, and never wrong."""
+"""The memory of sizes is bounded for any keys, and never wrong."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""One pass over a key finds its owner: the same that a regular expression for each pattern finds, the most specific
-first; and where that is not settled, it is an error with an example."""
+"""One pass over a key finds its owner: the most specific of the patterns that match as regular expressions. A tie is an
+error with an example."""
 
 import pickle
 import re

@@ -1,4 +1,4 @@
-"""Positions read what the expression says, as a regular expression of the same form does."""
+"""Positions read the same texts as a regular expression of the same form."""
 
 import re
 

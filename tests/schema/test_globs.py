@@ -1,4 +1,4 @@
-"""The matcher for patterns with ``*``: what it finds, and that it never compares more than name times pattern."""
+"""The matcher for patterns with ``*``: its matches, and that it never compares more than name times pattern."""
 
 import re
 from typing import Any

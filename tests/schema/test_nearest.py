@@ -1,4 +1,4 @@
-"""The entry that a key without one was meant for: the one whose text it shares, or nearly; none if it shares none."""
+"""The entry that is most like a key without one; none if they have no text in common."""
 
 from time import process_time
 

@@ -1,4 +1,4 @@
-"""The pattern language: every kind, what may stand together, and errors that say where and what was expected."""
+"""The pattern language: every kind, what may be combined, and errors with the place and the expected text."""
 
 import pytest
 
@@ -85,13 +85,13 @@ def test_another_separator() -> None:
         ("a:{1st}", 3, "a name of letters"),
         ("a:{:int}", 3, "a name of letters"),
         ("a:{x y}", 3, "a name of letters"),
-        ("a:{id}:{id}", 8, "each name once, and 'id' stands there already"),
+        ("a:{id}:{id}", 8, "each name once; 'id' is a second time"),
         ("a:{id:integer}", 6, "one of date, uuid, int, hex, slug, word, or words such as prod|staging"),
         ("a:{id:}", 6, "one of date, "),
-        ("a:{id:int|prod}", 6, "words alone or kinds alone, and int is a kind"),
+        ("a:{id:int|prod}", 6, "only words or only kinds; int is a kind"),
         ("a:{env:prod|}", 7, "each word once, and none empty"),
         ("a:{env:prod|prod}", 7, "each word once, and none empty"),
-        ("a:{env:int|int}", 7, "words alone or kinds alone"),
+        ("a:{env:int|int}", 7, "only words or only kinds"),
         ("a:{env:a:b|c}", 7, "words without the separator ':'"),
         ("a:{rest...}:b", 11, "nothing behind a rest"),
         ("a:{rest...}{b}", 11, "nothing behind a rest"),

@@ -1,4 +1,4 @@
-"""`keyrail serve` as a process, with whatever arguments, environment and files a test wants."""
+"""`keyrail serve` as a process, with any arguments, environment and files."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Workers share clients evenly, by any kind of listener; what can't be accepted, and handshakes that fail, are told."""
+"""Workers share clients evenly, on any kind of listener; failed accepts and handshakes are reported."""
 
 from __future__ import annotations
 

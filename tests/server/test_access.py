@@ -1,4 +1,4 @@
-"""Access to the admin port: who may ask it for what, and what a token file must contain."""
+"""Access to the admin port: which requests it answers, and the format of a token file."""
 
 import asyncio
 import json

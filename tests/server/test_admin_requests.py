@@ -1,6 +1,6 @@
-"""Whatever is asked of the admin port, it answers: never with 500, and never not at all.
+"""The admin port answers every request, and never with 500.
 
-Random requests, well-formed and not, over raw sockets; and the particular ones that broke something once.
+Random requests, well-formed and not, over raw sockets; and requests that have caused a fault before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Listeners that ask their clients for a login: options, the password file, what operators are told."""
+"""Listeners that ask their clients for a login: options, the password file, notices to operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configuration: which source wins, what each option accepts, and that every mistake is reported, all at once."""
+"""Configuration: the precedence of sources, the values of each option, and that all mistakes are reported at once."""
 
 from pathlib import Path
 

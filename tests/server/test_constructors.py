@@ -1,7 +1,7 @@
 """Objects are whole when they are constructed: no constructor assigns to an attribute of another object.
 
-An object that a later constructor completes is wrong until then, and nothing says who completes it. What it needs is
-given to its own constructor: as a value, or as a function that is only called later.
+Otherwise an object would be wrong until a later constructor completes it. Its own constructor gets what it needs: as a
+value, or as a function that is called later.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""Figures of several workers as one: sums, what the dead leave behind, and what Prometheus is shown."""
+"""The figures of several workers as one: sums, the counters of ended workers, and Prometheus metrics."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""``/hotkeys``, the page, ``KEYRAIL HOTKEYS``, metrics and incidents show the same figures of the same traffic.
+"""``/hotkeys``, the page, ``KEYRAIL HOTKEYS``, metrics and incidents show the same figures for the same traffic.
 
-Each of them names the snapshot that its figures are from, so those of one snapshot are compared, and exactly.
+Each of them names the snapshot of its figures, so figures of one snapshot are compared exactly.
 """
 
 from collections.abc import Callable, Iterator

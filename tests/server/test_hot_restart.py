@@ -1,4 +1,4 @@
-"""SIGUSR2: a successor takes the sockets over, and nobody is refused; one that fails changes nothing."""
+"""SIGUSR2: a successor takes over the sockets, and no client is refused; a successor that fails changes nothing."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""KEYRAIL HOTKEYS, PATTERNS and SLOTS from a client, over all workers, with Redis there and with Redis gone."""
+"""KEYRAIL HOTKEYS, PATTERNS and SLOTS from a client, over all workers, with Redis up and down."""
 
 from collections.abc import Callable
 from pathlib import Path

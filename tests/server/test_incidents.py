@@ -1,4 +1,4 @@
-"""Incidents are said and written once at each event, and the morning still has the night."""
+"""Incidents are reported and written once at each event, and survive a restart."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The kill switch by itself: what it keeps, and how it ends."""
+"""The kill switch alone: its state file, and its end."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Shares of a limit are dealt among all workers, by what each says that it wants."""
+"""The supervisor divides a limit among all workers by their demands."""
 
 from proxy.rules.shared_state import Demand, Lease
 from proxy.server.leases import Demands, deal_out

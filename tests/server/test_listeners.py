@@ -1,4 +1,4 @@
-"""Listening sockets: one for each worker on the same port, and nobody else gets in, however the port was bound."""
+"""Listening sockets: one for each worker on the same port, and no other process can bind it, in any way."""
 
 import socket
 

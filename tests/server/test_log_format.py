@@ -1,4 +1,4 @@
-"""Every line on standard error has a time and a level, whoever writes it, as text and as JSON."""
+"""Every line on standard error has a time and a level, from any process, as text and as JSON."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Metrics have the names that promlint wants; the dashboard and the alert rules use no others.
+"""Metrics have the names that promlint wants; the dashboard and the alert rules use only these metrics.
 
-The rules are those of prometheus/util/promlint, as far as they concern names, units, labels and help texts.
+The rules are those of prometheus/util/promlint about names, units, labels and help texts.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The policy in force changes in all workers at once: by a reload, by the kill switch, by a file that has changed."""
+"""The policy in force changes in all workers at once: by a reload, by the kill switch, by a changed file."""
 
 import json
 import os

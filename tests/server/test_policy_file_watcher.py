@@ -1,4 +1,4 @@
-"""Policy files are watched for as long as Keyrail runs, whatever goes wrong in between."""
+"""Policy files are watched as long as Keyrail runs, also after errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file that a reload reads may be gone: Keyrail says so and goes on."""
+"""If a file is gone at a reload, Keyrail reports it and goes on."""
 
 import pytest
 

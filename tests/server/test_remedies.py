@@ -1,5 +1,5 @@
-"""From a hot key to its cap: the incident tells what to do, and that holds in all workers, over a reload, the death of
-workers and a restart, until it is undone or over."""
+"""From a hot key to its cap: the incident advises a remedy, and the remedy applies in all workers, through a reload,
+the death of workers and a restart, until it is undone or over."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Requests between processes: each ends once, with its own reply or with the error that says why there is none."""
+"""Requests between processes: each ends once, with its own reply or with an error that says why there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings of rules show outside: line by line, as evidence over all workers, and never with a value in it."""
+"""Findings of rules are visible outside: as lines, as evidence over all workers, and never with a value."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`serve` as its operator sees it: ready or not, routes, sockets, figures, reloads, workers that die, the end."""
+"""`serve` for its operator: readiness, routes, sockets, figures, reloads, workers that die, the end."""
 
 import os
 import re

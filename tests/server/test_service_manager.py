@@ -1,4 +1,4 @@
-"""A service manager hears of each change, and a service file that systemd accepts says so."""
+"""A service manager gets a notification of each change, and systemd accepts the service file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands by name, error replies by prefix, commands that wait and latency: also where there is no policy."""
+"""Commands by name, error replies by prefix, waiting commands and latency, also without a policy."""
 
 from __future__ import annotations
 

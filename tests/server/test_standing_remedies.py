@@ -1,4 +1,4 @@
-"""Remedies by themselves: what is kept, and that nothing has changed where a worker does not follow."""
+"""Remedies alone: their state file, and that nothing changes if a worker does not follow."""
 
 import asyncio
 import json

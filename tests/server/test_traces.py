@@ -1,4 +1,4 @@
-"""The admin port and Prometheus report real traffic as it was, on a real engine."""
+"""The admin port and Prometheus report real traffic correctly, on a real engine."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A worker by itself: it goes on after a mistake in its reports, and ends if it cannot follow an order."""
+"""A worker alone: it continues after an error in its reports, and ends if it cannot follow an order."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The start of the workers ends, one way or the other; and what the supervisor asks of them ends, whatever becomes of
-them."""
+"""The start of the workers always ends, as do the supervisor's requests to them, even if they die."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A network side without a network: what a session asks for is given or withheld as a test wants, and written down."""
+"""A fake network side: the test gives or withholds what a session asks for, and everything is recorded."""
 
 from __future__ import annotations
 
@@ -497,21 +497,21 @@ class Client(Session):
         owing = [upstream for upstream in self.route.all_upstreams() if upstream.owes(self.sender)]
         assert len(owing) <= 1, "pending replies at two upstreams"
         assert not owing or owing[0] is self.sender.upstream
-        if self.pinned is not None:
-            assert self.pinned.owner is self.sender
-            assert self.sender.upstream is self.pinned
+        if self.state.upstream is not None:
+            assert self.state.upstream.owner is self.sender
+            assert self.sender.upstream is self.state.upstream
 
     @property
     def own(self) -> Upstream:
         """The upstream that this client alone has."""
-        assert isinstance(self.pinned, Upstream), "not pinned"
-        return self.pinned
+        assert isinstance(self.state.upstream, Upstream), "not pinned"
+        return self.state.upstream
 
     def is_paused(self) -> bool:
         return self.link.paused != 0
 
     def is_pinned(self) -> bool:
-        return self.pinned is not None
+        return self.state.upstream is not None
 
     @property
     def cause(self) -> str | None:

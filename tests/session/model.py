@@ -1,7 +1,8 @@
-"""An engine of one page: what each connection's state makes of a command, with replies that say who asked and where.
+"""A model engine on one page: the effect of each connection's state on a command, with replies that name client and
+connection.
 
-ECHO answers its argument together with the connection's user, database and protocol, so a command that ran on the wrong
-connection is seen at once. There is no data: what Keyrail could confuse is state.
+ECHO answers its argument together with the connection's user, database and protocol, so a command on the wrong
+connection is seen at once. There is no data: Keyrail could only confuse state.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""HELLO, AUTH, SELECT, RESET, QUIT and the names: a client changes pools only when Redis has said so."""
+"""HELLO, AUTH, SELECT, RESET, QUIT and the names: a client changes pools only after Redis has accepted the change."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_login_never_runs_on_a_shared_upstream(argv: list[str]) -> None:
         assert own.key == client.key
         assert all(upstream.taken() == b"" for upstream in route.pools.values())
         route.lingering[0]()
-        assert (client.pinned, route.released) == (None, [own])
+        assert (client.state.upstream, route.released) == (None, [own])
 
 
 def test_auth_with_a_password_alone_is_the_default_user() -> None:
@@ -143,7 +143,7 @@ def test_a_login_lingers_while_something_follows() -> None:
     client.say("CLIENT", "ID")
     own.answer(b":1\r\n")
     route.lingering[0]()
-    assert (client.pinned, route.released) == (own, [])
+    assert (client.state.upstream, route.released) == (own, [])
 
 
 def test_reset_returns_to_where_the_listener_begins() -> None:

@@ -1,4 +1,4 @@
-"""Hidden commands go with a client's own: what is sent, what is hidden, what the client hears when Redis refuses."""
+"""Hidden commands with a client's own: what is sent, what is hidden, and the client's reply if Redis refuses one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""KEYRAIL …: answered here, in their place among Redis's replies, and never seen by Redis."""
+"""KEYRAIL …: Keyrail answers it, in order among Redis's replies, and never forwards it."""
 
 from __future__ import annotations
 

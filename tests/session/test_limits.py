@@ -1,5 +1,5 @@
-"""Limits in a session: the intake pays for runs by itself, whoever a client is changes what it pays from, and a client
-that is one too many is told so and closed, once and in its place."""
+"""Limits in a session: the intake pays for runs by itself, a change of user or name changes the tokens, and a client
+over the limit of connections gets one error, in order, and is closed."""
 
 import pytest
 
@@ -86,7 +86,7 @@ def test_one_client_too_many_ends_its_transaction_first() -> None:
     one, two = Client(route), Client(route)
     one.say("GET", "a")
     two.send(call("MULTI") + call("GET", "a") + call("EXEC") + call("GET", "b"))
-    assert (two.transaction, two.cause, refusals(route)) == (None, "limited", 2)
+    assert (two.state.transaction, two.cause, refusals(route)) == (None, "limited", 2)
     assert not route.discarded
 
 
@@ -142,7 +142,7 @@ def test_a_refused_exec_ends_its_transaction(cut: int) -> None:
     upstream = client.own if cut else route.upstream()
     sent = upstream.taken()
     assert sent.count(call("EXEC", "-")) == 1
-    assert client.transaction is None
+    assert client.state.transaction is None
     upstream.answer(OK, b"+QUEUED\r\n", b"*1\r\n+OK\r\n", OK, b"+QUEUED\r\n", b"-EXECABORT wrong number\r\n")
     heard = client.heard()
     assert heard.startswith(OK + b"+QUEUED\r\n*1\r\n+OK\r\n" + OK + b"+QUEUED\r\n-DENIED keyrail/few: ")

@@ -1,4 +1,4 @@
-"""A client of a listener that asks for a login gets nothing before it, and nothing of it reaches an upstream."""
+"""On a listener that asks for a login, a client gets nothing before it, and none of its bytes reach an upstream."""
 
 from __future__ import annotations
 

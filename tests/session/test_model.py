@@ -1,7 +1,7 @@
-"""Whatever clients do, each hears what it would have heard from an engine of its own.
+"""Whatever clients do, each gets the replies that it would get from its own engine.
 
-Random programs of three clients are played through sessions to the model engine, with requests and replies held back
-and cut, upstreams withheld, policies reloaded and clients replaced at random; the same programs are played to one model
+Three clients play random programs through sessions to the model engine, with requests and replies held back and cut,
+upstreams withheld, policies reloaded and clients replaced at random; the same programs are played to one model
 connection for each client.
 """
 

@@ -1,4 +1,4 @@
-"""Single reads of one pattern in a row are found to be a run; a pipeline, one key repeated, idle reads are none."""
+"""Single reads of one pattern in a row are found as a run; a pipeline, one key repeated and slow reads are no run."""
 
 import pytest
 

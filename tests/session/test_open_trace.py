@@ -1,4 +1,4 @@
-"""Traced commands go their usual way, and what is known of them is true."""
+"""Traced commands go their usual way, and their traces are correct."""
 
 import pytest
 

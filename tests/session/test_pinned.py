@@ -1,4 +1,4 @@
-"""Commands that need an upstream of their own: for one reply, or for the rest of the session."""
+"""Commands that need a private upstream: for one reply, or until the client disconnects."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_command_that_does_not_block_in_this_form_is_pooled() -> None:
     route = FakeRoute()
     client = Client(route)
     client.say("XREAD", "STREAMS", "s", "0")
-    assert client.pinned is None
+    assert client.state.upstream is None
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_pinned_for_the_rest_of_the_session(command: list[str]) -> None:
     client.say("GET", "a")
     assert own.taken() == call(*command) + call("GET", "a")
     own.answer(b"+a\r\n")
-    assert (client.pinned, route.released) == (own, [])
+    assert (client.state.upstream, route.released) == (own, [])
 
 
 def test_a_client_is_blocked_until_the_reply_comes_whatever_else_it_is_owed() -> None:
@@ -74,7 +74,7 @@ def test_a_client_is_blocked_until_the_reply_comes_whatever_else_it_is_owed() ->
     own = client.own
     for reply, blocked in ((b"", 1), (b"*2\r\n$1\r\n", 0), (b"q\r\n$1\r\nx\r\n", 0)):
         own.answer(reply)
-        assert client.blocked == blocked
+        assert client.state.blocked == blocked
     assert client.sender.pending_replies == 1
     own.answer(b"$-1\r\n")
     assert client.heard() == b"*2\r\n$1\r\nq\r\n$1\r\nx\r\n$-1\r\n"
@@ -90,14 +90,14 @@ def test_wait_speaks_of_writes_that_its_upstream_covers() -> None:
     hidden = own.taken()
     assert call("PING") in hidden
     for _ in range(4):
-        if own.head is not None and not client.blocked:
+        if own.head is not None and not client.state.blocked:
             own.answer(OK)
     assert (hidden + own.taken()).endswith(call("WAIT", 1, 100))
     while client.sender.pending_replies > 1:
         own.answer(OK)
     own.answer(b":1\r\n")
     assert client.heard() == OK + b":1\r\n"
-    assert client.pinned is None
+    assert client.state.upstream is None
 
 
 def test_monitor_is_relayed_from_its_first_line_on() -> None:
@@ -206,12 +206,12 @@ def test_a_command_that_the_engine_does_not_know_either_pins_nobody() -> None:
     one.say("MY.OWN", "x")
     two.say("my.own", "y")
     own = one.own
-    assert two.pinned is None
+    assert two.state.upstream is None
     own.answer(UNKNOWN)
-    assert (one.heard(), one.pinned, route.lacking) == (UNKNOWN, None, {(b"MY.OWN",)})
+    assert (one.heard(), one.state.upstream, route.lacking) == (UNKNOWN, None, {(b"MY.OWN",)})
     sent = b"".join(upstream.taken() for upstream in route.pools.values())
     assert sent == call("my.own", "y")
-    assert two.pinned is None
+    assert two.state.upstream is None
 
 
 def test_a_command_that_it_knows_pins_for_good() -> None:
@@ -231,7 +231,7 @@ def test_an_unknown_subcommand_is_probed_by_its_whole_name() -> None:
     client.say("CLIENT", "NOSUCH", "x")
     client.own.answer(b"-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP.\r\n")
     assert route.lacking == {(b"CLIENT", b"NOSUCH")}
-    assert client.pinned is None
+    assert client.state.upstream is None
 
 
 def test_who_leaves_in_the_middle_of_a_probe_lets_the_next_one_ask() -> None:

@@ -1,5 +1,5 @@
-"""A command that a rule asks Redis about waits, and nothing else does: pending replies of its client still come, what
-it sends behind stays behind, and the answer, the time or the client's leaving ends it."""
+"""A command waits while a rule asks Redis about it, and nothing else does: its client's pending replies still come,
+later commands of the client stay behind it, and the answer, a timeout or the client's end ends the wait."""
 
 from itertools import count
 
@@ -16,7 +16,7 @@ rules:
 """
 ENFORCED = WHOLE_COLLECTION_COMMANDS % ("enforce", "enforce")
 TOO_LARGE = (
-    b"-DENIED keyrail/small: HGETALL would work on 4 members of the key 'k' (argument 1 of HGETALL), "
+    b"-DENIED keyrail/small: HGETALL would read 4 members of the key 'k' (argument 1 of HGETALL), "
     b"1 more than the limit of 3; "
     b"walk it with HSCAN, or read the fields that you need with HMGET\r\n"
 )

@@ -1,5 +1,5 @@
-"""A session's part in the rules about scripts: it asks the other workers before it says NOSCRIPT, learns functions
-from Redis's replies, and lets SCRIPT EXISTS agree."""
+"""A session's part in the rules about scripts: it asks the other workers before it answers NOSCRIPT, learns functions
+from Redis's replies, and edits the reply to SCRIPT EXISTS to agree."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_transaction_about_scripts_waits_on_an_upstream_of_its_own(route: Fake
     client.send(call("MULTI") + call("SCRIPT", "EXISTS", SHA) + call("EXEC"))
     assert asked(route) == [{SHA.encode()}]
     answer(route, client)
-    assert upstream(client) is client.pinned
+    assert upstream(client) is client.state.upstream
     assert upstream(client).taken() == call("MULTI") + call("SCRIPT", "EXISTS", SHA) + call("EXEC")
     upstream(client).answer(b"+OK\r\n", b"+QUEUED\r\n", b"*1\r\n*1\r\n:1\r\n")
     assert client.heard().endswith(b"*1\r\n*1\r\n:0\r\n")

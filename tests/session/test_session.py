@@ -9,7 +9,7 @@ from proxy.commands.command import Command
 from proxy.commands.table import Lane
 from proxy.hotpath.in_flight import FORWARD
 from proxy.policy.decision import Decision
-from proxy.session import judging
+from proxy.session import judging, sending
 from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.judging import judge
 from proxy.session.ports import PoolKey
@@ -384,7 +384,7 @@ def test_a_client_that_takes_nothing_is_held_back_in_the_middle_of_a_read() -> N
 def test_a_long_answer_does_not_wait_for_others() -> None:
     client = Client(FakeRoute())
     client.intake.running = True
-    client.answer(b"+short\r\n")
+    sending.answer(client, b"+short\r\n")
     assert client.heard() == b""
-    client.answer(b"+" + b"x" * 5000 + b"\r\n")
+    sending.answer(client, b"+" + b"x" * 5000 + b"\r\n")
     assert client.heard().startswith(b"+short\r\n+xxx")

@@ -224,7 +224,7 @@ def test_watch_multi_exec() -> None:
     client.say("MULTI")
     unit = client.on_its_own.unit
     assert isinstance(unit, Transaction)
-    assert (unit.watching, client.watching) == (watching, watching)
+    assert (unit.watching, client.state.watching) == (watching, watching)
     client.own.answer(OK)
     client.say("EXEC")
     assert (client.on_its_own.unit, client.own.unit) == (None, None)
@@ -262,7 +262,7 @@ def test_a_transaction_does_not_begin_in_another() -> None:
 def test_a_client_without_an_upstream_can_hold_nothing() -> None:
     client = Client(FakeRoute())
     with pytest.raises(AssertionError):
-        client.reply_mode = 1
+        client.on_its_own.reply_mode = 1
     with pytest.raises(AttributeError):
         object.__setattr__(client.state, "unit", Watching(frozenset()))
     client.happens(Event.UNKNOWN)
@@ -274,7 +274,7 @@ def test_what_a_client_that_left_had_chosen_goes_on_to_be_true() -> None:
     client.set_reply_mode("OFF")
     client.close("client")
     assert client.state == Departed(None, 1)
-    assert (client.pinned, client.transaction, client.watching) == (None, None, None)
+    assert (client.state.upstream, client.state.transaction, client.state.watching) == (None, None, None)
 
 
 def test_a_session_halts_in_one_place_which_names_what_it_waits_for() -> None:

@@ -1,4 +1,4 @@
-"""Values too large to collect: judged before they are sent where that can be, and before they can run where not."""
+"""Streamed values: judged before they are sent if possible, else before they can run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,12 @@ def test_every_byte_passes_however_it_is_cut(sent: bytes) -> None:
             passed += total(route)
         assert passed == around + sent + around
         assert client.heard() == OK * 3
-        assert (client.sender.pending_replies, client.intake.unfinished, client.intake.unread(), client.pinned) == (
+        assert (
+            client.sender.pending_replies,
+            client.intake.unfinished,
+            client.intake.unread(),
+            client.state.upstream,
+        ) == (
             0,
             None,
             0,

@@ -1,4 +1,4 @@
-"""Subscriptions: pinned while they last, in both protocols, with whatever is sent among them."""
+"""Subscriptions: pinned while they last, in both protocols, with any other commands between them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_refused_subscription_pins_nobody(protocol: int) -> None:
     route, client = client_of(protocol)
     client.say("SUBSCRIBE", "a", "b")
     client.own.answer(b"-NOPERM\r\n")
-    assert (client.heard(), client.pinned, client.sender.pending_replies) == (b"-NOPERM\r\n", None, 0)
+    assert (client.heard(), client.state.upstream, client.sender.pending_replies) == (b"-NOPERM\r\n", None, 0)
     assert len(route.released) == 1
 
 
@@ -61,7 +61,7 @@ def test_a_bare_unsubscribe_of_nothing_is_one_null(protocol: int) -> None:
     client.say("UNSUBSCRIBE")
     frame = confirmation(b"unsubscribe", None, 0, protocol)
     client.own.answer(frame)
-    assert (client.heard(), client.pinned, len(route.released)) == (frame, None, 1)
+    assert (client.heard(), client.state.upstream, len(route.released)) == (frame, None, 1)
 
 
 @PROTOCOLS
@@ -92,7 +92,7 @@ def test_patterns_and_shard_channels_hold_the_upstream_too() -> None:
         route, client = client_of(2)
         client.say(opening, "a")
         client.own.answer(confirmation(opening, b"a", 1))
-        assert client.pinned is not None
+        assert client.state.upstream is not None
         client.say(closing, "a")
         client.own.answer(confirmation(closing, b"a", 0))
         assert len(route.released) == 1

@@ -23,7 +23,7 @@ def test_a_transaction_that_has_arrived_whole_shares_an_upstream() -> None:
     route.upstream().answer(OK, QUEUED, QUEUED, b"*2\r\n+OK\r\n$1\r\n1\r\n", b"+b\r\n", b"+c\r\n")
     assert one.heard() == OK + QUEUED * 2 + b"*2\r\n+OK\r\n$1\r\n1\r\n+b\r\n"
     assert two.heard() == b"+c\r\n"
-    assert one.transaction is None
+    assert one.state.transaction is None
 
 
 WHOLE = call("MULTI") + call("SET", "a", 1) + call("EXEC")
@@ -62,7 +62,7 @@ def test_a_whole_one_with_more_than_plain_commands_is_not_shared(inside: list[st
     route = FakeRoute()
     client = Client(route)
     client.send(call("MULTI") + call("SET", "a", 1) + call(*inside) + call("EXEC"))
-    assert client.pinned is not None or client.intake.phase == WAITING
+    assert client.state.upstream is not None or client.intake.phase == WAITING
     assert all(upstream.taken() == b"" for upstream in route.pools.values())
 
 
@@ -125,7 +125,7 @@ def test_a_multi_that_redis_refuses_opens_nothing() -> None:
     for upstream in route.all_upstreams():
         upstream.taken()
         upstream.answer(b"-ERR wrong number of arguments\r\n")
-    assert client.transaction is None
+    assert client.state.transaction is None
     client.say("SUBSCRIBE", "a")
     assert client.own.taken() == call("SUBSCRIBE", "a")
 
@@ -136,7 +136,7 @@ def test_discard_ends_it() -> None:
     client.send(call("MULTI") + call("SET", "a", 1) + call("DISCARD"))
     own = client.own
     own.answer(OK, QUEUED, OK)
-    assert (client.pinned, route.released, client.heard()) == (None, [own], OK + QUEUED + OK)
+    assert (client.state.upstream, route.released, client.heard()) == (None, [own], OK + QUEUED + OK)
 
 
 @pytest.mark.parametrize("whole", [True, False])

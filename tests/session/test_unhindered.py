@@ -1,4 +1,5 @@
-"""What waits behind nobody else's commands: it runs on an idle upstream, and overtakes nothing that could tell."""
+"""Commands that wait behind no other client's commands: they run on an idle upstream, and overtake no command that
+could notice."""
 
 from __future__ import annotations
 

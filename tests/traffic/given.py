@@ -1,4 +1,4 @@
-"""A traced command; tests replace what they are about."""
+"""A traced command; tests replace the fields that they are about."""
 
 from proxy.traffic.trace import Trace
 

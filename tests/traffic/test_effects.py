@@ -1,4 +1,4 @@
-"""Before a cap is in force, Keyrail says what it would have refused."""
+"""Before a cap is in force, Keyrail tells what it would have refused."""
 
 from collections import Counter
 

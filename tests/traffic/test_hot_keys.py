@@ -1,4 +1,4 @@
-"""The busiest keys of a window: what is hot is found, and nothing else; whoever asks in a second gets the same figures.
+"""The busiest keys of a window: hot keys are found, and no others; all requests in a second get the same figures.
 
 On fixed streams, with the stream's own clock.
 """

@@ -1,4 +1,4 @@
-"""Somebody is woken by a share and a rate together, once, and told the whole story; then it is over, once."""
+"""An incident needs a share and a rate together; it is reported once with all details, and once when it is over."""
 
 import itertools
 from collections.abc import Sequence

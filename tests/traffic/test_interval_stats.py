@@ -1,4 +1,4 @@
-"""Intervals add up and lose nothing but what they say they fold; what is told of them is what was done."""
+"""Intervals add up and lose nothing but the names that they fold; their figures agree with the traffic."""
 
 import json
 import math

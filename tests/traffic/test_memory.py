@@ -1,4 +1,4 @@
-"""The statistics of the last hour take no more memory than they are allowed, and say what was left out."""
+"""The statistics of the last hour stay within their memory limit, and count what they leave out."""
 
 from __future__ import annotations
 

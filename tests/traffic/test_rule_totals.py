@@ -1,4 +1,4 @@
-"""A rule is held against the commands since it came into force, not against those before."""
+"""A rule's total counts the commands since it came into force, not those before."""
 
 from proxy.traffic.rule_totals import RuleTotals
 

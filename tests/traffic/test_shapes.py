@@ -1,4 +1,4 @@
-"""A key's shape keeps the words and drops the identities, and no byte of a key can break a line."""
+"""A key's shape keeps the words and drops the ids, and no byte of a key can break a line."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""A violation is one line of at most 4096 bytes, whatever clients call themselves."""
+"""A violation is one line of at most 4096 bytes, for any client names."""
 
 import json
 

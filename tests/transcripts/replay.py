@@ -1,7 +1,8 @@
-"""Play a recorded transcript to an upstream pipeline, in pieces of any size, and hold what comes out against what must.
+"""Play a recorded transcript to an upstream pipeline, in pieces of any size, and compare its output with the expected
+one.
 
-What must come out is computed from the steps alone, with the tests' own reading of frames. The module under test is a
-parameter: the same transcripts are played to pipelines that were broken on purpose.
+The expected output is computed from the steps alone, with the tests' own reader of frames. The module under test is a
+parameter: the same transcripts are played to pipelines that are broken on purpose.
 """
 
 from __future__ import annotations

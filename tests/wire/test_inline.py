@@ -1,4 +1,4 @@
-"""Inline commands are split by the rules of Redis's ``sdssplitargs``, written down here once more and otherwise."""
+"""Inline commands are split by the rules of Redis's ``sdssplitargs``, written here a second time in another way."""
 
 from __future__ import annotations
 

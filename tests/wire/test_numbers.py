@@ -1,4 +1,4 @@
-"""Only ASCII digits are numbers, wherever somebody types or sends one."""
+"""Only ASCII digits are numbers, in every text of a user or a client."""
 
 from __future__ import annotations
 

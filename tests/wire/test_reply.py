@@ -1,4 +1,4 @@
-"""The reply walker ends where a frame ends: every type of RESP2 and RESP3, however the bytes are cut."""
+"""The reply walker stops at the end of a frame: every type of RESP2 and RESP3, however the bytes are cut."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from proxy.server.open_files import within
 _OLDEST = (6, 2)
 _FEW_CLIENTS = 1000
 _LATE = 1.0
-"""Seconds between two clocks that matter: to dates in policies, and to TTLs that are stated as times."""
+"""Seconds by which clocks may differ. Dates in policies and TTLs stated as points in time depend on the clocks."""
 
 
 class Gravity(IntEnum):
@@ -50,7 +50,7 @@ def ok(text: str) -> Finding:
 
 
 def warn(text: str, remedy: str) -> Finding:
-    """Keyrail serves, and something is worse than it could be."""
+    """Keyrail would serve, but the setup has a risk."""
     return Finding(Gravity.WARN, text, remedy)
 
 
@@ -63,9 +63,9 @@ async def check_version(seen: Examination) -> Finding:
     engine = seen.engine
     known = f"{engine.name} {engine.version_text}".strip()
     if engine.version is None:
-        return warn(f"the version of {known} is not known", "Keyrail is tested with Redis 6.2, 7.0 and Valkey 9.1")
+        return warn(f"the version of {known} is unknown", "Keyrail is tested with Redis 6.2, 7.0 and Valkey 9.1")
     if engine.version < _OLDEST:
-        return warn(f"{known} is older than what Keyrail is tested with", "upgrade to Redis 6.2 or later, or Valkey")
+        return warn(f"{known} is older than the versions that Keyrail is tested with", "upgrade to Redis 6.2 or later")
     return ok(f"{known}")
 
 
@@ -167,7 +167,7 @@ async def check_clock(seen: Examination) -> Finding:
     away = max(before - theirs, theirs - time.time(), 0.0)
     if away > _LATE:
         return warn(
-            f"the clocks are {away:.1f} s apart", "run NTP on both: EXPIREAT depends on it, and dates in policies"
+            f"the clocks are {away:.1f} s apart", "run NTP on both: EXPIREAT and dates in policies depend on it"
         )
     return ok("the clocks agree")
 
@@ -182,7 +182,7 @@ async def check_default_user(seen: Examination) -> Finding:
 
 
 def check_clients(seen: Examination) -> Finding:
-    """How clients are asked who they are; for listeners that were given."""
+    """Whether clients must log in; only if listeners are given."""
     route = RouteSettings("default", seen.listeners, seen.address, PolicySource())
     open_to_all = lets_anybody_in(route)
     if open_to_all:

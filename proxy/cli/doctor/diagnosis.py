@@ -1,4 +1,4 @@
-"""One run of `keyrail doctor`: the policy is read, Redis is connected to, and every check is made."""
+"""One run of `keyrail doctor`: reads the policy, connects to Redis, and runs every check."""
 
 import resource
 
@@ -13,7 +13,7 @@ from proxy.policy_yaml.errors import PolicyError
 from proxy.server.reload import read_policies
 
 _SECONDS = 5.0
-"""For the connection, and for each reply."""
+"""Seconds for the connection, and for each reply."""
 
 
 async def examine(

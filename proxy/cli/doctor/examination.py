@@ -1,7 +1,7 @@
 """The subject of the checks of `keyrail doctor`: a connection to Redis, and the settings and figures of Redis.
 
-Connections are opened as `serve` opens them, so that TLS, the login and the password file are tried, too. Nothing is
-written, and no client's data is read.
+It opens connections as `serve` does, so that TLS, the login and the password file are tested, too. It writes nothing,
+and reads no client's data.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ class Examination:
         return read_reply(await asyncio.wait_for(self.upstream.ask(argv), self.seconds))
 
     async def setting(self, name: str) -> str | None:
-        """A setting of Redis; None if CONFIG GET is not allowed, or does not know it."""
+        """A setting of Redis; None if CONFIG GET is not allowed or does not have it."""
         reply = await self.ask(["CONFIG", "GET", name])
         if isinstance(reply, hiredis.ReplyError) or len(reply) < 2:
             return None

@@ -24,7 +24,7 @@ _LOOK_MILLISECONDS = 100
 """An answer that arrives between two key presses is shown within this time."""
 
 _ESCAPE_MILLISECONDS = "25"
-"""Curses waits so long after Esc, as the arrow keys begin with it."""
+"""Milliseconds that Curses waits after Esc, since arrow keys begin with Esc."""
 
 _KEYS = {
     curses.KEY_UP: "up",

@@ -1,4 +1,4 @@
-"""The screen as lines of tinted text, for a terminal of any size: making them needs no terminal.
+"""The screen as lines of tinted text, for a terminal of any size. This module needs no terminal.
 
 keyrail 0.3.0  route default -> valkey 9.1.0, ready              what runs, and whether it is ready
 policy tour, generation 1; kill switch off; 50 clients
@@ -20,7 +20,7 @@ from proxy.cli.top.views import KEYS, RULES, SLOTS, VIEWS, VIOLATIONS, WINDOWS, 
 
 _GAP = 1
 _NARROWEST = 8
-"""Least cells of a column that takes the remaining width."""
+"""The least width in cells of a column without a fixed width."""
 
 _MAP_ROWS = 4
 _INDENT = 4

@@ -1,7 +1,7 @@
-"""Text for a terminal: human-readable figures, and names that clients choose, made safe.
+"""Text for a terminal: human-readable figures, and safe forms of names that clients choose.
 
-Keys and names may hold any character. Only printable ones are written, at their width in cells; all others, such as
-those that move the cursor, change colours or turn the direction of a line, are written as ``\\x1b``.
+Keys and names may have any character. Printable characters are written as they are, at their width in cells. All others
+(they could move the cursor, change colours or turn the direction of a line) are written as ``\\x1b``.
 """
 
 import unicodedata
@@ -14,7 +14,7 @@ _WIDE = frozenset("WF")
 
 
 def clean(text: object, *, ascii_only: bool = False) -> str:
-    """The text in printable characters; on a terminal that shows only ASCII, in those."""
+    """The text in printable characters; with ``ascii_only``, in printable ASCII."""
     return "".join(each if _showable(each, ascii_only) else _escaped(each) for each in str(text))
 
 
@@ -39,7 +39,7 @@ def _cells(char: str) -> int:
 
 
 def fit(text: str, width: int, *, right: bool = False, whole_ends: bool = False) -> str:
-    """The text padded to exactly so many cells, or cut with a tilde at its end or in its middle."""
+    """The text padded to exactly ``width`` cells, or cut with a tilde at its end or in its middle."""
     room = width - cells(text)
     if room < 0:
         text = _shortened(text, width, whole_ends) if width > 0 else ""
@@ -55,7 +55,7 @@ def _shortened(text: str, width: int, whole_ends: bool) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """As much of the text as fits in so many cells."""
+    """As much of the text as fits in ``width`` cells."""
     if text.isascii():
         return text[: max(0, width)]
     taken = 0
@@ -67,7 +67,7 @@ def cut(text: str, width: int) -> str:
 
 
 def rate(value: float | None) -> str:
-    """So many per second: 0.2, 41,021, 1.24M."""
+    """A number per second: 0.2, 41,021, 1.24M."""
     if value is None:
         return UNKNOWN
     if value < 10:
@@ -76,7 +76,7 @@ def rate(value: float | None) -> str:
 
 
 def size(value: float | None) -> str:
-    """So many bytes: 712, 9.1K, 373M; a K is 1,024."""
+    """A number of bytes: 712, 9.1K, 373M; a K is 1,024."""
     return UNKNOWN if value is None else _with_unit(value, 1024.0)
 
 
@@ -102,17 +102,17 @@ def milliseconds(value: float | None) -> str:
 
 
 def clock(moment: str | None) -> str:
-    """The time of day of a moment such as 2026-11-21T02:47:10.123Z, in UTC like that."""
+    """The time of day, in UTC, of a moment such as 2026-11-21T02:47:10.123Z."""
     return UNKNOWN if not moment else moment[11:19] + "Z"
 
 
 def when(moment: str | None) -> str:
-    """Day and time of day of such a moment: 11-21 02:47:10Z."""
+    """Day and time of day of a moment: 11-21 02:47:10Z."""
     return UNKNOWN if not moment else f"{moment[5:10]} {clock(moment)}"
 
 
 def bar(part: float | None, width: int, steps: str) -> str:
-    """A bar of so many cells for a part from 0 to 1; ``steps`` are the cell's fillings, from empty to full."""
+    """A bar of ``width`` cells for a part from 0 to 1; ``steps`` are the cell's fillings, from empty to full."""
     most = len(steps) - 1
     filled = round(min(max(part or 0.0, 0.0), 1.0) * width * most)
     whole, rest = divmod(filled, most)

@@ -32,10 +32,10 @@ Line = list[tuple[str, Tint]]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: so many cells wide, or with 0 a part of the rest, by `weight`. A terminal narrower than `least`
-    does not show it.
+    """One column, ``width`` cells wide. With width 0 it gets a part of the remaining cells, by `weight`. A terminal
+    narrower than `least` does not show it.
 
-    A ``bar`` shows a share. Text that is too long is cut at its end, or with ``whole_ends`` in its middle.
+    A ``bar`` shows a share. Long text is cut at its end, or with ``whole_ends`` in its middle.
     """
 
     title: str
@@ -51,7 +51,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class SortOrder:
-    """A way to sort, the largest weight first; without one, the rows come as the admin port has them."""
+    """A way to sort, the largest weight first; without a weight, in the order of the admin port."""
 
     name: str
     weight: Callable[[Row], Any] | None = None
@@ -71,7 +71,7 @@ class View:
 
 
 def number(row: Row, name: str) -> float:
-    """A figure of a row, 0 where it is unknown."""
+    """A figure of a row; 0 if it is unknown."""
     found = row.get(name)
     return 0.0 if found is None else float(found)
 

@@ -1,7 +1,7 @@
-"""Checks of a whole policy, each of which notes what it finds. One check looks at the rules and the schema together;
-what is wrong with a single value its reader says.
+"""Checks of a whole policy: rules and schema together. Each check notes its problems. The readers of single values have
+checked those already.
 
-references.py             names that point to nothing, and app files that say more than they may
+references.py             unknown names, and app files with parts that only the platform's file may have
 contradictions.py         rules that conflict
 lifetime_overlaps.py      lifetime rules whose keys overlap without an order
 unused_schema.py          parts of the schema that no rule acts on

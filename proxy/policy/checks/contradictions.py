@@ -1,18 +1,19 @@
-"""Rules of one policy that contradict each other for the same callers. Rules that are off contradict nothing.
+"""Rules of one policy that contradict each other for the same clients. A rule that is off contradicts nothing.
 
-A rule speaks to every app for which it is not off, and an app's own rule to that app only. So KEYS may be refused for
-all and answered by a walk for one app, for which the refusal is off; and a team may refuse what is replaced for others.
+A rule applies to every app for which it is not off; an app's own rule applies to that app only. So KEYS may be refused
+for all apps and answered through SCAN for one app, if the refusal is off for that app. And one app's rule may refuse a
+command that is replaced for other apps.
 
-- a command refused twice: the second rule can never be the one that acts;
-- a command refused, and allowed by name where nothing else is;
-- a command refused and replaced, or replaced by one that is refused;
-- KEYS refused, and answered by a walk;
-- a command replaced twice, or by one that is itself replaced;
-- prefixes for an application that there is not, or that anyone can claim to be;
-- two lifetimes for all keys, or two by the schema: once the first has given a TTL, the second finds nothing to do (with
-  keys of their own, ``lifetime_overlaps`` compares them);
-- a rule that says the same as another;
-- a rule about the schema in a policy that has none, or none that says anything of the kind.
+- a command is refused twice: the second rule can never act;
+- a command is refused, and listed in an allow list;
+- a command is refused and replaced, or replaced by a refused command;
+- KEYS is refused, and answered through SCAN;
+- a command is replaced twice, or by a command that is replaced, too;
+- prefixes for an unknown app, or for an app that any client can claim to be;
+- two lifetimes for all keys, or two by the schema: after the first has given a TTL, the second does nothing (if they
+  name keys, ``lifetime_overlaps`` compares them);
+- a rule that is equal to another;
+- a rule about the schema in a policy without a schema, or without entries with that part.
 """
 
 from collections.abc import Callable, Mapping
@@ -67,7 +68,7 @@ _PARTS: dict[str, Callable[[KeyEntry], object]] = {
 
 
 def _asks_about_schema(settings: RuleSettings) -> tuple[str, str]:
-    """The key under which a rule does so, if it does, and what entries must have for it to say anything."""
+    """The key with which a rule refers to the schema, if it does, and the part of entries that it needs."""
     match settings:
         case SchemaTypeSettings():
             return "schema", "type"
@@ -82,12 +83,12 @@ def _asks_about_schema(settings: RuleSettings) -> tuple[str, str]:
 
 
 Audiences: TypeAlias = Mapping[str, frozenset[str]]
-"""By rule: the apps that it speaks to."""
+"""By rule: the apps that it applies to."""
 
 
 @dataclass(slots=True)
 class _Refused:
-    """The commands that are refused, and by which rules."""
+    """The refused commands, and the rules that refuse them."""
 
     audiences: Audiences
     by_command: dict[str, list[PolicyRule]] = field(default_factory=dict)
@@ -110,13 +111,13 @@ def _check_lifetimes(rules: list[PolicyRule], audiences: Audiences, problems: Pr
 
 
 def _check_repeated(rules: list[PolicyRule], problems: Problems) -> None:
-    """The same said twice is two counts of one thing, and the second is never the one that acts."""
+    """Note equal rules: the second of them never acts, and counts the same commands again."""
     said: dict[tuple[str, RuleSettings], PolicyRule] = {}
     faulty = problems.faulty_rules()
     for rule in rules:
         first = said.setdefault((rule.app, rule.settings), rule)
         if first is not rule and rule.name not in faulty:
-            expected = f"another rule than {_placed(first, rule)}; modes of single apps stand in the rollout"
+            expected = f"a rule that differs from {_placed(first, rule)}; set modes of single apps in the rollout"
             problems.add(rule.where, f"rules.{rule.name}", f"the same as {first.name}", expected)
 
 
@@ -157,18 +158,18 @@ def _check_walks(rules: list[PolicyRule], refused: _Refused, problems: Problems)
     for rule in rules:
         by = refused.by("KEYS", rule) if isinstance(rule.settings, KeysByScanSettings) else None
         if by is not None:
-            expected = f"one of the two rules: {by.name} refuses KEYS, {rule.name} answers it"
+            expected = f"only one of the two rules: {by.name} refuses KEYS, {rule.name} answers it"
             _note(rule, "keys_by_scan", f"a conflict with {_placed(by, rule)}", expected, problems)
 
 
 def _check_prefixes(policy: Policy, rules: list[PolicyRule], problems: Problems) -> None:
-    """An application that a client merely claims to be must not have prefixes."""
+    """Note prefixes of unknown apps, and of apps that are only claimed."""
     proven = [app.name for app in policy.apps if app.proven]
     for rule in rules:
         for app, _ in rule.settings.prefixes if isinstance(rule.settings, NamesSettings) else ():
             if app not in {*proven, DEFAULT_PREFIXES}:
                 known = ", ".join((*proven, DEFAULT_PREFIXES))
-                expected = f"an app that is known by more than its client name, or {DEFAULT_PREFIXES}: {known}"
+                expected = f"an app that is matched by more than its client name, or {DEFAULT_PREFIXES}: {known}"
                 _note(rule, "names.prefixes", shown(app), expected, problems)
 
 
@@ -199,7 +200,7 @@ def _check_replaced(rules: list[PolicyRule], refused: _Refused, audiences: Audie
 
 
 def _placed(other: PolicyRule, rule: PolicyRule) -> str:
-    """The other rule by its name and place, as an error about `rule` has it."""
+    """The other rule's name and place, for an error about `rule`."""
     same = other.where.file == rule.where.file
     return f"{other.name} ({f'line {other.where.line}' if same else other.where})"
 

@@ -1,9 +1,8 @@
-"""Patterns that can never match, for no enforced rules for names let pass a key of theirs: entries of the schema, and
-the keys of rules.
+"""Patterns that can never match, because enforced name rules exclude all their keys: schema entries, and keys of rules.
 
-Only what is certain is said: the rules are enforced for everybody's writes, whatever the key, and are looked at all
-together, since a key has to meet each of them. Whose prefixes a key must have depends on who writes it; where everybody
-has some, it is one of all that are listed.
+Only certain cases are reported: the name rules are enforced for all clients' writes and all keys. They are checked
+together, since a key must meet all of them. The allowed prefixes depend on the client; if every client has some, a key
+must have one of all listed prefixes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,7 @@ from proxy.rules.rule import RuleSettings
 
 
 def find_excluded_key_patterns(policy: Policy, placed: Sequence[PlacedEntry], problems: Problems) -> None:
-    """Note each entry to whose keys nobody may write, and each rule's pattern of keys that nobody may use at all."""
+    """Note each entry with keys that no client may write, and each rule's pattern with keys that no client may use."""
     faulty = problems.faulty_rules()
     sound = [rule for rule in policy.rules if rule.name not in faulty]
     held = {rule.name: _asked(rule.settings) for rule in sound if _holds(policy, rule)}
@@ -68,7 +67,7 @@ def _check_entries(
 
 
 def _holds(policy: Policy, rule: PolicyRule) -> bool:
-    """Whether the rule is enforced for everybody's writes, whatever the key."""
+    """Whether the rule is enforced for all clients' writes and all keys."""
     if not isinstance(rule.settings, NamesSettings) or not rule.settings.writes or rule.app:
         return False
     effective_modes = (effective_mode(policy, rule, app, paused=False) for app in (None, *policy.apps))
@@ -80,7 +79,7 @@ def _is_for_all(settings: RuleSettings) -> bool:
 
 
 def _asked(settings: RuleSettings) -> NamesSettings:
-    """What a key must be like whoever writes it; the schema is what is looked at."""
+    """The standard for a key without the parts about the schema: the schema itself is checked here."""
     assert isinstance(settings, NamesSettings)
     listed = dict(settings.prefixes)
     prefixes = tuple(prefix for each in listed.values() for prefix in each) if DEFAULT_PREFIXES in listed else ()
@@ -88,7 +87,7 @@ def _asked(settings: RuleSettings) -> NamesSettings:
 
 
 def _owners(schema: Automaton, standard: JointStandard, wanted: frozenset[int]) -> frozenset[int]:
-    """Which of these entries own a name that meets the standard; all of them if that takes too long to find out."""
+    """The entries that own a name that meets the standard; all of them if the search takes too long."""
     walked = Walked(schema)
     missing = set(wanted)
     try:

@@ -1,12 +1,12 @@
-"""Lifetimes whose keys overlap: which of them a key falls under must be plain, and each must act on some key.
+"""Lifetime rules with overlapping keys: one of them must be the most specific for each key, and each must act on a key.
 
-Of two that overlap the more specific one takes the keys (``proxy.rules.lifetime.precedence``). Errors are:
+If two overlap, the more specific one takes the keys (``proxy.rules.lifetime.precedence``). Errors are:
 
-- two globs that overlap although neither lies within the other, and equal ones;
-- a glob all of whose keys are taken by more specific rules, or by entries of the schema that have a ``ttl``;
-- a more specific lifetime, or ``ttl`` of the schema, that leaves keys without a TTL which the other gives one: by
-  its ``types``, or without a default;
-- an app's own default above the longest lifetime that the platform's rule allows.
+- two globs that overlap although neither lies within the other, and equal globs;
+- a glob with keys that all belong to more specific rules, or to schema entries with a ``ttl``;
+- a more specific rule, or ``ttl`` of the schema, that gives no TTL to keys which the other rule gives one: by its
+  ``types``, or because it has no default;
+- an app's own default above the longest lifetime of the platform's rule.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,7 +37,7 @@ _WITHOUT_EMPTY_END = Chain((Repeated(OneOf(ANY_BYTE), or_not=True), OneOf(ANY_BY
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A rule about lifetimes that is on for somebody, with what it says."""
+    """A lifetime rule that is on for some client, with its settings."""
 
     rule: PolicyRule
     settings: LifetimeSettings
@@ -53,7 +53,7 @@ class _Placed:
 
 
 def find_lifetime_overlaps(policy: Policy, placed: Sequence[PlacedEntry], problems: Problems) -> None:
-    """Note every overlap that leaves open, or leaves out, what holds for a key."""
+    """Note every overlap that is ambiguous or leaves keys without a TTL."""
     faulty = problems.faulty_rules()
     lifetimes = [
         _Placed(rule, rule.settings, heard)
@@ -65,12 +65,12 @@ def find_lifetime_overlaps(policy: Policy, placed: Sequence[PlacedEntry], proble
     try:
         _check_left(policy, placed, lifetimes, problems)
     except SchemaError:
-        expected = "globs that can be compared with each other and with the schema; many with several * can't"
-        lifetimes[0].note("keys", "globs that are too intricate together", expected, problems)
+        expected = "fewer globs with several *, so that Keyrail can compare them with each other and with the schema"
+        lifetimes[0].note("keys", "globs that are too complex together", expected, problems)
 
 
 def _check_pairs(lifetimes: Sequence[_Placed], problems: Problems) -> bool:
-    """Whether no two of them leave open which one is meant."""
+    """Note ambiguous pairs; return whether there are none."""
     known = len(problems.found)
     claiming: dict[str, list[int]] = {}
     for number, each in enumerate(lifetimes):
@@ -92,8 +92,8 @@ def _check_pair(later: _Placed, earlier: _Placed, problems: Problems) -> None:
     conflict = find_conflict(later.settings.globs, earlier.settings.globs)
     if conflict is not None:
         expected = (
-            f"a pattern that does not overlap with {shown(conflict.other)} of {earlier.title}, or that lies wholly "
-            f"within it or around it; both match {shown_key(conflict.example)}, and neither is the more specific"
+            f"a pattern that does not overlap with {shown(conflict.other)} of {earlier.title}, or of which one matches "
+            f"all keys of the other; both match {shown_key(conflict.example)}, and neither is more specific"
         )
         later.note("keys", shown(conflict.mine), expected, problems)
     for narrow, wide in ((later, earlier), (earlier, later)):
@@ -102,7 +102,7 @@ def _check_pair(later: _Placed, earlier: _Placed, problems: Problems) -> None:
 
 
 def _check_taking(narrow: _Placed, wide: _Placed, problems: Problems) -> None:
-    """Note keys that the narrower rule takes, and that then lose the TTL of the wider one."""
+    """Note keys that the narrower rule takes and that then get no TTL."""
     bounds, others = narrow.settings.bounds, wide.settings.bounds
     if narrow.rule.app and not wide.rule.app:
         if bounds.default is not None and others.most is not None and bounds.default > others.most:
@@ -117,16 +117,14 @@ def _check_taking(narrow: _Placed, wide: _Placed, problems: Problems) -> None:
         narrow.note("default", "nothing", expected, problems)
     missing = sorted(wide.settings.types - narrow.settings.types)
     if missing:
-        expected = (
-            f"{', '.join(missing)}, too: {wide.title} gives these types a TTL, but leaves the keys of this rule alone"
-        )
+        expected = f"{', '.join(missing)}, too: {wide.title} gives these types a TTL, but not to keys of this rule"
         narrow.note("types", ", ".join(sorted(narrow.settings.types)), expected, problems)
 
 
 def _check_left(
     policy: Policy, placed: Sequence[PlacedEntry], lifetimes: Sequence[_Placed], problems: Problems
 ) -> None:
-    """Whether each of their globs has keys that nothing more specific takes, and what takes them gives them a TTL."""
+    """Whether each glob has keys that no more specific rule takes, and the rules that take keys give them a TTL."""
     views = _views(policy)
     contested = [each for each in lifetimes if policy.schema.entries or any(_globs_of(views[each.rule.name]))]
     if not contested:
@@ -157,7 +155,7 @@ def _check_left(
 
 
 class _Contested:
-    """A lifetime, which of its globs (by their numbers) act on a key, and the entries that take keys from it."""
+    """A lifetime rule, the numbers of its globs that act on a key, and the entries that take keys from it."""
 
     def __init__(self, lifetime: _Placed, views: Sequence[OtherLifetimes]) -> None:
         self.lifetime = lifetime
@@ -166,7 +164,7 @@ class _Contested:
         self._views = [(view, left_keys(lifetime.settings.globs, view.globs)) for view in views]
 
     def meet(self, number: int, key: bytes, owner: Owner, *, typed: bool) -> None:
-        """See what becomes of a key that fits the glob of this number."""
+        """Note which rule or entry takes a key that matches the glob of this number."""
         for view, left in self._views:
             if not leaves_entry(None if owner is None else owner.lifetime, view):
                 assert owner is not None, "a key without an entry is left"
@@ -186,7 +184,7 @@ def _globs_of(views: Iterable[OtherLifetimes]) -> Iterator[Globs]:
 
 
 def _views(policy: Policy) -> dict[str, list[OtherLifetimes]]:
-    """By rule: the rules that may take its keys, for each caller that it is on for; each set of them once."""
+    """By rule: the sets of rules that may take its keys, over all clients that it is on for."""
     found: dict[str, dict[OtherLifetimes, None]] = {rule.name: {} for rule in policy.rules}
     seen: set[tuple[tuple[str, Stage], ...]] = set()
     claiming = [rule for rule in policy.rules if rule.settings.claim is not None]
@@ -224,8 +222,8 @@ def _check_entries(each: _Placed, taking: Sequence[PlacedEntry], problems: Probl
         lifetime = one.entry.lifetime
         if lifetime is not None and not lifetime.permanent and not lifetime.gives:
             expected = (
-                f"a default, or required: true; {each.title} leaves these keys to this entry, and without a TTL they "
-                "would have no TTL"
+                f"a default, or required: true; {each.title} leaves these keys to this entry, and they would have no "
+                "TTL"
             )
             problem = (one.line_of("ttl"), f"{one.path_of('ttl')}.default", "nothing", expected)
             if all(known.path != problem[1] for known in problems.found):

@@ -1,8 +1,8 @@
-"""Names that point from one part of a policy to another, and what each part is allowed to ask for.
+"""Names that refer from one part of a policy to another, and the parts that each file may have.
 
-Errors: a rule or an app that is not there; the same app twice; a mode in two places; a locked rule that something
-would loosen; an app's file that would loosen a rule, or speak for others. Warnings: what an app that is only claimed
-would be let off, which nobody who merely says a name ever is.
+Errors: an unknown rule or app; the same app twice; a mode in two places; a part that would loosen a locked rule; an
+app's file that would loosen a rule, or is about other apps. Warnings: an exemption for an app that is only claimed,
+which has no effect, since any client can set a client name.
 """
 
 from proxy.policy.apps import App
@@ -15,7 +15,7 @@ from proxy.rules.names.rule import NamesSettings
 
 
 def check_references(policy: Policy, documents: list[Document], problems: Problems) -> list[str]:
-    """Note what is wrong; return the warnings."""
+    """Note the errors; return the warnings."""
     return _Check(policy, problems).check(documents)
 
 
@@ -67,7 +67,7 @@ class _Check:
         for rule in self._policy.rules:
             if rule.mode is not None and not rule.app and not rule.locked:
                 path = f"rules.{rule.name}.mode"
-                self._note(rule.mode.where, path, str(rule.mode), "no mode here: the rollout of this policy sets modes")
+                self._note(rule.mode.where, path, str(rule.mode), "no mode here: this policy sets modes in its rollout")
 
     def _check_rollout(self, document: Document) -> None:
         for name, line in document.rollout.items():
@@ -75,7 +75,7 @@ class _Check:
             path = f"rollout.{name}"
             rule = self._rule(name, where, path)
             if rule is not None and rule.app:
-                self._note(where, path, "a rule of an app's own file", "its mode there, or a rule of the platform's")
+                self._note(where, path, "a rule of an app's own file", "a rule of the platform; set the mode there")
             for stage in (line.default, *line.apps.values()):
                 if rule is not None and rule.locked and stage is not None and str(stage) != "enforce":
                     self._note(stage.where, path, str(stage), f"enforce, since the rule is locked ({rule.where})")
@@ -96,7 +96,7 @@ class _Check:
         return f"{app.name} is only claimed (by its client name), never exempted"
 
     def _check_owners(self, documents: list[Document]) -> None:
-        """Keys of an app that is only claimed are nobody's own, whatever a rule asks for."""
+        """Warn of schema entries of an app that is only claimed: rules treat their keys as no app's own."""
         asking = [
             rule.name for rule in self._policy.rules if isinstance(rule.settings, NamesSettings) and rule.settings.owned
         ]
@@ -116,7 +116,7 @@ class _Check:
             if line.apps:
                 self._note(where, path, "modes of apps", "one mode: this file sets modes for its own app only")
             if rule is not None and rule.app not in {"", document.app}:
-                self._note(where, path, f"a rule of {rule.app}", "a rule of the platform's, or one of this file")
+                self._note(where, path, f"a rule of {rule.app}", "a rule of the platform, or one of this file")
             elif rule is not None and app is not None and line.default is not None:
                 self._check_tightens(rule, app, line.default, path)
         for rule in document.rules:

@@ -1,12 +1,12 @@
 """Parts of a policy that have no effect. Each is an error, since its author relies on it.
 
-- a rule of which every command is refused by one that comes before it, in as strict a mode, for all whom it is on for;
-- a share of keys (``enforce 10%``) of a rule about commands that have no keys, which are in no share;
-- an exception for keys, from a rule that no such key can trip, and one that an earlier exception has taken up already;
-- an app whose clients are all found to be another one's;
-- ``in_scripts: audit`` of a rule that no script is held to.
+- a rule if an earlier rule refuses all its commands, in an equally strict mode, for all its clients;
+- a share of keys (``enforce 10%``) of a rule about commands without keys;
+- an exception for keys that the rule is not about, or that an earlier exception exempts already;
+- an app if all its clients match another app first;
+- ``in_scripts: audit`` of a rule that scripts do not follow.
 
-Rules that are wrong by themselves are left out here.
+Rules with other problems are left out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ from proxy.rules.rule import Binding, Rule, RuleSettings
 from proxy.rules.scripts.rule import ScriptsSettings
 
 _WALKS = frozenset(row.name for row in ROWS.values() if row.walks_keys)
-"""Commands without keys that exceptions for keys speak of all the same, by their patterns."""
+"""Commands without keys that exceptions for keys exempt nevertheless, by their patterns."""
 
 
 def find_unreachable(policy: Policy, problems: Problems) -> None:
@@ -43,7 +43,7 @@ def find_unreachable(policy: Policy, problems: Problems) -> None:
     _check_in_scripts(policy, sound, bound, problems)
     with_keys = frozenset(spec.id for spec in STANDARD.specs if spec.may_have_keys)
     walks = frozenset(spec.id for spec in STANDARD.specs if spec.name in _WALKS)
-    # A rule without any command, as `schema: ttl` where no key has a TTL, has no keys to complain about.
+    # A rule without any command, such as `schema: ttl` if no entry has a TTL, is reported elsewhere.
     keyless = {name for name, commands in touched.items() if commands and not commands & with_keys}
     _check_shares(policy, keyless, problems)
     deaf = {name for name in keyless if not touched[name] & walks}
@@ -99,7 +99,7 @@ def _check_rules(
             takers |= {each.name: each for each in before if refusing[each.name] & commands}
         else:
             by = ", ".join(f"{each.name} ({each.where})" for each in takers.values())
-            expected = f"a command that no rule before it refuses; all of its commands are refused by {by}"
+            expected = f"a command that no earlier rule refuses; {by} refuses all its commands"
             problems.add(rule.where, f"rules.{rule.name}", "a rule that can never apply", expected)
 
 
@@ -128,7 +128,7 @@ def _check_in_scripts(policy: Policy, rules: Sequence[PolicyRule], bound: dict[s
             continue
         path = f"rules.{rule.name}.in_scripts"
         if not holds_scripts(bound[rule.name]):
-            expected = "a rule about commands or keys; scripts do not follow this one"
+            expected = "in_scripts on a rule about commands or keys; scripts do not follow this rule"
             problems.add(rule.where, path, "audit", expected)
         elif not audience(policy, rule) & held_to:
             expected = "a rule with scripts: {commands: follow_rules}; without it no script follows any rule"
@@ -148,7 +148,7 @@ def _check_shares(policy: Policy, keyless: set[str], problems: Problems) -> None
         placed += [(stage, f"rollout.{rule.name}") for stage in own]
         for stage, path in placed:
             if rule.name in keyless and stage is not None and stage.share < 1:
-                expected = "a mode without a share of keys; its commands have no keys"
+                expected = "a mode without a share of keys: its commands have no keys"
                 problems.add(stage.where, path, str(stage), expected)
 
 
@@ -157,7 +157,7 @@ def _check_exceptions(policy: Policy, deaf: set[str], problems: Problems) -> Non
     for i, exception in enumerate(policy.exceptions):
         path = f"exceptions[{i}]"
         if exception.keys and exception.rule in deaf:
-            expected = f"no keys; the commands of {exception.rule} have none"
+            expected = f"no keys: the commands of {exception.rule} have none"
             problems.add(exception.where, f"{path}.keys", exception.keys, expected)
         elif exception.keys and exception.rule in rules:
             globs = globs_of(rules[exception.rule].settings)
@@ -176,7 +176,7 @@ def _check_exceptions(policy: Policy, deaf: set[str], problems: Problems) -> Non
 
 
 def globs_of(settings: RuleSettings) -> tuple[str, ...]:
-    """The patterns of keys that a rule is about; none where it is about all keys."""
+    """The patterns of keys that a rule is about; none if it is about all keys."""
     match settings:
         case LifetimeSettings(keys=keys):
             return keys
@@ -187,7 +187,7 @@ def globs_of(settings: RuleSettings) -> tuple[str, ...]:
 
 
 def _disjoint(one: str, other: str) -> bool:
-    """Whether no key fits both: told by how they begin."""
+    """Whether no key matches both, as far as their beginnings tell."""
     first, second = _beginning(one), _beginning(other)
     return not first.startswith(second) and not second.startswith(first)
 
@@ -197,7 +197,7 @@ def _beginning(glob: str) -> str:
 
 
 def _takes_up(earlier: PolicyException, later: PolicyException) -> bool:
-    """Whether the earlier one has decided about everything that the later one could be asked for."""
+    """Whether the earlier exception covers everything that the later one is about."""
     if earlier.rule != later.rule or earlier.app not in {"", later.app} or not _covers(earlier.keys, later.keys):
         return False
     outlives = later.until is not None and earlier.until is not None and later.until <= earlier.until
@@ -222,5 +222,5 @@ def _patterns(app: App) -> tuple[str, str, str, str]:
 
 
 def _covers(general: str, special: str) -> bool:
-    """Whether every text that fits the special pattern fits the general one; an empty pattern is about all texts."""
+    """Whether the general pattern matches every text that the special one matches; an empty one matches any text."""
     return matches_glob(general, special.replace("*", "\0") or "\0")

@@ -1,9 +1,8 @@
-"""Standards for names that no key can meet: one that contradicts itself, or several of which a key meets never all.
+"""Naming standards that no key can meet: one that contradicts itself, or several that contradict each other.
 
-Several are held against each other only where they are in the same mode for the same clients and the same access: an
-old standard that is enforced and a new one that is audited may differ. Rules with exceptions or a share of keys leave
-keys out, and contradict nothing. The smallest contradiction is reported: no part of it can be taken
-away.
+Several standards are compared only if they have the same mode for the same clients and the same access: an enforced old
+standard and an audited new one may differ. Rules with exceptions or a share of keys do not apply to all keys, and
+contradict nothing. The smallest contradiction is reported: without any of its parts there is none.
 """
 
 from bisect import bisect_left
@@ -30,11 +29,10 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "hash_tags": ("hash_tags", "banned_hash_tags"),
     "prefixes": ("prefixes",),
 }
-"""What a standard says, by its keys in the file: the settings of each. Without them it asks for nothing."""
+"""The parts of a standard, by their keys in the file: the settings of each. Without these it requires nothing."""
 _ASKS_NOTHING = NamesSettings()
 _MOST_TOLD = 20
-"""Contradictions that are told of: to find the parts of one takes some searches, and a policy with so many is wrong all
-over."""
+"""The most contradictions that are reported. To find the parts of one takes several searches."""
 
 
 def find_unsatisfiable_names(policy: Policy, problems: Problems) -> None:
@@ -56,13 +54,13 @@ def find_unsatisfiable_names(policy: Policy, problems: Problems) -> None:
 
 
 _Standard: TypeAlias = tuple[str, NamesSettings]
-"""A rule, by its name, and what it asks of an app's keys."""
+"""The name of a rule, and its standard for an app's keys."""
 _Group: TypeAlias = tuple[str, tuple[_Standard, ...]]
-"""Standards that an app's keys have to meet all."""
+"""Standards that an app's keys must all meet."""
 
 
 def _held_together(policy: Policy) -> Iterator[list[_Group]]:
-    """First each rule alone, then those of one mode."""
+    """First each rule alone, then the rules of each mode together."""
     rules = [(rule, rule.settings) for rule in policy.rules if isinstance(rule.settings, NamesSettings)]
     asked = _Asked()
     apps = {"": None} | {app.name: app for app in policy.apps}
@@ -101,7 +99,7 @@ class _Asked:
 
 
 def _told_apart(settings: NamesSettings, apps: Collection[str]) -> list[str]:
-    """One of the apps of which a rule asks the same: no app, and each that has prefixes of its own."""
+    """One app for each different standard of a rule: no app, and each app with its own prefixes."""
     listed = {name for name, _ in settings.prefixes}
     return [app for app in apps if not app or app in listed]
 
@@ -126,9 +124,9 @@ _Part: TypeAlias = tuple[int, str]
 
 
 def _contradiction(group: Sequence[_Standard]) -> tuple[tuple[str, str], ...]:
-    """The least that no key can meet: the rules, by name, and what each says; nothing where some key meets all.
+    """The smallest contradiction: the names of its rules, and the parts of each; empty if some key meets all.
 
-    Every part that can be taken away is, one after the other; how many can be at once, halving finds.
+    The search removes parts while the rest is a contradiction, and finds by halving how many it can remove at once.
     """
     standards = [standard for _, standard in group]
     if some_key_meets(standards):
@@ -146,13 +144,13 @@ def _contradiction(group: Sequence[_Standard]) -> tuple[tuple[str, str], ...]:
 
 
 def some_key_meets(standards: Collection[NamesSettings]) -> bool:
-    """Whether some key meets all of them, or it would take too long to find out."""
+    """Whether some key meets all of them; True if the search takes too long."""
     joint = join_standards(standards) if standards else None
     return not standards or (joint is not None and joint.is_met_with())
 
 
 def _of_parts(standards: Sequence[NamesSettings], parts: Iterable[_Part]) -> list[NamesSettings]:
-    """The standards, each of these parts alone."""
+    """The standards, each with one of these parts alone."""
     by_standard: dict[int, list[str]] = {}
     for i, part in parts:
         by_standard.setdefault(i, []).extend(_PARTS[part])

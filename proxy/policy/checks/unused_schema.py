@@ -1,6 +1,6 @@
-"""Parts of a schema that no rule acts on: an error, since the author of the schema relies on them.
+"""Parts of a schema that no rule acts on. Each is an error, since the author of the schema relies on it.
 
-A rule that is off is enough: then the file says so. ``ttl: none`` needs no rule, as it asks for nothing.
+A rule that is off is enough, since then the file says so. ``ttl: none`` needs no rule.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ _APPLIED_BY: dict[str, tuple[type[RuleSettings], Callable[[KeyEntry], bool]]] = 
     "type": (SchemaTypeSettings, lambda entry: entry.type is not None),
     "size": (SchemaSizeSettings, lambda entry: entry.size is not None),
 }
-"""By what an entry may say: the rule that acts on it, and whether an entry says it."""
+"""By part of an entry: the rule that acts on it, and whether an entry has it."""
 
 
 def find_unused_schema(policy: Policy, placed: Sequence[PlacedEntry], problems: Problems) -> None:
@@ -33,7 +33,7 @@ def find_unused_schema(policy: Policy, placed: Sequence[PlacedEntry], problems: 
         if left:
             first, more = left[0], len(left) - 1
             rule = f"rules: {{schema-{part}: {{schema: {part}}}}}"
-            expected = f"a rule that acts on it, such as {rule}; with mode: off if it is documentation only"
+            expected = f"a rule that acts on it, such as {rule}; add mode: off if it is documentation only"
             others = f", here and in {more} more {'entry' if more == 1 else 'entries'}" if more else ""
             problems.add(first.line_of(part), first.path_of(part), f"a {part} that no rule acts on{others}", expected)
     if any(

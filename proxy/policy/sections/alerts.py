@@ -10,7 +10,7 @@ _RATE = re.compile(r"([0-9]{1,9})/s")
 
 
 def read_alerts(value: Value, problems: Problems) -> Alerts | None:
-    """The thresholds; those that are not given are the defaults."""
+    """The thresholds, with defaults for missing ones."""
     fields = read_fields(value, problems)
     if fields is None:
         return None
@@ -34,5 +34,5 @@ def _read_hot(fields: Fields, key: str, usual: Hot) -> Hot:
 
 
 def _read_rate(value: Value, problems: Problems) -> float | None:
-    match = scan(value, _RATE, "how many in a second, such as 1000/s", problems)
+    match = scan(value, _RATE, "a number per second, such as 1000/s", problems)
     return None if match is None else float(match[1])

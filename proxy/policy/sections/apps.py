@@ -11,7 +11,7 @@ from proxy.policy_yaml.yaml_source import Problems, Value
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?")
 _TAKEN = (UNKNOWN, DEFAULT)
-"""Names that stand for whoever is no app, and in a rollout for all apps."""
+"""Reserved names: for clients of no app, and in a rollout for all apps."""
 _SHOWN = ("user", "client_name", "listener", "certificate")
 
 
@@ -24,7 +24,7 @@ def read_apps(value: Value, problems: Problems) -> tuple[App, ...] | None:
     for name, body in mapping.entries.items():
         path = f"{mapping.path}.{name}"
         if not _NAME.fullmatch(name) or name in _TAKEN:
-            expected = "a name of small letters, digits, hyphens and underscores, at most 64, and not "
+            expected = "a name of lower-case letters, digits, hyphens and underscores, at most 64, and not "
             expected += " or ".join(_TAKEN)
             problems.add(mapping.keys[name], path, shown(name), expected)
         fields = read_fields(body, problems)
@@ -46,7 +46,7 @@ def _read_app(name: str, fields: Fields, others: list[App]) -> App:
             app = _read_match(app, matched)
             same = next((each for each in others if _patterns(each) == _patterns(app)), None)
             if same is not None and any(_patterns(app)):
-                expected = f"something else than {same.name} has, or no client can match this app"
+                expected = f"other conditions than those of {same.name}: no client can match this app"
                 fields.problems.add(matched.where, matched.path, "the same clients", expected)
     fields.finish()
     return app

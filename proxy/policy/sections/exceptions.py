@@ -40,15 +40,17 @@ def _read_exception(fields: Fields) -> PolicyException:
         expected = "app, keys or both"
         fields.problems.add(fields.where, fields.path, "neither app nor keys", expected)
     if then is not None and until is None:
-        fields.problems.add(fields.line_of("then"), fields.path_of("then"), "then without until", "a day in until")
+        fields.problems.add(
+            fields.line_of("then"), fields.path_of("then"), "then without until", "until: DAY beside it"
+        )
     return exception
 
 
-_WANTED = {"rule": "the name of a rule", "because": "why, such as the number of a ticket"}
+_WANTED = {"rule": "the name of a rule", "because": "the reason, such as a ticket's number"}
 
 
 def read_word(value: Value, problems: Problems) -> str | None:
-    """The name of a rule or an app; that there is one is checked where all of them are known."""
+    """The name of a rule or an app; ``checks.references`` checks later that it exists."""
     if isinstance(value, Scalar) and value.text:
         return value.text
     problems.unexpected(value, "a name")

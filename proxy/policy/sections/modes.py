@@ -11,7 +11,7 @@ _EXPECTED = "off, audit, warn, enforce or enforce 10%"
 
 
 def read_stage(value: Value, problems: Problems) -> Stage | None:
-    """A mode, for ``enforce`` with the share of keys that it is for."""
+    """A mode; ``enforce`` may have a share of keys."""
     note(value, type="string", pattern=f"^(?:{_STAGE.pattern})$")
     match = _STAGE.fullmatch(value.text) if isinstance(value, Scalar) else None
     if match is None:

@@ -13,13 +13,13 @@ from proxy.wire.numbers import read_digits
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 REMEDY = "remedy-"
-"""How the names of rules begin that no file has: those that an operator puts in force at once."""
+"""The beginning of the names of remedies, which no rule of a file may have."""
 _YES = {"true": True, "false": False}
 _IN_SCRIPTS = {"audit": True, "refuse": False}
 
 
 def read_rules(value: Value, app: str, problems: Problems) -> tuple[PolicyRule, ...]:
-    """The rules of one file; with an `app`, that app's own."""
+    """The rules of one file; with an `app`, the file is that app's own."""
     mapping = read_mapping(value, problems)
     if mapping is None:
         return ()
@@ -27,10 +27,10 @@ def read_rules(value: Value, app: str, problems: Problems) -> tuple[PolicyRule, 
     for name, body in mapping.entries.items():
         where = mapping.keys[name]
         if not _NAME.fullmatch(name):
-            expected = "a name of small letters, digits and hyphens, at most 64"
+            expected = "a name of lower-case letters, digits and hyphens, at most 64"
             problems.add(where, f"{mapping.path}.{name}", shown(name), expected)
         if name.startswith(REMEDY) and read_digits(name.removeprefix(REMEDY)) is not None:
-            expected = "another name: remedies of operators have names like this"
+            expected = "another name: names like this are reserved for remedies"
             problems.add(where, f"{mapping.path}.{name}", shown(name), expected)
         rule = _read_rule(name, where, body, app, problems)
         if rule is not None:

@@ -34,7 +34,7 @@ _PERMANENT = "none"
 
 @dataclass(frozen=True, slots=True)
 class PlacedEntry:
-    """An entry, and where its key and its other parts (``ttl``, ``type``, ``size``) stand in a file."""
+    """An entry, and the places of its key and its other parts (``ttl``, ``type``, ``size``) in a file."""
 
     entry: KeyEntry
     where: Where
@@ -55,14 +55,14 @@ class PlacedEntry:
 
 
 def read_schema(value: Value, app: str, problems: Problems) -> tuple[PlacedEntry, ...]:
-    """The entries of one file; with an `app`, they are that app's."""
+    """The entries of one file; with an `app`, that app owns their keys."""
     mapping = read_mapping(value, problems)
     if mapping is None:
         return ()
     placed = []
     for name, body in mapping.entries.items():
         if not _NAME.fullmatch(name):
-            expected = "a name of small letters, digits, hyphens and underscores, at most 64"
+            expected = "a name of lower-case letters, digits, hyphens and underscores, at most 64"
             problems.add(mapping.keys[name], f"{mapping.path}.{name}", shown(name), expected)
         fields = read_fields(body, problems)
         if fields is not None:
@@ -108,7 +108,7 @@ def _read_pattern(value: Value, problems: Problems) -> Pattern | None:
 
 
 def _read_lifetime(value: Value, problems: Problems) -> Bounds | None:
-    """``none``, a default, or all that can be said."""
+    """``none``, a default, or a mapping of bounds."""
     note(value, enum=[_PERMANENT])
     if isinstance(value, Scalar):
         if value.text == _PERMANENT:
@@ -121,13 +121,13 @@ def _read_lifetime(value: Value, problems: Problems) -> Bounds | None:
         return None
     bounds = read_bounds(fields)
     if bounds.permanent and not any(key in fields for key in ("default", "min", "max")):
-        fields.problems.add(fields.where, fields.path, "no lifetime", "default, min, max or required; none for ever")
+        fields.problems.add(fields.where, fields.path, "no lifetime", "default, min, max or required; or ttl: none")
     fields.finish()
     return bounds
 
 
 def _read_size(value: Value, problems: Problems) -> KeySize | None:
-    """The most bytes of a value, or that and the most members."""
+    """The most bytes of a value, or a mapping with the most members, too."""
     if isinstance(value, Scalar):
         most = read_size(value, problems)
         return None if most is None else KeySize(most)
@@ -146,7 +146,7 @@ def _read_size(value: Value, problems: Problems) -> KeySize | None:
 
 
 def join_schema(placed: tuple[PlacedEntry, ...], problems: Problems) -> Schema:
-    """One schema of the entries of all files, NO_SCHEMA if there are none; notes ties, and entries that own no key."""
+    """One schema of the entries of all files, NO_SCHEMA without entries; notes ties, and entries that own no key."""
     if not placed:
         return NO_SCHEMA
     names: dict[tuple[str, str], PlacedEntry] = {}
@@ -175,8 +175,8 @@ def _note_flaw(flaw: Flaw, placed: tuple[PlacedEntry, ...], problems: Problems) 
         case Unreachable(pattern=number, owners=owners):
             one = placed[number]
             others = ", ".join(f"{placed[owner].entry.title} ({placed[owner].where})" for owner in owners)
-            taken = f"more specific ones take all its keys: {others}" if owners else "no key matches it"
+            taken = f"more specific patterns take all its keys: {others}" if owners else "no key matches it"
             problems.add(one.where, one.path, shown(one.entry.pattern.text), f"a pattern that owns some key; {taken}")
         case TooLarge(states=states):
             expected = f"patterns that need at most {states} states; several placeholders in a segment need many"
-            problems.add(Where(placed[0].where.file), "schema", "patterns that are too intricate together", expected)
+            problems.add(Where(placed[0].where.file), "schema", "patterns that are too complex together", expected)

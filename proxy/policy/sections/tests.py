@@ -10,7 +10,7 @@ _OUTCOMES = ("refused_by", "asked_by", "answered_by", "followed_by", "becomes", 
 
 
 def read_tests(value: Value, app: str, problems: Problems) -> tuple[Expectation, ...] | None:
-    """The tests, in the order of the file; those of an app's file are sent by that app."""
+    """The tests, in the order of the file; in an app's file, that app sends the commands."""
     if not isinstance(value, Sequence):
         problems.unexpected(value, 'a list such as [{send: "KEYS *", refused_by: no-keyspace-walks}]')
         return None
@@ -41,9 +41,9 @@ def _read_test(fields: Fields, app: str) -> Expectation:
 
 
 def _read_command(value: Value, problems: Problems) -> tuple[bytes, ...] | None:
-    """A command as redis-cli takes it, quotes and all."""
+    """A command as in redis-cli, with its quotes."""
     words = split_inline(value.text.encode()) if isinstance(value, Scalar) else None
     if words:
         return tuple(words)
-    problems.unexpected(value, "a command as one types it into redis-cli, quotes in pairs")
+    problems.unexpected(value, "a command as typed into redis-cli, with balanced quotes")
     return None

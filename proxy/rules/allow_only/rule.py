@@ -1,8 +1,8 @@
-"""A list of commands outside of which nothing is allowed.
+"""An allow list: all other commands are refused.
 
-Commands are named as ``listing`` tells, or by a group: ``@read``, ``@string``, Redis's own ACL categories. What a
-client needs to connect, to be found alive, and to leave a state that it is in always passes; a command that the table
-does not know is refused, unless its container or itself is listed by name.
+Commands are named as in ``listing``, or by an ACL category of Redis: ``@read``, ``@string``. Commands that a client
+needs to connect, to answer health checks and to leave its state always pass. An unknown command is refused, unless it
+or its container is listed by name.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class AllowOnlySettings(RuleSettings):
 
 
 class AllowOnly(Rule):
-    """Everything that is not listed does not reach Redis."""
+    """Refuses every command that is not listed."""
 
     needs = Needs(in_scripts=InScripts.COMMANDS)
 
@@ -47,11 +47,11 @@ class AllowOnly(Rule):
         return self._listed.holds(spec) or not self._categories.isdisjoint(spec.categories)
 
     def touches(self, spec: Spec) -> bool:
-        """Whatever is not allowed with all its arguments."""
+        """The commands that are not allowed with all arguments."""
         return not self._allows(spec)
 
     def judge(self, command: Command, _context: Context) -> Verdict:
-        """PASS what is listed, refuse the rest."""
+        """PASS listed commands, refuse all others."""
         if self._listed.find(command) is not None:
             return PASS
         if command.spec.id:
@@ -66,7 +66,7 @@ class AllowOnly(Rule):
         return self._listed.find(command) is None
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
-        """A refusal is known beforehand where it depends on no argument."""
+        """Refuse in the plan if the refusal depends on no argument."""
         if not spec.id or self._listed.touches(spec):
             lowering.judge()
         else:

@@ -1,15 +1,15 @@
-"""A circuit breaker: while Redis fails, or is too slow, commands are answered at once instead of piling up on it.
+"""A circuit breaker: while Redis fails or is too slow, commands are refused at once and do not pile up.
 
     breaker: {failing_for: 2s, slower_than: 250ms, window: 5s, cool_down: 10s}
 
-What is observed are commands of Keyrail's own, sent in line with those of the clients several times a second: what
-they take is what clients wait for. The circuit opens when Redis has been failing (no connection, no answer, LOADING,
-BUSY) for ``failing_for``, or when the middle one of all observations of a whole ``window`` is above ``slower_than``. It
-stays open for ``cool_down``, and from then on, looked at every second, until an observation is good. Then one command
-in ten goes to Redis; if the window that follows is good the circuit closes, and if not it opens anew.
+Keyrail observes its own commands, which it sends several times a second behind those of clients: they take as long as
+clients wait. The circuit opens when Redis has been failing (no connection, no answer, LOADING, BUSY) for
+``failing_for``, or when the median of all observations of a whole ``window`` is above ``slower_than``. It stays open
+for ``cool_down``, and then until an observation is good, checked every second. Then it is half open: one command in ten
+goes to Redis. If the next window is good the circuit closes, if not it opens again.
 
-Commands about the connection or a transaction always go to Redis: a PING answered here would call a dead Redis healthy,
-and a transaction whose commands are refused must still be ended.
+Commands about the connection or a transaction always go to Redis: an answer to PING from Keyrail would hide a dead
+Redis, and a client must be able to end a transaction with refused commands.
 
     state        observation                          becomes
     closed       failing for long, or a slow window   open
@@ -37,14 +37,14 @@ from proxy.rules.shared_state import ObservingState
 from proxy.rules.verdict import PASS, Verdict
 
 _NEXT_LOOK = 1.0
-"""Seconds until an open circuit is looked at again when Redis is no better after the cool-down."""
+"""Seconds between checks of an open circuit after the cool-down."""
 _TRIALS = 10
-"""While half open, one command in so many goes to Redis."""
+"""While half open, one command in this many goes to Redis."""
 
 
 @dataclass(frozen=True, slots=True)
 class BreakerSettings(RuleSettings):
-    """All in seconds; no `slower_than` lets Redis be as slow as it likes."""
+    """All in seconds; without `slower_than`, slow observations do not open the circuit."""
 
     failing_for: float = 2.0
     slower_than: float | None = None
@@ -61,13 +61,13 @@ class CircuitState(Enum):
     CLOSED = "closed"
     """They go to Redis."""
     OPEN = "open"
-    """They are answered here."""
+    """They are refused."""
     HALF_OPEN = "half open"
     """A few go to Redis."""
 
 
 class Circuit(ObservingState):
-    """The circuit of one worker for a route's Redis, by what the worker observes. Times are in seconds."""
+    """The circuit of one worker for a route's Redis, from the worker's observations. Times are in seconds."""
 
     def __init__(self, settings: BreakerSettings) -> None:
         self.state = CircuitState.CLOSED
@@ -151,7 +151,7 @@ class Circuit(ObservingState):
         self._commands.left = 0
 
     def lets_through(self) -> bool:
-        """Whether a command may go to Redis; asking counts as a command."""
+        """Whether a command may go to Redis; each call counts as a command."""
         if self.state is CircuitState.HALF_OPEN:
             self._asked += 1
             return self._asked % _TRIALS == 0
@@ -159,7 +159,7 @@ class Circuit(ObservingState):
 
 
 class Breaker(Rule):
-    """The rule that goes by a circuit."""
+    """The rule that refuses commands by the state of a circuit."""
 
     needs = Needs(place=True, history=True, in_scripts=InScripts.NOTHING)
 
@@ -170,7 +170,7 @@ class Breaker(Rule):
         self._presence = Presence(self._circuit.token_set)
 
     def touches(self, spec: Spec) -> bool:
-        """All that is not about the connection or a transaction."""
+        """All commands but those about the connection or a transaction."""
         return not is_free(spec)
 
     def judge(self, _command: Command, context: Context) -> Verdict:
@@ -185,5 +185,5 @@ class Breaker(Rule):
         return self._presence
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
-        """The plan passes what the token set affords."""
+        """The plan passes a command if the token set can pay for it."""
         lowering.spend()

@@ -1,23 +1,23 @@
-"""How large a collection may grow: so many fields, elements or members, so many entries of a stream.
+"""A cap on the size of collections: the fields, elements or members of a key, and the entries of a stream.
 
-No command says how large its collection is, but some replies do: LPUSH and RPUSH answer with the new length, and are
-listened to. For the others a share of the writes has the size looked up (HLEN, SCARD, ZCARD, XLEN), on a connection of
-Keyrail's own while the write goes on; nobody waits for it. Each worker counts the members that writes which went on
-may have added to the last size that it knows (or to none). Where that sum passes the cap, the next write waits for a
-look. So what one worker lets through passes the cap by no more than the writes that are under way; what other workers
-and other clients of Redis add, it sees at its next look. A collection that is too large is refused writes for as long
-as its size is trusted; then the next write waits for a look at it, and goes on if the collection has become smaller.
+Arguments do not tell how large a collection is, but some replies do: LPUSH and RPUSH answer with the new length, and
+Keyrail reads it. For a share of the other writes it looks the size up (HLEN, SCARD, ZCARD, XLEN), on its own connection
+while the write goes on, so that no client waits. Each worker adds the members that later writes may have added to the
+last known size (or to 0). If that sum is over the cap, the next write waits for a look-up. So one worker exceeds the
+cap by at most its writes in flight; it sees the writes of other workers and other clients of Redis at its next look-up.
+If a collection is too large, writes to it are refused while its size is trusted. Then the next write waits for a
+look-up, and passes if the collection has become smaller.
 
-A list may also be trimmed, where the policy asks for that: a push goes on, and when its reply says that the list is too
-long, a hidden LTRIM follows that keeps the end that was pushed to. Elements at the other end are lost.
+The policy may trim lists: then a push passes, and if its reply says that the list is too long, a hidden LTRIM follows.
+It keeps the end of the push; elements at the other end are lost.
 
-A push that is known to make a list too long is refused before it is made. An XADD that trims its stream to the cap by
-itself (MAXLEN, without a LIMIT to its trimming) is let through.
+A push is refused if it is known to make a list too long. An XADD passes if it trims its stream to the cap itself
+(MAXLEN without a LIMIT).
 
-A command that writes a collection whole (SUNIONSTORE and its relatives, SORT with STORE, COPY, RENAME, MOVE) could pass
-the cap in one step. So it always waits until the sizes of its sources have been looked up, and is refused if the result
-can be too large. Where sizes can't be learnt, inside MULTI above all, it passes and is counted as skipped, or is
-refused, as the policy says. A RESTORE is judged by the headers of its payload.
+A command that writes a whole collection (SUNIONSTORE and similar commands, SORT with STORE, COPY, RENAME, MOVE) could
+exceed the cap in one step. So it always waits until the sizes of its sources are looked up, and is refused if the
+result may be too large. If sizes cannot be looked up, above all inside MULTI, the policy decides: the command passes
+and is counted as skipped, or it is refused. A RESTORE is judged by the headers of its payload.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ from proxy.rules.verdict import PASS, InspectReply, Pass, Procedure, Refuse, Ste
 from proxy.wire.decode import read_reply
 
 _PATIENCE = 1.0
-"""Seconds that a client may wait for the size of a collection that was too large when last looked at."""
+"""Seconds that a client may wait for the size of a collection that was too large at the last look-up."""
 _A_DAY = 86_400
 _GOLDEN = 0.6180339887498949
 
@@ -48,9 +48,9 @@ _GOLDEN = 0.6180339887498949
 class CollectionsSettings(RuleSettings):
     """The most members of hashes, lists, sets and sorted sets, and entries of streams; None is no limit.
 
-    `sample` is the share of writes that have a size looked up, `remember` the seconds for which a size is trusted.
-    `trim` says that pushes trim their lists instead of being refused, `unknown` whether a command passes that writes a
-    collection whole when the sizes of its sources can't be learnt.
+    `sample` is the share of writes with a look-up, `remember` the seconds for which a size is trusted. With `trim`
+    pushes trim their lists and are not refused. `unknown` says whether a command that writes a whole collection passes
+    if the sizes of its sources are unknown.
     """
 
     members: int | None = None
@@ -65,7 +65,7 @@ class CollectionsSettings(RuleSettings):
 
 
 class _SizesSeen:
-    """The known sizes of collections, and the ones that were too large when they were last looked at."""
+    """The known sizes of collections, and the collections that were too large at the last look-up."""
 
     def __init__(self, remember: int) -> None:
         self.sizes = KnownSizes(remember)
@@ -73,7 +73,8 @@ class _SizesSeen:
         self._turn = 0.0
 
     def learn(self, database: int, growth: Growth, size: int, now: float, cap: int, before: int) -> None:
-        """A collection has this size, which includes the first `before` members counted, and would grow by this."""
+        """Note the size of a collection; it includes the first `before` counted members. A write would grow it by
+        `growth`."""
         self.sizes.learn(database, growth.measure, growth.key, size, now, before)
         if _too_large(growth, size, cap):
             self.large.learn(database, growth.measure, growth.key, size, now)
@@ -81,7 +82,7 @@ class _SizesSeen:
             self.large.forget(database, growth.measure, growth.key)
 
     def next_turn(self) -> float:
-        """Evenly spread in [0, 1), so that a share of the turns is a share of the writes to each key."""
+        """A number in [0, 1), evenly spread, so that a share of the turns is a share of the writes to each key."""
         self._turn = (self._turn + _GOLDEN) % 1.0
         return self._turn
 
@@ -98,7 +99,7 @@ class Collections(Rule):
         self._seen = binding.memory.of(name, settings, lambda: _SizesSeen(settings.remember))
 
     def touches(self, spec: Spec) -> bool:
-        """Commands that make a collection grow, or write one whole."""
+        """Commands that make a collection grow, or write a whole collection."""
         if spec.name in RESTORES:
             return True
         if spec.name in DERIVED:
@@ -109,7 +110,7 @@ class Collections(Rule):
         return self._settings.streams if stream else self._settings.members
 
     def judge(self, command: Command, context: Context) -> Verdict:
-        """Refuse a write to what is too large; look, listen, or wait to know."""
+        """Refuse a write to a collection that is too large; read the reply, look the size up, or wait for it."""
         if command.spec.name in DERIVED:
             return self._judge_derived(command, context)
         if command.spec.name in RESTORES:
@@ -127,7 +128,7 @@ class Collections(Rule):
         if size is not None and _too_large(growth, size, cap):
             self._seen.large.learn(database, growth.measure, growth.key, size, now)
             return self._refuse(command, growth, size, cap)
-        # What is counted from here on may come after the look.
+        # Members that are counted from here on may be added after the look-up.
         before = self._seen.sizes.written(database, growth.measure, growth.key)
         if self._may_be_too_large(growth, context, cap, known=size is not None):
             steps = partial(self._steps, command, growth, context, cap, before, waits=True)
@@ -141,7 +142,7 @@ class Collections(Rule):
         return PASS
 
     def _may_be_too_large(self, growth: Growth, context: Context, cap: int, *, known: bool) -> bool:
-        # By what was written since its size was told, or because it was too large then, and nobody has looked again.
+        # By the members written since the last size, or because it was too large then and there was no look-up since.
         sizes, database = self._seen.sizes, context.database
         if _too_large(growth, sizes.at_most(database, growth.measure, growth.key), cap):
             return True
@@ -171,12 +172,12 @@ class Collections(Rule):
         return PASS
 
     def _listen(self, growth: Growth, context: Context, cap: int, before: int, reply: bytes) -> str:
-        # What the push has added is in the length; the next one adds an element at least.
+        # The length includes the elements of this push; the next push adds at least one.
         if reply.startswith(b":") and (size := int(read_reply(reply))) > 0:
             self._seen.learn(context.database, growth._replace(members=1), size, context.now, cap, before)
         return ""
 
-    # Collections that are written whole
+    # Commands that write a whole collection
 
     def _judge_derived(self, command: Command, context: Context) -> Verdict:
         sources = sources_of(command)
@@ -224,22 +225,22 @@ class Collections(Rule):
         return self._refuse_derived(command, f"the payload has as many as {members} {noun}, {over(members, cap)}")
 
     def _grow_whole(self, command: Command, measures: Sequence[str], members: int, context: Context) -> None:
-        # The key that is written gets what it had not: counted as added, so that later writes are added to it.
+        # The members of the result are counted as added to its key, so that later writes are added to them.
         for key in command.keys:
             for measure in measures if key.write else ():
                 self._grow(Growth(key.name, measure, members), context)
 
     def _unknown_sources(self, command: Command, reason: str) -> Pass | Refuse:
         if self._settings.unknown:
-            return Pass(skipped=f"the size of the result is not known: {reason}")
-        return self._refuse_derived(command, f"{command.name} makes a collection of a size that is not known: {reason}")
+            return Pass(skipped=f"the size of the result is unknown: {reason}")
+        return self._refuse_derived(command, f"{command.name} makes a collection of unknown size: {reason}")
 
     def _refuse_derived(self, command: Command, fault: str) -> Refuse:
         instead = "combine or copy smaller collections, or split the result over several keys"
         return self._refusals.of(fault, instead, command)
 
     def _unknown(self, reason: str) -> Pass:
-        return Pass(skipped=f"the size is not known: {reason}")
+        return Pass(skipped=f"the size is unknown: {reason}")
 
     def _refuse(self, command: Command, growth: Growth, size: int, cap: int) -> Refuse:
         kind, members = MEASURED[growth.measure]
@@ -251,12 +252,12 @@ class Collections(Rule):
         return self._refusals.of(why, own, command)
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
-        """Sizes are remembered by key: judged."""
+        """Everything is judged: sizes are kept by key."""
         lowering.judge()
 
 
 def _trim(key: bytes, tail: bool, cap: int, reply: bytes, _: Sequence[bytes]) -> Sequence[Sequence[bytes]]:
-    # What follows a push that was answered by this line.
+    # The hidden commands behind a push with this reply line.
     if not reply.startswith(b":") or int(read_reply(reply)) <= cap:
         return ()
     kept = (b"%d" % -cap, b"-1") if tail else (b"0", b"%d" % (cap - 1))
@@ -264,5 +265,5 @@ def _trim(key: bytes, tail: bool, cap: int, reply: bytes, _: Sequence[bytes]) ->
 
 
 def _too_large(growth: Growth, size: int, cap: int) -> bool:
-    # Every element of a push is a new one; of other writes nobody knows.
+    # Every element of a push is a new one; members of other writes may exist already.
     return size + growth.members > cap if growth.measure == "LLEN" else size > cap

@@ -1,9 +1,9 @@
 """Which of Redis's numbered databases clients may use.
 
-SELECT chooses one, MOVE and COPY … DB write into another, SWAPDB exchanges two. MIGRATE writes into one of whatever
-server it names, and that may be this Redis itself, so its number counts as well. A number passes only as Redis itself
-writes it (``3``, not ``03``); Redis takes no other form either. The database where clients start is the route's own
-setting.
+SELECT chooses a database, MOVE and COPY … DB write into another, SWAPDB exchanges two. MIGRATE writes into a database
+of the server that it names, which may be this Redis itself, so its number counts, too. A number must have Redis's own
+form (``3``, not ``03``); Redis accepts no other form either. The database in which clients start is a setting of the
+route.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ class Databases(Rule):
         return spec.id in self._named
 
     def judge(self, command: Command, _context: Context) -> Verdict:
-        """Refuse a database that is not allowed; PASS what Redis will refuse for its number of arguments."""
+        """Refuse a database that is not allowed; PASS a command with a number of arguments that Redis refuses."""
         if not takes(command.spec, len(command.argv)):
             return PASS
         named = _named(command.argv, self._named[command.spec.id])
@@ -68,7 +68,7 @@ class Databases(Rule):
         return True
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
-        """All of them are rare."""
+        """Everything is judged: these commands are rare."""
         lowering.judge()
 
 

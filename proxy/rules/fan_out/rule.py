@@ -1,7 +1,7 @@
-"""How many keys one command may name.
+"""A limit on the keys of one command.
 
-MGET, DEL, UNLINK, EXISTS or SUNION of thousands of keys is one command to Redis, and everybody waits for the whole of
-it. Keys are counted as the command table finds them, so a second name for the same key counts again.
+MGET, DEL, UNLINK, EXISTS or SUNION of thousands of keys is one command in Redis, and all clients wait until it ends. If
+a command names a key twice, it counts twice.
 """
 
 from dataclasses import dataclass
@@ -34,14 +34,14 @@ class FanOut(Rule):
         self._refusals = refusals
 
     def touches(self, spec: Spec) -> bool:
-        """Commands that can have more keys than that."""
+        """Commands that can have more keys than the limit."""
         named = [key_spec for key_spec in spec.key_specs if key_spec.names_keys]
         return any(not _single(key_spec) for key_spec in named) or len(named) > self._max
 
     def judge(self, command: Command, _context: Context) -> Verdict:
         """Refuse too many keys, else PASS."""
         if len(command.argv) <= 1 + self._max:
-            return PASS  # too few arguments for so many keys, even where nobody can tell which of them are keys
+            return PASS  # too few arguments for more keys, even if it is unknown which arguments are keys
         keys = len(command.key_places)
         if keys <= self._max:
             return PASS
@@ -49,7 +49,7 @@ class FanOut(Rule):
         return self._refusals.of(why, f"send it in pieces of at most {self._max} keys", command)
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
-        """So many arguments that they can't hold more keys pass."""
+        """Commands with too few arguments for more keys pass."""
         step, name = 1, 1
         if len(spec.key_specs) == 1 and spec.key_specs[0].find == "range":
             step, name = max(1, spec.key_specs[0].step), spec.key_specs[0].start

@@ -1,11 +1,11 @@
-"""KEYS answered by a walk with SCAN, which stops nobody.
+"""KEYS answered through SCAN, which does not block other clients.
 
-Redis holds everyone up until a KEYS is over; SCAN does so many keys at a time. The walk has budgets, since all that is
-found has to be held until its number is known, and past one of them the client is refused instead of being given a part
-for the whole. A key that SCAN tells twice is told once. A pattern that can match but one name is looked up with EXISTS.
+Redis blocks all clients until a KEYS ends; SCAN visits a few keys at a time. The walk has budgets, since all found keys
+are kept in memory until the end. If it exceeds a budget, the client gets an error, never a part of the keys. If SCAN
+returns a key twice, the reply has it once. A pattern that can match only one name is looked up with EXISTS.
 
-SCAN promises only what was there from beginning to end of the walk: a key that comes or goes meanwhile may be told or
-not, where KEYS is a snapshot. Inside MULTI nothing can be asked, so KEYS is refused there. KEYS itself never runs.
+KEYS is a snapshot. SCAN only guarantees the keys that exist during the whole walk: keys that are created or deleted
+meanwhile may be missing. Inside MULTI Keyrail cannot ask Redis, so KEYS is refused there. KEYS itself never runs.
 """
 
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class KeysByScan(Rule):
         return spec.name == "KEYS"
 
     def judge(self, command: Command, _context: Context) -> Verdict:
-        """Walk; PASS what Redis refuses for its arguments."""
+        """Walk the keyspace; PASS a command with arguments that Redis refuses."""
         if not takes(command.spec, len(command.argv)):
             return PASS
         return Procedure(partial(self._steps, command.argv[1]), self._settings.time, self._refuse)
@@ -94,13 +94,13 @@ class KeysByScan(Rule):
                 return Answer(encode_array(list(found)))
 
     def _fail(self, error: bytes, asked: str) -> Answer | Refuse:
-        # What is wrong with Redis (LOADING, BUSY …) is told as it is. That a command is forbidden which the client has
-        # not sent would mislead.
+        # Errors of Redis's state (LOADING, BUSY …) are forwarded. An error about a forbidden command that the client
+        # has not sent would mislead.
         return self._refuse(f"this user may not run {asked}") if error.startswith(b"-NOPERM") else Answer(error)
 
     def _refuse(self, reason: str) -> Refuse:
         return self._refusals.of(f"KEYS is not answered: {reason}", "use SCAN with MATCH and COUNT")
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
-        """Asking is no operation of a plan."""
+        """Everything is judged: a plan cannot ask Redis."""
         lowering.judge()

@@ -1,15 +1,15 @@
-"""Commands that create a key and can't carry its lifetime: a hidden command behind them gives it.
+"""Commands that create a key but cannot state its TTL: a hidden command behind them sets it.
 
-It needs proof that the key is this command's own. An existing key without a lifetime may have been meant to last:
+It needs proof that this command has created the key. An existing key without a TTL may have none on purpose:
 
     SUNIONSTORE, RENAME, MSET …   a whole new value, and so a new key: the reply says that it was written
     LPUSH, RPUSH                  a new list is as long as what was pushed
     INCR, HSET, SADD, XADD …      EXISTS runs right before, as one with the command
     EVAL, FCALL                   TTL runs right before: there was none, or it had a lifetime
 
-Of RENAME, COPY and scripts only the key itself can tell what type it is: where not all types are meant, TYPE runs right
-behind them. A script may also take away the lifetime that a key had, and the key then counts as new. An error proves
-nothing, and nothing follows it, but for a script's: what it wrote before it failed stays.
+RENAME, COPY and scripts do not tell the type of the key: if the rule is not about all types, TYPE runs right behind
+them. A script may also remove the TTL of a key; then the key counts as new. An error proves nothing, so no hidden
+command follows it, except for a script: what it wrote before it failed stays.
 """
 
 from collections.abc import Sequence
@@ -28,8 +28,8 @@ from proxy.rules.lifetime.wording import LifetimeWording
 from proxy.rules.verdict import PASS, Pass, Surround, Verdict
 
 _MOST_KEYS = 128
-"""Keys of one command that are looked after; what creates more at once is counted as skipped, or refused."""
-_KEPT = Creation("string", null_is_nothing=False)  # with GET, a null says that there was no key
+"""The most keys of one command that get a TTL; a command that creates more is counted as skipped, or refused."""
+_KEPT = Creation("string", null_is_nothing=False)  # with GET, a null means that the key did not exist
 _ABOUT = ("EXPIRE for a new key", "EXISTS before it, and EXPIRE for a new key,")
 _ABOUT_SCRIPT = "TTL before it, and EXPIRE for a key without one that is new or had one,"
 _NOT_RUN = b"-NOSCRIPT"
@@ -37,7 +37,7 @@ _FOR_EVER = b":-1\r\n"
 
 
 class Creations:
-    """Judges the commands that create keys without being able to state a lifetime."""
+    """Judges the commands that create keys and cannot state a lifetime."""
 
     def __init__(
         self, scope: LifetimeScope, ttl_options: TtlOptions, ttl_commands: TtlCommands, words: LifetimeWording
@@ -50,13 +50,13 @@ class Creations:
         self._refuses = ttl_options.without_proof is Unproven.REFUSE
 
     def judge(self, command: Command, context: Context) -> Verdict:
-        """Follow a command that may create keys; PASS where none of them is to have a lifetime."""
+        """Follow a command that may create keys with hidden commands; PASS if no key needs a TTL."""
         creation = creation_of(command.spec)
         assert creation is not None, "asked only about commands that create"
         return self._judge(command, creation, context)
 
     def judge_kept(self, command: Command, context: Context) -> Verdict:
-        """The same for SET with KEEPTTL, which leaves a key's lifetime alone like any write into it."""
+        """The same for SET with KEEPTTL, which keeps a key's TTL like any write into it."""
         return self._judge(command, _KEPT, context)
 
     def _judge(self, command: Command, creation: Creation, context: Context) -> Verdict:
@@ -81,20 +81,20 @@ class Creations:
 
     def _follow(self, command: Command, creation: Creation, keys: "Sequence[_Stamped]") -> Verdict:
         asks_type = creation.type == UNKNOWN_TYPE and not self._types.issuperset(TYPES)
-        looks = not (creation.fresh or creation.counts_from or self._stamps_existing)
-        obstacle = self._ttl_commands.proof_obstacle if looks or asks_type else self._ttl_commands.obstacle
+        asks_before = not (creation.fresh or creation.counts_from or self._stamps_existing)
+        obstacle = self._ttl_commands.proof_obstacle if asks_before or asks_type else self._ttl_commands.obstacle
         if obstacle:
             return self._unproven(command, obstacle)
         counted = len(command.argv) - creation.counts_from
         new_list = b":%d\r\n" % counted if creation.counts_from and not self._stamps_existing else b""
         conclude = _Conclusion(
-            creation, keys, looks, self._types if asks_type else frozenset(), new_list, self._ttl_commands
+            creation, keys, asks_before, self._types if asks_type else frozenset(), new_list, self._ttl_commands
         )
-        look = b"TTL" if creation.by_script else b"EXISTS"
+        proof = b"TTL" if creation.by_script else b"EXISTS"
         return Surround(
             conclude,
-            _ABOUT_SCRIPT if creation.by_script else _ABOUT[looks],
-            before=[(look, key.name) for key in keys] if looks else (),
+            _ABOUT_SCRIPT if creation.by_script else _ABOUT[asks_before],
+            before=[(proof, key.name) for key in keys] if asks_before else (),
             after=[(b"TYPE", key.name) for key in keys] if asks_type else (),
             otherwise=self._words.refuse_unproven(command) if self._refuses else None,
             after_error=creation.by_script,
@@ -112,7 +112,7 @@ def _goes_elsewhere(argv: Sequence[bytes], database: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Stamped:
-    """A key, the seconds that it is to live, and whether its uses renew them."""
+    """A key, its TTL in seconds, and whether uses renew the TTL."""
 
     name: bytes
     seconds: int
@@ -121,15 +121,15 @@ class _Stamped:
 
 @dataclass(frozen=True, slots=True)
 class _Conclusion:
-    """The proof that replies give, and the commands that follow from it.
+    """The proof in the replies, and the hidden commands that follow from it.
 
-    `looked` says that the lines begin with those of EXISTS, or of TTL. `types`, unless empty, are those that are meant,
-    and TYPE's lines come last. `new_list` is the reply that only a new list gets.
+    If `asked_before`, the lines begin with those of EXISTS or TTL. `types`, unless empty, are the types that the rule
+    is about; then the lines of TYPE come last. `new_list` is the reply that only a new list gets.
     """
 
     creation: Creation
     keys: Sequence[_Stamped]
-    looked: bool
+    asked_before: bool
     types: frozenset[str]
     new_list: bytes
     ttl_commands: TtlCommands
@@ -140,7 +140,7 @@ class _Conclusion:
         written = self.creation.may_have_written(reply)
         found = []
         for i, key in enumerate(self.keys):
-            created = written and self._created(reply, lines[i] if self.looked else b"")
+            created = written and self._created(reply, lines[i] if self.asked_before else b"")
             if created and self._meant(lines, i - len(self.keys)):
                 found.append(self.ttl_commands.give(key.name, key.seconds))
             elif key.sliding:
@@ -148,7 +148,7 @@ class _Conclusion:
         return found
 
     def _created(self, reply: bytes, existed: bytes) -> bool:
-        if self.looked:
+        if self.asked_before:
             # An error proves nothing: only a number does.
             ended = existed.startswith(b":") and existed != _FOR_EVER
             return ended if self.creation.by_script else existed == b":0\r\n"

@@ -1,4 +1,4 @@
-"""Which of several rules about lifetimes a key falls under: the one whose pattern is the most specific.
+"""Which of several lifetime rules a key falls under: the rule with the most specific pattern.
 
 From the most specific on:
 
@@ -6,8 +6,8 @@ From the most specific on:
 2. a lifetime with ``keys``, of which one glob lies wholly within another's: the inner one
 3. a lifetime without ``keys``, which is ``*``
 
-A glob lies within another if every key that it matches is matched by the other one too. Two globs that overlap without
-one lying within the other are an error of the policy, as are equal ones: nobody could tell which of them is meant.
+A glob lies within another if the other one matches every key that it matches. Two globs that overlap without one lying
+within the other are an error of the policy, as are equal globs: neither is more specific.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,14 +21,14 @@ from proxy.schema.bounds import Bounds
 from proxy.schema.globs import glob_expression, is_narrower, lies_within, overlap
 
 EVERY_KEY: Globs = ("*",)
-"""The keys of a lifetime that names none."""
+"""The keys of a lifetime rule without ``keys``."""
 
 
 @dataclass(frozen=True, slots=True)
 class OtherLifetimes:
-    """The rules that are in force beside a lifetime, in no weaker mode, and may take keys from it.
+    """The other rules in force, in the same or a stricter mode, that may take keys from a lifetime rule.
 
-    `by_schema` says that a rule acts on the ``ttl`` of the schema's entries; `globs` are the keys of each other one.
+    `by_schema`: a rule acts on the ``ttl`` of the schema's entries; `globs` are the keys of each other lifetime rule.
     """
 
     by_schema: bool = False
@@ -52,14 +52,14 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Taking:
-    """A glob that takes keys from a rule, but for those that one of the rule's own `inner` globs keeps."""
+    """A glob that takes keys from a rule, except for keys that match one of the rule's own `inner` globs."""
 
     glob: str
     inner: Globs
 
 
 def takings(mine: Globs, other: Globs) -> list[Taking]:
-    """Which of the other rule's globs take keys from this one."""
+    """The other rule's globs that take keys from this rule."""
     return [
         Taking(theirs, tuple(glob for glob in mine if is_narrower(glob, theirs)))
         for theirs in other
@@ -68,7 +68,7 @@ def takings(mine: Globs, other: Globs) -> list[Taking]:
 
 
 def find_conflict(mine: Globs, other: Globs) -> Conflict | None:
-    """The first two globs of two rules of which nobody could tell which one is meant."""
+    """The first two globs of two rules that conflict; None if none do."""
     for glob, theirs in product(mine, other):
         if overlap(glob, theirs) and lies_within(glob, theirs) == lies_within(theirs, glob):
             return Conflict(glob, theirs, _shared_key(glob, theirs))
@@ -76,18 +76,18 @@ def find_conflict(mine: Globs, other: Globs) -> Conflict | None:
 
 
 def _shared_key(one: str, other: str) -> bytes:
-    """A shortest key that fits two globs which overlap."""
+    """A shortest key that matches two overlapping globs."""
     regions = find_regions([glob_expression(one), glob_expression(other)])
     return next(example for region, example in regions.items() if len(region) > 1)
 
 
 def leaves_entry(lifetime: Bounds | None, others: OtherLifetimes) -> bool:
-    """Whether the keys of a schema's entry with this lifetime, if it has any, fall under a rule that is not its own."""
+    """Whether the keys of a schema entry with this lifetime (None: no lifetime) fall under another rule."""
     return lifetime is None or not (lifetime.permanent or others.by_schema)
 
 
 def left_keys(mine: Globs, others: Sequence[Globs]) -> Matches | None:
-    """Whether a key falls under this rule as far as `others` leave it to it; None for every key."""
+    """A function that tells whether a key falls under this rule and not under `others`; None for every key."""
     matches = matcher(() if mine == EVERY_KEY else mine)
     found = [taking for other in others for taking in takings(mine, other)]
     if not found:

@@ -1,6 +1,6 @@
-"""How long keys live: a TTL for those that are created without one, and bounds for those that are given one.
+"""TTLs: a default for keys that are created without one, and bounds for stated ones.
 
-A TTL travels inside the command that writes wherever it can, so it is atomic and one reply stays one reply:
+If possible, Keyrail adds the TTL to the command that writes, so that it is atomic and one reply stays one reply:
 
     SET k v [NX|XX] [GET]    ->  SET k v … EX n           the same reply
     SETNX k v                ->  SET k v NX EX n          +OK becomes :1, null becomes :0, an error stays
@@ -8,19 +8,19 @@ A TTL travels inside the command that writes wherever it can, so it is atomic an
     MSET, MSETNX             ->  MSETEX … [NX] EX n       where the engine has it; :1 becomes +OK for MSET
     RESTORE k 0 data         ->  RESTORE k n data         the same reply
 
-Every other command that creates a key is followed by a hidden one that gives the key its TTL, once it is proved that
-this very command has created it: see ``creations``. A command with an option that is not known here is left
-alone, since that might speak of the TTL: counted as skipped. Options start behind the value: a *value* "EX" is a value.
+Behind any other command that creates a key, a hidden command sets the TTL if the reply proves that this command has
+created the key: see ``creations``. A command with an unknown option is not changed and counted as skipped, since the
+option might be about the TTL. Options start behind the value, so a *value* "EX" is not an option.
 
-A TTL that the application states is held within the least and the most, by refusing it or by changing the number. What
-is no lifetime (0, a moment that has passed) deletes the key or is an error, and is Redis's to answer.
+If an application states a TTL outside of the bounds, the rule refuses it or changes the number. A number that is no
+lifetime (0, a time in the past) deletes the key or is an error; Redis answers it.
 
-A value that is streamed has left for Redis together with the number of arguments unless it is the last one. Then
-nothing can be added any more, and the write is refused: the rule's promise is that nothing without a TTL gets through.
+If a value is streamed and is not the last argument, the number of arguments is already sent, so no TTL can be added.
+Then the write is refused, because the rule must not let a key without a TTL through.
 
-Jitter spreads the TTL evenly over default ± jitter, in whole seconds and at least one, so that keys written
-together do not expire together. A plan takes such TTLs in turn from a list drawn once. What an application states is
-spread too where the policy asks for it.
+Jitter spreads the TTL evenly over default ± jitter, in whole seconds and at least one, so that keys written together do
+not expire together. A plan takes these TTLs in turn from a list of random ones. The policy may spread TTLs that
+applications state, too.
 """
 
 from collections.abc import Callable, Sequence
@@ -63,12 +63,12 @@ from proxy.schema.bounds import Bounds, spread
 
 _FIRST_OPTION_OF_SET = 3
 _DRAWN = 256
-"""How many TTLs a plan draws beforehand; evenly spread, so few are enough to keep keys apart."""
+"""How many TTLs a plan prepares. They are evenly spread, so a few are enough to keep keys apart."""
 _OTHER_REPLY = frozenset({"SETNX"})
-"""Of the commands in whose place SET states a lifetime: those whose reply is another one."""
+"""The reply edits for commands that SET replaces and that have another reply."""
 _GET = b"$3\r\nGET\r\n"
 _ANY_NUMBER = 10**15
-"""More than a plan reads as a number; what is no lifetime is judged."""
+"""More than a plan reads as a number; a larger number is judged."""
 _UNKNOWN = 0
 
 _Judge: TypeAlias = Callable[["Lifetime", Command, Context], Verdict]
@@ -100,7 +100,7 @@ class Lifetime(Rule):
         writes = tuple(0 if bounds is not None else UNLIMITED for bounds in places)
         self._spoken_of = EntryCheck(owners, reads, writes, all_pass)
         self._appends: dict[int, tuple[Append | None, ...]] = {}  # all apps share a rule, and a schema may be large
-        # Functions, since methods would refer to the rule, so that only the garbage collector could end it.
+        # Functions, since methods would refer to the rule: then only the garbage collector could free it.
         self._judges = {spec.id: judge for spec in binding.table.specs if (judge := self._judge_of(spec)) is not None}
         self.needs = Needs(self._needed())
 
@@ -131,11 +131,11 @@ class Lifetime(Rule):
         return (scope.weighs or gives) and (creation is None or scope.means(creation.type))
 
     def touches(self, spec: Spec) -> bool:
-        """Commands that create keys, state or remove a TTL, and, where TTLs slide, use a key."""
+        """Commands that create keys, state or remove a TTL, or, with sliding TTLs, use a key."""
         return spec.id in self._judges
 
     def judge(self, command: Command, context: Context) -> Verdict:
-        """Rewrite, follow or refuse what would live too long; PASS what would not, and what Redis refuses anyway."""
+        """Rewrite or refuse a command, or follow it with hidden commands; PASS if its keys get no wrong TTL."""
         if command.spec.id != _UNKNOWN and not takes(command.spec, len(command.argv)):
             return PASS
         verdict = self._judges[command.spec.id](self, command, context)
@@ -144,8 +144,8 @@ class Lifetime(Rule):
         return verdict
 
     def judge_call(self, command: Command, context: Context) -> Verdict:
-        """The same for what a script calls: nothing can be changed there. A TTL that would be is unproven, and the keys
-        that it creates get theirs behind the script."""
+        """The same for a call of a script, which cannot be changed. If the rule would change a TTL, the call counts as
+        unproven. Hidden commands behind the script give new keys their TTLs."""
         verdict = self.judge(command, context)
         if not isinstance(verdict, Rewrite):
             return verdict
@@ -161,12 +161,12 @@ class Lifetime(Rule):
         found = self._bounds_of(command)
         stated_for = stated.milliseconds(command.argv, context.now)
         if stated_for is None or all(bounds.nearest(stated_for) == stated_for for bounds in found):
-            return PASS  # it would only have been spread
+            return PASS  # the rule would only vary it by jitter
         return self._words.refuse_outside(command, stated, found, stated_for)
 
     def _skip(self, command: Command, _context: Context) -> Verdict:
         if command.spec.id == _UNKNOWN and self._container_of(command.argv) is not None:
-            return PASS  # a new subcommand of CLIENT and its like, which have no keys
+            return PASS  # a new subcommand of CLIENT or a similar container, which has no keys
         return Pass(skipped=ELSEWHERE.get(command.spec.name, "Keyrail does not know what the command does to keys"))
 
     def _judge_creating(self, command: Command, context: Context) -> Verdict:
@@ -189,7 +189,7 @@ class Lifetime(Rule):
         if isinstance(expiry, StatedExpiry):
             return self._judge_stated(command, expiry, found, context)
         if expiry is Unstated.UNREADABLE:
-            return Pass(skipped=f"{command.name} has an option that this rule does not know")
+            return Pass(skipped=f"{command.name} has an unknown option")
         if expiry is Unstated.PERSISTS:
             return self._judge_persist(command, found[0])
         if may_persist(command.spec):
@@ -252,7 +252,7 @@ class Lifetime(Rule):
         argv[2] = StatedExpiry(2, 1, absolute).number(bounds.seconds(context.random()) * 1000, context.now, up=False)
         return Rewrite(argv, None, command.spec)
 
-    # Commands in whose place another one states it
+    # Commands that another command replaces, which states it
 
     def _judge_replaced(self, command: Command, context: Context) -> Verdict:
         found = [bounds for bounds in self._bounds_of(command) if bounds.gives]
@@ -262,7 +262,7 @@ class Lifetime(Rule):
             return self._words.refuse_unstated(command)
         name, argv = command.spec.name, command.argv
         if not self._can_send(name):
-            return self._creations.judge(command, context)  # Redis is not to be asked for what this user may not send
+            return self._creations.judge(command, context)  # this user may not send the other command
         if WITH_TTL[name] == "SET" and self._can_send("SET"):
             if name == "SETNX":
                 return Rewrite([b"SET", *argv[1:], b"NX", *_expiry(found[0], context)], _reply_of_setnx, self._set)
@@ -287,9 +287,8 @@ class Lifetime(Rule):
     # The plan
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
-        """A bare SET gets its EX from the plan, and so does GETSET, which becomes a SET; a TTL within the bounds passes
-        it, and so does what uses keys that the rule does not speak of. Other commands are rarer, or need more than
-        bytes to be added: judged."""
+        """The plan adds EX to a bare SET and to GETSET, which becomes a SET. It passes a TTL within the bounds, and
+        commands with keys that the rule is not about. All other commands are judged."""
         places, append = self._scope.places, self._planned(spec)
         if self._scope.matches is not None or spec.id == _UNKNOWN or spec.name in ELSEWHERE:
             lowering.judge()
@@ -309,7 +308,7 @@ class Lifetime(Rule):
         return self._appends[spec.id]
 
     def _planned(self, spec: Spec) -> Callable[[Bounds], Append] | None:
-        # What the plan can append to the command, by the bounds of its key.
+        # The arguments that the plan can append to the command, by the bounds of its key.
         forms = plain_forms(spec)
         if forms:
             return partial(self._append, spec, forms)
@@ -344,8 +343,8 @@ def _stated(form: PlainForm, bounds: Bounds) -> PlannedNumber:
 
 
 def _varied(command: Command, stated: StatedExpiry, found: list[Bounds], milliseconds: int, context: Context) -> int:
-    """A stated lifetime, spread as its keys' bounds ask for; a time of day is meant as it is, and what is streamed has
-    left without its number being held back."""
+    """A stated lifetime, with the jitter of its keys' bounds. A point in time is not varied, nor the number of a
+    streamed command, which is already sent."""
     jitter = min(bounds.jitter_stated for bounds in found)
     if not jitter or stated.moment or command.streamed is not None or milliseconds > _ANY_NUMBER:
         return milliseconds

@@ -1,4 +1,4 @@
-"""Which keys a rule about lifetimes speaks of, and what it says of each."""
+"""The keys that a lifetime rule is about, and the bounds for each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,18 +10,18 @@ from proxy.schema.entries import Schema
 from proxy.schema.globs import key_glob_of
 
 Matches: TypeAlias = Callable[[bytes], bool]
-"""Whether a key is one of those that are meant."""
+"""Whether the rule is about a key."""
 
 
 @dataclass(frozen=True, slots=True)
 class LifetimeScope:
-    """The bounds by the schema's entry that owns a key: place 0 is for keys that no entry owns, n + 1 for entry n.
+    """The bounds by the schema entry that owns a key: place 0 is for keys that no entry owns, n + 1 for entry n.
 
-    None is for keys that the rule does not speak of; so are those that do not match, where there is a `matches`. The
-    rule gives lifetimes to keys of these `types`.
+    None is for keys that the rule is not about. With a `matches`, the rule is only about keys that match. It gives
+    lifetimes to keys of these `types`.
 
-    Of any place: `gives` says whether keys that are created without a lifetime are this rule's business, `weighs`
-    whether lifetimes that an application states may be changed or refused, `slides` whether uses renew a lifetime.
+    Whether any bounds have an effect: `gives` on keys that are created without a lifetime, `weighs` on lifetimes that
+    an application states, `slides` on keys that are used.
     """
 
     schema: Schema
@@ -46,12 +46,12 @@ class LifetimeScope:
         return self.places[0] if len(self.places) == 1 else self.places[self.schema.automaton.owner(key) + 1]
 
     def means(self, key_type: str) -> bool:
-        """Whether keys of this type may be meant."""
+        """Whether the rule may be about keys of this type."""
         return key_type == UNKNOWN_TYPE or key_type in self.types
 
 
 def matcher(patterns: tuple[str, ...]) -> Matches | None:
-    """Whether one of the patterns fits a key; None for no patterns, which is every key."""
+    """A function that tells whether one of the patterns matches a key; None for no patterns, which is every key."""
     if not patterns:
         return None
     fits = tuple(key_glob_of(pattern).fits for pattern in patterns)

@@ -1,5 +1,5 @@
-"""The settings of two rules: of ``lifetime``, which names keys and bounds, and of ``schema: ttl``, which takes both
-from the schema. Bound to a policy, either is a ``Lifetime``."""
+"""The settings of two rules: ``lifetime`` has keys and bounds, ``schema: ttl`` takes both from the schema. Bound to a
+policy, both are a ``Lifetime``."""
 
 from dataclasses import dataclass
 
@@ -14,15 +14,15 @@ from proxy.schema.bounds import Bounds
 
 USUAL_TTL_OPTIONS = TtlOptions()
 USUAL_TYPES = frozenset(TYPES) - {"list", "stream"}
-"""Queues and streams live as long as somebody works on them: they are only meant where a policy names them."""
+"""The default types. Lists and streams are often queues and have no TTL on purpose, so a policy must name them."""
 
 
 @dataclass(frozen=True, slots=True)
 class LifetimeSettings(RuleSettings):
     """One set of bounds for all keys of these `types`, or for those that match one of `keys` (globs).
 
-    Keys that fall under a more specific rule (``precedence``) are left to that, and so are those whose entry
-    in the schema says that they live for ever on purpose.
+    The rule is not about keys of a more specific rule (``precedence``), nor about keys of schema entries with
+    ``ttl: none``.
     """
 
     bounds: Bounds
@@ -32,7 +32,7 @@ class LifetimeSettings(RuleSettings):
 
     @property
     def globs(self) -> tuple[str, ...]:
-        """Its keys as globs, one at least."""
+        """Its keys as globs, at least one."""
         return self.keys or EVERY_KEY
 
     @property
@@ -55,8 +55,8 @@ class LifetimeSettings(RuleSettings):
 class SchemaTtlSettings(RuleSettings):
     """The options of lifetimes; each schema entry's ``ttl`` says how long they are.
 
-    A key of an entry without a ``ttl``, or with ``ttl: none``, lives as long as its application says; so does a key
-    that no entry owns. Since an entry names its keys, lists and streams are no exception.
+    The rule is not about keys of entries without a ``ttl`` or with ``ttl: none``, nor about keys that no entry owns. It
+    is about all types, since each entry names its keys.
     """
 
     ttl_options: TtlOptions = USUAL_TTL_OPTIONS

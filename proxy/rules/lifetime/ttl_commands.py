@@ -1,10 +1,10 @@
-"""The hidden commands that give a key a lifetime, or renew it, and those that prove that it may be given one.
+"""The hidden commands that give a key a TTL or renew it, and those that prove that the key may get one.
 
-    give     EXPIRE k n NX     only where the key has none: what the application has given it meanwhile stays
-    renew    EXPIRE k n GT     only where the key has one, and a shorter one: a key without any counts as the longest
-    change   EXPIRE k n XX     only where the key has one
+    give     EXPIRE k n NX     only if the key has no TTL: a TTL that the application sets meanwhile stays
+    renew    EXPIRE k n GT     only if the key has a shorter TTL: no TTL counts as the longest
+    change   EXPIRE k n XX     only if the key has a TTL
 
-Redis before 7.0 has none of these options; a script of one line says and answers the same there.
+Redis before 7.0 has none of these options; there a script of one line does the same.
 """
 
 from proxy.rules.rule import Binding
@@ -24,8 +24,8 @@ _CHANGE = b"if redis.call('PTTL',KEYS[1])>=0 then return redis.call('EXPIRE',KEY
 class TtlCommands:
     """The hidden commands that this engine runs for this user.
 
-    `obstacle` says why nothing can be given or renewed, and `proof_obstacle` why nothing can be proved beforehand;
-    both are empty where there is none.
+    `obstacle` says why no TTL can be set or renewed, `proof_obstacle` why nothing can be proved before a command; both
+    are empty if there is no obstacle.
     """
 
     def __init__(self, binding: Binding) -> None:
@@ -39,7 +39,7 @@ class TtlCommands:
         return self._expire(key, seconds, b"NX", _GIVE)
 
     def renew(self, key: bytes, seconds: int) -> Renewal:
-        """Lengthen the lifetime that the key has."""
+        """Lengthen the key's lifetime."""
         return Renewal(key, self._expire(key, seconds, b"GT", _RENEW))
 
     def change(self, key: bytes, seconds: int) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""How a rule treats a key that would live longer or shorter than it may, or has no TTL."""
+"""How a rule treats a key with a TTL out of bounds, or without one."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -47,7 +47,7 @@ class TtlOptions:
     without_proof: Unproven = Unproven.LET_THROUGH
 
     def on_persist(self, bounds: Bounds) -> Persist:
-        """How PERSIST is treated: unless the policy says it, a key with a longest lifetime does not outlive it."""
+        """How PERSIST is treated: by default, a key with a longest lifetime must not exceed it."""
         if self.persist is not None:
             return self.persist
         return Persist.ALLOW if bounds.most is None else Persist.CLAMP

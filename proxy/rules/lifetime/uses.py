@@ -1,7 +1,7 @@
-"""Lifetimes that slide: each use of a key renews its default.
+"""Sliding TTLs: each use of a key renews its default.
 
-A hidden command behind the use lengthens what the key has left. A key without a lifetime gets none by being read, one
-with a longer lifetime keeps it, and a key that is not there stays so.
+A hidden command behind the use lengthens the remaining TTL. A key without a TTL gets none by a read, and a longer TTL
+is kept.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from proxy.rules.lifetime.ttl_commands import TtlCommands
 from proxy.rules.verdict import PASS, Pass, Surround, Verdict
 
 _MOST_KEYS = 128
-"""Keys of one command that are renewed; an MGET of more is no session being used."""
+"""The most keys of one command that are renewed; an MGET of more keys is no use of a session."""
 
 
 class Uses:
@@ -27,11 +27,11 @@ class Uses:
         self._ttl_commands = ttl_commands
 
     def concerns(self, spec: Spec) -> bool:
-        """Whether the command uses what is stored in keys: what asks about keys (TTL, TYPE), or ends them, does not."""
+        """Whether the command uses the values of keys; commands about keys (TTL, TYPE) or that delete them do not."""
         return spec.state is ConnectionState.POOL and "keyspace" not in spec.categories and spec.may_have_keys
 
     def judge(self, command: Command, context: Context) -> Verdict:
-        """Follow the use of keys whose lifetimes slide; PASS where there are none."""
+        """Follow the use of keys with sliding TTLs; PASS if there are none."""
         renewed = []
         for name in dict.fromkeys(key.name for key in command.keys):
             bounds = self._bounds_of(name)

@@ -1,4 +1,4 @@
-"""The errors that an application reads when a rule about lifetimes refuses its command."""
+"""The errors of lifetime rules."""
 
 from collections.abc import Sequence
 
@@ -14,14 +14,14 @@ _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
 class LifetimeWording:
-    """The refusals of one rule, in its author's words where there are any."""
+    """The refusals of one rule, in its author's words if there are any."""
 
     def __init__(self, name: str, wording: Wording, binding: Binding) -> None:
         self._refusals = Refusals(name, wording, binding)
         self._schema = binding.schema
 
     def refuse_unstated(self, command: Command) -> Refuse:
-        """A write that has to state a TTL, and doesn't."""
+        """A write that must state a TTL, and does not."""
         why = f"{command.name} states no TTL for {self._key(command)}"
         return self._refuse(command, why, "write it with SET and EX, or MSETEX and EX")
 
@@ -40,18 +40,18 @@ class LifetimeWording:
         return self._refuse(command, f"{shown}, {excess} more than the limit of {_time(most * 1000)}", _SHORTER)
 
     def refuse_persist(self, command: Command) -> Refuse:
-        """A command that takes a TTL away."""
+        """A command that removes a TTL."""
         why = f"{command.name} removes the TTL of {self._key(command)}"
-        return self._refuse(command, why, "leave it, or state another with EXPIRE")
+        return self._refuse(command, why, "keep the TTL, or set another with EXPIRE")
 
     def refuse_unproven(self, command: Command) -> Refuse:
-        """A command that may create a key for ever."""
+        """A command that may create a key without a TTL."""
         why = f"{command.name} may create {self._key(command)} without a TTL, and Keyrail cannot add one here"
         return self._refuse(command, why, "create the key with a command that states its TTL")
 
     def refuse_streamed(self, command: Command) -> Refuse:
-        """A value in the middle of a command, too large to be held back."""
-        why = f"the value of {self._key(command)} is too large for a TTL to be added behind its options"
+        """A streamed value in the middle of a command."""
+        why = f"the value of {self._key(command)} is too large: Keyrail cannot add a TTL behind its options"
         return self._refuse(command, why, "write it with EX")
 
     def _key(self, command: Command) -> str:
@@ -75,7 +75,7 @@ def _place(command: Command, stated: StatedExpiry) -> str:
 
 
 def _time(milliseconds: int) -> str:
-    """A time as people write it: ``90ms``, ``5m``, ``2h46m39s``."""
+    """A time as policies write it: ``90ms``, ``5m``, ``2h46m39s``."""
     seconds, rest = divmod(milliseconds, 1000)
     parts = []
     for unit, letter in _UNITS:

@@ -1,18 +1,18 @@
-"""How much each application, user, address or client name may ask for: by time, at once, and on how many connections.
+"""Limits for each application, user, address or client name: rates, commands in flight, and connections.
 
     limits: {per: app, rate: 5000/s, bytes: 10MB/s, concurrency: 50, connections: 200}
     limits: {keys: "product:*", rate: 2000/s}
 
-A command pays when all pure rules have let it pass. It costs one token of the rate, and its own size in bytes: the
-size of its reply is not known beforehand. ``concurrency`` is how many replies the subject's
-clients may have pending. Some commands are free, for without them a client could not introduce itself, stay alive, or
-leave a state that it is in: those about the connection or a transaction, those that libraries send while they connect,
-the UNSUBSCRIBE family, and Keyrail's own.
+A command pays after all pure rules have let it pass. It costs one token of the rate, and its own size in bytes: the
+size of its reply is unknown at that time. ``concurrency`` limits the pending replies of the subject's clients. Some
+commands are free, because a client needs them to introduce itself, to stay connected, or to leave its state: commands
+about the connection or a transaction, commands that libraries send while they connect, the UNSUBSCRIBE family, and
+Keyrail's own.
 
-A client beyond the limit of ``connections`` is refused its next command and closed, as Redis does at ``maxclients``.
-Who a client is by user or name is known only once it has said so; until then the commands that say it still pass.
+If a client exceeds the limit of ``connections``, its next command is refused and the client is closed, as in Redis at
+``maxclients``. The user or name of a client is unknown until it has sent it; commands that send it still pass.
 
-The error never begins with a word that client libraries repeat a command for (LOADING, TRYAGAIN, CLUSTERDOWN, BUSY…).
+The error never begins with a word on which client libraries retry (LOADING, TRYAGAIN, CLUSTERDOWN, BUSY…).
 """
 
 from dataclasses import dataclass
@@ -34,31 +34,31 @@ from proxy.rules.verdict import PASS, Refuse, Verdict
 from proxy.wire.encode import encoded_size
 
 Key: TypeAlias = bytes
-"""Settings have a field of the name `bytes`."""
+"""The type `bytes`: settings have a field of that name."""
 
 _LONGEST_SUBJECT = 256
-"""Characters of a client name that tell subjects apart: they are kept, and clients choose them."""
+"""The most characters of a client name that tell subjects apart. They are kept in memory, and clients choose them."""
 
 
 class Per(StrEnum):
-    """The clients whose commands are counted together."""
+    """The subject of a limit: the commands of its clients are counted together."""
 
     ALL = "all"
     APP = "app"
-    """Clients of no known application count as one."""
+    """Clients of no known application are one subject."""
     USER = "user"
     ADDRESS = "address"
-    """The host, whatever the port; clients of a unix socket count as one."""
+    """The host without the port; clients of a unix socket are one subject."""
     CLIENT_NAME = "client_name"
-    """Claimed, not proven: a client that changes its name has the limits of the new one."""
+    """Claimed, not proven: if a client changes its name, the limits of the new name apply."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitsSettings(RuleSettings):
     """The limits of each subject; None is no limit.
 
-    `keys` is a pattern in which `*` stands for any characters: only commands with such a key count. So it is with
-    `key`, which is one key.
+    `keys` is a pattern in which `*` stands for any characters; `key` is one key. With either, only commands with a
+    matching key count.
     """
 
     per: Per = Per.ALL
@@ -103,7 +103,7 @@ class LimitRule(Rule):
         self._keys = _counted_keys(settings)
 
     def touches(self, spec: Spec) -> bool:
-        """The commands that cost something, and all where a client may be one too many."""
+        """The commands that cost tokens; all commands if connections are limited."""
         return self._costs(spec) or self._closes(spec)
 
     def _costs(self, spec: Spec) -> bool:
@@ -118,7 +118,7 @@ class LimitRule(Rule):
         return self._connections is not None and (known_from_the_start or not is_free(spec))
 
     def judge(self, command: Command, context: Context) -> Verdict:
-        """Refuse what is too much, PASS and charge for what is not."""
+        """Refuse a command over the limit; PASS any other and take its tokens."""
         if self.name in context.surplus and self._closes(command.spec):
             return self._too_many_clients()
         if not self._costs(command.spec) or not self._names_counted_key(command) or self._rehearsal:
@@ -145,7 +145,7 @@ class LimitRule(Rule):
         try:
             return any(keys.fits(key.name) for key in command.keys)
         except KeysUnknownError:
-            return True  # it may be one that counts
+            return True  # the keys are unknown, so one may match
 
     def _subject(self, context: Context) -> str:
         match self._settings.per:
@@ -161,9 +161,9 @@ class LimitRule(Rule):
                 return context.client_name[:_LONGEST_SUBJECT]
 
     def too_much(self, shortage: Shortage) -> Refuse:
-        """The refusal of a command for which something is missing."""
+        """The refusal of a command that cannot pay."""
         if shortage.of == "places":
-            allowed = f"{self._settings.concurrency} commands under way"
+            allowed = f"{self._settings.concurrency} commands in flight"
         else:
             rate = self._settings.rate if shortage.of == "commands" else self._settings.bytes
             assert rate is not None, "what has no limit is never short"
@@ -185,17 +185,17 @@ class LimitRule(Rule):
             case per:
                 return f"from this {per.value}"
 
-    # A client's place under the limit
+    # A client's membership
 
     def enter(self, context: Context) -> Presence:
-        """A client is now one of its subject's, unless it is one too many."""
+        """Add a client to its subject, unless it exceeds the limit of connections."""
         account = self._buckets.account(self._subject(context), context.now)
         if self._connections is not None and account.clients + account.elsewhere >= self._connections:
             return Presence(account.token_set, surplus=True)
         return account.presence
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
-        """The plan spends what is there; a command with a key that counts, or that costs nothing, is judged."""
+        """The plan spends tokens. Commands with a matching key, and free commands, are judged."""
         if self._keys is not None and self._connections is None:
             lowering.judge_keys(self._keys)
         elif self._keys is None and (self._costs(spec) or not is_free(spec)):

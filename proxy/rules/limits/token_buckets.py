@@ -1,19 +1,18 @@
-"""Token buckets: what each subject of a limit has left.
+"""Token buckets of the subjects of a limit.
 
-A bucket holds at most ``burst`` tokens, fills at a steady rate, and a command takes tokens out of it. The hot path
-takes them by itself while there are enough (``hotpath.leased_tokens``) and never looks at a clock; a bucket is filled,
-by the time that has passed, only when somebody asks it for what it does not have. A full bucket is as good as a new
-one, so a subject that has been silent for long enough is forgotten without being forgiven anything. Only so many
-subjects are kept; the others share one account.
+A bucket holds at most ``burst`` tokens and fills at a steady rate; a command takes tokens out of it. The hot path takes
+tokens while there are enough (``hotpath.leased_tokens``) and never reads a clock. A bucket is filled, by the time that
+has passed, only when it has too few tokens. A full bucket is the same as a new one, so an idle subject can be
+forgotten. The number of subjects is bounded; all others share one account.
 
-How many commands are on their way to Redis is not counted one by one either: a client knows how many of its replies
-are pending. Places are given out until none is left, and only then the pending replies of the subject's clients are
-added up to see how many have come free. They are never more than the limit.
+The commands in flight are not counted one by one: a client knows how many of its replies are pending. Places are given
+out until none is left; only then are the pending replies of the subject's clients added up to find free places. There
+are never more commands in flight than the limit.
 
-Several workers share a limit by leases: each tells how much of the limit it could have used lately, the supervisor
-deals out shares of the whole (``rules.shared_state``), and a worker's buckets hold and gain only its share. A subject
-that no lease is about, and every subject when leases stop coming, gets an equal part. So the sum is the limit, but for
-the time that a lease takes, and for buckets so small that a part of one is less than one token.
+Several workers share a limit by leases: each reports how much of the limit it could have used, the supervisor returns
+shares of the whole (``rules.shared_state``), and a worker's buckets hold and gain only its share. A subject without a
+lease gets an equal part, as does every subject if leases stop. So the sum is the limit, except for the delay of a
+lease, and for buckets with a part of less than one token.
 """
 
 import math
@@ -32,15 +31,15 @@ _MOST_LEASED = 1_000
 _OTHERS = "(others)"
 _NEGLIGIBLE = 0.001
 _RECOUNT = 0.001
-"""Seconds for which it is believed that no place is free."""
+"""Seconds for which a result "no place is free" is reused."""
 _PLACE_WAIT = 0.01
-"""Seconds after which somebody who found no place may try again: some commands take that long."""
+"""Seconds after which a client without a place may retry: some commands take that long."""
 _UNLIMITED = LeasedTokens(UNLIMITED)
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """The quota of each subject of a limit; None is no limit. `concurrency` is how many commands may be under way."""
+    """The quota of each subject of a limit; None is no limit. `concurrency` is the most commands in flight."""
 
     commands: Rate | None = None
     volume: Rate | None = None
@@ -49,7 +48,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """The token that a command lacks, and for about how many seconds."""
+    """The kind of token that a command lacks, and for about how many seconds."""
 
     of: Literal["commands", "bytes", "places"]
     seconds: float
@@ -59,7 +58,7 @@ _NOTHING = Demand(0.0, 0)
 
 
 class TokenBucket(LeasedTokens):
-    """Tokens that come back with time; ``share`` is this worker's part of the rate. Time is in seconds."""
+    """Tokens that are refilled over time; ``share`` is this worker's part of the rate. Time is in seconds."""
 
     def __init__(self, rate: Rate, share: float, now: float) -> None:
         super().__init__(0)
@@ -82,13 +81,13 @@ class TokenBucket(LeasedTokens):
         self._granted += tokens
 
     def lease(self, share: float, now: float) -> None:
-        """From now on fill up to, and at, this share of the rate."""
+        """Set this worker's share of the rate and of the burst."""
         self.fill(now)
         self._share_out(share)
         self._grant(min(0, self._burst - self.left))
 
     def fill(self, now: float) -> None:
-        """Add what has come back. A clock that is set back gives nothing."""
+        """Add the tokens since the last call. A clock that is set back adds none."""
         gained = max(0.0, now - self._filled) * self._per_second + self._fraction
         self._filled = now
         room = max(0, self._burst - self.left)
@@ -97,21 +96,21 @@ class TokenBucket(LeasedTokens):
         self._grant(tokens)
 
     def wait(self, cost: int) -> float:
-        """Seconds until `cost` tokens are there; for more than there can ever be, until the bucket is full."""
+        """Seconds until there are `cost` tokens; for more than the bucket holds, until it is full."""
         missing = min(cost, self._burst) - self.left
         return 0.0 if missing <= 0 else (missing - self._fraction) / self._per_second
 
     def miss(self, cost: int) -> None:
-        """Something was refused for want of tokens."""
+        """Note that a command was refused for lack of tokens."""
         self._missed += cost
 
     def full(self, now: float) -> bool:
-        """Whether there is nothing to remember."""
+        """Whether the bucket is full, so that it can be forgotten."""
         self.fill(now)
         return self.left == self._burst
 
     def want(self, seconds: float) -> float:
-        """The part of the whole rate that could have been used, `seconds` after it was asked last.
+        """The part of the whole rate that could have been used in the `seconds` since the last call.
 
         It is smoothed over the time that the bucket takes to fill: one command a minute is a steady use.
         """
@@ -127,7 +126,7 @@ class TokenBucket(LeasedTokens):
 
 
 class Advance:
-    """The `bytes` of one command that are paid for while it is still arriving."""
+    """The payment for the `bytes` of one command while it is still arriving."""
 
     __slots__ = ("_bucket", "_on_credit", "bytes")
 
@@ -137,9 +136,9 @@ class Advance:
         self.bytes = 0
 
     def pay(self, total: int, now: float) -> Shortage | None:
-        """Pay for all of the first `total` bytes, or say what is missing.
+        """Pay for the first `total` bytes, or return the shortage.
 
-        As for a command that is judged whole, a bucket that is full when it begins pays for any size.
+        A bucket that is full when the command begins pays for any size, as for a command that has arrived whole.
         """
         bucket, cost = self._bucket, total - self.bytes
         if self.bytes == 0:
@@ -156,7 +155,7 @@ class Advance:
 
 
 class Places(LeasedTokens):
-    """Commands that may be under way at once, from all members together."""
+    """The commands of all members together that may be in flight at once."""
 
     def __init__(self, most: int, share: float) -> None:
         super().__init__(0)
@@ -166,12 +165,13 @@ class Places(LeasedTokens):
         self.lease(share)
 
     def lease(self, share: float) -> None:
-        """From now on give out this share of the places; those that are free are counted when they are asked for."""
+        """Set this worker's share of the places; free places are counted when a command needs one."""
         self._most = max(1, round(self._whole * share))
         self.left = 0
 
     def free(self, members: Collection[ReplySink], now: float) -> bool:
-        """Whether there is a place. Just after there was none nobody counts again: that takes longer than to refuse."""
+        """Whether there is a place. Shortly after a "no" the answer is "no" again: counting takes longer than
+        refusing."""
         if self.left <= 0 and not 0.0 <= now - self._full < _RECOUNT:
             self.left = self._most - sum(member.pending_replies for member in members)
             if self.left <= 0:
@@ -180,14 +180,14 @@ class Places(LeasedTokens):
         return self.left > 0
 
     def want(self, members: Collection[ReplySink]) -> float:
-        """The part of all places that is in use, or could have been since it was asked last."""
+        """The part of all places that is in use, or could have been since the last call."""
         wanted = self._missed + sum(member.pending_replies for member in members)
         self._missed = 0
         return wanted / self._whole
 
 
 class Account:
-    """The tokens that one subject has left, and its `members`, clients that count. `presence` is the place of each."""
+    """The tokens of one subject, and its `members`, the clients that count. `presence` is the membership of each."""
 
     def __init__(self, quota: Quota, share: float, now: float) -> None:
         self.members: set[ReplySink] = set()
@@ -205,11 +205,12 @@ class Account:
         return len(self.members)
 
     def advance(self) -> Advance | None:
-        """The payment for bytes before their command is whole; None if bytes are not limited."""
+        """The payment for the bytes of a command that is still arriving; None if bytes are not limited."""
         return None if self._volume is None else Advance(self._volume)
 
     def take(self, size: int, now: float, paid: int = 0) -> Shortage | None:
-        """Pay for a command of `size` bytes, or say what is missing. What is `paid` has passed, and so may the rest."""
+        """Pay for a command of `size` bytes, or return the shortage. If bytes are already `paid`, the rest passes,
+        too."""
         shortage: Shortage | None = None
         size = max(0, size - paid)
         for bucket, of, cost in self._costs(size):
@@ -242,7 +243,7 @@ class Account:
             self._places.lease(lease.share)
 
     def idle(self, now: float) -> bool:
-        """Whether forgetting it changes nothing."""
+        """Whether it can be forgotten."""
         return not self.members and all(bucket.full(now) for bucket in self._buckets)
 
     def demand(self, seconds: float, counts_clients: bool) -> Demand:
@@ -257,7 +258,7 @@ class Account:
 class TokenBuckets(DividedState):
     """The accounts of one limit, by subject, in one of `workers` workers.
 
-    Where it `counts_clients`, each worker wants to know of the clients in the others, its own being none or many.
+    If it `counts_clients`, each worker needs the number of clients in the other workers.
     """
 
     def __init__(
@@ -277,7 +278,7 @@ class TokenBuckets(DividedState):
         self._leased: set[str] = set()
 
     def account(self, subject: str, now: float) -> Account:
-        """The account of a subject; it exists from the first look at it."""
+        """The account of a subject; it is made if there is none."""
         account = self._accounts.get(subject)
         if account is None:
             if len(self._accounts) >= self._most_subjects and now - self._swept >= 1.0:
@@ -295,14 +296,14 @@ class TokenBuckets(DividedState):
         return len(self._accounts)
 
     def demand(self, seconds: float) -> dict[str, Demand]:
-        """The demand of the subjects in the last `seconds`, the largest first, up to a thousand."""
+        """The demand of the subjects in the last `seconds`, the largest first, for at most a thousand."""
         counts = self.counts_clients
         found = {subject: account.demand(seconds, counts) for subject, account in self._accounts.items()}
         busy = [(each.want, each.clients, subject) for subject, each in found.items() if each is not _NOTHING]
         return {subject: found[subject] for *_, subject in sorted(busy, reverse=True)[:_MOST_LEASED]}
 
     def lease(self, leases: Mapping[str, Lease], now: float) -> None:
-        """Take over what the supervisor has dealt out; a subject that it does not mention gets an equal part."""
+        """Take over the supervisor's shares; a subject without a share gets an equal part."""
         for subject in self._leased - leases.keys():
             self._lease(subject, Lease(self._equal, 0), now)
         for subject, lease in leases.items():

@@ -38,7 +38,7 @@ def read_limits(value: Value, rule: Fields) -> LimitsSettings | None:
 
 
 def _check_limits(settings: LimitsSettings, fields: Fields) -> None:
-    """Limits of nothing, and what does not go together."""
+    """Note a rule without a limit, and settings that exclude each other."""
     problems = fields.problems
     if not any(key in fields for key in ("rate", "bytes", "concurrency", "connections")):
         problems.add(fields.where, fields.path, "no limit", "at least one of rate, bytes, concurrency, connections")
@@ -46,15 +46,15 @@ def _check_limits(settings: LimitsSettings, fields: Fields) -> None:
         problems.add(fields.line_of("burst"), fields.path_of("burst"), "a burst", "a rate beside it")
     for key in ("commands", "keys"):
         if fields.take(key) is not None and (settings.connections or settings.concurrency):
-            expected = "a rule of its own for connections and concurrency: they count clients, not commands"
+            expected = "a separate rule for connections and concurrency: they count clients, not commands"
             problems.add(fields.line_of(key), fields.path_of(key), key, expected)
 
 
 def _read_rate(value: Value, problems: Problems) -> Rate | None:
-    match = scan(value, _RATE, "how many commands in what time, such as 1000/s, 600/m or 50/h", problems)
+    match = scan(value, _RATE, "a number of commands per time, such as 1000/s, 600/m or 50/h", problems)
     return None if match is None else parse_rate(match[0])
 
 
 def _read_byte_rate(value: Value, problems: Problems) -> Rate | None:
-    match = scan(value, _BYTE_RATE, "how many bytes in what time, such as 10MB/s or 500KB/m", problems)
+    match = scan(value, _BYTE_RATE, "a size per time, such as 10MB/s or 500KB/m", problems)
     return None if match is None else Rate(tokens := int(match[1]) * SIZE_UNITS[match[2]], SECONDS[match[3]], tokens)

@@ -1,12 +1,11 @@
 """Faults of a name beyond its characters, its length and the number of its segments.
 
-Each part here says of one name what is wrong with it, in words that never repeat the name, and is a small machine over
-its bytes at the same time (``proxy.rules.name_language``), so that the plan can tell by itself which names are right.
-The machine finds right exactly the names that the words find no fault with.
+Each part describes the fault of one name, in words that never repeat the name. It is also a small state machine over
+the name's bytes (``proxy.rules.name_language``), with which the plan tells right names. The machine accepts exactly the
+names without a fault.
 
-A hash tag is what Redis Cluster hashes instead of the whole name: what stands between the first ``{`` and the next
-``}``, if anything does. A segment that is one tag holds what the tag holds: ``cart:{42}`` has an integer behind
-``cart``.
+A hash tag is the part of a name that Redis Cluster hashes: the text between the first ``{`` and the next ``}``, unless
+it is empty. A segment that is one tag has the content of the tag: ``cart:{42}`` has an integer behind ``cart``.
 """
 
 from collections.abc import Hashable, Iterable
@@ -30,15 +29,15 @@ _KINDS = {
 
 @lru_cache(maxsize=256)
 def kind_automaton(kind: str, separator: str) -> Automaton | None:
-    """The automaton that knows whether a segment is of this kind; None if it may hold anything.
+    """The automaton for segments of this kind; None if any segment is.
 
-    Raises PatternError for a kind that there is not, ValueError for a separator that patterns cannot have.
+    Raises PatternError for an unknown kind, ValueError for a separator that patterns cannot have.
     """
     return None if kind == "any" else compile_patterns([parse_pattern(f"{{x:{kind}}}", separator)])
 
 
 class SegmentKinds:
-    """The kinds of the first segments, each in turn; further ones are free."""
+    """The kinds of the first segments, in order; further segments may be of any kind."""
 
     def __init__(self, kinds: tuple[str, ...], separator: str) -> None:
         self._kinds = kinds
@@ -63,12 +62,12 @@ class SegmentKinds:
         return (segment, "any", 0) if automaton is None else (segment, "begin", automaton.start)
 
     def tells(self, byte: int) -> Hashable:
-        """Bytes with equal answers need not be told apart."""
+        """A mark of the byte; bytes with equal marks are equivalent."""
         automata = tuple(None if each is None else each.classes[byte] for each in self._automata)
         return automata, byte if byte in (self._byte, _OPENING, _CLOSING) else None
 
     def step(self, state: Hashable, byte: int) -> Hashable | None:
-        """The state behind one more byte; None where the name is wrong already."""
+        """The state behind one more byte; None if the name is already wrong."""
         if not isinstance(state, tuple):
             return state
         segment, place, row = state
@@ -101,7 +100,7 @@ class SegmentKinds:
 
 
 class Banned:
-    """Words that no name may be, or with a `separator` that no segment may be; in any letter case."""
+    """Words that no name may equal, or with a `separator` no segment, in any letter case."""
 
     def __init__(self, words: Iterable[str], separator: str = "") -> None:
         self._words = frozenset(word.lower().encode() for word in words)
@@ -120,15 +119,15 @@ class Banned:
                 return f"has a banned word in segment {i + 1}"
         return ""
 
-    # The machine: how the segment begins, while a banned word begins like that; else None's stand-in.
+    # The machine: the beginning of the segment, while a banned word begins with it; else "other".
 
     def tells(self, byte: int) -> Hashable:
-        """Bytes with equal answers need not be told apart."""
+        """A mark of the byte; bytes with equal marks are equivalent."""
         lower = _lower(byte)
         return -1 if byte == self._byte else lower if lower in self._letters else None
 
     def step(self, state: Hashable, byte: int) -> Hashable | None:
-        """The state behind one more byte; None where the name is wrong already."""
+        """The state behind one more byte; None if the name is already wrong."""
         if byte == self._byte:
             return b"" if self.accepts(state) else None
         return _longer(state, byte, self._beginnings)
@@ -139,8 +138,8 @@ class Banned:
 
 
 class HashTags:
-    """Where a hash tag may stand, and what it may not hold. Without `anywhere` only the given segments, from 1, have
-    one."""
+    """Where a hash tag may be, and which tags are banned. Without `anywhere` only the given segments, counted from 1,
+    may have one."""
 
     def __init__(self, anywhere: bool, segments: tuple[int, ...], banned: Iterable[str], separator: str) -> None:
         self._anywhere = anywhere
@@ -165,15 +164,15 @@ class HashTags:
             return ""
         return f"has a hash tag in segment {segment}, where the policy allows none"
 
-    # The machine: the segment before a tag; its beginning, or "opened" and "stray" where none may stand; "behind" it.
+    # The machine: the segment before a tag; its beginning, or "opened" and "stray" if none may be here; "behind" it.
 
     def tells(self, byte: int) -> Hashable:
-        """Bytes with equal answers need not be told apart."""
+        """A mark of the byte; bytes with equal marks are equivalent."""
         lower = _lower(byte)
         return byte if byte in (self._byte, _OPENING, _CLOSING) else lower if lower in self._letters else None
 
     def step(self, state: Hashable, byte: int) -> Hashable | None:
-        """The state behind one more byte; None where the name is wrong already."""
+        """The state behind one more byte; None if the name is already wrong."""
         if isinstance(state, int):
             if byte == self._byte:
                 return min(state + 1, max(self._segments, default=0) + 1)
@@ -182,7 +181,7 @@ class HashTags:
             return b"" if self._anywhere or state in self._segments else "opened"
         if state == "behind":
             return state
-        if state in ("opened", "stray"):  # a brace that nothing closes is no tag, and {} is none either
+        if state in ("opened", "stray"):  # an unclosed brace is no tag, and {} is none either
             return "stray" if byte != _CLOSING else "behind" if state == "opened" else None
         if byte == _CLOSING:
             return None if state in self._banned else "behind"
@@ -194,7 +193,7 @@ class HashTags:
 
 
 class Prefixes:
-    """How names must begin; or, where nothing is `required`, how none may."""
+    """The prefixes of which a name must have one; if none is `required`, the prefixes that no name may have."""
 
     def __init__(self, required: tuple[str, ...], foreign: tuple[str, ...]) -> None:
         self._required = tuple(each.encode() for each in required)
@@ -211,21 +210,21 @@ class Prefixes:
         return "begins with another application's prefix" if name.startswith(self._foreign) else ""
 
     def fault_of_pattern(self, beginning: bytes) -> str:
-        """The fault of a pattern for names that all begin so, and of which nothing else is known."""
+        """The fault of a pattern, by the beginning that all its names have."""
         if self._required:
             own = beginning.startswith(self._required)
             return "" if own else "may lead to keys without a prefix of this application"
         foreign = beginning.startswith(self._foreign) or any(each.startswith(beginning) for each in self._foreign)
         return "may lead to keys with another application's prefix" if foreign else ""
 
-    # The machine: the beginning, while a prefix begins like that; "known" behind one; else None's stand-in.
+    # The machine: the beginning, while a prefix begins with it; "known" behind one; else "other".
 
     def tells(self, byte: int) -> Hashable:
-        """Bytes with equal answers need not be told apart."""
+        """A mark of the byte; bytes with equal marks are equivalent."""
         return byte if byte in self._letters else None
 
     def step(self, state: Hashable, byte: int) -> Hashable | None:
-        """The state behind one more byte; None where the name is wrong already."""
+        """The state behind one more byte; None if the name is already wrong."""
         if not isinstance(state, bytes):
             return state
         beginning = state + bytes((byte,))
@@ -253,12 +252,12 @@ def _lower(byte: int) -> int:
 
 
 def _beginnings_of(words: frozenset[bytes]) -> frozenset[bytes]:
-    """Every way in which a word begins: looked up for each state and byte, however many words there are."""
+    """Every beginning of a word, for a look-up for each state and byte."""
     return frozenset(word[:end] for word in words for end in range(len(word) + 1))
 
 
 def _longer(state: Hashable, byte: int, beginnings: frozenset[bytes]) -> Hashable:
-    """The beginning of a word with one more byte, or "other" where no word begins so."""
+    """The beginning of a word with one more byte, or "other" if no word has this beginning."""
     if not isinstance(state, bytes):
         return state
     longer = state + bytes((_lower(byte),))

@@ -1,8 +1,8 @@
-"""Whether a key is one that the schema knows: a part of the ``names`` guardrail.
+"""Whether a key is in the schema: a part of the ``names`` guardrail.
 
-A team may describe its keys as widely as ``{any...}``, and that must not make everybody's keys legal. So ``owned`` asks
-more: an entry of another app's is no home for a client's key. Keys of an app that anyone can claim to be are
-no app's own: else a client that says another name would get at keys that it must not have.
+A team's entry may be as wide as ``{any...}``, and must not allow the keys of all clients. So ``owned`` requires that
+the key's entry does not belong to another app. Keys of an app that is only claimed belong to no app: otherwise a client
+could reach another app's keys by changing its name.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,8 @@ from proxy.schema.nearest import nearest_entry
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The entries that an app's keys must belong to; `app` is "" for clients of no app, `proven` are sure ones."""
+    """The entries that an app's keys must belong to; `app` is "" for clients of no app, `proven` are the proven
+    apps."""
 
     schema: Schema
     app: str
@@ -34,7 +35,7 @@ class Membership:
         return self.owned and owner is not None and owner.app != self.app and owner.app in self.proven
 
     def check(self, *, reads: bool, writes: bool) -> EntryCheck:
-        """Keys that have no such home are judged."""
+        """The check that judges keys without a right entry."""
         return EntryCheck.judging(
             self.schema,
             lambda owner: reads and (owner is None or self._is_foreign(owner)),

@@ -1,7 +1,7 @@
-"""Several standards for names as one: whether any name can meet all of them.
+"""Several naming standards as one: whether any name can meet all of them.
 
-Standards of one kind are joined first: two lists of banned words are one list, two maximum lengths the smaller one. So
-only few machines are left to run side by side, however many rules there are.
+Standards of one kind are joined first: two lists of banned words become one list, two maximum lengths the smaller one.
+So only a few machines run side by side, for any number of rules.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
@@ -15,9 +15,10 @@ from proxy.rules.names.rule import CHARACTERS, DEFAULT_PREFIXES, NamesSettings
 _ALL = frozenset(CHARACTERS["any"])
 _FOREIGN = "others"
 _MOST_STATES = 5_000
-"""With more than that nothing is said: it would take too long to find out."""
+"""The most machines of a search; more would take too long, and then the answer is unknown."""
 _USUAL = 8
-"""So many machines may have so many states; of more, which take longer for each state, it is fewer."""
+"""The most states of a search with this number of machines; with more machines, each state takes longer, so it is
+fewer."""
 
 
 def for_app(settings: NamesSettings, app: str) -> NamesSettings:
@@ -36,14 +37,14 @@ class JointStandard:
     most: int
 
     def is_met_with(self, others: Sequence[Machine] = ()) -> bool:
-        """Whether some name meets it that the others find right, too; True if it takes too long to find out."""
+        """Whether some name meets it and the other machines accept it; True if the search takes too long."""
         try:
             return any(True for _ in self.endings(others))
         except TooIntricateError:
             return True
 
     def endings(self, others: Sequence[Machine], most_states: int = _MOST_STATES) -> Iterator[tuple[Hashable, ...]]:
-        """Where the names end that all find right, ``others`` first: see ``name_language.endings``."""
+        """The states in which accepted names end, ``others`` first: see ``name_language.endings``."""
         machines = (*others, *self.machines)
         affordable = most_states * _USUAL // max(_USUAL, len(machines))
         return endings(machines, self.least, self.most, affordable)
@@ -90,7 +91,7 @@ def _required(standards: Iterable[NamesSettings]) -> frozenset[str] | None:
 
 
 def _longer(these: frozenset[str], those: frozenset[str]) -> frozenset[str]:
-    """Those of these that begin with one of those."""
+    """The prefixes of ``these`` that begin with one of ``those``."""
     return frozenset(each for each in these if any(each[:end] in those for end in range(len(each) + 1)))
 
 
@@ -108,7 +109,7 @@ def _forbidden(standards: Iterable[NamesSettings]) -> Iterator[Machine]:
 
 
 def _placed(standards: Iterable[NamesSettings]) -> Iterator[Machine]:
-    """The machines of what single segments hold, and of hash tags."""
+    """The machines of segment kinds and of hash tags."""
     kinds = dict.fromkeys((each.segment_types, each.separator) for each in standards if each.segment_types)
     yield from (SegmentKinds(*each) for each in kinds)
     tags = dict.fromkeys(

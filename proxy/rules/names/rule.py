@@ -1,12 +1,12 @@
-"""How keys may be named: characters, length, segments and what they hold, banned words, hash tags, prefixes.
+"""Key names: characters, length, segments and their kinds, banned words, hash tags, prefixes.
 
-Every key of every command is checked, reads and writes apart where the policy says so; which arguments are
-keys is known from the command table, never guessed. An error says which argument is wrong and in what, and shows the
-key as far as the policy's ``redact`` allows: it may be personal data.
+Every key of every command is checked, reads and writes separately if the policy says so. The command table tells which
+arguments are keys. An error names the argument and its fault, and shows the key as the policy's ``redact`` allows,
+since it may be personal data.
 
-Prefixes belong to applications. One that is listed keeps to its own; whoever is not keeps to the default's, or, where
-there is no default, out of all that are listed. SORT looks up keys by patterns: a pattern that may lead to keys of
-others is refused, whatever the list holds.
+Prefixes belong to applications. The keys of a listed app must have one of its prefixes. The keys of all other clients
+must have one of the default's prefixes; without a default, they must have none of the listed prefixes. SORT looks up
+keys by patterns: a pattern that may lead to other apps' keys is refused.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from proxy.schema.entries import Owner
 _Part: TypeAlias = Prefixes | SegmentKinds | Banned | HashTags
 
 DEFAULT_PREFIXES = "default"
-"""Stands for every application that has no prefixes of its own."""
+"""Stands for every application without its own prefixes."""
 
 _VISIBLE = bytes(range(0x21, 0x7F))
 CHARACTERS: dict[str, bytes] = {
@@ -41,14 +41,14 @@ CHARACTERS: dict[str, bytes] = {
     "unslashed-ascii": _VISIBLE.translate(None, b"\"'`\\/"),
     "word-ascii": b"".join((bytes(range(0x30, 0x3A)), bytes(range(0x41, 0x5B)), bytes(range(0x61, 0x7B)), b"_-.:/{}")),
 }
-"""Which bytes a name may hold. Only ``any`` has the space: it is what breaks shells and logs."""
+"""The bytes that a name may have. Only ``any`` includes the space, which breaks shells and logs."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamesSettings(RuleSettings):
     """A standard for the names of keys. Lengths are in bytes; a most of None is no limit.
 
-    With `in_schema` it must match an entry of the schema, with `owned` one that is not another app's.
+    With `in_schema` a key must match an entry of the schema; with `owned` that entry must not belong to another app.
     """
 
     characters: str = "any"
@@ -67,20 +67,21 @@ class NamesSettings(RuleSettings):
     banned: tuple[str, ...] = ()
     banned_segments: tuple[str, ...] = ()
     hash_tags: bool | tuple[int, ...] = True
-    """Whether a name may have a hash tag, or the segments, counted from 1, that it may stand in."""
+    """Whether a name may have a hash tag, or the segments, counted from 1, that may have one."""
     banned_hash_tags: tuple[str, ...] = ()
     prefixes: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """By application; ``default`` for all that are not listed."""
 
     def prefixes_of(self, app: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The prefixes of which an application's names have one, and if there are none those that they must not."""
+        """The prefixes of which an application's names must have one; if there are none, the prefixes they must not
+        have."""
         listed = dict(self.prefixes)
         own = listed.get(app, listed.get(DEFAULT_PREFIXES, ()))
         return own, () if own else tuple(prefix for found in listed.values() for prefix in found)
 
     @property
     def counts_segments(self) -> bool:
-        """Whether there is anything to say about segments at all."""
+        """Whether the standard limits segments."""
         return self.min_segments > 1 or self.max_segments is not None or not self.empty_segments
 
     @property
@@ -98,7 +99,7 @@ class NamesSettings(RuleSettings):
 
     @property
     def only_in_schema(self) -> bool:
-        """Whether the schema is all that it is about."""
+        """Whether the standard is only about the schema."""
         return self == NamesSettings(reads=self.reads, writes=self.writes, in_schema=True, owned=self.owned)
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Naming":
@@ -146,14 +147,14 @@ class Naming(Rule):
             writes=settings.writes,
             language=self._language,
         )
-        """The check that a plan makes."""
+        """The check of the plan."""
 
     def touches(self, spec: Spec) -> bool:
         """Every command that can have keys."""
         return spec.may_have_keys
 
     def judge(self, command: Command, _context: Context) -> Verdict:
-        """Refuse for the first key that is not as it should be, else PASS."""
+        """Refuse for the first key with a fault, else PASS."""
         settings = self._settings
         membership = self._membership
         owners = () if membership is None else membership.schema.owners_of(command.keys)
@@ -171,7 +172,7 @@ class Naming(Rule):
 
     def _fault_of_pattern(self, beginning: bytes) -> str:
         if self._settings.owned:
-            return "may lead to keys that are not the client's own"
+            return "may lead to keys that do not belong to the client's app"
         return "" if self._prefixes is None else self._prefixes.fault_of_pattern(beginning)
 
     def _fault(self, key: Key) -> str:
@@ -205,7 +206,7 @@ class Naming(Rule):
         return self._refusals.of(why, self._instead, command, owner=owner)
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
-        """Checks of the bytes and of the owner, in every mode: what fails is judged, to be refused or counted."""
+        """Checks of the bytes and of the owner, in every mode. A key that fails a check is judged."""
         settings = self._settings
         if spec.name in SORTS and (settings.owned or self._prefixes is not None):
             lowering.judge()
@@ -213,7 +214,7 @@ class Naming(Rule):
         if self._schema_check is not None:
             lowering.check_entries(self._schema_check)
         if self._only_in_schema:
-            return  # which an empty key is not either
+            return  # an empty key is in no schema either
         if self._parts and self._language is None:
             lowering.judge()
             return
@@ -221,7 +222,7 @@ class Naming(Rule):
 
 
 def _byte(byte: int) -> str:
-    """A byte that no error line breaks at."""
+    """A byte as printable text."""
     return "a space" if byte == 0x20 else f"a {chr(byte)}" if byte in _VISIBLE else f"the byte 0x{byte:02x}"
 
 
@@ -240,7 +241,7 @@ def _parts(
     own_prefixes: tuple[str, ...],
     foreign_prefixes: tuple[str, ...],
 ) -> "tuple[tuple[_Part, ...], Automaton | None]":
-    """The parts that judge names beyond their bytes and lengths, and their joint automaton, if there is one."""
+    """The parts that judge names beyond bytes and lengths, and their joint automaton, if there is one."""
     parts: list[_Part] = []
     if own_prefixes or foreign_prefixes:
         parts.append(Prefixes(own_prefixes, foreign_prefixes))

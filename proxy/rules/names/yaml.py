@@ -31,7 +31,7 @@ _NO_SEGMENTS: tuple[int, ...] = ()
 _ANY_HASH_TAG: tuple[bool | tuple[int, ...], tuple[str, ...]] = (True, _NO_TEXTS)
 _SWITCH = {"allow": True, "refuse": False}
 ACCESS = {"all": (True, True), "reads": (True, False), "writes": (False, True)}
-"""Whether a rule is for the keys that a command reads, and for those that it may write."""
+"""Whether a rule is about the keys that a command reads, and about those that it may write."""
 _IN_SCHEMA = {"true": False, "owned": True}
 """Whether the schema's entry must be the client's own."""
 
@@ -88,7 +88,7 @@ def _read_text(scalar: Scalar, _problems: Problems) -> str:
 
 
 def _read_hash_tags(value: Value, problems: Problems) -> tuple[bool | tuple[int, ...], tuple[str, ...]] | None:
-    """``refuse``, or a mapping that says where they may stand and what they may not hold."""
+    """``refuse``, or a mapping with the segments that may have one and the banned tags."""
     if isinstance(value, Scalar):
         note(value, enum=["refuse"])
         if value.text == "refuse":
@@ -132,7 +132,7 @@ def _check_segment_types(settings: NamesSettings, fields: Fields) -> None:
             expected = f"any, one of {', '.join(KINDS)}, several such as int|uuid, or words such as prod|staging"
             fields.problems.add(where, f"{path}[{i}]", shown(kind), expected)
         except ValueError:
-            expected = "another separator; segments of these types may contain this one"
+            expected = "another separator: segments of these types may contain this character"
             fields.problems.add(
                 fields.line_of("separator"), fields.path_of("separator"), shown(settings.separator), expected
             )
@@ -140,7 +140,7 @@ def _check_segment_types(settings: NamesSettings, fields: Fields) -> None:
 
 
 def _check_names(settings: NamesSettings, fields: Fields) -> None:
-    """Standards that no name can meet."""
+    """Note standards that no name can meet."""
     problems = fields.problems
     longest = _LONGEST_NAME if settings.max_length is None else settings.max_length
     if settings.min_length > longest:
@@ -148,15 +148,15 @@ def _check_names(settings: NamesSettings, fields: Fields) -> None:
         problems.add(fields.line_of("min_length"), fields.path_of("min_length"), str(settings.min_length), expected)
     shortest = settings.min_segments - 1 if settings.empty_segments else 2 * settings.min_segments - 1
     if shortest > longest:
-        expected = f"so few that they fit into {longest} bytes, or no name passes"
+        expected = f"fewer segments, which fit into {longest} bytes; else no name passes"
         problems.add(fields.line_of("segments"), fields.path_of("segments"), settings.segments, expected)
     if settings.min_segments > 1 and settings.separator.encode() not in CHARACTERS[settings.characters]:
-        expected = f"one of the {settings.characters} characters, or no name passes"
+        expected = f"one of the {settings.characters} characters; else no name passes"
         problems.add(fields.line_of("separator"), fields.path_of("separator"), shown(settings.separator), expected)
 
 
 def _check_prefixes(settings: NamesSettings, fields: Fields) -> None:
-    """Prefixes with which no name can meet the rest of the standard."""
+    """Note prefixes with which no name can meet the rest of the standard."""
     allowed, separator = CHARACTERS[settings.characters], settings.separator
     for app, prefixes in settings.prefixes:
         for prefix in prefixes:

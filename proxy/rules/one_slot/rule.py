@@ -1,11 +1,11 @@
-"""Keys of several hash slots, refused before a cluster has to: on a plain Redis too.
+"""Keys of several hash slots are refused, also on a Redis without cluster mode.
 
-A cluster takes a command only if all its keys lie in one slot, and a transaction only if those of all its commands do.
-An application that keeps to this can move to a cluster; how is always the same: the part of the names that belongs
-together stands in braces, ``cart:{42}`` with ``cart:{42}:items``. Watched keys count as the transaction's.
+A cluster accepts a command only if all its keys are in one hash slot, and a transaction only if all keys of all its
+commands are. An application that follows this rule can move to a cluster: keys that belong together have the same hash
+tag, ``cart:{42}`` and ``cart:{42}:items``. Watched keys count as keys of the transaction.
 
-SORT looks up keys by patterns. A cluster takes such a pattern, if at all (Redis 7.4, Valkey 8), where its hash tag
-stands before the ``*`` and is that of the sorted key.
+SORT looks up keys by patterns. A cluster (Redis 7.4, Valkey 8) accepts a pattern only if its hash tag is before the
+``*`` and equals that of the sorted key.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from proxy.rules.verdict import PASS, Verdict
 
 @dataclass(frozen=True, slots=True)
 class OneSlotSettings(RuleSettings):
-    """Transactions are always held to it; with `commands`, each command by itself is too."""
+    """The rule checks transactions; with `commands`, also each single command."""
 
     commands: bool = True
 
@@ -32,7 +32,7 @@ class OneSlotSettings(RuleSettings):
 
 
 class OneSlot(Rule):
-    """Refuses commands whose keys lie apart, and such as lie apart from their transaction's."""
+    """Refuses commands with keys in several slots, or in another slot than their transaction."""
 
     needs = Needs(slots=True, in_scripts=InScripts.ALL_KEYS)
 
@@ -46,7 +46,7 @@ class OneSlot(Rule):
         return spec.may_have_keys
 
     def judge(self, command: Command, context: Context) -> Verdict:
-        """Refuse for the first key that lies in another slot than those before it."""
+        """Refuse for the first key in another slot than the keys before it."""
         transaction = context.in_transaction or command.spec.state is ConnectionState.WATCH
         if not (transaction or self._commands):
             return PASS
@@ -57,7 +57,7 @@ class OneSlot(Rule):
             if expected == NO_SLOT:
                 expected = slot
             elif slot != expected:
-                fault = f"lies in slot {slot}, and the keys {before} in slot {expected}"
+                fault = f"is in slot {slot}, and the keys {before} are in slot {expected}"
                 return self._refuse(command, key.index, "key", fault)
         for index, beginning in beginnings_of(command):
             if not _has_tag(beginning) or slot_of(beginning) != expected:
@@ -65,11 +65,11 @@ class OneSlot(Rule):
         return PASS
 
     def _refuse(self, command: Command, index: int, what: str, fault: str) -> Verdict:
-        instead = "name keys that belong together with one hash tag, such as cart:{42}:items"
+        instead = "give keys that belong together the same hash tag, such as cart:{42}:items"
         return self._refusals.of(f"{self._refusals.key(command, index, what)} {fault}", instead, command)
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
-        """One key lies in one slot, unless it leads to others; inside a transaction a session judges every command."""
+        """A command with one key passes, unless it is SORT; inside a transaction the session judges every command."""
         if not self._commands and spec.state is not ConnectionState.WATCH:
             return
         if any(key_spec.find != "range" or key_spec.last != 0 for key_spec in spec.key_specs) or (
@@ -79,6 +79,6 @@ class OneSlot(Rule):
 
 
 def _has_tag(beginning: bytes) -> bool:
-    """Whether a name that begins like this has a whole hash tag already."""
+    """Whether the beginning of a name has a whole hash tag."""
     tag, closed, _ = beginning.partition(b"{")[2].partition(b"}")
     return bool(tag and closed)

@@ -1,7 +1,7 @@
-"""Reads of a span of a collection: at most so many elements, known from the arguments alone.
+"""A limit on the length of range reads, from their arguments alone.
 
-``LRANGE k 0 99`` asks for a hundred elements; ``LRANGE k 0 -1`` and XRANGE without COUNT ask for as many as there are,
-which is refused unless the policy leaves such spans to ``whole_collections``, which can look how many that would be.
+``LRANGE k 0 99`` asks for a hundred elements. ``LRANGE k 0 -1`` and XRANGE without COUNT ask for all elements. These
+are refused, unless the policy leaves endless ranges to ``whole_collections``, which looks the size up.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from proxy.rules.verdict import PASS, Verdict
 
 @dataclass(frozen=True, slots=True)
 class RangesSettings(RuleSettings):
-    """The most elements of a span, the most bytes of a part of a string (None: any), whether spans may be endless."""
+    """The most elements of a range, the most bytes of a part of a string (None: any), whether ranges may be endless."""
 
     max: int
     bytes: int | None = None
@@ -37,11 +37,11 @@ class Ranges(Rule):
         self._refusals = refusals
 
     def touches(self, spec: Spec) -> bool:
-        """LRANGE, ZRANGE, XRANGE and their relatives; GETRANGE where bytes are limited."""
+        """LRANGE, ZRANGE, XRANGE and similar commands; GETRANGE if bytes are limited."""
         return spec.name in SPANS or (self._settings.bytes is not None and spec.name in BYTE_SPANS)
 
     def judge(self, command: Command, _context: Context) -> Verdict:
-        """Refuse a span that is too long, or that has no end; else PASS."""
+        """Refuse a range that is too long or endless; else PASS."""
         settings = self._settings
         if settings.bytes is not None and command.spec.name in BYTE_SPANS:
             return self._judge_span(command, bytes_asked(command), settings.bytes, "bytes")
@@ -52,11 +52,11 @@ class Ranges(Rule):
             return PASS
         of_what = f" of {self._refusals.key(command, command.keys[0].index)}" if len(command.keys) == 1 else ""
         if asked >= ENDLESS:
-            why = f"{command.name} asks for all {unit}{of_what}, however many there are, and the limit is {most}"
+            why = f"{command.name} asks for all {unit}{of_what}, and the limit is {most}"
         else:
             why = f"{command.name} asks for up to {asked} {unit}{of_what}, {over(asked, most)}"
         return self._refusals.of(why, f"ask for at most {most} {unit} at a time", command)
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
-        """Numbers are read from the arguments: judged."""
+        """Everything is judged: a plan does not read these numbers."""
         lowering.judge()

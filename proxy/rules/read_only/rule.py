@@ -1,7 +1,7 @@
-"""Read-only mode: no command that may change what is stored.
+"""Read-only mode: refuses every command that may change stored data.
 
-Those are all that the engines flag as writes, scripts and functions that are not the read-only kind, the few
-administrative commands that replace or invent data, and commands that nobody knows. PUBLISH stores nothing and passes.
+These are all commands that engines flag as writes, scripts and functions without the read-only flag, the few admin
+commands that replace or create data, and unknown commands. PUBLISH stores nothing and passes.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _READING = {row.name: f"use {row.read_with}" for row in ROWS.values() if row.rea
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlySettings(RuleSettings):
-    """Nothing to set: writes are refused."""
+    """There are no settings."""
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "ReadOnly":
         return ReadOnly(name, Refusals(name, wording, binding))
@@ -56,7 +56,7 @@ class ReadOnly(Rule):
         return True
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
-        """All refusals of a known command are alike."""
+        """All requests of a known command get the same refusal."""
         if spec.id == _UNKNOWN:
             lowering.judge()
         else:

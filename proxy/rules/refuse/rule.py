@@ -1,7 +1,7 @@
 """Refused commands, and the narrower forms of them that pass.
 
 ``refuse: [FLUSHALL]`` with ``allow: [FLUSHALL ASYNC]`` beside it refuses every FLUSHALL but the one that does not
-block. How commands are named is told in ``listing``.
+block. ``listing`` describes how commands are named.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _INSTEAD_OF_OTHERS = "ask the operators of this Redis"
 
 @dataclass(frozen=True, slots=True)
 class RefuseSettings(RuleSettings):
-    """The commands to refuse, and those that pass all the same: in capitals, subcommands and words after a space."""
+    """The refused commands, and the forms of them that pass: in capitals, subcommands and words after a space."""
 
     commands: tuple[str, ...]
     allow: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class RefuseSettings(RuleSettings):
 
 
 class Refusal(Rule):
-    """A list of commands that do not reach Redis."""
+    """Refuses the commands of a list."""
 
     needs = Needs(in_scripts=InScripts.COMMANDS)
 
@@ -43,7 +43,7 @@ class Refusal(Rule):
         self._allowed = Listing(settings.allow, binding.table)
 
     def touches(self, spec: Spec) -> bool:
-        """The listed commands; for containers and modules also whatever the table does not know."""
+        """The listed commands; if the list has containers or modules, also unknown commands."""
         return self._refused.touches(spec) and not self._allowed.holds(spec)
 
     def judge(self, command: Command, _context: Context) -> Verdict:
@@ -69,7 +69,7 @@ class Refusal(Rule):
         return self._refused.find_any(command) is not None and self._allowed.find(command) is None
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
-        """A refusal is known beforehand where it depends on no argument."""
+        """Refuse in the plan if the refusal depends on no argument."""
         entry = self._refused.always(spec)
         if entry is None or self._allowed.touches(spec):
             lowering.judge()

@@ -9,7 +9,7 @@ from proxy.rules.listing_yaml import read_listing
 from proxy.rules.refuse.rule import RefuseSettings
 
 NEVER_REFUSED = frozenset(row.display for row in ROWS.values() if row.needed)
-"""Without these a client cannot log in, or cannot leave a state that it is in."""
+"""Without these a client cannot log in, or cannot leave its state."""
 
 
 def read_refuse(value: Value, rule: Fields) -> RefuseSettings | None:
@@ -18,7 +18,7 @@ def read_refuse(value: Value, rule: Fields) -> RefuseSettings | None:
     commands = read_listing(value, problems)
     for scalar in _scalars(value):
         if entry_of(scalar.text, STANDARD).command in NEVER_REFUSED:
-            expected = "a command that clients can do without; they need this one to log in or to end a state"
+            expected = "a command that clients do not need; they need this one to log in or to leave a state"
             problems.unexpected(scalar, expected)
     allowed_value = rule.take("allow")
     allow = () if allowed_value is None else read_listing(allowed_value, problems)
@@ -28,7 +28,7 @@ def read_refuse(value: Value, rule: Fields) -> RefuseSettings | None:
 
 
 def _check_narrower(value: Value, allow: tuple[str, ...], refused: tuple[str, ...], problems: Problems) -> None:
-    """Note each allowed command that is no part of a refused one, or all of it."""
+    """Note each allowed command that is not a narrower form of a refused one."""
     for scalar in _scalars(value):
         text = entry_of(scalar.text, STANDARD).text
         if text in allow and not any(text.startswith(f"{each} ") for each in refused):

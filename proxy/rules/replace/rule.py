@@ -1,14 +1,12 @@
 """Commands that run under another name: DEL as UNLINK.
 
-Only commands that take the same arguments and give the same replies can stand for each other, so nothing but
-the name changes and no reply has to. Whether the engine, for this user, takes the other name is probed
-beforehand; until it is known to, the command goes on as it came and is counted as skipped. What Redis is going
-to refuse anyway goes on as it came too (too few arguments, a user who may not send it): Redis's error names the
-command, and the client should read of the one that it sent.
+Only commands with the same arguments and the same replies can replace each other, so only the name changes. Keyrail
+probes whether the engine accepts the other name for this user. Until it is known to, the command is forwarded unchanged
+and counted as skipped. A command that Redis refuses anyway (too few arguments, no permission) is forwarded unchanged,
+too, since Redis's error names the command and the client should see its own.
 
-FLUSHALL as FLUSHALL ASYNC is the same command with an argument. It replaces the bare command only: who says SYNC means
-it. Nothing needs to be probed for it: who may send FLUSHALL with any argument or none may send it with this one, and
-every supported engine knows it.
+FLUSHALL ASYNC is FLUSHALL with an argument. It replaces only the bare command, since SYNC is an explicit choice. It
+needs no probe: a user who may send FLUSHALL may send it with this argument, and every supported engine has it.
 """
 
 from dataclasses import dataclass
@@ -27,7 +25,7 @@ _NAME_AND_ARGUMENTS = -2
 
 @dataclass(frozen=True, slots=True)
 class ReplaceSettings(RuleSettings):
-    """Pairs of a command and the one that runs in its place, both in capitals: another one, or itself with words."""
+    """Pairs of a command and its replacement, both in capitals: another command, or the same one with an argument."""
 
     pairs: tuple[tuple[str, str], ...]
 
@@ -36,7 +34,7 @@ class ReplaceSettings(RuleSettings):
 
 
 class Replacement(Rule):
-    """A list of commands that run under other names."""
+    """Replaces the commands of a list."""
 
     def __init__(self, name: str, settings: ReplaceSettings, binding: Binding) -> None:
         self.name = name
@@ -60,7 +58,7 @@ class Replacement(Rule):
         return spec.id in self._targets
 
     def judge(self, command: Command, _context: Context) -> Verdict:
-        """Rewrite, or PASS where Redis is going to refuse the command anyway."""
+        """Rewrite, or PASS if Redis refuses the command anyway."""
         target = self._targets[command.spec.id]
         if command.spec.id in self._added:
             return self._add_words(command)
@@ -71,7 +69,7 @@ class Replacement(Rule):
         if command.spec.id in self._unsent:
             return PASS
         if command.streamed is not None and command.streamed < len(command.argv) - 1:
-            return Pass(skipped="its name was sent before the whole command had arrived")
+            return Pass(skipped="its name was already sent when the whole command had arrived")
         return Rewrite([target.name.encode(), *command.argv[1:]], spec=target)
 
     def _add_words(self, command: Command) -> Verdict:
@@ -81,7 +79,7 @@ class Replacement(Rule):
         return Rewrite([*command.argv, *self._added[command.spec.id]], spec=command.spec)
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
-        """A swap of the name, if the plan can tell by itself that there are arguments enough."""
+        """A swap of the name, if the plan can tell that there are enough arguments."""
         target = self._targets[spec.id]
         runs = self._can_send(target.display) and spec.id not in self._unsent
         if spec.id not in self._added and runs and spec.arity == _NAME_AND_ARGUMENTS:

@@ -1,4 +1,4 @@
-"""Large replies, reported and never held back: ``replies: {bytes: 1MB}``.
+"""Large replies, counted and never refused: ``replies: {bytes: 1MB}``.
 
 rule.py  the settings, and the rule: judging and lowering
 yaml.py  reads its YAML

@@ -1,10 +1,10 @@
-"""Replies that are larger than a team wants them: noticed and counted, never held back.
+"""Large replies: counted, never refused.
 
-Only the first line of a reply is looked at: it tells how many elements an array, a set or a map has (the fields and the
-values of a map count each, as they do in RESP2), or how many bytes a string has. What is inside the elements is not
-seen, so the streams of XREAD are counted and their entries are not.
+The rule reads only the first line of a reply: it has the number of elements of an array, a set or a map (fields and
+values of a map count separately, as in RESP2), or the number of bytes of a string. It does not read the elements, so
+the streams of XREAD count, but not their entries.
 
-Every command that is looked at is judged, which costs it the hot path. So GET is looked at only where it is named.
+Every command of this rule is judged and leaves the hot path. So GET is one only if the policy names it.
 """
 
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
 from proxy.rules.verdict import InspectReply, Verdict
 
 LARGE_READS = tuple(sorted({*READS, *SPANS, *BYTE_SPANS, *(row.name for row in ROWS.values() if row.large_reply)}))
-"""Commands that can be answered by much."""
+"""Commands that can have large replies."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepliesSettings(RuleSettings):
-    """The most elements and bytes that go unnoticed (None: any), and the commands whose replies are looked at."""
+    """The most elements and bytes that are not counted (None: no limit), and the commands."""
 
     elements: int | None = None
     bytes: int | None = None
@@ -52,7 +52,7 @@ class Replies(Rule):
         return self._inspect_reply
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
-        """No plan looks at replies."""
+        """Everything is judged: a plan does not read replies."""
         lowering.judge()
 
 

@@ -24,5 +24,5 @@ def read_replies(value: Value, rule: Fields) -> RepliesSettings | None:
 
 
 def _read_commands(value: Value, problems: Problems) -> tuple[str, ...] | None:
-    expected = "a command that is answered by one reply"
+    expected = "a command with exactly one reply"
     return read_commands(value, problems, lambda spec: spec.one_reply and not spec.container, expected)

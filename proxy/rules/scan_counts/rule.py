@@ -1,7 +1,7 @@
-"""COUNT of SCAN, HSCAN, SSCAN and ZSCAN: how much work one step of a walk may be.
+"""A limit on COUNT of SCAN, HSCAN, SSCAN and ZSCAN, which is the work of one step.
 
-COUNT is a hint, and the walk visits the same elements whatever it is. So a policy may also ask that a COUNT over the
-most is lowered instead of refused.
+COUNT is a hint: the walk visits the same elements with any COUNT. So a policy may lower a COUNT over the limit in place
+of refusing it.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from proxy.rules.verdict import PASS, Rewrite, Verdict
 
 @dataclass(frozen=True, slots=True)
 class ScanCountsSettings(RuleSettings):
-    """The largest COUNT, and whether a larger one is lowered to that."""
+    """The largest COUNT, and whether a larger one is lowered to it."""
 
     max: int
     lower: bool = False

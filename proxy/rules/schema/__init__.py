@@ -2,5 +2,5 @@
 
 type.py  commands for another type than the schema gives a key
 size.py  writes larger than the schema allows
-yaml.py  reads the YAML of these, and of ``schema: ttl``, which ``lifetime`` has
+yaml.py  reads the YAML of these, and of ``schema: ttl``, a rule of ``lifetime``
 """

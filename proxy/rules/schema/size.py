@@ -1,7 +1,7 @@
-"""The sizes of the schema: the bytes of a value, and the members of one write, each by the key's entry.
+"""The sizes of the schema: the bytes of a value, and the members of one write, by the key's entry.
 
-As in ``sizes``, it is the arguments that are judged, before anything is sent: how large a collection has grown is not
-known from them.
+As in ``sizes``, the rule judges the arguments, before anything is sent. They do not tell the present size of a
+collection.
 """
 
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ from proxy.schema.entries import KeyEntry, KeySize, Owner
 
 _NO_LIMIT = KeySize()
 _BEFORE_MEMBERS = 2
-"""The arguments that stand before the first member at least: the command's name and a key."""
+"""The least number of arguments before the first member: the command's name and a key."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaSizeSettings(RuleSettings):
-    """The schema's entries say it all."""
+    """There are no settings: the schema's entries have the sizes."""
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "SchemaSize":
         return SchemaSize(name, wording, binding)
@@ -40,7 +40,7 @@ class SchemaSize(Rule):
         self._check, self._check_at_offsets = (self._lowered(at_offsets=each) for each in (False, True))
 
     def _lowered(self, *, at_offsets: bool) -> EntryCheck:
-        """A value is no larger than its request, but for a write at an offset; members are fewer than arguments."""
+        """The check. A value is no larger than its request, except for a write at an offset; members are arguments."""
         sizes = [_size_of(owner) for owner in (None, *self._schema.entries)]
         return EntryCheck(
             self._schema.automaton,
@@ -54,7 +54,7 @@ class SchemaSize(Rule):
         return brings_values(spec.name)
 
     def judge(self, command: Command, _context: Context) -> Verdict:
-        """Refuse for the first value that is too large for its key, or for too many members; else PASS."""
+        """Refuse for the first value over its key's limit, or for too many members; else PASS."""
         owners = self._schema.owners_of(command.keys)
         limited = {
             key.index: owner
@@ -80,7 +80,7 @@ class SchemaSize(Rule):
         return self._refusals.of(f"{fault} for {owner.described}", instead, command, owner=owner)
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
-        """Requests that are small for the entry that owns their key pass."""
+        """Requests within the limits of their key's entry pass."""
         lowering.check_entries(self._check_at_offsets if writes_far(spec.name) else self._check)
 
 

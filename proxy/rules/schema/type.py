@@ -1,9 +1,9 @@
-"""Keys hold what the schema says: a command of another type's family is refused before Redis has to say WRONGTYPE.
+"""The types of the schema: a command for another type than that of the key's entry is refused.
 
-Redis only finds out where the key is there already, and not even then where the command overwrites it: ``SET`` puts a
-string over a hash, and every STORE does the like. Which types a command is for is a fact about commands
-(``proxy.commands.key_types``); a key that no entry owns, an entry without a type, and a command for any type pass.
-What RENAME, COPY and RESTORE put under a name cannot be told from their arguments, nor what a script does.
+Redis answers WRONGTYPE only if the key exists, and not if the command overwrites it: ``SET`` replaces a hash by a
+string, as does every STORE. ``proxy.commands.key_types`` has the types of each command. A key without an entry, an
+entry without a type, and a command for any type pass. The arguments of RENAME, COPY, RESTORE and scripts do not tell a
+type.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from proxy.schema.entries import KeyEntry, Owner
 
 @dataclass(frozen=True, slots=True)
 class SchemaTypeSettings(RuleSettings):
-    """Whether keys that a command only reads count, and those that it may write."""
+    """Whether the rule is about keys that a command only reads, and about keys that it may write."""
 
     reads: bool = False
     writes: bool = True
@@ -77,7 +77,7 @@ class SchemaType(Rule):
                 lambda owner: _differs(owner, types.read),
                 lambda owner: _differs(owner, types.written),
             )
-            # One object for equal checks, which are long to compare: a schema may have hundreds of entries.
+            # One object for equal checks, since comparing them takes long: a schema may have hundreds of entries.
             check = self._checks[types] = self._distinct.setdefault(made, made)
         lowering.check_entries(check)
 

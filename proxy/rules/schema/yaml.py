@@ -1,5 +1,5 @@
-"""Rules about what the schema says of keys: ``schema: type``, with ``applies_to`` beside it, ``schema: size``, and
-``schema: ttl``, with what is done about lifetimes beside it."""
+"""Rules about the schema: ``schema: type``, with ``applies_to`` beside it, ``schema: size``, and ``schema: ttl``, with
+the options of lifetimes beside it."""
 
 from collections.abc import Callable, Mapping
 
@@ -37,4 +37,4 @@ def _read_ttl(rule: Fields) -> SchemaTtlSettings:
 
 
 _ABOUT: Mapping[str, Callable[[Fields], RuleSettings]] = {"type": _read_type, "size": _read_size, "ttl": _read_ttl}
-"""By the word: reads from the rule what belongs to it."""
+"""By the word under ``schema``: the reader of the rule's other keys."""

@@ -1,8 +1,8 @@
-"""What a script calls, as the commands that Redis will run: with the keys and arguments that it is run with.
+"""The calls of a script as the commands that Redis will run, with the keys and arguments of one run.
 
-A word that the text does not tell stays unknown. An unknown argument is no reason to judge nothing: which arguments are
-keys depends, for most commands, on how many there are. Where it depends on the unknown one (a number of keys, a word
-that may be STORE), the keys cannot be told.
+A word that the text does not tell stays unknown. A call with an unknown argument can still be judged: for most commands
+only the number of arguments tells which of them are keys. If it depends on the unknown argument (a number of keys, a
+word that may be STORE), the keys are unknown.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,9 +25,9 @@ SCRIPT_USES = {row.name: row.script for row in ROWS.values() if row.script is no
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The keys and arguments that a script is run with; None where they are not known, and for each that is not.
+    """The keys and arguments of one run of a script; None if they are unknown, and for each unknown one.
 
-    Where they come `later`, the script is only loaded, and judged again with them when it is run.
+    If they come `later`, the script is only loaded; it is judged again when it runs.
     """
 
     keys: Sequence[bytes | None] | None = None
@@ -35,22 +35,22 @@ class Inputs:
     later: bool = False
 
     def of(self, word: Word) -> bytes | None:
-        """What a word stands for."""
+        """The value of a word; None if unknown."""
         if isinstance(word, bytes):
             return word
         values = self.all(word)
         return None if values is None or not 1 <= word.index <= len(values) else values[word.index - 1]
 
     def all(self, word: Word) -> Sequence[bytes | None] | None:
-        """All of the table that a word speaks of."""
+        """All values of the table that a word stands for."""
         if isinstance(word, bytes) or not word.table:
             return None
         return self.keys if word.table == "KEYS" else self.arguments
 
 
 def inputs_of(command: Command) -> Inputs:
-    """What a command hands to the script that it runs. Nothing where it runs a function: which calls of its library
-    are that function's own, the text does not tell."""
+    """The keys and arguments that a command gives to its script. None are known for a function: the text of its library
+    does not tell which calls belong to which function."""
     argv = command.argv
     use = SCRIPT_USES.get(command.spec.name)
     if use == "load":
@@ -68,7 +68,7 @@ def inputs_of(command: Command) -> Inputs:
 
 
 def known_beginning(call: ScriptCall) -> list[bytes]:
-    """The words of a call up to the first that its text does not tell."""
+    """The words of a call before the first unknown one."""
     known = []
     for word in call.words:
         if not isinstance(word, bytes):
@@ -78,10 +78,10 @@ def known_beginning(call: ScriptCall) -> list[bytes]:
 
 
 class CalledCommand(Command):
-    """A command as a script calls it: what is not known of it is an empty argument, and no key.
+    """A command that a script calls; an unknown argument is empty, and no key.
 
-    `undeclared` says that a key of it is none of the keys that are declared for the script, and no literal; or that its
-    keys cannot be told. `named` are the keys that are known and not declared.
+    `undeclared`: a key is neither declared for the script nor a literal, or the keys are unknown. `named` are the known
+    keys that are not declared.
     """
 
     __slots__ = ("undeclared",)
@@ -105,8 +105,8 @@ class CalledCommand(Command):
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What of a call does not depend on values: its words, each one argument; which are keys and may be written; and
-    whether that are all but declared ones."""
+    """The parts of a call that do not depend on values: its words, each one argument; which are keys and may be
+    written; and whether all other keys are declared."""
 
     spec: Spec
     words: Sequence[Word]
@@ -115,9 +115,9 @@ class _Shape:
 
 
 class PreparedCall:
-    """A call of a script, with all that is the same whenever the script runs.
+    """A call of a script, with everything that is the same in each run.
 
-    `beginning` are its words up to the first that the text does not tell, and `complete` says that these are all.
+    `beginning` are its words before the first unknown one; if `complete`, these are all words.
     """
 
     __slots__ = ("_call", "_depends", "_fixed", "_shape", "_table", "beginning", "complete")
@@ -133,11 +133,11 @@ class PreparedCall:
 
     @property
     def chooses_subcommand(self) -> bool:
-        """Whether nobody can tell which command it is, for its subcommand is not known."""
+        """Whether the command is unknown because its subcommand is."""
         return self.beginning.spec.container and len(self.beginning.argv) == 1 and not self.complete
 
     def called(self, inputs: Inputs) -> CalledCommand:
-        """The command, called by a script that is run with these inputs."""
+        """The command that the script calls with these inputs."""
         if self._depends or self._shape is None:
             return self._called(inputs)
         if self._fixed is None:
@@ -150,7 +150,7 @@ class PreparedCall:
         return CalledCommand(self._table, shape, [inputs.of(word) for word in shape.words], told)
 
     def _fixed_shape(self) -> _Shape | None:
-        """The shape, where no input can change it."""
+        """The shape, if no input can change it."""
         last, spec = self._call.words[-1], self.beginning.spec
         if not isinstance(last, bytes) and last.index == EVERY:
             return None
@@ -166,7 +166,7 @@ class PreparedCall:
 
 
 def undeclared_keys(called: Iterable[CalledCommand]) -> tuple[Key, ...]:
-    """The keys that are known and not declared, each once; one counts as written if a call of it may create a key."""
+    """The known keys that are not declared, each once; a key counts as written if a call may create it."""
     found: dict[bytes, Key] = {}
     for each in called:
         for key in each.named:
@@ -177,7 +177,7 @@ def undeclared_keys(called: Iterable[CalledCommand]) -> tuple[Key, ...]:
 
 
 def with_named_keys(table: Table, command: Command) -> Command:
-    """A command that runs a script, as one that has the keys too which that names."""
+    """A command that runs a script, with the keys that the script names itself added."""
     whole = Command(table, [*command.argv, *(key.name for key in command.named)], command.spec)
     places = range(len(command.argv), len(whole.argv))
     named = (Key(place, key.name, key.write) for place, key in zip(places, command.named, strict=True))
@@ -197,14 +197,14 @@ def _spread(call: ScriptCall, inputs: Inputs) -> tuple[list[Word], bool]:
 
 
 def _keys_by_number(spec: Spec) -> bool:
-    """Whether it depends on nothing but the number of arguments which of them are keys."""
+    """Whether the number of arguments alone tells which of them are keys."""
     return all(each.begin == "index" and each.find == "range" for each in spec.key_specs if each.names_keys)
 
 
 def _places(
     table: Table, spec: Spec, words: Sequence[Word], argv: Sequence[bytes], complete: bool
 ) -> tuple[list[tuple[int, bool]], bool]:
-    """Which words are keys and may be written, and whether these are all but declared ones."""
+    """The words that are keys and may be written, and whether all other keys are declared."""
     named = [key_spec for key_spec in spec.key_specs if key_spec.names_keys]
     if not named:
         return [], bool(spec.id)
@@ -214,7 +214,7 @@ def _places(
     if found is None:
         return [], False
     if not all(each.begin == "index" and each.find in ("range", "keynum") for each in named):
-        # A word that nobody knows may be one behind which a key stands.
+        # An unknown word may be an option with a key behind it.
         keys = {index for index, _ in found}
         if not (complete and all(isinstance(word, bytes) or i in keys for i, word in enumerate(words))):
             return [], False

@@ -1,4 +1,4 @@
-"""Redis's reply to FUNCTION LIST: libraries, the functions of each, and their code where it was asked for."""
+"""Redis's reply to FUNCTION LIST: libraries, their functions, and their code if it was requested."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,19 +8,19 @@ from proxy.wire.decode import read_reply
 
 @dataclass(frozen=True, slots=True)
 class ScriptLibrary:
-    """A library that Redis has; functions in small letters, for Redis does not tell them apart."""
+    """A library that Redis has; its functions in lower case, since Redis ignores the letter case."""
 
     name: bytes
     functions: frozenset[bytes]
     code: bytes
 
     def has(self, function: bytes) -> bool:
-        """Whether the function is one of its own."""
+        """Whether the library has the function."""
         return function.lower() in self.functions
 
 
 def read_libraries(frame: bytes) -> tuple[ScriptLibrary, ...] | None:
-    """The libraries of a reply in either protocol; None for an error, or what is no such reply."""
+    """The libraries of a reply in either protocol; None for an error or any other reply."""
     found = read_reply(frame)
     return tuple(map(_library, found)) if isinstance(found, list) else None
 
@@ -34,7 +34,7 @@ def _library(value: object) -> ScriptLibrary:
 
 
 def _fields(value: object) -> dict[object, object]:
-    """A map: RESP2 has a list of names and values in its place."""
+    """A map; in RESP2 it is a list of names and values."""
     if isinstance(value, dict):
         return value
     return dict(_pairs(value)) if isinstance(value, list) else {}

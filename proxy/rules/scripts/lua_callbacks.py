@@ -1,4 +1,4 @@
-"""The functions of a library that nobody but Redis calls, and so with the keys and arguments of an FCALL alone.
+"""The functions of a library that only Redis calls, with the keys and arguments of an FCALL.
 
 redis.register_function('f', function(keys, args) … end)
 redis.register_function{function_name='f', callback=function(keys, args) … end}
@@ -13,7 +13,7 @@ from proxy.rules.scripts.lua_tokens import Tokens
 _MODULES = (b"redis", b"server")
 _OPENS_BLOCK = (b"function", b"do", b"if", b"repeat")
 _MOST = 200
-"""Callbacks of one text that are looked at."""
+"""The most callbacks of one text that are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class Callback:
 def callbacks(
     tokens: Tokens, places: Mapping[bytes, Sequence[int]], binds: Callable[[int], bool]
 ) -> Iterator[Callback]:
-    """The callbacks of a text. `places` has the tokens of each name that is no field, and `binds` says whether the name
-    at a token is declared or assigned to there."""
+    """The callbacks of a text. `places` has the tokens of each name that is no field; `binds` tells whether the name at
+    a token is declared or assigned to there."""
     registered = [i for module in _MODULES for i in places.get(module, ()) if _registers(tokens, i)]
     if not registered:
         return
@@ -48,7 +48,7 @@ def _registers(tokens: Tokens, i: int) -> bool:
 
 
 def _given(tokens: Tokens, i: int) -> int | None:
-    """Where the callback of a registration stands, whose arguments begin at this token."""
+    """The token of the callback in a registration with arguments that begin at this token."""
     if tokens[i].is_sign(b"("):
         i += 1
     if not tokens[i].is_sign(b"{"):
@@ -69,7 +69,7 @@ def _declared(
     i: int,
     given: Sequence[int],
 ) -> int | None:
-    """The ``local function`` whose name stands here, where it is used for nothing but registrations."""
+    """The ``local function`` of the name at this token, if the name is used only for registrations."""
     others = [place for place in places.get(tokens[i].text, ()) if place not in given]
     if tokens[i].kind != "name" or len(others) != 1 or not tokens[i + 1].is_sign(b")", b"}", b",", b";"):
         return None
@@ -79,7 +79,7 @@ def _declared(
 
 
 def _ends(tokens: Tokens) -> dict[int, int]:
-    """For each ``function`` the ``end`` that closes it; for none, where blocks do not match."""
+    """For each ``function`` the ``end`` that closes it; empty if blocks do not match."""
     opened: list[int] = []
     ends: dict[int, int] = {}
     for i, token in enumerate(tokens.all):

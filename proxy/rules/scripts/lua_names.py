@@ -1,16 +1,16 @@
-"""The meaning of names in a Lua text, where the text alone tells for sure.
+"""The meaning of names in a Lua text, if the text alone proves it.
 
-``KEYS`` and ``ARGV`` are what Redis hands to a script as long as the text only reads them: ``KEYS[1]``, ``#KEYS``,
-``unpack(KEYS)``, ``for _, key in ipairs(KEYS)``. Whatever else is done with one of them (it is assigned to, shadowed,
-or handed to somebody) leaves nothing known of its elements.
+``KEYS`` and ``ARGV`` are the script's keys and arguments if the text only reads them: ``KEYS[1]``, ``#KEYS``,
+``unpack(KEYS)``, ``for _, key in ipairs(KEYS)``. After any other use (assignment, shadowing, passing to a function) its
+elements are unknown.
 
-In a library of functions they are the parameters of a function that nobody but Redis calls: one that is written where
-it is registered, or a ``local function`` whose name is used to register it and for nothing else.
+In a library of functions they are the parameters of a function that only Redis calls: a function in the registration
+itself, or a ``local function`` with a name that is used only to register it.
 
-A local variable stands for its value where its name is bound once in the whole text, by ``local key = KEYS[1]``, and
-never assigned to. A use outside of its scope would be that of a global variable, and Redis has none of that name. Two
-names are never known, since Lua 5.1 binds them where the text does not: ``self`` in every method, and ``arg`` in
-functions with ``...`` (``LUA_COMPAT_VARARG`` in ``lparser.c``).
+A local variable stands for its value if its name is bound once in the whole text, by ``local key = KEYS[1]``, and never
+assigned to. A use outside of its scope would be a global variable, and Redis has none of that name. Two names are never
+known, since Lua 5.1 binds them implicitly: ``self`` in every method, and ``arg`` in functions with ``...``
+(``LUA_COMPAT_VARARG`` in ``lparser.c``).
 """
 
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ from proxy.rules.scripts.lua_tokens import Token, Tokens
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """An element of ``KEYS`` or ``ARGV``, counted from 1; with no table, nobody can tell what it is.
+    """An element of ``KEYS`` or ``ARGV``, counted from 1; without a table, the value is unknown.
 
-    Index 0 is one of them that cannot be told, and EVERY all of them, one after another.
+    Index 0 is an unknown element; EVERY is all elements, one after another.
     """
 
     table: Literal["KEYS", "ARGV", ""]
@@ -43,11 +43,11 @@ _TABLES: dict[bytes, Literal["KEYS", "ARGV"]] = {b"KEYS": "KEYS", b"ARGV": "ARGV
 _WHOLE_NUMBERS = frozenset(b"0123456789")
 _MOST_DIGITS = 15
 _BOUND_BY_LUA = (b"_VERSION", b"self", b"arg")
-"""Names that have a value without a word of the text that binds them."""
+"""Names with a value that the text does not bind."""
 _MOST_LOCALS = 200
-"""Names in one statement, or in the name of one function, that are looked at: Lua takes no more local variables."""
+"""The most names in one statement, or in the name of one function, that are read: Lua has no more local variables."""
 _CONTINUES = (*b"( { [ . : .. + - * / % ^ == ~= < > <= >=".split(),)
-"""Signs behind which an expression is not over."""
+"""Signs after which an expression continues."""
 
 
 class Names:
@@ -73,7 +73,7 @@ class Names:
                     self._learn_table([i for i in self._places.get(parameter, ()) if i in function.body], name)
 
     def is_field(self, i: int) -> bool:
-        """Whether the name at this token is that of a field, ``x.name``; one behind a comment counts as a variable."""
+        """Whether the name at this token is a field, ``x.name``; a name behind a comment counts as a variable."""
         dot = self._tokens[i - 1]
         return dot.is_sign(b".") and self._tokens.adjoin(i - 1)
 
@@ -95,14 +95,14 @@ class Names:
         return Parameter(table, int(index) if isinstance(index, bytes) else 0)
 
     def every(self, start: int, end: int) -> Parameter | None:
-        """All of KEYS or ARGV, where the tokens say ``unpack(KEYS)``."""
+        """All of KEYS or ARGV, if the tokens are ``unpack(KEYS)``."""
         table = self._tables.get(start + 2)
         unpacks = end - start == 4 and self._calls(start + 1, b"unpack")
         return None if table is None or not unpacks else Parameter(table, EVERY)
 
     def assigned_behind(self, i: int) -> bool:
-        """Whether what ends before token ``i`` is what a value is assigned to: behind it stands ``=``, perhaps after
-        further targets."""
+        """Whether the expression that ends before token ``i`` is assigned to: ``=`` follows, perhaps after further
+        targets."""
         tokens, passed = self._tokens, []
         while i not in self._assigns:
             passed.append(i)
@@ -163,7 +163,7 @@ class Names:
         return tokens[i].text == b"function" or tokens[i - 1].is_name(b"function")
 
     def _calls(self, i: int, *functions: bytes) -> bool:
-        """Whether the bracket at ``i`` is that of a call of one of these functions of Lua's own."""
+        """Whether the bracket at ``i`` belongs to a call of one of these functions of Lua."""
         function = self._tokens[i - 1]
         return (
             self._tokens[i].is_sign(b"(")
@@ -176,7 +176,7 @@ class Names:
     # KEYS and ARGV
 
     def _learn_table(self, places: Sequence[int], table: Literal["KEYS", "ARGV"]) -> None:
-        """At these places stands what Redis has handed over, if all of them only read it."""
+        """Note KEYS or ARGV at these places, if all of them only read it."""
         if all(self._reads(i) for i in places):
             self._tables.update(dict.fromkeys(places, table))
 
@@ -218,12 +218,12 @@ class Names:
         return values[place] if len(values) == (end - first) // 2 + 1 else UNKNOWN
 
     def _simple_values(self, i: int) -> list[Word]:
-        """The values of a list of expressions that begins at ``i``; nothing where one of them is not simple."""
+        """The values of a list of expressions that begins at ``i``; empty if one of them is not simple."""
         tokens = self._tokens
         values: list[Word] = []
         while True:
             end = self._behind_simple(i)
-            # A name is not looked up in turn: nobody needs that, and a chain of them could be long.
+            # A name is not looked up in turn: scripts do not need it, and a chain of names could be long.
             named = tokens[i].kind == "name" and end == i + 1
             values.append(UNKNOWN if named else self.value(i, end))
             if not tokens[end].is_sign(b",") or len(values) > _MOST_LOCALS:

@@ -1,4 +1,4 @@
-"""The tokens of a Lua 5.1 text: comments and strings, long ones too, hide nothing and show nothing.
+"""The tokens of a Lua 5.1 text. Comments and strings, long ones included, are read as Lua reads them.
 
 The lexical rules are those of ``llex.c`` in Lua 5.1, which Redis and Valkey embed.
 """
@@ -8,7 +8,7 @@ from array import array
 from typing import NamedTuple
 
 MOST_TOKENS = 20_000
-"""Tokens of a text that are read at all: about 100 KB of code, and some 40 ms."""
+"""The most tokens of a text that are read: about 100 KB of code, and 40 ms."""
 
 _TOKEN = re.compile(
     rb"""
@@ -37,8 +37,8 @@ class UnreadableLuaError(Exception):
 class Token(NamedTuple):
     """``kind`` is ``name`` (keywords too), ``number``, ``string``, ``sign`` or ``end``.
 
-    Of a string ``text`` is what it holds, and ``plain`` says that it has no escapes, and no NUL, behind which Redis may
-    read no further. ``at`` is its place in the script, in bytes.
+    For a string, ``text`` is its content; ``plain`` means that it has no escapes and no NUL, at which Redis may stop
+    reading. ``at`` is its offset in the script, in bytes.
     """
 
     kind: str
@@ -56,7 +56,7 @@ class Token(NamedTuple):
 
 
 class Tokens:
-    """All tokens of a script, with an end behind the last one, and for each bracket its partner."""
+    """All tokens of a script, with an end token behind the last one, and for each bracket its partner."""
 
     def __init__(self, text: bytes, position: int) -> None:
         """Raises UnreadableLuaError."""
@@ -72,11 +72,11 @@ class Tokens:
         return len(self.all)
 
     def partner(self, i: int) -> int:
-        """Where the bracket that opens at ``i`` is closed."""
+        """The token that closes the bracket at ``i``."""
         return self._partners[i]
 
     def adjoin(self, i: int) -> bool:
-        """Whether nothing but space is between the sign at ``i`` and the next token."""
+        """Whether only white space is between the sign at ``i`` and the next token."""
         sign = self.all[i]
         return not self._text[sign.at + len(sign.text) : self.all[i + 1].at].strip()
 
@@ -121,7 +121,7 @@ class Tokens:
         return len(self._text) if end is None else end.start()
 
     def _long_end(self, position: int, level: bytes) -> tuple[int, int]:
-        """Where the inside of a long bracket ends, and where it ends itself."""
+        """The ends of the content of a long bracket and of the bracket itself."""
         closing = b"]" + level + b"]"
         end = self._text.find(closing, position)
         if end < 0:

@@ -1,10 +1,10 @@
-"""Scripts and functions that have been seen, by what names them later: a script by the SHA1 of its text, a function by
-its name.
+"""Known scripts and functions: a script by the SHA1 of its text, a function by its name.
 
-What a text calls depends on the text alone, so a SHA stands for the same calls under every policy and on every Redis.
-A function's name stands for what was loaded last; that is learnt when Redis has accepted the library, and forgotten
-when Redis is given functions that nobody can read. But a text only tells which functions it *may* register, and others
-may load libraries around Keyrail: which library has a function, Redis alone knows. Its answers are kept apart.
+The calls of a text depend on the text alone, so a SHA1 stands for the same calls under every policy and on every Redis.
+A function's name stands for the library that was loaded last. Keyrail notes it when Redis has accepted the library, and
+forgets it when Redis gets functions that cannot be read. But a text only tells which functions it *may* register, and
+other clients of Redis may load libraries. Only Redis knows which library has a function; its answers are kept
+separately.
 """
 
 from collections import OrderedDict
@@ -15,18 +15,18 @@ from proxy.rules.scripts.text import ScriptCalls, read_script
 from proxy.rules.shared_state import Fact, FactKey, SharedFacts
 
 MOST_REMEMBERED = 500_000
-"""How many scripts, functions and words of their calls are remembered together, about 100 bytes each; what was not used
-for longest is forgotten."""
+"""The most scripts, functions and words of their calls that are kept in all, about 100 bytes each; the least recently
+used ones are forgotten."""
 
 _BYTES_EACH = 100
 _MOST_OWNERS = 10_000
 
 ScriptKey: TypeAlias = FactKey
-"""``script`` and its SHA1 in hexadecimal, or ``function`` and its name; in small letters."""
+"""``script`` and its SHA1 in hexadecimal, or ``function`` and its name; in lower case."""
 
 
 class Owner(NamedTuple):
-    """The library that has a function, as Redis has told it at that moment (seconds since the epoch)."""
+    """The library that has a function, as Redis answered at that moment (seconds since the epoch)."""
 
     calls: ScriptCalls
     sha: bytes
@@ -34,7 +34,7 @@ class Owner(NamedTuple):
 
 
 class ScriptMemory(SharedFacts):
-    """The scripts and functions that were seen on one route."""
+    """The known scripts and functions of one route."""
 
     def __init__(self, most: int = MOST_REMEMBERED) -> None:
         self._left = most
@@ -51,7 +51,7 @@ class ScriptMemory(SharedFacts):
         return calls
 
     def recall(self, key: ScriptKey) -> ScriptCalls | None:
-        """The calls of a script or function; None for one that was never seen."""
+        """The calls of a script or function; None if it is unknown."""
         calls = self._known.get(key)
         if calls is not None:
             self._known.move_to_end(key)
@@ -59,7 +59,7 @@ class ScriptMemory(SharedFacts):
 
     def learn(self, key: ScriptKey, fact: Fact) -> None:
         if not isinstance(fact, ScriptCalls):
-            return  # it is about something else than scripts
+            return  # the fact is not about a script
         former = self._known.pop(key, None)
         self._left += _weight(former) - _weight(fact)
         self._known[key] = fact
@@ -67,18 +67,18 @@ class ScriptMemory(SharedFacts):
             self._left += _weight(self._known.popitem(last=False)[1])
 
     def loaded(self, text: bytes) -> None:
-        """Redis has accepted a library of functions."""
+        """Note that Redis has accepted a library of functions."""
         self._owners.clear()
         calls = read_script(text)
         for name in calls.functions:
             self.learn(function_key(name), calls)
 
     def owner(self, function: bytes) -> Owner | None:
-        """Which library has a function, as Redis told it last."""
+        """The library that has a function, by Redis's last answer."""
         return self._owners.get(function.lower())
 
     def confirm(self, function: bytes, code: bytes, now: float) -> Owner:
-        """Redis says that a library with this code has the function."""
+        """Note Redis's answer that a library with this code has the function."""
         name, sha = function.lower(), sha_of(code)
         former = self._owners.pop(name, None)
         calls = former.calls if former is not None and former.sha == sha else read_script(code)
@@ -88,7 +88,7 @@ class ScriptMemory(SharedFacts):
         return owner
 
     def forget_functions(self) -> None:
-        """Redis has been given functions that cannot be read."""
+        """Forget all functions: Redis has got functions that cannot be read."""
         self._owners.clear()
         for key in [key for key in self._known if key[0] == "function"]:
             self._left += _weight(self._known.pop(key))
@@ -113,5 +113,5 @@ def script_key(sha: bytes) -> ScriptKey:
 
 
 def function_key(name: bytes) -> ScriptKey:
-    """The key of a function; Redis does not tell letter cases apart in its name."""
+    """The key of a function; Redis ignores the letter case of its name."""
     return "function", name.lower()

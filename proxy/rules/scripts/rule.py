@@ -1,21 +1,21 @@
 """Calls that scripts and functions may make.
 
-A command that a rule refuses must not come in by a script. With ``commands: follow_rules`` the text of EVAL, SCRIPT
-LOAD and FUNCTION LOAD is read (``script_text``), and each call is held to the policy's other rules: as the command that
-it is, and, as far as the text and the keys and arguments of an EVAL tell, with its keys and arguments
-(``script_calls``). A call of which only the first arguments can be read is held against what those leave open.
+A script must not call a command that a rule refuses. With ``commands: follow_rules`` Keyrail reads the text of EVAL,
+SCRIPT LOAD and FUNCTION LOAD (``text``) and checks each call against the policy's other rules: the command, and its
+keys and arguments as far as the text and the arguments of an EVAL tell them (``calls``). If only the first arguments of
+a call are known, it is refused if a request that begins with them may be refused.
 
-What cannot be told from the text is *dynamic*, and ``dynamic_calls`` says what becomes of it. A key that is neither
-declared for the script nor a literal is *undeclared*, and ``undeclared_keys`` says whether that is allowed: only where
-both are refused, scripts are no way around the rules.
+A call that the text does not tell is *dynamic*; ``dynamic_calls`` allows or refuses it. A key that is neither declared
+for the script nor a literal is *undeclared*; ``undeclared_keys`` allows or refuses it. Only if both are refused,
+scripts cannot bypass the rules.
 
-EVALSHA names a script by the SHA1 of its text. One that nobody here has seen gets Redis's own NOSCRIPT, upon which
-client libraries send the text; where dynamic calls are allowed it goes on, as it can call nothing worse than they.
-FCALL names a function. Which library has it, and with which code, Redis is asked (FUNCTION LIST): a text only says
-which functions it may register. Where it cannot be asked the function is dynamic, as is FUNCTION RESTORE, whose payload
-is not text.
+EVALSHA names a script by the SHA1 of its text. For an unknown script Keyrail answers Redis's own NOSCRIPT, and client
+libraries then send the text. If dynamic calls are allowed, an unknown script is forwarded. FCALL names a function.
+Keyrail asks Redis which library has it, with which code (FUNCTION LIST), since a text only tells which functions it may
+register. If Keyrail cannot ask, the function is dynamic. FUNCTION RESTORE is dynamic, too, since its payload is no
+text.
 
-With ``only``, scripts and libraries run that are registered by the SHA1 of their text, and no others.
+With ``only``, no scripts and libraries run but those registered by the SHA1 of their text.
 """
 
 import re
@@ -49,21 +49,21 @@ from proxy.wire.encode import encode_error
 
 _DECLARE = "pass the key to the script, and name it there as KEYS[1]"
 _REMEMBERED = "scripts"
-"""Nothing about the settings changes what a text calls, so a rule remembers beyond their changes."""
+"""The calls of a text do not depend on the settings, so the memory outlives their changes."""
 
 NOSCRIPT = encode_error("NOSCRIPT No matching script. Please use EVAL.")
 NO_FUNCTION = encode_error("ERR Function not found")
 _PATIENCE = 1.0
-"""Seconds that a client may wait for Redis to tell whose a function is."""
+"""Seconds that a client may wait for Redis's answer which library has a function."""
 _TRUSTED_SECONDS = 1.0
-"""How long that answer holds: libraries may be loaded around Keyrail, or by other workers."""
+"""Seconds for which that answer is used: other workers and other clients of Redis may load libraries."""
 _MOST_PREPARED = 5_000
-"""Calls of scripts that are kept ready, about 1 KB each."""
+"""The most prepared calls of scripts that are kept, about 1 KB each."""
 _SHA = re.compile(rb"[0-9a-f]{40}")
 
 _BRINGING = ("text", "load", "library")
 _TEXT_AT: dict[ScriptUse, int] = {"text": 1, "load": 2}
-"""The argument that is the text of a script; that of a library is the last."""
+"""The argument that is the text of a script; the text of a library is the last argument."""
 
 
 class Dynamic(StrEnum):
@@ -71,17 +71,17 @@ class Dynamic(StrEnum):
 
     REFUSE = "refuse"
     WARN = "warn"
-    """They are let through, and counted."""
+    """They pass and are counted."""
     ALLOW = "allow"
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptsSettings(RuleSettings):
-    """With `follow_rules`, scripts call only what a client may send itself; with `declared_keys`, only with keys that
-    are declared for them, or that are literals in their text.
+    """With `follow_rules`, scripts may only call commands that their client may send itself; with `declared_keys`, only
+    with keys that are declared for them, or that are literals in their text.
 
-    `only` are the SHA1s, in small hexadecimal letters, of the scripts and libraries that may run, None for all; `files`
-    are those that it names by their files, for whoever watches for changes.
+    `only` are the SHA1s, in lower-case hexadecimal, of the scripts and libraries that may run; None for all. `files`
+    are the files of scripts that `only` names, so that changes of them are noticed.
     """
 
     follow_rules: bool = True
@@ -92,7 +92,7 @@ class ScriptsSettings(RuleSettings):
 
     @property
     def by_app(self) -> bool:
-        return True  # each knows the rules that are in force for its app
+        return True  # each needs the rules that are in force for its app
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Scripts":
         return Scripts(
@@ -105,7 +105,7 @@ class ScriptsSettings(RuleSettings):
 
 
 class Scripts(Rule):
-    """Checks what scripts call against the other rules."""
+    """Checks the calls of scripts against the other rules."""
 
     needs = Needs(others=True, facts=True, in_scripts=InScripts.NOTHING)
 
@@ -129,8 +129,8 @@ class Scripts(Rule):
         return frozenset(key for key in _keys_of(command) if self.memory.recall(key) is None)
 
     def edit_of_reply(self, command: Command, enforced: Callable[[], bool]) -> ReplyEdit | None:
-        """A library that Redis did not take changed nothing. SCRIPT EXISTS says that there is no such script where
-        EVALSHA would be told so."""
+        """The edit notes libraries that Redis has accepted. In replies to SCRIPT EXISTS, it reports a script as missing
+        if EVALSHA would get NOSCRIPT."""
         match SCRIPT_USES.get(command.spec.name):
             case "library":
                 return _upon_success(partial(self.memory.loaded, command.argv[-1]))
@@ -143,7 +143,7 @@ class Scripts(Rule):
 
     @property
     def _wants_texts(self) -> bool:
-        """Whether a script must have been seen before it can be run by its SHA."""
+        """Whether a script must be known before EVALSHA can run it."""
         settings = self._settings
         follows = settings.follow_rules and settings.dynamic is not Dynamic.ALLOW
         return settings.dynamic is Dynamic.REFUSE or settings.declared_keys or follows
@@ -154,13 +154,13 @@ class Scripts(Rule):
         return settings.dynamic is not Dynamic.ALLOW or settings.declared_keys or settings.only is not None
 
     def touches(self, spec: Spec) -> bool:
-        """Whatever brings or runs a script or a function."""
+        """Commands that bring or run a script or a function."""
         return spec.name in SCRIPT_USES
 
     def judge(self, command: Command, context: Context) -> Verdict:
         """Refuse, answer NOSCRIPT, or PASS."""
         use = SCRIPT_USES[command.spec.name]
-        # What asks which scripts there are passes: the session has its reply agree with what EVALSHA would be told.
+        # SCRIPT EXISTS passes: the session edits its reply to agree with the answers to EVALSHA.
         if use == "exists" or not takes(command.spec, len(command.argv)):
             return PASS
         if use == "function":
@@ -169,16 +169,16 @@ class Scripts(Rule):
         if unregistered is not None:
             return unregistered
         if use == "payload":
-            return self._judge_dynamic("it brings functions that cannot be read", "load them with FUNCTION LOAD")
+            return self._judge_dynamic("it brings functions that Keyrail cannot read", "load them with FUNCTION LOAD")
         if use in _BRINGING:
             return self._judge_text(command, context)
         known = self.memory.recall(_keys_of(command)[0])
         if known is not None:
             return self._judge_calls(known, command, context)
         if self._wants_texts:
-            # What is in a transaction must abort it; elsewhere nothing is wrong, and the client sends the text.
+            # In a transaction it must abort the transaction; elsewhere it is no fault, and the client sends the text.
             return Refuse(NOSCRIPT) if context.in_transaction else Answer(NOSCRIPT)
-        return self._judge_dynamic("it runs a script that was not seen here", "use EVAL")
+        return self._judge_dynamic("it runs a script that Keyrail does not know", "use EVAL")
 
     def _judge_text(self, command: Command, context: Context) -> Verdict:
         text = _text_of(command)
@@ -187,7 +187,7 @@ class Scripts(Rule):
         return self._judge_calls(self.memory.read(text), command, context)
 
     def _unregistered(self, command: Command) -> Refuse | None:
-        """The refusal of a script or library that is none of those that may run."""
+        """The refusal of a script or library that is not registered."""
         only, use = self._settings.only, SCRIPT_USES[command.spec.name]
         if only is None:
             return None
@@ -204,7 +204,7 @@ class Scripts(Rule):
     def _register(self, what: str) -> str:
         return f"have the SHA1 of the {what}, or its file, added to scripts.only of the rule {self.name}"
 
-    # Functions: which library has one, Redis alone knows
+    # Functions: only Redis knows which library has one
 
     def _judge_function(self, command: Command, context: Context) -> Verdict:
         name = word_of(command.argv[1])
@@ -246,7 +246,7 @@ class Scripts(Rule):
             return self._refuse(why, self._register("library"))
         return self._judge_calls(owner.calls, command, context)
 
-    def _judge_unseen(self, why: str = "it runs a function whose library was not seen here") -> Pass | Refuse:
+    def _judge_unseen(self, why: str = "it runs a function of a library that Keyrail does not know") -> Pass | Refuse:
         if self._settings.only is not None:
             return self._refuse(f"{why}, so Keyrail cannot tell whether it is registered", self._register("library"))
         return self._judge_dynamic(why, "load the library with FUNCTION LOAD REPLACE")
@@ -287,7 +287,7 @@ class Scripts(Rule):
             yield from self._faults_of_keys(others, called, command, context)
 
     def _prepare(self, found: ScriptCalls) -> Sequence[PreparedCall]:
-        """The calls of a script, bound to the table; kept, for most scripts run often."""
+        """The calls of a script, bound to the table; kept, since most scripts run often."""
         kept = self._prepared.get(id(found))
         if kept is None or kept[0] is not found:
             if sum(len(calls) for _, calls in self._prepared.values()) > _MOST_PREPARED:
@@ -311,7 +311,7 @@ class Scripts(Rule):
             yield why, objection.instead, objection.audited
 
     def _chosen_subcommand(self, found: ScriptCalls) -> str:
-        """Why nobody can tell what a script calls: it chooses a subcommand when it runs."""
+        """Why the calls of a script are unknown: it chooses a subcommand when it runs."""
         chosen = next((call for call in self._prepare(found) if call.chooses_subcommand), None)
         return "" if chosen is None else f"chooses a subcommand of {chosen.beginning.name} at run time"
 
@@ -328,12 +328,12 @@ class Scripts(Rule):
         return self._refusals.of(why, instead)
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
-        """All of it is judged."""
+        """Everything is judged."""
         lowering.judge()
 
 
 def _text_of(command: Command) -> bytes | None:
-    """The text of a script or library that comes with a command; None where it is not here."""
+    """The text of a script or library that comes with a command; None if it has not arrived."""
     index = _TEXT_AT.get(SCRIPT_USES[command.spec.name], len(command.argv) - 1)
     text = command.argv[index]
     return text if command.length(index) == len(text) else None

@@ -1,18 +1,18 @@
-r"""What the text of a Lua script says that it will call, and with which arguments.
+r"""The calls in the text of a Lua script, and their arguments.
 
-The text alone is read: nothing is run. A command is known if it is called in the one plain way, with its name as a
+Keyrail reads the text and runs nothing. A called command is known if the call has this form, with the name as a
 literal:
 
     redis.call('GET', KEYS[1])      redis.pcall("SET", k, v)      server.call[[PING]]
 
-Its arguments are known as far as they are literals, elements of KEYS and ARGV, or local variables that stand for one of
-these (``lua_names``). Every other argument is unknown, and so is how many there are behind one that may stand for
-several (``unpack(t)``, ``...``, a call).
+Arguments are known if they are literals, elements of KEYS and ARGV, or local variables that stand for one of these
+(``lua_names``). Every other argument is unknown. Behind an argument that may stand for several values (``unpack(t)``,
+``...``, a call) the number of arguments is unknown, too.
 
-Whatever else could reach a command makes the script *dynamic*: nobody can tell by its text what it will run. That is
-``redis`` or ``server`` in any other place (``local r = redis``, ``redis['call']``), ``redis.call`` that is not called
-on the spot (``local c = redis.call``), a name that is put together (``'FLUSH' .. 'ALL'``, ``ARGV[1]``) or written with
-escapes, the functions that make code of text or hand out the globals, and any byte that Lua 5.1 has no use for.
+Any other way to call a command makes the script *dynamic*: its text does not tell what it will run. These are ``redis``
+or ``server`` in any other place (``local r = redis``, ``redis['call']``), ``redis.call`` without a call (``local c =
+redis.call``), a computed name (``'FLUSH' .. 'ALL'``, ``ARGV[1]``) or one with escapes, functions that run text as code
+or return the globals, and any byte that is not valid in Lua 5.1.
 """
 
 import re
@@ -25,9 +25,9 @@ from proxy.rules.shared_state import Fact
 __all__ = ["EVERY", "UNKNOWN", "Parameter", "ScriptCall", "ScriptCalls", "Word", "read_script"]
 
 LONGEST = 256 * 1024
-"""Bytes of a text that is read at all."""
+"""The most bytes of a text that is read."""
 MOST_PLACES = 2000
-"""Places of a text that use redis or the like; more is not written by people."""
+"""The most places of a text that use redis or server; people write fewer."""
 _LONGEST_NAME = 64
 
 _CALLS = (b"call", b"pcall")
@@ -35,7 +35,7 @@ _MODULES = (b"redis", b"server")
 _HAND_OUT_MORE = frozenset(
     b"_ENV _G debug dofile getfenv load loadfile loadstring module package require setfenv".split()
 )
-"""Names of Lua's by which a text reaches code, or globals, that it does not name."""
+"""Names of Lua with which a text reaches code or globals that it does not name."""
 _SHEBANG = re.compile(rb"#![lL][uU][aA](?=[ \t\r\n]|$)")
 
 
@@ -49,9 +49,9 @@ class ScriptCall:
 
 @dataclass(frozen=True, slots=True)
 class ScriptCalls(Fact):
-    """The calls of a text, each once. `dynamic` says why these may not be all; it is empty if they are.
+    """The calls of a text, each once. `dynamic` says why these may not be all calls; empty if they are.
 
-    `functions` are the functions that a library may register, in small letters: Redis does not tell them apart.
+    `functions` are the functions that a library may register, in lower case, since Redis ignores the letter case.
     """
 
     calls: tuple[ScriptCall, ...] = ()
@@ -78,7 +78,7 @@ def read_script(text: bytes) -> ScriptCalls:
 
 
 class _ScriptReader:
-    """A text, walked once from name to name. Raises UnreadableLuaError."""
+    """Reads a text once, from name to name. Raises UnreadableLuaError."""
 
     def __init__(self, tokens: Tokens) -> None:
         self.calls: dict[ScriptCall, None] = {}

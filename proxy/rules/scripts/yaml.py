@@ -36,14 +36,15 @@ def read_scripts(value: Value, rule: Fields) -> ScriptsSettings | None:
 
 
 def _read_script(scalar: Scalar, problems: Problems) -> tuple[bytes, str]:
-    """The SHA1 of a script, and its file where it is named by one; both empty, with a problem noted, for none."""
+    """The SHA1 of a script, and its file if a file names it. If there is none, both are empty and a problem is
+    noted."""
     if _SHA.fullmatch(scalar.text):
         return scalar.text.lower().encode(), ""
     folder = Path(scalar.where.file).parent
     expected = "a SHA1 of 40 hexadecimal digits, or a file below the folder of this one, such as scripts/lock.lua"
     try:
         file = folder / scalar.text
-        # A link within the folder is followed: so are the files of a ConfigMap.
+        # Links within the folder are followed: Kubernetes mounts the files of a ConfigMap as links.
         real = file.resolve(strict=True)
         if not real.is_relative_to(folder.resolve()) or not real.is_file() or real.stat().st_size > _LARGEST:
             problems.unexpected(scalar, f"{expected}, of at most 1 MB")

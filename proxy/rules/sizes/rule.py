@@ -1,9 +1,8 @@
-"""How much one write may bring: bytes of each value, members, and bytes of the command as a whole.
+"""Limits on one write: the bytes of each value, the members, and the bytes of the whole command.
 
-What the arguments say is all that is judged here, before anything is sent; a value that is streamed is judged by its
-announced length. A write at an offset counts for the length that it gives the string: ``SETRANGE k 500000000 x`` is no
-small write. A payload of RESTORE counts for what it unpacks to, as far as its headers tell, and for the most that so
-many bytes can unpack to where they don't.
+The rule judges only the arguments, before anything is sent; a streamed value is judged by its announced length. A write
+at an offset counts with the resulting length of the string: ``SETRANGE k 500000000 x`` is no small write. A payload of
+RESTORE counts with its unpacked size, as its headers tell; if they do not, with the most that its bytes can unpack to.
 """
 
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ class SizesSettings(RuleSettings):
 
 
 class Sizes(Rule):
-    """One standard for the size of writes; the limit on whole commands holds for reads too."""
+    """One standard for the size of writes; the limit on whole commands applies to reads, too."""
 
     def __init__(self, name: str, settings: SizesSettings, refusals: Refusals) -> None:
         self.name = name
@@ -41,13 +40,13 @@ class Sizes(Rule):
         self._refusals = refusals
 
     def touches(self, spec: Spec) -> bool:
-        """Commands that bring values; all that have arguments, where whole commands are limited."""
+        """Commands that bring values; if whole commands are limited, all with arguments."""
         if self._settings.command is not None:
             return spec.arity < 0 or spec.arity > 1 or spec.id == 0
         return brings_values(spec.name)
 
     def judge(self, command: Command, _context: Context) -> Verdict:
-        """Refuse for the first thing that is too large, else PASS."""
+        """Refuse for the first size over its limit, else PASS."""
         settings = self._settings
         if settings.value is not None:
             fault = _value_fault(command, settings.value, self._refusals)
@@ -82,15 +81,15 @@ class Sizes(Rule):
 
 
 def _value_fault(command: Command, most: int, refusals: Refusals) -> str:
-    """What is wrong with the first value over ``most`` bytes, or nothing."""
+    """The fault of the first value over ``most`` bytes; empty if there is none."""
     return next((oversize(command, value, most, refusals) for value in values_of(command) if value.length > most), "")
 
 
 def oversize(command: Command, value: Value, most: int, refusals: Refusals) -> str:
-    """What is wrong with a value of more than ``most`` bytes."""
+    """The fault of a value of more than ``most`` bytes."""
     key = refusals.key(command, value.key)
     if command.spec.name in RESTORES:
-        unpacks = f"unpacks to as many as {value.length} bytes, {over(value.length, most)}"
+        unpacks = f"unpacks to up to {value.length} bytes, {over(value.length, most)}"
         return f"the payload in argument {value.index}, for {key}, {unpacks}"
     if value.length > command.length(value.index):
         return f"the write at an offset makes {value.length} bytes of {key}, {over(value.length, most)}"
@@ -98,6 +97,6 @@ def oversize(command: Command, value: Value, most: int, refusals: Refusals) -> s
 
 
 def too_many_members(command: Command, members: int, most: int, refusals: Refusals) -> str:
-    """What is wrong with a write of more than ``most`` members."""
+    """The fault of a write of more than ``most`` members."""
     key = refusals.key(command, command.keys[0].index) if command.keys else f"{command.name}'s key"
     return f"the command writes {members} members to {key}, {over(members, most)}"

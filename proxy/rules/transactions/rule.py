@@ -1,6 +1,6 @@
-"""Refused transactions: MULTI, and WATCH, which makes sense only before it.
+"""Refused transactions: MULTI, and WATCH, which makes sense only before MULTI.
 
-EXEC, DISCARD and UNWATCH pass: without them a client could not leave a transaction that began before the rule did.
+EXEC, DISCARD and UNWATCH pass: a client needs them to end a transaction that began before the rule was in force.
 """
 
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
 from proxy.rules.verdict import Verdict
 
 BEGINNINGS = (ConnectionState.MULTI, ConnectionState.WATCH)
-"""What begins a transaction."""
+"""The commands that begin a transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionsSettings(RuleSettings):
-    """Nothing to set: they are refused."""
+    """There are no settings."""
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Transactions":
         return Transactions(name, Refusals(name, wording, binding))
@@ -33,7 +33,7 @@ class Transactions(Rule):
         self._refusals = refusals
 
     def touches(self, spec: Spec) -> bool:
-        """The two that begin one."""
+        """MULTI and WATCH."""
         return spec.state in BEGINNINGS
 
     def judge(self, command: Command, _context: Context) -> Verdict:
@@ -43,5 +43,5 @@ class Transactions(Rule):
         return self._refusals.of(why, instead, reason=False)
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
-        """Refusals and their counting are judged."""
+        """Everything is judged."""
         lowering.judge()

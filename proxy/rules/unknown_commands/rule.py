@@ -1,6 +1,6 @@
-"""Commands that nobody knows: neither Keyrail's table nor the engine's own COMMAND.
+"""Commands that are neither in Keyrail's table nor in the engine's own COMMAND.
 
-Which of their arguments are keys, and whether they write, cannot be told, so no other rule holds for them.
+Their keys are unknown, as is whether they write, so no other rule can judge them.
 """
 
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ _UNKNOWN = 0
 
 @dataclass(frozen=True, slots=True)
 class UnknownCommandsSettings(RuleSettings):
-    """Nothing to set: they are refused."""
+    """There are no settings."""
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "UnknownCommands":
         return UnknownCommands(name, Refusals(name, wording, binding))
 
 
 class UnknownCommands(Rule):
-    """Refuses what is in no table."""
+    """Refuses unknown commands."""
 
     needs = Needs(in_scripts=InScripts.COMMANDS)
 
@@ -34,7 +34,7 @@ class UnknownCommands(Rule):
         self._refusals = refusals
 
     def touches(self, spec: Spec) -> bool:
-        """The one that stands for all unknown commands."""
+        """The spec that stands for all unknown commands."""
         return spec.id == _UNKNOWN
 
     def judge(self, command: Command, _context: Context) -> Verdict:
@@ -46,5 +46,5 @@ class UnknownCommands(Rule):
         return True
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
-        """Refusals and their counting are judged."""
+        """Everything is judged."""
         lowering.judge()

@@ -1,13 +1,12 @@
 """Reads of whole collections: HGETALL, SMEMBERS, SUNION, ``LRANGE k 0 -1`` …
 
-What they cost, only the collections know, and one of them with a million members stops every client for a second. A
-policy refuses them outright, or has their sizes looked up first: HLEN, SCARD and their relatives take no time, are
-asked on a connection of Keyrail's own, and are remembered for a short while. A collection that grows in that while is
-not noticed. A span that has an end (``LRANGE k 0 99``) is about the whole only if it asks for more than may be read;
-how long spans may be otherwise is what ``ranges`` says.
+Their cost depends on the collection: a read of a million members blocks every client for a second. A policy refuses
+them, or has their sizes looked up first: HLEN, SCARD and similar commands take no time. They run on Keyrail's own
+connection, and their replies are remembered for a short time; a collection that grows in that time is not noticed. A
+range with an end (``LRANGE k 0 99``) counts only if it asks for more than may be read; ``ranges`` limits other ranges.
 
-Where a size can't be learnt (inside MULTI, no connection, a user without HLEN) the command passes and is counted as
-skipped, or is refused, as the policy says. A key of another type passes: Redis answers WRONGTYPE.
+If a size cannot be looked up (inside MULTI, no connection, a user without HLEN), the policy decides: the command passes
+and is counted as skipped, or it is refused. A key of another type passes: Redis answers WRONGTYPE.
 """
 
 from collections.abc import Sequence
@@ -34,8 +33,8 @@ _PATIENCE = 1.0
 class WholeCollectionsSettings(RuleSettings):
     """The commands, in capitals, among those of ``proxy.commands.whole_collection_commands``.
 
-    With `max` the sizes are looked up, and more members than that are refused; without, every one is. A size is
-    remembered for `remember` seconds. `unknown` says whether a command passes when the size can't be learnt.
+    With `max` the sizes are looked up, and more members are refused; without it, every one of these commands is. A size
+    is remembered for `remember` seconds. `unknown` says whether a command passes if the size is unknown.
     """
 
     commands: tuple[str, ...] = READS
@@ -48,7 +47,7 @@ class WholeCollectionsSettings(RuleSettings):
 
 
 class WholeCollections(Rule):
-    """A list of commands that must not work on large collections, or on any."""
+    """Refuses a list of commands on large collections, or on any."""
 
     def __init__(self, name: str, settings: WholeCollectionsSettings, wording: Wording, binding: Binding) -> None:
         self.name = name
@@ -60,13 +59,13 @@ class WholeCollections(Rule):
         return spec.name in self._settings.commands
 
     def judge(self, command: Command, context: Context) -> Verdict:
-        """Refuse what works on a large collection, or on any; ask where the size is not known."""
+        """Refuse a read of a large collection, or of any; look the size up if it is unknown."""
         most = self._settings.max
         keys = measured_keys(command) if most is None else measured_keys(command, most)
         if not keys:
             return PASS
         if most is None:
-            return self._refuse(command, "works on all members", ", however many there are")
+            return self._refuse(command, "reads all members", "")
         measure = WHOLE_COLLECTION_COMMANDS[command.spec.name].measures[0]
         sizes = [self._known.find(context.database, measure, key, context.now) for key in keys]
         known = [size for size in sizes if size is not None]
@@ -91,12 +90,12 @@ class WholeCollections(Rule):
         size = min(_cost(WHOLE_COLLECTION_COMMANDS[command.spec.name], sizes), asked_of_whole(command))
         if size <= most:
             return PASS
-        return self._refuse(command, f"would work on {size} members", f", {over(size, most)}")
+        return self._refuse(command, f"would read {size} members", f", {over(size, most)}")
 
     def _unknown(self, command: Command, reason: str) -> Pass | Refuse:
         if self._settings.unknown:
-            return Pass(skipped=f"the size is not known: {reason}")
-        return self._refuse(command, "works on all members", f", and their number is not known: {reason}")
+            return Pass(skipped=f"the size is unknown: {reason}")
+        return self._refuse(command, "reads all members", f", and their number is unknown: {reason}")
 
     def _refuse(self, command: Command, what: str, excess: str = "") -> Refuse:
         key = f" of {self._refusals.key(command, command.keys[0].index)}" if len(command.keys) == 1 else ""
@@ -105,7 +104,7 @@ class WholeCollections(Rule):
         )
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
-        """What a span asks for is read from its arguments: judged."""
+        """Everything is judged: a plan does not read these numbers."""
         lowering.judge()
 
 
@@ -114,7 +113,7 @@ def _cost(whole: Whole, sizes: Sequence[int]) -> int:
 
 
 def _largest(replies: Sequence[bytes]) -> int | None:
-    """The size that one of the measures tells; 0 for a key of another type, None where Redis says nothing."""
+    """The largest size in the replies; 0 for a key of another type, None if Redis tells no size."""
     sizes = [int(read_reply(reply)) for reply in replies if reply.startswith(b":")]
     if sizes:
         return max(sizes)

@@ -23,11 +23,11 @@ def read_whole_collections(value: Value, rule: Fields) -> WholeCollectionsSettin
     fields.finish()
     for key in ("remember", "unknown"):
         if key in fields and "max" not in fields:
-            expected = "max beside it: without one, Keyrail asks for no size"
+            expected = "max beside it: without max, Keyrail looks up no sizes"
             rule.problems.add(fields.line_of(key), fields.path_of(key), "this", expected)
     return settings
 
 
 def _read_commands(value: Value, problems: Problems) -> tuple[str, ...] | None:
-    expected = f"a command that works on whole collections: one of {', '.join(WHOLE_COLLECTION_COMMANDS)}"
+    expected = f"a command that reads whole collections: one of {', '.join(WHOLE_COLLECTION_COMMANDS)}"
     return read_commands(value, problems, lambda spec: spec.name in WHOLE_COLLECTION_COMMANDS, expected)

@@ -1,4 +1,4 @@
-"""Answers of an admin port that never was, with all that can be in them."""
+"""Made-up answers of an admin port, with every field."""
 
 from __future__ import annotations
 

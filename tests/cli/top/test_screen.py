@@ -1,4 +1,4 @@
-"""The screen of `keyrail top`, made of answers for terminals of any size, without a terminal."""
+"""The screen of `keyrail top`, drawn from answers for terminals of any size, without a terminal."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_the_newest_violations_have_the_lower_half() -> None:
 
 
 def test_what_is_wrong_stands_out() -> None:
-    reason = "redis://10.0.0.1:6379: Redis does not answer since 2026-11-21T02:47:10Z"
+    reason = "redis://10.0.0.1:6379: Redis has not answered since 2026-11-21T02:47:10Z"
     info = {**INFO, "ready": False, "reason": reason}
     switch = {"on": True, "until": "2026-11-21T03:17:00.000Z"}
     found = answers(info=info, switch=switch, at=NOW - 12, routes=("other", "default"))

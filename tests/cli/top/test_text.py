@@ -1,4 +1,4 @@
-"""Figures and names as `keyrail top` writes them."""
+"""Figures and names in the form of `keyrail top`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`keyrail top` as it is run: against a Keyrail, against none, and on a terminal."""
+"""`keyrail top` as a program: against a Keyrail, against none, and on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""APScheduler's Redis job store: a job that runs, one that is put off, one that is taken away."""
+"""APScheduler's Redis job store: a job that runs, one that is postponed, one that is removed."""
 
 import threading
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
-"""A circuit opens when Redis fails for long or is slow for a whole window, and not before; it tries again with few
-commands, and closes only when a window was good."""
+"""A circuit opens when Redis fails for long or is slow for a whole window, and not before; it tries again with a few
+commands, and closes only after a good window."""
 
 from collections.abc import Callable
 from dataclasses import replace

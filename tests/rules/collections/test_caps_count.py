@@ -1,5 +1,5 @@
-"""What one worker lets through never makes a collection pass its cap by more than the writes that are under way,
-however fast they come: between two looks each worker counts what its writes may have added."""
+"""One worker exceeds a collection's cap by no more than its writes in flight, however fast they come: between two
+look-ups each worker counts the members that its writes may have added."""
 
 import random
 from collections.abc import Callable

@@ -1,5 +1,5 @@
-"""No sequence of writes makes a collection larger than its cap, but for what one write brings: on real engines, with
-every command of the table that makes a collection grow or writes one whole."""
+"""No sequence of writes makes a collection larger than its cap, except by the members of one write: on real engines,
+with every command of the table that makes a collection grow or writes a whole one."""
 
 import random
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
-"""A collection that has grown too large is written to no more until it is seen smaller: what is known of sizes comes
-from replies, from looks that nobody waits for, and from one that the client waits for where it was too large before."""
+"""Writes to a collection that is too large are refused until a look-up finds it smaller. Sizes come from replies, from
+look-ups in the background, and, after a collection was too large, from a look-up that the client waits for."""
 
 import pytest
 
@@ -152,7 +152,7 @@ def test_a_user_without_ltrim_is_refused_instead() -> None:
 
 def test_what_redis_does_not_tell_is_skipped() -> None:
     verdict = collections().judge(command("ZADD k 1 a"), at(0))
-    assert looked_up(verdict, b"-NOPERM x\r\n") == Pass(skipped="the size is not known: Redis does not tell this user")
+    assert looked_up(verdict, b"-NOPERM x\r\n") == Pass(skipped="the size is unknown: Redis does not tell this user")
     assert looked_up(collections().judge(command("ZADD k 1 a"), at(0)), b"-WRONGTYPE x\r\n") is PASS
 
 

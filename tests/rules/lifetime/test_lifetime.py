@@ -1,5 +1,6 @@
-"""What is created without a TTL gets one, inside the command or behind it; what states one is held to the bounds; and
-the application sees the reply that it expects. What is not understood is left alone and counted."""
+"""A key that is created without a TTL gets one, inside the command or behind it; a stated TTL must be within the
+bounds; and the application gets the reply that it expects. A command with unknown options is not changed, and
+counted."""
 
 from collections.abc import Sequence
 
@@ -145,8 +146,8 @@ def test_a_streamed_value_keeps_its_place() -> None:
 def test_behind_a_streamed_value_nothing_can_be_added() -> None:
     verdict = lifetime().judge(streamed([b"SET", b"k", b"", b"NX"], 2, 2**28), context())
     assert verdict == Refuse(
-        b"-DENIED keyrail/lifetimes: the value of the key 'k' (argument 1 of SET) is too large for a TTL to be added "
-        b"behind its options; "
+        b"-DENIED keyrail/lifetimes: the value of the key 'k' (argument 1 of SET) is too large: Keyrail cannot "
+        b"add a TTL behind its options; "
         b"write it with EX\r\n"
     )
     assert lifetime().judge(streamed([b"SET", b"k", b"", b"EX", b"5"], 2, 2**28), context()) == PASS

@@ -43,8 +43,8 @@ def test_what_no_key_can_meet() -> None:
     for text, problem in (
         ("{}", "lifetime.default: found nothing, expected a time"),
         ("{min: 2h, max: 1h}", "lifetime.min: found 2h, expected at most max, which is 1h"),
-        ("{default: 2h, max: 1h}", "lifetime.default: found 2h, expected a time that is, with its jitter"),
-        ("{max: 1h, jitter: 5%}", "lifetime.jitter: found jitter without a default, expected a default that it is for"),
+        ("{default: 2h, max: 1h}", "lifetime.default: found 2h, expected a time from min to max"),
+        ("{max: 1h, jitter: 5%}", "lifetime.jitter: found jitter without a default, expected a default beside it"),
         ("{max: 1h, sliding: true}", "lifetime.sliding: found sliding without a default"),
         ("{min: 5s, persist: clamp}", "lifetime.persist: found 'clamp', expected refuse, or a max"),
         ("{default: 5m, types: some}", "lifetime.types: found 'some', expected all, or a list such as"),

@@ -1,5 +1,5 @@
-"""A limit refuses what is too much for its subject and nothing else, says when to come back, and the plan spends from
-the same tokens as the rule."""
+"""A limit refuses commands over its subject's limit and no others, and says when to retry; the plan spends from the
+same tokens as the rule."""
 
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -88,7 +88,7 @@ def test_commands_under_way() -> None:
     presence.members.add(client)
     refused = rule.judge(command("GET a"), caller())
     assert error(refused) == (
-        "-DENIED keyrail/fair: more than 1 commands under way from this user; retry after 10 ms\r\n"
+        "-DENIED keyrail/fair: more than 1 commands in flight from this user; retry after 10 ms\r\n"
     )
 
 

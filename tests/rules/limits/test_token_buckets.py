@@ -1,5 +1,5 @@
-"""Token buckets hold their rate however time passes, forget only what is forgiven, and divide among workers without
-becoming more."""
+"""Token buckets keep their rate however time passes, are forgotten only when full, and have the same sum when divided
+among workers."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The YAML of `limits`: rates as people write them, and no limit of nothing."""
+"""The YAML of `limits`: rates, and an error for a rule without a limit."""
 
 import pytest
 
@@ -29,15 +29,15 @@ def test_limits_are_read(text: str, settings: LimitsSettings) -> None:
     ("text", "problem"),
     [
         ("", "rules.a.limits: found no limit, expected at least one of rate, bytes, concurrency, connections"),
-        ("rate: 1000", "rules.a.limits.rate: found '1000', expected how many commands in what time, such as 1000/s"),
-        ("rate: 10MB/s", "rules.a.limits.rate: found '10MB/s', expected how many commands"),
-        ("rate: 0/s", "rules.a.limits.rate: found '0/s', expected how many commands"),
-        ("bytes: 10mb", "rules.a.limits.bytes: found '10mb', expected how many bytes in what time"),
+        ("rate: 1000", "rules.a.limits.rate: found '1000', expected a number of commands per time, such as 1000/s"),
+        ("rate: 10MB/s", "rules.a.limits.rate: found '10MB/s', expected a number of commands"),
+        ("rate: 0/s", "rules.a.limits.rate: found '0/s', expected a number of commands"),
+        ("bytes: 10mb", "rules.a.limits.bytes: found '10mb', expected a size per time"),
         ("burst: 5, bytes: 1KB/s", "rules.a.limits.burst: found a burst, expected a rate beside it"),
         ("rate: 1/s, per: key", "rules.a.limits.per: found 'key', expected one of all, app, user, address"),
         ("rate: 1/s, commands: [GETT]", "rules.a.limits.commands[0]: found 'GETT', expected a command; did you mean"),
-        ("connections: 5, keys: a*", "rules.a.limits.keys: found keys, expected a rule of its own for connections"),
-        ("concurrency: 5, commands: [GET]", "rules.a.limits.commands: found commands, expected a rule of its own for"),
+        ("connections: 5, keys: a*", "rules.a.limits.keys: found keys, expected a separate rule for connections"),
+        ("concurrency: 5, commands: [GET]", "rules.a.limits.commands: found commands, expected a separate rule for"),
         ("rate: 1/s, each: app", "rules.a.limits.each: found an unknown key"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Keys that the schema does not know are told apart from those that it knows, and one's own from other apps'."""
+"""Keys in the schema pass and others do not, and with ``owned`` only keys that belong to no other app."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""Every key of every command is held against the standard, reads and writes apart; the error says what is wrong with
-which argument, and never repeats the key."""
+"""Every key of every command is checked against the standard, reads and writes separately; the error names the argument
+and its fault, and never repeats the key."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The YAML of the parts of ``names`` that are about what a name holds."""
+"""The YAML of the parts of ``names`` about the content of a name."""
 
 import pytest
 
@@ -40,8 +40,8 @@ def test_they_are_read(text: str, settings: NamesSettings) -> None:
         ("hash_tags: {}", "n.names.hash_tags: found an empty mapping, expected refuse, or segments, or banned"),
         ("hash_tags: {segments: [0]}", "n.names.hash_tags.segments[0]: found '0', expected a whole number from 1"),
         ("prefixes: {}", "n.names.prefixes: found an empty mapping, expected lists such as"),
-        ("prefixes: {chekout: ['a:']}", "n.names.prefixes: found 'chekout', expected an app that is known by more"),
-        ("prefixes: {spark: ['a:']}", "n.names.prefixes: found 'spark', expected an app that is known by more than"),
+        ("prefixes: {chekout: ['a:']}", "n.names.prefixes: found 'chekout', expected an app that is matched by more"),
+        ("prefixes: {spark: ['a:']}", "n.names.prefixes: found 'spark', expected an app that is matched by more than"),
     ],
 )
 def test_what_is_wrong_with_them_is_an_error(text: str, problem: str) -> None:

@@ -1,4 +1,4 @@
-"""Keys that a cluster would not take together are refused, each command's and each transaction's."""
+"""Keys that a cluster would refuse together are refused, in each command and each transaction."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_keys_of_one_slot_pass(text: str) -> None:
 def test_keys_that_lie_apart_do_not(text: str) -> None:
     verdict = RULE.judge(command(text), context())
     assert isinstance(verdict, Refuse)
-    assert b", and the keys before it in slot " in verdict.error
+    assert b", and the keys before it are in slot " in verdict.error
     assert not isinstance(TRANSACTIONS_ONLY.judge(command(text), context()), Refuse)
 
 
@@ -74,7 +74,7 @@ def test_sort_may_look_up_no_others(text: str) -> None:
 def test_the_error_says_which_argument() -> None:
     verdict = RULE.judge(command("DEL {u}1 {u}2 b c"), context())
     assert isinstance(verdict, Refuse)
-    assert b"the key 'b' (argument 3 of DEL) lies in slot 3300, and the keys before it in slot " in verdict.error
+    assert b"the key 'b' (argument 3 of DEL) is in slot 3300, and the keys before it are in slot " in verdict.error
 
 
 @pytest.mark.parametrize("rule", [RULE, TRANSACTIONS_ONLY])
@@ -85,7 +85,7 @@ def test_a_transaction_has_one_slot(rule: OneSlot) -> None:
     assert not isinstance(rule.judge(command("GET b"), context(in_transaction=True)), Refuse)
     verdict = rule.judge(command("GET b"), mine)
     assert isinstance(verdict, Refuse)
-    assert b"and the keys of the transaction in slot " in verdict.error
+    assert b"and the keys of the transaction are in slot " in verdict.error
     assert isinstance(rule.judge(command("MGET a b"), context(in_transaction=True)), Refuse)
     assert isinstance(rule.judge(command("WATCH a b"), context()), Refuse)
     assert isinstance(rule.judge(command("WATCH b"), context(slot_of(b"a"))), Refuse)

@@ -1,6 +1,5 @@
-"""A refused command gets one line that names the rule, the reason and the alternative, however the command is
-written, and no other command is touched. A container stands for all its subcommands, those that no table knows
-included."""
+"""A refused command gets one line that names the rule, the reason and the alternative, in any form of the command, and
+no other command is affected. A container stands for all its subcommands, unknown ones included."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""A replaced command keeps its arguments and its reply, and is sent as it came while the engine is not known to take
-the other name, or while Redis is going to complain about it anyway."""
+"""A replaced command keeps its arguments and its reply. It is forwarded unchanged while the engine is not known to run
+the other name, or if Redis refuses it anyway."""
 
 import pytest
 

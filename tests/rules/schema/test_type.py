@@ -1,5 +1,5 @@
-"""Commands of another type's family are refused on keys whose type the schema says; each key by itself, and nothing
-that the arguments cannot tell."""
+"""Commands for another type than that of the key's schema entry are refused, for each key separately; types that the
+arguments do not tell are not judged."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""The calls of a script, with the keys and arguments that it is run with: which of its words are keys, and whose."""
+"""The calls of a script, with the keys and arguments of one run: which words are keys, and whether they are
+declared."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The keys and arguments of what scripts call are held to the same rules as those that a client sends itself."""
+"""The keys and arguments of a script's calls follow the same rules as those of a client's commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts are remembered by what names them later, and memory has a bound."""
+"""Scripts are remembered by their SHA1 or function name, and memory is bounded."""
 
 from proxy.rules.scripts.memory import ScriptMemory, function_key, script_key
 from proxy.rules.scripts.text import ScriptCall, ScriptCalls

@@ -1,5 +1,5 @@
-"""Scripts follow the rules about commands, in the mode that those have for the client; what cannot be told of them is a
-matter of its own."""
+"""Scripts follow the rules about commands, in the mode that those have for the client; dynamic calls have their own
+setting."""
 
 import hashlib
 import os
@@ -255,7 +255,7 @@ def test_they_are_read(text: str, settings: ScriptsSettings) -> None:
         ("{commands: allow}", "s.scripts.commands: found 'allow', expected follow_rules"),
         (
             "{commands: follow_rules}, in_scripts: audit",
-            "s.in_scripts: found audit, expected a rule about commands or keys; ",
+            "s.in_scripts: found audit, expected in_scripts on a rule about commands or keys; ",
         ),
         ("{dynamic_calls: on}", "s.scripts.dynamic_calls: found 'on', expected one of refuse, warn, allow"),
     ],

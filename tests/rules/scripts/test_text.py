@@ -1,4 +1,4 @@
-"""The reader finds each call of a Lua text however it is written, and reports each other way to a command."""
+"""The reader finds each call of a Lua text in any form, and reports every other way to call a command."""
 
 import pytest
 from hypothesis import given, settings

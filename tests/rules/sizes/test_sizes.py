@@ -77,10 +77,10 @@ HAS_MANY = b"\x02\x80\x00\x0f\x42\x40" + b"\x00" * 10
 
 def test_a_payload_counts_for_what_it_unpacks_to() -> None:
     for text, payload, settings, fault in (
-        ("RESTORE k 0", UNPACKS_FAR, SizesSettings(value=1 << 20), "unpacks to as many as 10485760 bytes"),
-        ("RESTORE-ASKING k 0", UNPACKS_FAR, SizesSettings(value=1 << 20), "unpacks to as many as 10485760"),
+        ("RESTORE k 0", UNPACKS_FAR, SizesSettings(value=1 << 20), "unpacks to up to 10485760 bytes"),
+        ("RESTORE-ASKING k 0", UNPACKS_FAR, SizesSettings(value=1 << 20), "unpacks to up to 10485760"),
         ("RESTORE k 0", HAS_MANY, SizesSettings(members=100), "the command writes 1000000 members"),
-        ("RESTORE k 0", b"\x07" + b"x" * 99, SizesSettings(value=5000), "unpacks to as many as 8800 bytes"),
+        ("RESTORE k 0", b"\x07" + b"x" * 99, SizesSettings(value=5000), "unpacks to up to 8800 bytes"),
     ):
         rule = settings.bind("sizes", NO_WORDS, BINDING)
         verdict = rule.judge(command(text, payload), context())
