@@ -14,6 +14,7 @@ cdef class CommandSender(ReplySink):
 
     @cython.locals(segment=Segment)
     cdef forward_run(self, UpstreamPipeline upstream, bytes chunk, Py_ssize_t count, bint wrote)
+    cpdef use(self, UpstreamPipeline upstream)
     @cython.locals(segment=Segment)
     cpdef bint awaits_elsewhere(self)
     cpdef ReplyOrder begin_order(self)

@@ -71,16 +71,20 @@ class CommandSender(ReplySink):
         """The same for ``count`` commands; whether one of them may write. Compiled, only the intake can call it."""
         self.forwarded += count
         self.wrote = self.wrote or wrote
-        if upstream is not self.upstream:
-            if self.pending_replies > 0:
-                self.begin_order()
-            self.upstream = upstream
+        self.use(upstream)
         if self.order is None:
             upstream.send_run(self, chunk, count)
         else:
             segment = self.order.segment(upstream)
             upstream.send_run(segment, chunk, count)
             self.order.ask(segment, count)
+
+    def use(self, upstream: UpstreamPipeline) -> None:
+        """Take this connection for the next command, also while replies of another one are pending."""
+        if upstream is not self.upstream:
+            if self.pending_replies > 0:
+                self.begin_order()
+            self.upstream = upstream
 
     def issue(self, upstream: UpstreamPipeline, chunk: bytes, *replies: InFlightEntry, commands: int = 0) -> None:
         """Send whole commands on this connection, and expect these replies; ``commands`` of them are the client's."""
@@ -111,7 +115,7 @@ class CommandSender(ReplySink):
             self.issue(upstream, raw, InFlightEntry(self, due, action, payload), commands=1)
             return
         assert due == 1, "only a private upstream has commands with several replies"
-        assert not self.awaits_elsewhere(), "what comes behind such a command waits for its reply"
+        assert self.nodes is not None or not self.awaits_elsewhere(), "what comes behind waits for that reply"
         self.send_for(self.order.segment(upstream), upstream, raw, action, payload)
         self.wrote = True
 
@@ -166,7 +170,7 @@ class CommandSender(ReplySink):
     def begin_order(self) -> ReplyOrder:
         """From now on, until no reply is pending, replies may come from several sources."""
         if self.order is None:
-            self.order = ReplyOrder(self)
+            self.order = ReplyOrder(self, self.upstream)
             self.ordered = True
         return self.order
 

@@ -277,8 +277,9 @@ class Intake:
         config = self.config
         request = config.request
         plan = config.plan
-        router = config.router
         sender = self.sender
+        # A client with state on a connection sends all there.
+        router = None if sender.nodes is None else config.router
         upstream = sender.upstream
         simple = self.simple
         # A command that the session has made wait is its to bring on.
@@ -371,7 +372,8 @@ class Intake:
         if node < 0:
             return None
         nodes = self.sender.nodes
-        assert nodes is not None, "a client of a topology with several nodes has connections by node"
+        if nodes is None or node >= len(nodes):
+            return None
         target = nodes[node]
         return target if target is not None and target.usable else None
 

@@ -14,6 +14,7 @@ cdef class Segment(ReplySink):
 
 cdef class ReplyOrder:
     cdef public ReplySink asker
+    cdef public UpstreamPipeline before
     cdef public Segment first
     cdef public Segment last
     cdef public Py_ssize_t beyond

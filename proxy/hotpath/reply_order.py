@@ -64,11 +64,12 @@ class ReplyOrder:
     """The replies that several sources send to ``asker``, a client's sender, in the order in which it asked.
 
     Of the client's pending replies, ``beyond`` belong to segments. The others come first: they are of the
-    connection that was its only source. ``size`` is how many bytes are held back.
+    connection that was its only source, ``before``. ``size`` is how many bytes are held back.
     """
 
-    def __init__(self, asker: ReplySink) -> None:
+    def __init__(self, asker: ReplySink, before: UpstreamPipeline | None = None) -> None:
         self.asker = asker
+        self.before = before
         self.first: Segment | None = None
         self.last: Segment | None = None
         self.beyond = 0

@@ -71,6 +71,9 @@ class ConnectionSet:
         self.account(upstream)
         upstream.shared = False
         for client in self._clients:  # no reply is pending on it, so they only drop it
+            nodes = client.sender.nodes
+            if nodes is not None and upstream.pipeline in nodes:
+                nodes[nodes.index(upstream.pipeline)] = None
             if client.sender.upstream is upstream.pipeline:
                 client.sender.upstream, client.intake.direct = None, False
         return upstream

@@ -62,8 +62,12 @@ class Dispatcher:
             return
         if user is not None and not session.ports.capabilities.knows_user(user):
             return
-        session.sender.upstream = session.ports.pools.ready(session.key)
-        session.intake.direct = session.sender.upstream is not None
+        if session.ports.nodes is None:
+            session.sender.upstream = session.ports.pools.ready(session.key)
+            session.intake.direct = session.sender.upstream is not None
+        else:
+            session.settle_nodes()
+            session.intake.direct = True
         if session.intake.direct and session.effective_policy.compiled.limits:
             judging.join_limits(session, judging.context_of(session))
 
@@ -173,6 +177,8 @@ class Dispatcher:
                 self._tell_refused()
                 sending.answer(session, error)
                 return TAKEN
+        if session.ports.nodes is not None:
+            over_nodes.locate(session, session.ports.nodes, command.spec, raw)
         decision, session.resolved = session.resolved, None
         learns = bool(session.effective_policy.compiled.learning)
         if decision is None:

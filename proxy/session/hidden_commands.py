@@ -150,7 +150,7 @@ class SurroundedCommand:
         self._before = [argv for each in item.hidden for argv in each.surround.before]
         self._after = [argv for each in item.hidden for argv in each.surround.after]
         self._running = running = session.state.transaction
-        self._key = session.key if running is None else session.key._replace(database=running.database)
+        self._key = session.place() if running is None else session.place()._replace(database=running.database)
         self._said: dict[int, bytes] = {}
         self._early: bytes | None = None
 

@@ -25,6 +25,8 @@ class Item:
     """There for a traced command."""
     reads: bool = False
     """Whether the client's own command only reads, even if a rule has rewritten it to one that writes."""
+    held_since: float | None = None
+    """In seconds since the epoch, if its node could not be reached then."""
 
 
 class FollowUp(NamedTuple):

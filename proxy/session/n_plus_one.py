@@ -41,6 +41,9 @@ class NPlusOneClient(Protocol):
     def state(self) -> ClientState:
         """The state of its connection."""
 
+    def plain_commands(self) -> bytes:
+        """What the intake may send by itself."""
+
 
 class NPlusOneDetector:
     """A client that is followed from a first read on, which stands for `weight` reads.
@@ -77,9 +80,7 @@ class NPlusOneDetector:
 
     def _end(self, session: NPlusOneClient) -> None:
         session.n_plus_one = None
-        session.intake.simple = (
-            session.intake.config.pooled if session.state.upstream is None else session.intake.config.pinned
-        )
+        session.intake.simple = session.plain_commands()
 
 
 def begin(session: NPlusOneClient, command: Command, weight: int) -> None:

@@ -13,25 +13,32 @@ from proxy.cluster.hidden_nodes import Shown, hidden
 from proxy.cluster.own_answers import own_answer
 from proxy.cluster.scan_walk import scan
 from proxy.cluster.sending import send_fan_out, send_rounds, send_split
+from proxy.commands.command import Command
 from proxy.commands.over_nodes import Destination
 from proxy.commands.rows import ROWS
-from proxy.commands.spec import ConnectionState
+from proxy.commands.slots import slot_of
+from proxy.commands.spec import ConnectionState, Spec
 from proxy.commands.table import Lane
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.hotpath.router import SEVERAL_SLOTS
+from proxy.hotpath.router import KEYLESS, SEVERAL_SLOTS, UNOWNED
 from proxy.hotpath.split import Split, split
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.rules.verdict import chained
 from proxy.session import sending, switching
 from proxy.session.item import Item
-from proxy.session.ports import Node, NodePort
+from proxy.session.node_connections import connection_to, wait_for_node
+from proxy.session.ports import Node, NodePort, PrivatePipeline
 from proxy.session.session import Session
-from proxy.session.state import Awaited
+from proxy.session.state import POOLED
 from proxy.wire.encode import encode_error
 from proxy.wire.numbers import read_digits
-from proxy.wire.request import Request
+from proxy.wire.request import COMPLETE, Request
 
 _CROSSSLOT = b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
+_ELSEWHERE = encode_error(
+    "CROSSSLOT keyrail: this key is on another node than the transaction, WATCH, subscription or other state of this "
+    "connection: use another connection for it"
+)
 _DEFAULT_PORT = 6379
 
 
@@ -72,29 +79,129 @@ def _shown(session: Session) -> Shown:
     return Shown(host, read_digits(port) or _DEFAULT_PORT)
 
 
-# Keys of several slots
+# Keys of one slot, and of several
+
+
+def locate(session: Session, nodes: NodePort, spec: Spec, raw: bytes) -> int:
+    """Find the node of a command's keys (``session.node``), or why it has none: as ``Router.node``."""
+    session.node = None
+    config, request = session.intake.config, Request()
+    if config.router is None or not spec.may_have_keys:
+        return KEYLESS
+    request.scan(raw, 0, session.intake.limits)
+    number = config.router.node(spec.id, request, raw, config.keys)
+    if number >= 0:
+        session.node = nodes.node(number)
+        if session.node is None:
+            return UNOWNED
+    return number
+
+
+def locate_large(session: Session, nodes: NodePort, command: Command, expected: int) -> None:
+    """The same for a command of so many arguments of which only the first have arrived."""
+    padded = Command(
+        session.effective_policy.table, command.argv + [b""] * (expected - len(command.argv)), command.spec
+    )
+    arrived = [key for key in padded.known_keys if key.index < len(command.argv)]
+    session.node = nodes.owner(slot_of(arrived[0].name)) if arrived else None
 
 
 def _by_keys(session: Session, nodes: NodePort, item: Item) -> int | None:
+    number = locate(session, nodes, item.command.spec, item.raw)
+    if number == SEVERAL_SLOTS:
+        return _split(session, nodes, item)
+    own = session.state.upstream
+    if own is not None and (number >= 0 or number == UNOWNED):
+        if session.state.transaction is None and not session.keeps_pin():
+            if session.sender.pending_replies > 0:
+                switching.wait_until_drained(session)
+                return WAIT
+            session.unpin()
+        elif session.node is not own.key.node:
+            return _answered(session, item, _ELSEWHERE)
+    if session.state.transaction is not None:
+        return _within_transaction(session, item)
+    if number == UNOWNED:
+        return wait_for_node(session, nodes, item, None, Lane.FAST)
+    if session.state is POOLED and session.ports.route.pooling and item.command.spec.state is ConnectionState.POOL:
+        return _to_shared(session, nodes, item)
+    return None
+
+
+def _within_transaction(session: Session, item: Item) -> int | None:
+    running, upstream = session.state.transaction, session.sender.upstream
+    assert running is not None
+    if session.node is None or not isinstance(upstream, PrivatePipeline):
+        return None
+    slot = slot_of(item.command.known_keys[0].name) if item.command.known_keys else None
+    if running.slot is None:
+        running.slot = slot
+    if upstream.key.node is session.node and slot in (None, running.slot):
+        return None
+    return _answered(session, item, _CROSSSLOT)
+
+
+def _to_shared(session: Session, nodes: NodePort, item: Item) -> int | None:
+    # What handlers take for the current connection is that of the command's node.
+    sender, lane = session.sender, item.command.spec.lane
+    if sender.pending_replies > 0 and (lane is Lane.SLOW or not session.intake.direct):
+        switching.wait_until_drained(session)
+        return WAIT
+    current = sender.upstream
+    node = session.node
+    if node is None:
+        if current is not None and current.usable and session.intake.direct and lane is Lane.FAST:
+            return None
+        node = next(iter(nodes.primaries()), None)
+        if node is None:
+            return wait_for_node(session, nodes, item, None, lane)
+    upstream = connection_to(session, node, lane)
+    if upstream is None:
+        return wait_for_node(session, nodes, item, node, lane)
+    if upstream is not current and item.hidden and sender.pending_replies > 0:
+        switching.wait_until_drained(session)
+        return WAIT
+    sender.use(upstream)
+    session.intake.direct = lane is Lane.FAST
+    return None
+
+
+def place_transaction(session: Session, nodes: NodePort, item: Item, data: bytes, end: int) -> int | None:
+    """Take the connection of the first keys behind a MULTI that has arrived whole; None where that is done."""
+    request, config = Request(), session.intake.config
+    node = None
+    while node is None and request.scan(data, end, session.intake.limits) == COMPLETE:
+        spec = session.effective_policy.table.specs[config.lookup.find(request)]
+        if spec.state is ConnectionState.EXEC:
+            break
+        if locate(session, nodes, spec, data[request.start : request.end]) == UNOWNED:
+            return wait_for_node(session, nodes, item, None, Lane.FAST)
+        node, end = session.node, request.end
+    if session.sender.pending_replies > 0:
+        switching.wait_until_drained(session)
+        return WAIT
+    node = node or next(iter(nodes.primaries()), None)
+    upstream = None if node is None else connection_to(session, node, Lane.FAST)
+    if upstream is None:
+        return wait_for_node(session, nodes, item, node, Lane.FAST)
+    session.sender.use(upstream)
+    session.intake.direct = True
+    return None
+
+
+def _split(session: Session, nodes: NodePort, item: Item) -> int:
     command, config = item.command, session.intake.config
     router, request = config.router, Request()
-    if router is None or not command.spec.may_have_keys:
-        return None
+    assert router is not None, "it has found several slots"
     request.scan(item.raw, 0, session.intake.limits)
-    if router.node(command.spec.id, request, item.raw, config.keys) != SEVERAL_SLOTS:
-        return None
     parts = split(command.spec.id, request, item.raw, config.keys, router)
     splits = command.spec.over_nodes.destination is Destination.SPLIT and session.state.transaction is None
     if parts is None or not splits or item.hidden:
         return _answered(session, item, _CROSSSLOT)
     owners = [nodes.node(number) for number in parts.nodes]
-    if any(owner is None for owner in owners):
-        session.wait_for(Awaited.UPSTREAM)
-        nodes.await_look(session)
-        return WAIT
-    upstreams = _connections(session, [owner for owner in owners if owner is not None], Lane.FAST)
-    if upstreams is None:
-        return WAIT
+    upstreams = _connections(session, nodes, item, owners, Lane.FAST)
+    if isinstance(upstreams, int):
+        return upstreams
     _send_split(session, item, parts, upstreams)
     return TAKEN
 
@@ -115,12 +222,9 @@ def _to_several(session: Session, nodes: NodePort, item: Item) -> int:
         switching.wait_until_drained(session)
         return WAIT
     primaries = nodes.primaries()
-    upstreams = _connections(session, primaries, command.spec.lane)
-    if upstreams is None or not primaries:
-        if not primaries:
-            session.wait_for(Awaited.UPSTREAM)
-            nodes.await_look(session)
-        return WAIT
+    upstreams = _connections(session, nodes, item, primaries or [None], command.spec.lane)
+    if isinstance(upstreams, int):
+        return upstreams
     _note(session, item)
     if command.spec.over_nodes.destination is Destination.WALK:
         _walk(session, nodes, primaries, upstreams, item)
@@ -149,29 +253,14 @@ def _note(session: Session, item: Item) -> None:
         item.trace.without_reply()
 
 
-def _connections(session: Session, nodes: Sequence[Node], lane: Lane) -> list[UpstreamPipeline] | None:
-    # A connection to each; None where the command waits for one.
+def _connections(
+    session: Session, nodes: NodePort, item: Item, wanted: Sequence[Node | None], lane: Lane
+) -> list[UpstreamPipeline] | int:
+    # A connection to each; otherwise what becomes of the command.
     found = []
-    for node in nodes:
-        upstream = _connection(session, node, lane)
+    for node in wanted:
+        upstream = None if node is None else connection_to(session, node, lane)
         if upstream is None:
-            key = session.key._replace(node=node)
-            session.wait_for(Awaited.UPSTREAM)
-            session.ports.pools.await_shared(session, key, lane)
-            return None
+            return wait_for_node(session, nodes, item, node, lane)
         found.append(upstream)
-    return found
-
-
-def _connection(session: Session, node: Node, lane: Lane) -> UpstreamPipeline | None:
-    # On the fast lane the one that the client's other commands to the node use.
-    key, used = session.key._replace(node=node), session.sender.nodes
-    keeps = lane is Lane.FAST and used is not None and node.number < len(used)
-    if keeps and used is not None:
-        current = used[node.number]
-        if current is not None and current.usable:
-            return current
-    found = session.ports.pools.shared(key, lane)
-    if keeps and used is not None:
-        used[node.number] = found
     return found

@@ -61,7 +61,7 @@ def _running_procedure(
         session.resolved = resumed
         session.arrived()
 
-    return RunningProcedure(session.ports, session.key, procedure, ended)
+    return RunningProcedure(session.ports, session.place(), procedure, ended)
 
 
 def _look_on(session: Session, policy: CompiledPolicy, command: Command, background: BackgroundProcedure) -> None:
@@ -70,4 +70,4 @@ def _look_on(session: Session, policy: CompiledPolicy, command: Command, backgro
         if hits:
             session.ports.reports.report(hits, command, session)
 
-    RunningProcedure(session.ports, session.key, background.procedure, ended).begin()
+    RunningProcedure(session.ports, session.place(), background.procedure, ended).begin()

@@ -37,7 +37,7 @@ def submit(client: SendingClient, raw: bytes, edit: ReplyEdit | None = None) -> 
         sender.wrote = True
         sender.issue(upstream, raw, commands=1)
     elif edit is None:
-        assert not sender.awaits_elsewhere(), "what comes behind such a command waits for its reply"
+        assert sender.nodes is not None or not sender.awaits_elsewhere(), "what comes behind waits for that reply"
         sender.forward(upstream, raw)
     else:
         sender.forwarded += 1

@@ -27,7 +27,7 @@ from proxy.session.guarded import guarded
 from proxy.session.item import FollowUp, Item
 from proxy.session.n_plus_one import NPlusOneDetector
 from proxy.session.open_trace import OpenTrace
-from proxy.session.ports import CommandName, EffectivePolicy, LoginPort, PoolKey, Ports, PrivatePipeline
+from proxy.session.ports import CommandName, EffectivePolicy, LoginPort, Node, PoolKey, Ports, PrivatePipeline
 from proxy.session.running_procedure import RunningProcedure
 from proxy.session.state import (
     POOLED,
@@ -43,11 +43,9 @@ from proxy.wire.request import COMPLETE, Request, RequestLimits
 
 
 class Session:
-    """One client. ``key`` is the pool that it belongs to: user, database and protocol; ``pinned`` is the upstream that
-    it has for itself.
-
-    ``may_have_follow_ups`` says that something may have to follow the commands that are under way, and ``deferred``
-    holds what has to wait until it may.
+    """One client. ``key`` is its pool: user, database and protocol. Before a cluster, ``node`` is that of the keys of
+    the command at hand. ``may_have_follow_ups`` says that something may have to follow the commands that are under way,
+    and ``deferred`` holds what has to wait until it may.
     """
 
     __slots__ = (
@@ -67,6 +65,7 @@ class Session:
         "n_plus_one",
         "names",
         "no_hidden_commands",
+        "node",
         "origin",
         "ports",
         "probe",
@@ -98,6 +97,7 @@ class Session:
         self.logins = ports.logins if logins is None else logins
         self.local_user = ""
         self.key = home
+        self.node: Node | None = None
         self.names = UNNAMED
         self.origin = Origin(listener)
         self.effective_policy: EffectivePolicy = effective_policy
@@ -133,9 +133,27 @@ class Session:
     def set_state(self, state: ClientState) -> None:
         """A transaction or a WATCH has begun or ended: meanwhile the upstream takes nobody else's commands."""
         self.state = state
+        self.settle_nodes()
         if self.sender.upstream is not None:
             open_unit = state.transaction is not None or state.watching is not None
             self.sender.upstream.unit = self.sender if open_unit else None
+
+    def settle_nodes(self) -> None:
+        """Before a cluster, a client without state on a connection has one for each node."""
+        nodes, known = self.ports.nodes, self.sender.nodes or []
+        if nodes is not None:
+            missing = nodes.size() - len(known)
+            self.sender.nodes = known + [None] * missing if self.state is POOLED else None
+
+    def plain_commands(self) -> bytes:
+        """What the intake may send by itself: before a cluster, nothing to the one node of a private upstream."""
+        config, own = self.intake.config, self.state.upstream is not None
+        alone = config.pinned if self.ports.nodes is None else bytes(len(config.pinned))
+        return alone if own else config.pooled
+
+    def place(self) -> PoolKey:
+        """The pool for a private upstream: on the node of the command at hand, if it has one."""
+        return self.key if self.node is None else self.key._replace(node=self.node)
 
     def keeps_pin(self) -> bool:
         """Whether the private upstream still holds state of this client, or an unfinished command."""
@@ -175,8 +193,8 @@ class Session:
             return
         self.reconsider()
         self.effective_policy = self.ports.policies.effective_policy(self.key, self.caller())
-        config = self.intake.config = self.effective_policy.config
-        self.intake.simple = config.pooled if self.state.upstream is None else config.pinned
+        self.intake.config = self.effective_policy.config
+        self.intake.simple = self.plain_commands()
 
     # Waiting, and its upstreams
 
@@ -193,7 +211,8 @@ class Session:
     @guarded
     def arrived(self) -> None:
         """The upstream, the reply or the answer that it waited for may be there."""
-        if self.awaited is not None and not self.gone and not self.sender.awaits_elsewhere():
+        elsewhere = self.awaited is Awaited.REPLY_ELSEWHERE and self.sender.awaits_elsewhere()
+        if self.awaited is not None and not self.gone and not elsewhere:
             self.stop_waiting()
             self.intake.resume()
         self.link.close_if_done(self)
@@ -214,8 +233,9 @@ class Session:
         self.state = POOLED
         upstream.owner = None
         self.sender.upstream = None
+        self.settle_nodes()
         self.intake.direct = False
-        self.intake.simple = self.intake.config.pooled
+        self.intake.simple = self.plain_commands()
         return upstream
 
     # What its sender tells

@@ -102,6 +102,8 @@ class Transaction:
     switches_database: bool = False
     watches_in_vain: bool = False
     outdated: bool = False
+    slot: int | None = None
+    """Before a cluster: that of its keys."""
 
 
 Unit: TypeAlias = Watching | Transaction | None

@@ -26,6 +26,7 @@ from proxy.session import (
     follow_ups,
     hidden_commands,
     judging,
+    over_nodes,
     pinned,
     reply_mode,
     scripts,
@@ -67,6 +68,8 @@ def begin(session: Session, data: bytes, request: Request) -> int:
     session.assembling(request.position - request.start + request.bulk)
     if session.gone:
         return ENDED
+    if session.ports.nodes is not None:
+        over_nodes.locate_large(session, session.ports.nodes, Command(table, argv, spec), request.expected)
     may_block = spec.state is ConnectionState.BLOCKING and session.state.transaction is None
     if (switching.to_drained_private if may_block else switching.to_private)(session) is None:
         return WAIT

@@ -64,10 +64,11 @@ def to_private(session: Session) -> PrivatePipeline | None:
     if session.sender.pending_replies > 0:
         wait_until_drained(session)
         return None
-    found = session.ports.pools.private(session.key)
+    key = session.place()
+    found = session.ports.pools.private(key)
     if found is None:
         session.wait_for(Awaited.UPSTREAM)
-        session.ports.pools.await_private(session, session.key)
+        session.ports.pools.await_private(session, key)
         return None
     _pin(session, found)
     _introduce(session, found)
@@ -85,8 +86,9 @@ def to_drained_private(session: Session) -> PrivatePipeline | None:
 def _pin(session: Session, upstream: PrivatePipeline) -> None:
     session.state = Pinned(upstream)
     session.sender.upstream = upstream
+    session.settle_nodes()
     upstream.owner = session.sender
-    session.intake.simple = session.intake.config.pinned
+    session.intake.simple = session.plain_commands()
     session.intake.direct = True
 
 
@@ -109,12 +111,13 @@ def move(session: Session, key: PoolKey) -> None:
     """Redis has accepted: from now on this client belongs to another pool."""
     session.key = key
     if session.state.upstream is not None:
-        session.state.upstream.key = key
+        session.state.upstream.key = key._replace(node=session.state.upstream.key.node)
         if session.state.subscriptions is not None:
             session.state.subscriptions.protocol = key.protocol
         session.state.upstream.follow(session.state.subscriptions)
     else:
-        session.sender.upstream = None
+        session.sender.upstream = session.sender.nodes = None
+        session.settle_nodes()
         session.intake.direct = False
     session.adopt()
 

@@ -18,7 +18,7 @@ from proxy.hotpath.in_flight import EDIT, MEMBERS, PEEK
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit, chained
-from proxy.session import follow_ups, handshake, hidden_commands, reply_mode, sending, switching
+from proxy.session import follow_ups, handshake, hidden_commands, over_nodes, reply_mode, sending, switching
 from proxy.session.exec_abort import ABORTING_EXEC
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
@@ -71,6 +71,11 @@ def multi(session: Session, item: Item, data: bytes, end: int) -> int:
         # Redis would queue the follow-ups of the commands before this one.
         switching.wait_until_drained(session)
         return WAIT
+    nodes = session.ports.nodes
+    if whole and nodes is not None:
+        outcome = over_nodes.place_transaction(session, nodes, item, data, end)
+        if outcome is not None:
+            return outcome
     upstream = switching.to_shared(session, Lane.FAST) if whole else switching.to_private(session)
     if upstream is None:
         return WAIT
@@ -95,7 +100,7 @@ def multi(session: Session, item: Item, data: bytes, end: int) -> int:
         session.sender.forwarded += 1
         session.sender.submit_with_action(item.raw, PEEK, answered)
     session.set_state(begun(session.state, running))
-    if session.effective_policy.compiled.follows_slots:
+    if session.effective_policy.compiled.follows_slots or nodes is not None:
         # Each command is judged, so that none of the keys is missed.
         session.intake.simple = bytes(len(session.intake.simple))
     return TAKEN
@@ -103,9 +108,7 @@ def multi(session: Session, item: Item, data: bytes, end: int) -> int:
 
 def _forget_keys(session: Session) -> None:
     session.slot = NO_SLOT
-    session.intake.simple = (
-        session.intake.config.pooled if session.state.upstream is None else session.intake.config.pinned
-    )
+    session.intake.simple = session.plain_commands()
 
 
 def _within(session: Session, item: Item) -> int:

@@ -68,6 +68,8 @@ def _send_elsewhere(session: Session, upstream: PrivatePipeline, item: Item) -> 
     # next command waits for it.
     session.sender.send_elsewhere(upstream, item.raw, item.edit)
     session.wait_for(Awaited.REPLY_ELSEWHERE)
+    # Before a cluster, replies of other nodes may come later than that one: the last of them brings the next command.
+    session.sender.notify_when_idle = session.sender.notify_when_idle or session.ports.nodes is not None
 
     def answered() -> None:
         session.ports.pools.release(upstream)

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
 from proxy.hotpath.router import Router
+from proxy.session.node_connections import CLUSTERDOWN, HELD_SECONDS
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import Node, NodePort
 from tests.cluster.test_scan_walk import IDS, KEYS, Model, page
@@ -68,12 +70,12 @@ class Routed(Client):
     def check(self) -> None:
         """Several nodes send replies."""
 
-    def node(self, number: int, lane: Lane = Lane.FAST) -> Upstream:
+    def at(self, number: int, lane: Lane = Lane.FAST) -> Upstream:
         return self.route.upstream(HOME._replace(node=NODES[number]), lane)
 
     def taken(self, lane: Lane = Lane.FAST) -> list[list[list[bytes]]]:
         """What each node has been sent since."""
-        return [arguments(self.node(number, lane).taken()) for number in range(3)]
+        return [arguments(self.at(number, lane).taken()) for number in range(3)]
 
 
 def test_a_read_over_slots_is_split_and_the_next_command_waits() -> None:
@@ -81,11 +83,11 @@ def test_a_read_over_slots_is_split_and_the_next_command_waits() -> None:
     client.send(call("MGET", "{a}1", "{b}1", "{c}1") + call("MGET", "{a}1", "{b}1"))
     assert client.taken() == [[[b"MGET", b"{b}1"]], [[b"MGET", b"{c}1"]], [[b"MGET", b"{a}1"]]]
     for number in (2, 1, 0):
-        client.node(number).answer(b"*1\r\n$1\r\n%d\r\n" % number)
+        client.at(number).answer(b"*1\r\n$1\r\n%d\r\n" % number)
     assert client.heard() == b"*3\r\n$1\r\n2\r\n$1\r\n0\r\n$1\r\n1\r\n"
     assert client.taken() == [[[b"MGET", b"{b}1"]], [], [[b"MGET", b"{a}1"]]]
-    client.node(0).answer(b"*1\r\n$-1\r\n")
-    client.node(2).answer(b"-LOADING later\r\n")
+    client.at(0).answer(b"*1\r\n$-1\r\n")
+    client.at(2).answer(b"-LOADING later\r\n")
     assert client.heard() == b"-LOADING later\r\n"
     assert client.sender.pending_replies == 0
 
@@ -94,9 +96,9 @@ def test_a_rewrite_and_an_edit_are_about_the_whole_command() -> None:
     client = Routed(FakeRoute())
     client.say("DEL", "a", "b", "c")
     assert client.taken() == [[[b"DEL", b"b"]], [[b"DEL", b"c"]], [[b"DEL", b"a"]]]
-    client.node(0).answer(b":1\r\n")
-    client.node(1).answer(b":0\r\n")
-    client.node(2).answer(b"-OOM no\r\n")
+    client.at(0).answer(b":1\r\n")
+    client.at(1).answer(b":0\r\n")
+    client.at(2).answer(b"-OOM no\r\n")
     assert client.heard() == b"-OOM no (DEL ran for 2 of 3 keys, and not for arguments 1)\r\n"
 
 
@@ -112,7 +114,7 @@ def test_a_slot_without_a_node_is_waited_for() -> None:
     client = Routed(FakeRoute())
     client.nodes.lost = {2}
     client.say("EXISTS", "a", "b")
-    assert client.nodes.looking == [client]
+    assert len(client.nodes.looking) == 1
     assert client.taken() == [[], [], []]
     client.nodes.lost = set()
     client.arrived()
@@ -125,11 +127,11 @@ def test_all_nodes_get_it_on_their_slow_lane_and_nothing_overtakes() -> None:
     assert client.taken() == [[[b"DBSIZE"]]] * 3
     assert client.taken(Lane.SLOW) == [[], [], []]
     for number in range(3):
-        client.node(number).answer(b":2\r\n")
+        client.at(number).answer(b":2\r\n")
     assert client.heard() == b":6\r\n"
     assert client.taken(Lane.SLOW) == [[[b"FLUSHALL"]]] * 3
     for number in range(3):
-        client.node(number, Lane.SLOW).answer(b"-OOM no\r\n" if number == 1 else b"+OK\r\n")
+        client.at(number, Lane.SLOW).answer(b"-OOM no\r\n" if number == 1 else b"+OK\r\n")
     assert client.heard() == b"-OOM no (FLUSHALL ran on n1, n3, and not on n2)\r\n"
     assert client.taken() == [[[b"DBSIZE"]]] * 3
 
@@ -152,7 +154,7 @@ def test_a_walk() -> None:
         client.say("SCAN", cursor)
         while client.sender.pending_replies > 0:
             for number, commands in enumerate(client.taken()):
-                client.node(number).answer(*(model.answer(number, argv) for argv in commands))
+                client.at(number).answer(*(model.answer(number, argv) for argv in commands))
         cursor, keys = page(client.heard())
         seen.update(keys)
     assert seen == set(KEYS)
@@ -204,3 +206,104 @@ def test_replies_of_one_node_do_not_name_it() -> None:
     upstream = next(each for each in client.route.all_upstreams() if each.head is not None)
     upstream.answer(b"*2\r\n$4\r\nport\r\n$4\r\n7000\r\n")
     assert client.heard() == b"*2\r\n$4\r\nport\r\n$4\r\n6379\r\n"
+
+
+# Commands of one node
+
+
+def place(*keys: str) -> list[int]:
+    return [owners(3)[slot_of(key.encode())] for key in keys]
+
+
+def test_each_command_goes_to_the_node_of_its_key() -> None:
+    client = Routed(FakeRoute())
+    client.send(call("GET", "a") + call("GET", "b") + call("GET", "c") + call("GET", "{a}2"))
+    assert place("a", "b", "c") == [2, 0, 1]
+    assert client.taken() == [[[b"GET", b"b"]], [[b"GET", b"c"]], [[b"GET", b"a"], [b"GET", b"{a}2"]]]
+    client.at(1).answer(b"$1\r\nc\r\n")
+    client.at(0).answer(b"$1\r\nb\r\n")
+    assert client.heard() == b""
+    client.at(2).answer(b"$1\r\na\r\n", b"$1\r\nd\r\n")
+    assert client.heard() == b"$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n$1\r\nd\r\n"
+    assert (client.sender.pending_replies, client.sender.order) == (0, None)
+
+
+def test_a_command_waits_while_its_node_has_replies_on_a_connection_that_takes_no_more() -> None:
+    client = Routed(FakeRoute())
+    client.send(call("GET", "a") + call("GET", "b"))
+    old = client.at(2)
+    client.taken()
+    old.usable = False
+    client.send(call("GET", "a"))
+    client.route.pools.pop((HOME._replace(node=NODES[2]), Lane.FAST))
+    assert client.taken() == [[], [], []]
+    old.answer(b"$1\r\na\r\n")
+    client.at(0).answer(b"$1\r\nb\r\n")
+    assert client.taken() == [[], [], [[b"GET", b"a"]]]
+    assert client.at(2) is not old
+
+
+def test_a_slot_without_a_node_is_answered_after_a_while_and_the_client_stays() -> None:
+    client = Routed(FakeRoute())
+    client.nodes.lost = {2}
+    client.send(call("GET", "a") + call("GET", "b"))
+    (waiter,) = client.nodes.looking
+    assert client.heard() == b""
+    client.route.moment += HELD_SECONDS + 1
+    waiter.arrived()
+    assert client.heard() == CLUSTERDOWN
+    assert client.taken() == [[[b"GET", b"b"]], [], []]
+    waiter.arrived()
+    assert not client.gone
+
+
+def test_a_node_without_a_connection_closes_nobody() -> None:
+    client = Routed(FakeRoute())
+    client.route.starving = True
+    client.say("GET", "a")
+    (waiter,) = client.route.waiting
+    waiter.close("no_upstream")
+    assert not client.gone
+    client.route.starving = False
+    client.nodes.looking[0].arrived()
+    assert client.taken() == [[], [], [[b"GET", b"a"]]]
+
+
+def test_a_whole_transaction_goes_to_the_node_of_its_first_key() -> None:
+    client = Routed(FakeRoute())
+    client.send(call("MULTI") + call("PING") + call("SET", "c", "1") + call("EXEC") + call("GET", "a"))
+    unit = [[b"MULTI"], [b"PING"], [b"SET", b"c", b"1"], [b"EXEC"]]
+    assert client.taken() == [[], unit, [[b"GET", b"a"]]]
+
+
+def test_another_slot_in_a_transaction_is_refused_when_it_is_queued() -> None:
+    client = Routed(FakeRoute())
+    same_node = next(str(i) for i in range(100) if place(str(i)) == [1] and slot_of(str(i).encode()) != slot_of(b"c"))
+    for other in ("a", same_node):
+        client.send(call("MULTI") + call("SET", "c", "1") + call("SET", other, "1") + call("EXEC"))
+        client.at(1).answer(b"+OK\r\n", b"+QUEUED\r\n", b"-ERR arity\r\n", b"-EXECABORT\r\n")
+        assert client.heard().split(b"\r\n")[2].startswith(b"-CROSSSLOT")
+        assert all(words[:2] != [b"SET", other.encode()] for node in client.taken() for words in node)
+
+
+def test_a_private_connection_is_one_to_the_node_of_the_key() -> None:
+    client = Routed(FakeRoute())
+    client.say("BLPOP", "c", "0")
+    (lent,) = client.route.lent
+    assert lent.key.node is NODES[1]
+    assert arguments(lent.taken()) == [[b"BLPOP", b"c", b"0"]]
+    lent.answer(b"*-1\r\n")
+    client.say("GET", "a")
+    assert client.taken() == [[], [], [[b"GET", b"a"]]]
+
+
+def test_a_key_of_another_node_than_the_state_of_the_connection_is_refused() -> None:
+    client = Routed(FakeRoute())
+    client.say("WATCH", "c")
+    (lent,) = client.route.lent
+    lent.answer(b"+OK\r\n")
+    assert client.heard() == b"+OK\r\n"
+    client.say("GET", "a")
+    assert client.heard().startswith(b"-CROSSSLOT keyrail: this key is on another node")
+    client.say("GET", "c")
+    assert arguments(lent.taken())[-1] == [b"GET", b"c"]

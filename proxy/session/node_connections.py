@@ -1,0 +1,100 @@
+"""Which connection a client's next command takes, where a topology has several nodes: that of the command's node.
+
+A client that has no state on any connection uses one for each node (``sender.nodes``), and the intake sends plain
+commands on them by itself. It never has commands in flight on two connections to one node.
+
+A command whose node has no connection waits for one, and for other slot maps, up to ``HELD_SECONDS`` in all. Then it is
+answered CLUSTERDOWN, and the client stays.
+"""
+
+from proxy.commands.table import Lane
+from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.session import sending, switching
+from proxy.session.item import Item
+from proxy.session.ports import Node, NodePort, PrivatePipeline
+from proxy.session.session import Session
+from proxy.session.state import Awaited
+
+HELD_SECONDS = 2.0
+CLUSTERDOWN = b"-CLUSTERDOWN Hash slot not served\r\n"
+
+
+def connection_to(session: Session, node: Node, lane: Lane) -> UpstreamPipeline | None:
+    """The connection for a command of this node; None where there is none now, or the session waits for replies."""
+    session.settle_nodes()
+    used = session.sender.nodes
+    if lane is not Lane.FAST or used is None or node.number >= len(used):
+        used = None
+    current = None if used is None else used[node.number]
+    if current is not None and current.usable and not current.closed:
+        return current
+    busy = _in_flight_to(session, node)
+    if busy is not None and (lane is not Lane.FAST or not busy.usable):
+        switching.wait_until_drained(session)
+        return None
+    found = busy or session.ports.pools.shared(session.key._replace(node=node), lane)
+    if used is not None:
+        used[node.number] = found
+    return found
+
+
+def _in_flight_to(session: Session, node: Node) -> UpstreamPipeline | None:
+    sender, sources = session.sender, []
+    order = sender.order
+    if sender.pending_replies > (0 if order is None else order.beyond):
+        sources.append(sender.upstream if order is None else order.before)
+    segment = None if order is None else order.first
+    while segment is not None:
+        if segment.pending_replies > 0:
+            sources.append(segment.source)
+        segment = segment.next_entry
+    return next((each for each in sources if isinstance(each, PrivatePipeline) and each.key.node is node), None)
+
+
+class _HeldCommand:
+    """A command that waits for a connection to its node. That none comes in time is no reason to close its client."""
+
+    def __init__(self, session: Session, nodes: NodePort, item: Item) -> None:
+        self._session = session
+        self._nodes = nodes
+        self._item = item
+
+    @property
+    def gone(self) -> bool:
+        """Whether the command waits no more."""
+        return self._session.gone or self._session.held is not self._item
+
+    def arrived(self) -> None:
+        """There may be a connection, or another map."""
+        if not self.gone:
+            self._session.arrived()
+
+    def close(self, _cause: str) -> None:
+        """None came in time: perhaps another node owns the slot by now."""
+        self._nodes.await_look(self)
+
+    def turn_away(self, _error: bytes, cause: str) -> None:
+        """The node refuses connections."""
+        self.close(cause)
+
+
+def wait_for_node(session: Session, nodes: NodePort, item: Item, node: Node | None, lane: Lane) -> int:
+    """Let the command wait for a connection to this node, or for any that owns its slot, unless it has waited."""
+    if session.awaited is not None:
+        return WAIT
+    now = session.ports.route.now()
+    if item.held_since is None:
+        item.held_since = now
+    elif now - item.held_since > HELD_SECONDS:
+        if item.trace is not None:
+            item.trace.without_reply()
+        sending.refuse(session, CLUSTERDOWN)
+        return TAKEN
+    session.wait_for(Awaited.UPSTREAM)
+    waiter = _HeldCommand(session, nodes, item)
+    if node is None:
+        nodes.await_look(waiter)
+    else:
+        session.ports.pools.await_shared(waiter, session.key._replace(node=node), lane)
+    return WAIT

@@ -1,0 +1,141 @@
+"""Clients of Keyrail before a real cluster: keys of all slots by one connection, as before one Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+import redis
+from hiredis import pack_command
+
+from tests.cluster.nodes import RealCluster
+from tests.keyrail_process import Keyrail
+from tests.resp import eventually
+
+KEYS = [f"key:{number}" for number in range(300)]
+
+
+@pytest.fixture(scope="module")
+def keyrail(cluster: RealCluster) -> Iterator[Keyrail]:
+    """Keyrail before the cluster that the tests of this file share."""
+    hosts = ",".join(f"127.0.0.1:{node.port}" for node in cluster.nodes[:2])
+    running = Keyrail(f"redis+cluster://{hosts}", policy="strict")
+    eventually(lambda: running.http("/readyz")[0] == 200)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def plain(cluster: RealCluster, new_keyrail: Callable[..., Keyrail]) -> Keyrail:
+    """The same without any rule."""
+    running = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}")
+    eventually(lambda: running.http("/readyz")[0] == 200)
+    return running
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_one_pipeline_over_all_slots_in_order(plain: Keyrail, cluster: RealCluster, protocol: int) -> None:
+    random = Random(protocol)
+    values = {key: random.randbytes(random.choice([0, 3, 200, 40_000])) for key in KEYS}
+    with plain.wire(protocol) as wire:
+        wire.send(b"".join(pack_command(("SET", key, value)) for key, value in values.items()))
+        assert [wire.frame() for _ in values] == [b"+OK\r\n"] * len(values)
+        asked = [random.choice(KEYS) for _ in range(2000)]
+        commands = [("GET" if number % 7 else "ECHO", key) for number, key in enumerate(asked)]
+        wire.send(b"".join(map(pack_command, commands)))
+        for number, key in enumerate(asked):
+            assert wire.frame() == bulk(values[key] if number % 7 else key.encode()), number
+    assert all(node.do("DBSIZE") for node in cluster.nodes[:3])
+
+
+def test_redis_py(plain: Keyrail) -> None:
+    with redis.Redis(port=plain.address.port) as client:
+        with client.pipeline(transaction=False) as pipeline:
+            for key in KEYS:
+                pipeline.set(key, key)
+                pipeline.incr(f"n:{key}")
+            assert len(pipeline.execute()) == 2 * len(KEYS)
+        for tag in range(20):
+            with client.pipeline() as pipeline:  # MULTI … EXEC in one piece
+                pipeline.set(f"{{{tag}}}a", tag).get(f"{{{tag}}}a").ping()
+                assert pipeline.execute() == [True, str(tag).encode(), True]
+        assert client.mget(KEYS[:50]) == [key.encode() for key in KEYS[:50]]
+        with client.pipeline() as pipeline:
+            pipeline.set("a", 1).set("b", 1)
+            with pytest.raises(redis.exceptions.ResponseError, match="hash to the same slot"):
+                pipeline.execute()
+        assert client.eval("return redis.call('get', KEYS[1])", 1, KEYS[7]) == KEYS[7].encode()
+        for key in KEYS[:20]:
+            client.rpush(f"list:{key}", 1)
+            assert client.blpop([f"list:{key}"], timeout=1) == (f"list:{key}".encode(), b"1")
+        with client.pipeline() as watched:
+            for key in KEYS[:10]:
+                watched.watch(key)
+                watched.multi()
+                watched.set(key, "changed")
+                assert watched.execute() == [True]
+        assert client.set("large", b"x" * 3_000_000)
+        assert client.get("large") == b"x" * 3_000_000
+        client.flushall()
+        assert client.dbsize() == 0
+
+
+def test_rules_hold_on_all_nodes(keyrail: Keyrail, cluster: RealCluster) -> None:
+    with redis.Redis(port=keyrail.address.port) as client:
+        for number in range(60):
+            assert client.set(f"user:{number}:name", "x")
+            assert client.incr(f"user:{number}:visits")
+        with pytest.raises(redis.exceptions.ResponseError, match="DENIED"):
+            client.keys("*")
+        for number in range(60):
+            assert client.ttl(f"user:{number}:name") > 0
+            assert client.ttl(f"user:{number}:visits") > 0
+            assert client.delete(f"user:{number}:name") == 1
+            assert client.unlink(f"user:{number}:visits") == 1
+    unlinked = [node.calls("unlink") for node in cluster.nodes[:3]]
+    assert all(unlinked)
+
+
+def test_a_failover_closes_nobody_who_waits_for_nothing(
+    cluster_name: str, new_cluster: Callable[..., RealCluster], new_keyrail: Callable[..., Keyrail]
+) -> None:
+    cluster = new_cluster(cluster_name)
+    keyrail = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}")
+    eventually(lambda: keyrail.http("/readyz")[0] == 200)
+    with keyrail.wire() as wire:
+        for key in KEYS:
+            assert wire.ask("SET", key, "1") == b"+OK\r\n"
+        cluster.failover(cluster.nodes[3])
+        cluster.settle()
+        keyrail.await_line(rf"127.0.0.1:{cluster.nodes[3].port} is a primary")
+        for key in KEYS:
+            assert wire.ask("GET", key) == b"$1\r\n1\r\n"
+        cluster.nodes[1].kill()
+        seen: set[Any] = set()
+
+        def answered() -> bool:
+            replies = {wire.ask("GET", key) for key in KEYS}
+            seen.update(replies)
+            return replies == {b"$1\r\n1\r\n"}
+
+        eventually(answered)
+        assert {reply[:12] for reply in seen} <= {b"$1\r\n1\r\n", b"-CLUSTERDOWN"}
+
+
+def test_a_dead_slot_is_answered_and_the_client_stays(
+    cluster_name: str, new_cluster: Callable[..., RealCluster], new_keyrail: Callable[..., Keyrail]
+) -> None:
+    cluster = new_cluster(cluster_name, {"cluster-require-full-coverage": "no"}, replicas=0)
+    keyrail = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}")
+    eventually(lambda: keyrail.http("/readyz")[0] == 200)
+    cluster.nodes[2].kill()
+    with keyrail.wire() as wire:
+        replies = {wire.ask("GET", f"{{{tag}}}") for tag in ("a", "b", "c", "d")}
+        assert {reply.split(b" ")[0] for reply in replies} == {b"$-1\r\n", b"-CLUSTERDOWN"}
+        assert wire.ask("PING") == b"+PONG\r\n"
+
+
+def bulk(value: bytes) -> bytes:
+    return b"$%d\r\n%b\r\n" % (len(value), value)
