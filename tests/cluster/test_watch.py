@@ -163,7 +163,7 @@ def test_a_planned_failover(cluster_name: str, new_cluster: Callable[..., RealCl
         first = topology.nodes[0]
         await asyncio.to_thread(cluster.failover, new)
         await until(lambda: port_of(topology, 0) == new.port)
-        assert first not in topology.nodes
+        await until(lambda: first not in topology.nodes)
         await until(lambda: before[0].transport is None or before[0].closed)
         assert not before[1].closed
         assert alias_of(first) == "n1"
