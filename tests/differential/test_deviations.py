@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -328,6 +329,10 @@ def test_wait_covers_all_writes_of_the_client(pair: tuple[Engine, Engine], new_k
         assert (wire.ask("WAIT", "1", "30000") == b":1\r\n") != primary.kind.is_valkey
 
 
+def _one_is_blocked(direct: Wire) -> bool:
+    return b"blocked_clients:1" in direct.ask("INFO", "clients")
+
+
 @row("`CLIENT PAUSE … WRITE`")
 def test_reads_can_wait_behind_a_write_of_another_client(engine: Engine, keyrail: Keyrail) -> None:
     for address, waits in ((engine.address, False), (keyrail.address, True)):
@@ -335,7 +340,7 @@ def test_reads_can_wait_behind_a_write_of_another_client(engine: Engine, keyrail
             assert writer.ask("SET", "k", "v") == OK
             assert direct.ask("CLIENT", "PAUSE", "600000", "WRITE") == OK
             writer.say("SET", "k", "w")
-            eventually(lambda direct=direct: b"blocked_clients:1" in direct.ask("INFO", "clients"))  # type: ignore[misc]
+            eventually(partial(_one_is_blocked, direct))
             reader.say("GET", "k")
             if waits:
                 assert reader.silent(0.3)
