@@ -274,6 +274,7 @@ def test_another_user_has_a_connection_of_its_own(engine: Engine, keyrail: Keyra
 def test_a_changed_password_is_accepted_for_seconds(
     new_engine: NewEngine, engine_name: str, new_keyrail: NewKeyrail
 ) -> None:
+    """And no longer than 10 s: net/test_logins.py turns the clock."""
     engine = new_engine(engine_name, {"requirepass": "old"})
     keyrail = new_keyrail(f"redis://:old@127.0.0.1:{engine.port}", extra=("--client-auth", "upstream"))
     with keyrail.wire() as first, engine.wire() as operator:
@@ -287,12 +288,6 @@ def test_a_changed_password_is_accepted_for_seconds(
         with keyrail.wire() as second:
             said = second.ask("AUTH", "old")
             assert said == OK or time.monotonic() - began > 10.0
-
-        def refused() -> bool:
-            with keyrail.wire() as later:
-                return later.ask("AUTH", "old").startswith(b"-WRONGPASS")
-
-        eventually(refused)
 
 
 @pytest.fixture
