@@ -1,13 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
-"""The bytes that leave for Redis on one upstream connection, and who may send there.
+"""The bytes that leave for Redis on one upstream connection, and the senders that may send now.
 
-Whose a command is on a connection matters as long as something is open on it:
+The sender of a command matters while one of these is open on the connection:
 
-    unit      a client's MULTI or WATCH, up to its EXEC: a command of anybody else's would be queued in the transaction,
+    unit      a client's MULTI or WATCH, up to its EXEC: another sender's command would be queued in the transaction,
               answered inside EXEC's array, or make EXEC fail
     partial   a client's command that is sent in pieces: any other byte would become part of it, or complete it
 
-So a command says who sends it, and where something is open it is refused here, whoever asks.
+So each command names its sender, and while something is open, commands of other senders are refused here.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,8 @@ Schedule: TypeAlias = Callable[[Callable[[], object]], object]
 class Outgoing(InFlightQueue):
     """The bytes of one connection on their way to Redis.
 
-    ``write`` is the transport's, and None until there is one. ``schedule`` calls what it is given in the next
-    turn of the event loop. ``unit`` and ``partial`` are the client that has one open, or None.
+    ``write`` is the transport's, and None before there is one. ``schedule`` arranges a call in the next turn of the
+    event loop. ``unit`` and ``partial`` are the client that has one open, or None.
     """
 
     def __init__(self, schedule: Schedule) -> None:
@@ -40,33 +40,32 @@ class Outgoing(InFlightQueue):
         self.write: Callable[[bytes], object] | None = None
 
     def admits(self, sender: ReplySink) -> bool:
-        """Whether commands of this sender may be written now: nobody's come between those of an open unit, and none
-        into a command that is under way in pieces. A connection that admits nobody can only be completed or closed."""
+        """Whether commands of this sender may be written now: none of others within an open unit, and none within a
+        command that is sent in pieces. A connection that admits no sender can only be completed or closed."""
         return self.partial is None and (self.unit is None or self.unit is sender)
 
     def send_commands(self, sender: ReplySink, chunk: bytes) -> None:
-        """Put whole commands behind what leaves at the next ``flush``. The sender must be admitted."""
+        """Queue whole commands for the next ``flush``. The sender must be admitted."""
         assert self.admits(sender), "a unit of another client, or a command in pieces, is open"
         self._put(chunk)
 
     def offer_commands(self, sender: ReplySink, chunk: bytes) -> bool:
-        """The same for a sender who may not be admitted: False if nothing was sent."""
+        """The same for a sender that may not be admitted; False if nothing was sent."""
         if not self.admits(sender):
             return False
         self._put(chunk)
         return True
 
     def begin_partial(self, sender: ReplySink) -> None:
-        """From now on nothing is written but the pieces of one command of this sender."""
+        """From now on only pieces of one command of this sender are written."""
         assert self.admits(sender), "a unit of another client, or a command in pieces, is open"
         self.partial = sender
 
     def send_partial(self, sender: ReplySink, piece: bytes, withhold: bool) -> None:
-        """Send the next piece of the command. With ``withhold`` its last byte stays here until more comes.
+        """Send the next piece of the command. With ``withhold`` its last byte is kept until more comes.
 
-        Redis 6.2 and 7.0 do not look at the line end behind a bulk string (networking.c, processMultibulkBuffer): any
-        byte would complete the command in place of the one that is withheld. So it is kept here, and only
-        ``end_partial`` sends it.
+        Redis 6.2 and 7.0 do not check the line end after a bulk string (networking.c, processMultibulkBuffer): any byte
+        in place of the withheld one would complete the command. So only ``end_partial`` sends the withheld byte.
         """
         assert self.partial is sender, "only the command under way is sent on"
         if withhold:
@@ -77,7 +76,7 @@ class Outgoing(InFlightQueue):
         self._put(piece)
 
     def end_partial(self, sender: ReplySink) -> None:
-        """The command may run: what was withheld is sent, and other commands may follow it."""
+        """The command may run: send the withheld byte. Other commands may follow."""
         assert self.partial is sender, "only the command under way is completed"
         if self.withheld:
             self._put(self.withheld)
@@ -85,7 +84,7 @@ class Outgoing(InFlightQueue):
         self.partial = None
 
     def when_sent(self, act: Callable[[], object]) -> None:
-        """Call ``act`` when what has gathered is written."""
+        """Call ``act`` when the queued bytes are written."""
         if self.sent_calls is None:
             self.sent_calls = [act]
         else:
@@ -98,7 +97,7 @@ class Outgoing(InFlightQueue):
             self.schedule()
 
     def flush(self) -> None:
-        """Write what has gathered, as one piece."""
+        """Write the queued bytes, as one piece."""
         self.scheduled = False
         outgoing = self.outgoing
         if outgoing:

@@ -1,7 +1,4 @@
-"""The objects that an upstream pipeline calls, as far as it knows them.
-
-Nothing here is called for each read or each reply.
-"""
+"""Protocols of the objects that an upstream pipeline calls. It calls none of them for each read or each reply."""
 
 from typing import Protocol
 
@@ -13,32 +10,32 @@ REPLY = 2
 
 
 class PipelineListener(Protocol):
-    """Runs the connection of a pipeline, and acts on what the pipeline finds in the bytes from Redis."""
+    """Runs the connection of a pipeline, and reacts to events in the bytes from Redis."""
 
     def out_of_step(self) -> None:
-        """These bytes can't be the reply that is due: both sides must be closed."""
+        """These bytes cannot be the pending reply: the connection and its clients must be closed."""
 
     def uninvited(self, frame: bytes) -> None:
-        """Redis has sent a whole frame although no reply is due."""
+        """Redis has sent a whole frame although no reply is pending."""
 
     def on_large_head(self, sink: ReplySink) -> None:
         """A bulk string of more than ``large`` bytes has begun on its way to ``sink``."""
 
     def overflowing(self, sink: ReplySink) -> None:
-        """``sink`` was sent more although it does not take what it has."""
+        """``sink`` was sent more although its client does not read."""
 
     def command_refused(self, line: bytes) -> None:
-        """The server said that it does not know a command, or that this user may not run it."""
+        """An error reply said that a command is unknown, or that this user may not run it."""
 
     def doubt_role(self) -> None:
-        """An error said READONLY: only the role of the server tells whether it is a replica now.
+        """An error reply said READONLY. A script can return that, too; ROLE tells whether the server is a replica.
 
         Not called again until ``UpstreamPipeline.trust_role``.
         """
 
 
 class SubscriptionReader(Protocol):
-    """The subscriptions of the client that has the connection for itself."""
+    """The subscriptions of the owner of a connection."""
 
     protocol: int
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
-"""The replies of one upstream, each to the client that asked for it, as the queue of replies in flight says.
+"""One upstream connection without its socket: routes each reply to its client, by the queue of replies in flight.
 
     head        reply frame                         error frame            push frame (``>``)          end of stream
     (empty)     ``uninvited``: close both sides     ``uninvited``          to the owner, else dropped  close
@@ -7,7 +7,7 @@
     HIDE        dropped, one less due               same                   to the owner                close sinks
     CONFIRM     one less due if it confirms         ends the whole entry   counts if it confirms       close sinks
 
-Out of step means closing both sides. A reply is never guessed at.
+If a frame does not fit the queue, the pipeline is out of step: the connection and its clients must be closed.
 """
 
 from collections.abc import Callable
@@ -35,20 +35,20 @@ from proxy.hotpath.outgoing import Outgoing, Schedule
 from proxy.hotpath.pipeline_listener import CONFIRMATION, MESSAGE, REPLY, PipelineListener, SubscriptionReader
 from proxy.wire.reply import ReplyScanner
 
-_SHORT = 4096  # bytes; a run that is longer is not kept, so that pending replies cost little memory
+_SHORT = 4096  # bytes; a longer run is not kept, so pending replies need little memory
 _MINUS = 45
 _STAR = 42
 _PUSH = 62
 
 _ANSWERS = frozenset((EDIT, CONFIRM, UNWRAP, TRACE))
-"""Actions under which an error goes to a client, and that leave it to no other action."""
+"""Actions that send an error reply to a client, and are not followed by another action."""
 
 
 class UpstreamPipeline(Outgoing):
-    """One upstream connection: what was sent, and the replies that it still expects.
+    """One upstream connection: the bytes to send, and the pending replies.
 
     ``listener`` runs the connection. ``owner`` is the only client of a private upstream, and None for a shared one.
-    ``usable`` says that clients may submit. ``subscriptions`` are the owner's; ``arrays`` says that they speak RESP2.
+    ``usable``: clients may send commands. ``subscriptions`` are those of the owner; ``arrays``: they use RESP2.
     ``errors`` counts the error replies that clients get.
     """
 
@@ -87,9 +87,9 @@ class UpstreamPipeline(Outgoing):
         self.expect(InFlightEntry(sink, due, action, payload))
 
     def expect(self, entry: InFlightEntry) -> None:
-        """Queue an entry for a command that was sent by ``send_commands``, or for a LOCAL answer.
+        """Queue an entry for a command that ``send_commands`` has sent, or for a LOCAL answer.
 
-        A private upstream serves its owner alone, and the proxy itself, which has no ``write``.
+        A private upstream serves only its owner, and Keyrail itself, whose sink has no ``write``.
         """
         sink, due, action = entry.sink, entry.due, entry.action
         assert action == LOCAL or self.owner is None or self.owner is sink or sink.write is None, "not its owner"
@@ -103,20 +103,20 @@ class UpstreamPipeline(Outgoing):
         self.add(entry)
 
     def when_drained(self, act: Callable[[], object]) -> None:
-        """Call ``act`` when all replies that are pending now have come."""
+        """Call ``act`` after the replies that are pending now."""
         marker = ReplySink()
         marker.write = lambda _: act()
         self.enqueue(marker, 1, LOCAL, b" ")
 
     def follow(self, subscriptions: SubscriptionReader | None) -> None:
-        """The owner's subscriptions from now on; None when it has none."""
+        """Set the subscriptions of the owner; None if it has none."""
         self.subscriptions = subscriptions
         self.arrays = subscriptions is not None and subscriptions.protocol == 2
 
     # From Redis
 
     def receive(self, data: bytes) -> None:
-        """Take bytes from Redis and hand each reply to its sink."""
+        """Take bytes from Redis, and pass each reply to its sink."""
         if self.closed:
             return
         if self.rest:
@@ -130,7 +130,7 @@ class UpstreamPipeline(Outgoing):
             self.listener.out_of_step()
 
     def _distribute(self, data: bytes, p: bytes, size: int) -> int:
-        # The offset of the first byte that must wait for more, or -1 when out of step.
+        # Returns the offset of the first byte that must wait for more bytes, or -1 when out of step.
         i = 0
         while i < size and not self.closed:
             if self.scanner.elements > 0:
@@ -213,7 +213,7 @@ class UpstreamPipeline(Outgoing):
         return i
 
     def _stream(self, data: bytes, p: bytes, i: int, size: int, sink: ReplySink | None, counts: bool) -> int:
-        # One frame to a sink, or to nobody, in as many pieces as it comes.
+        # Passes one frame to a sink, or drops it, in the pieces in which it comes.
         n = self.scanner.walk(p, i, size)
         if n < 0:
             return -1
@@ -294,7 +294,7 @@ class UpstreamPipeline(Outgoing):
         return n
 
     def _expand(self, entry: InFlightEntry, data: bytes, p: bytes, i: int, n: int) -> int:
-        # EXEC's array becomes its members, each an entry at the head. A null or an error passes as it is.
+        # The head is replaced by an entry for each member of EXEC's array. A null or an error passes unchanged.
         unwraps = entry.action == UNWRAP
         actions = entry.payload[0] if unwraps else entry.payload
         digits = data[i + 1 : n - 2]
@@ -314,7 +314,7 @@ class UpstreamPipeline(Outgoing):
         return n
 
     def _push(self, data: bytes, p: bytes, i: int, size: int) -> int:
-        # A push frame, or an array in subscribed state, where RESP2 sends messages and confirmations as arrays.
+        # A push frame, or an array in subscribed state: RESP2 sends messages and confirmations as arrays.
         said = MESSAGE
         if self.subscriptions is not None:
             n = self.scanner.first_word_end(p, i, size)
@@ -338,7 +338,7 @@ class UpstreamPipeline(Outgoing):
         if n < 0:
             return n
         head, subscriptions = self.head, self.subscriptions
-        assert subscriptions is not None, "only subscriptions tell a confirmation"
+        assert subscriptions is not None, "only subscriptions recognize a confirmation"
         frame = data[i:n]
         if head is not None and (head.action != CONFIRM or not subscriptions.confirms(frame, head.payload[0])):
             head = None
@@ -361,11 +361,11 @@ class UpstreamPipeline(Outgoing):
     def _read_error(self, p: bytes, i: int, size: int) -> None:
         if self.read_only:
             return
-        # -READONLY: the server behind this connection is a replica now, or a script has made the error up.
+        # -READONLY: the server is a replica now, or a script has returned such an error.
         if size - i > 9 and p[i + 1] == 82 and p[i + 2] == 69 and p[i + 3] == 65 and p[i + 4] == 68 and p[i + 5] == 79:
             self.read_only = True
             return
-        # -NOPERM, or -ERR unknown …: what was learnt of this user may no longer be true.
+        # -NOPERM, or -ERR unknown …: the known permissions of this user may be out of date.
         if size - i > 9 and (
             (p[i + 1] == 78 and p[i + 2] == 79 and p[i + 3] == 80 and p[i + 4] == 69)
             or (p[i + 1] == 69 and p[i + 5] == 117 and p[i + 6] == 110 and p[i + 7] == 107)
@@ -375,7 +375,7 @@ class UpstreamPipeline(Outgoing):
                 self.listener.command_refused(p[i:n])
 
     def _cut(self, data: bytes, p: bytes, start: int, end: int) -> bytes:
-        # Cut from the pointer, compiled: from the object it would take a slice object.
+        # Compiled, this cuts from the pointer; a cut from the object would create a slice object.
         return data if start == 0 and end == len(data) else p[start:end]
 
     def _end(self) -> None:
@@ -385,7 +385,7 @@ class UpstreamPipeline(Outgoing):
             self.listener.doubt_role()
 
     def abandon(self) -> list[ReplySink]:
-        """The connection is lost: return those who still expect a reply of Redis. LOCAL answers of others are sent."""
+        """The connection is lost: return the sinks that expect a reply of Redis. LOCAL answers of others are sent."""
         self.closed = True
         self.usable = False
         unanswered = self.clear()
@@ -399,18 +399,18 @@ class UpstreamPipeline(Outgoing):
         self.listener.overflowing(sink)
 
     def suspect_role(self) -> None:
-        """Its role is being looked into: an error that says READONLY tells nothing new until ``trust_role``."""
+        """The role of the server is being asked: further READONLY errors are not reported until ``trust_role``."""
         self.read_only = self.read_only_told = True
 
     def trust_role(self) -> None:
-        """The server is no replica: the next error that says READONLY is told again."""
+        """The server is no replica: the next READONLY error is reported again."""
         self.read_only = self.read_only_told = False
 
     def between_frames(self) -> bool:
-        """Whether no part of a reply has come: bytes of Keyrail's own could go to the client now."""
+        """Whether no part of a reply has come, so that Keyrail could send an error of its own."""
         return not self.rest and self.scanner.elements == 0 and self.scanner.bulk == 0
 
     def progress(self) -> tuple[int, ...]:
-        """Numbers of which at least one changes with each reply, or piece of one, that comes."""
+        """Numbers; at least one of them changes with each piece of a reply."""
         due = 0 if self.head is None else self.head.due
         return id(self.head), due, self.scanner.elements, self.scanner.bulk, len(self.rest)

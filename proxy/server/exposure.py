@@ -36,7 +36,7 @@ def lets_anybody_in(route: RouteSettings) -> list[ListenAddress]:
 def anybody_acts_as(address: ListenAddress, upstream: UpstreamAddress) -> str:
     """The warning about one of these listeners."""
     user = "default" if upstream.password is None else upstream.username or "default"
-    return f"{address} asks clients for no login: whoever reaches it acts as user {user!r} of {upstream}"
+    return f"{address} asks clients for no login: any client that reaches it acts as user {user!r} of {upstream}"
 
 
 def warnings(route: RouteSettings) -> Iterator[str]:

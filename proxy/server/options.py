@@ -212,7 +212,7 @@ OPTIONS: tuple[Option, ...] = (
         OptionScope.GROUP,
         read_size,
         "SIZE",
-        "close a client whose unfinished command is larger than this (default 1GB)",
+        "close a client with an unfinished command larger than this (default 1GB)",
     ),
     Option(
         "buffer_limit",

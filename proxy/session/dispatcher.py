@@ -34,7 +34,7 @@ from proxy.session.open_trace import OpenTrace
 from proxy.session.ports import UNAUTHENTICATED
 from proxy.session.session import Session
 from proxy.session.state import POOLED, Awaited
-from proxy.wire.encode import encode_command
+from proxy.wire.encode import encode_command, encode_error
 from proxy.wire.request import Request
 
 _ORDERED = frozenset({ConnectionState.POOL, ConnectionState.ADMIN, ConnectionState.IDLE})
@@ -264,9 +264,15 @@ class Dispatcher:
             return outcome
         if session.state.transaction is not None and state not in transaction.ENDS_OR_LEAVES:
             return transaction.queue(session, item)
-        # The transaction's look-ahead is the only handler that reads on.
-        begins = state is ConnectionState.MULTI
-        outcome = transaction.multi(session, item, data, end) if begins else _HANDLERS[state](session, item)
+        if state not in _SURROUNDED and (item.hidden or (item.edit is not None and state not in _HANDLERS)):
+            return self._deny(item.command, Refuse(_unchangeable(item.command)))
+        if state in _HANDLERS:
+            outcome = _HANDLERS[state](session, item)
+        elif state is ConnectionState.MULTI:
+            # The transaction's look-ahead is the only handler that reads on.
+            outcome = transaction.multi(session, item, data, end)
+        else:
+            outcome = _CONNECTION_HANDLERS[state](session, item)
         if outcome == WAIT:
             session.held = item
         return outcome
@@ -290,13 +296,26 @@ class Dispatcher:
         self.session.assembling(size)
 
 
+def _unchangeable(command: Command) -> bytes:
+    return encode_error(
+        f"DENIED keyrail: a rule changes the reply to {command.name}, or adds commands to it, which no rule can do to "
+        "a command about the connection itself; ask whoever maintains the policy to take the rule back"
+    )
+
+
 _HANDLERS = {
     ConnectionState.POOL: forward,
+    **pinned.HANDLERS,
+    **unhindered.HANDLERS,
+}
+"""Of commands that are forwarded, with all that rules want of them."""
+_SURROUNDED = frozenset({ConnectionState.POOL, ConnectionState.BLOCKING, ConnectionState.ADMIN})
+"""Those of them with which hidden commands can go."""
+_CONNECTION_HANDLERS = {
     **handshake.HANDLERS,
     **names.HANDLERS,
     **keyrail_command.HANDLERS,
     **transaction.HANDLERS,
     **subscribe.HANDLERS,
-    **pinned.HANDLERS,
-    **unhindered.HANDLERS,
+    **pinned.CONNECTION_HANDLERS,
 }

@@ -2,7 +2,7 @@
 
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import hidden_commands, sending, switching
-from proxy.session.item import Item
+from proxy.session.item import Item, JudgedCommand
 from proxy.session.session import Session
 
 
@@ -17,6 +17,11 @@ def forward(session: Session, item: Item) -> int:
         return WAIT
     dispatch(session, item)
     return TAKEN
+
+
+def forward_unchanged(session: Session, judged: JudgedCommand) -> int:
+    """A command about the connection, of a form in which it changes nothing: Redis says so in its own words."""
+    return forward(session, Item(judged.command, judged.raw, reads=judged.command.spec.only_reads))
 
 
 def dispatch(session: Session, item: Item) -> None:

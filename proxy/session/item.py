@@ -14,11 +14,18 @@ from proxy.session.state import Transaction
 
 
 @dataclass(slots=True)
-class Item:
-    """A judged command: its bytes, the edit of its reply, and its hidden commands."""
+class JudgedCommand:
+    """A judged command and its bytes, as handlers of commands about the connection get it: what Redis says of such a
+    command is for the handler, so rules can neither edit the reply nor send commands along."""
 
     command: Command
     raw: bytes
+
+
+@dataclass(slots=True)
+class Item(JudgedCommand):
+    """The same with all that a rule may want of a command that is forwarded."""
+
     edit: ReplyEdit | None = None
     hidden: tuple[HiddenCommands, ...] = ()
     trace: OpenTrace | None = None

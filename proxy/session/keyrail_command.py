@@ -15,7 +15,7 @@ from proxy.policy.explain import explain
 from proxy.rules.rule import takes
 from proxy.session import judging, sending
 from proxy.session.info_query import TRAFFIC, InfoQuery, read_options, shortened
-from proxy.session.item import Item
+from proxy.session.item import JudgedCommand
 from proxy.session.session import Session
 from proxy.session.state import Awaited
 from proxy.wire.encode import encode_error, encode_lines, encode_value
@@ -47,7 +47,7 @@ _ONLY_SUBSCRIPTIONS = (
 _NO_ANSWER = encode_error("ERR Keyrail: its supervisor does not answer; try again")
 
 
-def answer(session: Session, item: Item) -> int:
+def answer(session: Session, item: JudgedCommand) -> int:
     """Answer one of the commands, or the error that Redis would have for it."""
     command = item.command
     spec = command.spec
@@ -125,4 +125,4 @@ def _rules(told: dict[str, Any], arguments: list[bytes], protocol: int) -> bytes
     return encode_error(f"ERR no rule '{name[:64]}' in this policy. Try {CONTAINER} RULES.")
 
 
-HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {ConnectionState.KEYRAIL: answer}
+HANDLERS: dict[ConnectionState, Callable[[Session, JudgedCommand], int]] = {ConnectionState.KEYRAIL: answer}

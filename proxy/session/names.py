@@ -11,19 +11,19 @@ from proxy.commands.table import ConnectionState
 from proxy.commands.words import word_of
 from proxy.hotpath.intake import TAKEN
 from proxy.session import reply_mode, sending, switching
-from proxy.session.forwarding import forward
-from proxy.session.item import Item
+from proxy.session.forwarding import forward_unchanged
+from proxy.session.item import JudgedCommand
 from proxy.session.session import Session
 from proxy.wire.encode import OK, encode_bulk, encode_null
 
 _PRINTABLE = frozenset(range(0x21, 0x7F))
 
 
-def _name(session: Session, item: Item) -> int:
+def _name(session: Session, item: JudgedCommand) -> int:
     if session.state.upstream is not None:
         return _name_on_its_own(session, item)
     if not session.ports.capabilities.keeps_names(session.key):
-        return forward(session, item)
+        return forward_unchanged(session, item)
     argv = item.command.argv
     if len(argv) == 2 and word_of(argv[1]) == b"GETNAME":
         sending.answer(
@@ -31,12 +31,12 @@ def _name(session: Session, item: Item) -> int:
         )
         return TAKEN
     if not _note(session, argv):
-        return forward(session, item)
+        return forward_unchanged(session, item)
     sending.answer(session, OK)
     return TAKEN
 
 
-def _name_on_its_own(session: Session, item: Item) -> int:
+def _name_on_its_own(session: Session, item: JudgedCommand) -> int:
     # A private upstream has its client's names, and Redis's own answer; where none comes, a good name is taken for one
     # that Redis took. By its name a client may be of another app, as which what stands behind has to be judged.
     argv = item.command.argv
@@ -82,4 +82,4 @@ def valid(name: bytes) -> bool:
     return _PRINTABLE.issuperset(name)
 
 
-HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {ConnectionState.NAME: _name}
+HANDLERS: dict[ConnectionState, Callable[[Session, JudgedCommand], int]] = {ConnectionState.NAME: _name}

@@ -12,8 +12,8 @@ from proxy.commands.words import word_of
 from proxy.hotpath.in_flight import EDIT, PEEK, InFlightEntry
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import hidden_commands, keyrail_command, reply_mode, sending, switching
-from proxy.session.forwarding import forward
-from proxy.session.item import Item
+from proxy.session.forwarding import forward, forward_unchanged
+from proxy.session.item import Item, JudgedCommand
 from proxy.session.ports import CommandName
 from proxy.session.session import Session
 from proxy.session.state import Awaited, Event, Keeping, Pinned
@@ -114,7 +114,7 @@ def _pin(session: Session, item: Item) -> int:
     return TAKEN
 
 
-def _monitor(session: Session, item: Item) -> int:
+def _monitor(session: Session, item: JudgedCommand) -> int:
     # Its lines look like replies, so no reply may be pending when they begin, and nothing is counted afterwards.
     upstream = switching.to_private(session)
     if upstream is None:
@@ -138,7 +138,7 @@ def _monitor(session: Session, item: Item) -> int:
     return TAKEN
 
 
-def _reply(session: Session, item: Item) -> int:
+def _reply(session: Session, item: JudgedCommand) -> int:
     # Redis answers only where it refuses: a subscriber, or a user without the command. So it is asked first, with a
     # mode that it does not know, which changes nothing.
     if switching.to_private(session) is None:
@@ -189,7 +189,7 @@ def _confined(session: Session) -> bool:
     return session.state.subscriptions is not None and session.state.subscriptions.confines()
 
 
-def _unknown(session: Session, item: Item) -> int:
+def _unknown(session: Session, item: JudgedCommand) -> int:
     # Neither the table nor the upstream's own COMMAND knows it. If the engine says so too, nothing has happened to the
     # connection; if not, it may hold anything.
     argv = item.command.argv
@@ -197,10 +197,13 @@ def _unknown(session: Session, item: Item) -> int:
     name = tuple(word_of(word) for word in (argv[:1] if container is None else argv[:2]))
     state = session.state
     if type(state) is Pinned and state.keeping is Keeping.FOR_GOOD:
-        return forward(session, item)
+        return forward_unchanged(session, item)
     if session.ports.capabilities.lacks(name):
-        whole = session.state.reply_mode == reply_mode.ON and item.edit is None and not item.hidden
-        return _lacking(session, item, name) if whole else forward(session, item)
+        return (
+            _lacking(session, item, name)
+            if session.state.reply_mode == reply_mode.ON
+            else forward_unchanged(session, item)
+        )
     asks = session.probe is not None and session.state.upstream is not None
     if asks or (session.state.upstream is None and session.sender.pending_replies > 0):
         switching.wait_until_drained(session)
@@ -233,7 +236,7 @@ def _unknown(session: Session, item: Item) -> int:
     return TAKEN
 
 
-def _lacking(session: Session, item: Item, name: CommandName) -> int:
+def _lacking(session: Session, item: JudgedCommand, name: CommandName) -> int:
     # The engine did not know it, so it goes over a shared upstream. A module may have been loaded since.
     upstream = switching.to_shared(session, item.command.spec.lane)
     if upstream is None:
@@ -275,7 +278,7 @@ def error_for_name(argv: list[bytes], table: Table) -> bytes:
     )
 
 
-def _refused(session: Session, item: Item) -> int:
+def _refused(session: Session, item: JudgedCommand) -> int:
     sending.answer(session, _REPLICATION_REFUSED)
     return TAKEN
 
@@ -284,6 +287,8 @@ HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {
     ConnectionState.BLOCKING: _blocking,
     ConnectionState.WAIT: _wait,
     ConnectionState.PIN: _pin,
+}
+CONNECTION_HANDLERS: dict[ConnectionState, Callable[[Session, JudgedCommand], int]] = {
     ConnectionState.MONITOR: _monitor,
     ConnectionState.REPLY: _reply,
     ConnectionState.UNKNOWN: _unknown,

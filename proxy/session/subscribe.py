@@ -13,12 +13,12 @@ from proxy.commands.table import ConnectionState
 from proxy.hotpath.in_flight import CONFIRM
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import reply_mode, switching
-from proxy.session.item import Item
+from proxy.session.item import JudgedCommand
 from proxy.session.session import Session
 from proxy.session.subscription import Subscriptions
 
 
-def _change(session: Session, item: Item) -> int:
+def _change(session: Session, item: JudgedCommand) -> int:
     argv = item.command.argv
     upstream = switching.to_private(session)
     if upstream is None:
@@ -49,7 +49,7 @@ def _change(session: Session, item: Item) -> int:
     return TAKEN
 
 
-HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {
+HANDLERS: dict[ConnectionState, Callable[[Session, JudgedCommand], int]] = {
     ConnectionState.SUBSCRIBE: _change,
     ConnectionState.UNSUBSCRIBE: _change,
 }

@@ -20,8 +20,8 @@ from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit, chained
 from proxy.session import follow_ups, handshake, hidden_commands, over_nodes, reply_mode, sending, switching
 from proxy.session.exec_abort import ABORTING_EXEC
-from proxy.session.forwarding import forward
-from proxy.session.item import Item
+from proxy.session.forwarding import forward_unchanged
+from proxy.session.item import Item, JudgedCommand
 from proxy.session.session import Session
 from proxy.session.state import Event, Transaction, begun, ended, refused, watch
 from proxy.wire.encode import encode_error
@@ -60,12 +60,12 @@ _PLAIN = frozenset(
 )
 
 
-def multi(session: Session, item: Item, data: bytes, end: int) -> int:
+def multi(session: Session, item: JudgedCommand, data: bytes, end: int) -> int:
     """MULTI: look ahead whether the whole transaction is here, and begin it where it can run."""
     if session.state.transaction is not None:
         return _within(session, item)
     if len(item.command.argv) != 1:
-        return forward(session, item)
+        return forward_unchanged(session, item)
     whole = session.state.upstream is None and _arrived_whole(session, data, end)
     if not whole and session.state.upstream is not None and follow_ups.undecided(session):
         # Redis would queue the follow-ups of the commands before this one.
@@ -111,7 +111,7 @@ def _forget_keys(session: Session) -> None:
     session.intake.simple = session.plain_commands()
 
 
-def _within(session: Session, item: Item) -> int:
+def _within(session: Session, item: JudgedCommand) -> int:
     # A nested MULTI or WATCH is answered at once, and not queued: later positions don't count it.
     sending.submit(session, item.raw)
     if session.state.transaction is not None:
@@ -190,11 +190,11 @@ def queue_bytes(session: Session, raw: bytes, edit: ReplyEdit | None) -> None:
     sending.submit(session, raw, hidden_commands.unless_queued(edit))
 
 
-def _end(session: Session, item: Item) -> int:
+def _end(session: Session, item: JudgedCommand) -> int:
     running = session.state.transaction
     if running is None:
         # Redis answers an error, and ends a WATCH only after a real EXEC.
-        return forward(session, item)
+        return forward_unchanged(session, item)
     if item.command.spec.state is ConnectionState.DISCARD:
         return _discard(session, item)
     if running.actions and session.state.reply_mode == reply_mode.ON:
@@ -226,7 +226,7 @@ def _ended(session: Session) -> None:
         session.adopt()
 
 
-def _discard(session: Session, item: Item) -> int:
+def _discard(session: Session, item: JudgedCommand) -> int:
     if len(item.command.argv) != 1:
         # Redis refuses it for its arity, and the transaction is still open. (A bad EXEC ends it all the same.)
         sending.submit(session, item.raw)
@@ -236,7 +236,7 @@ def _discard(session: Session, item: Item) -> int:
     return TAKEN
 
 
-def _forget(session: Session, item: Item) -> None:
+def _forget(session: Session, item: JudgedCommand) -> None:
     # DISCARD, UNWATCH: only Redis's word for it frees the connection. A user may be without the command.
     def answered(line: bytes) -> None:
         if not line.startswith(b"+"):
@@ -249,7 +249,7 @@ def _forget(session: Session, item: Item) -> None:
     session.sender.submit_with_action(item.raw, PEEK, answered)
 
 
-def _watch(session: Session, item: Item) -> int:
+def _watch(session: Session, item: JudgedCommand) -> int:
     if session.state.transaction is not None:
         return _within(session, item)
     if switching.to_private(session) is None:
@@ -265,7 +265,7 @@ def _watch(session: Session, item: Item) -> int:
     return TAKEN
 
 
-def _unwatch(session: Session, item: Item) -> int:
+def _unwatch(session: Session, item: JudgedCommand) -> int:
     subscriptions = session.state.subscriptions
     if subscriptions is not None and session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
@@ -273,7 +273,7 @@ def _unwatch(session: Session, item: Item) -> int:
     confined = subscriptions is not None and subscriptions.confines()
     if session.state.upstream is None or len(item.command.argv) != 1 or confined:
         # Redis has nothing to forget, or refuses to.
-        return forward(session, item)
+        return forward_unchanged(session, item)
     _forget(session, item)
     session.set_state(ended(session.state))
     session.slot = NO_SLOT
@@ -283,7 +283,7 @@ def _unwatch(session: Session, item: Item) -> int:
     return TAKEN
 
 
-HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {
+HANDLERS: dict[ConnectionState, Callable[[Session, JudgedCommand], int]] = {
     ConnectionState.EXEC: _end,
     ConnectionState.DISCARD: _end,
     ConnectionState.WATCH: _watch,

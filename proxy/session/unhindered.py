@@ -14,7 +14,7 @@ from proxy.commands.rows import ROWS
 from proxy.commands.table import ConnectionState
 from proxy.commands.words import word_of
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.session import sending, switching
+from proxy.session import switching
 from proxy.session.forwarding import dispatch, forward
 from proxy.session.item import Item
 from proxy.session.ports import PrivatePipeline
@@ -90,7 +90,7 @@ def _on_its_own(session: Session, item: Item) -> int:
     upstream = switching.to_private(session)
     assert upstream is not None, "it has one already"
     session.sender.notify_when_idle = True
-    sending.submit(session, item.raw, item.edit)
+    dispatch(session, item)
     return TAKEN
 
 

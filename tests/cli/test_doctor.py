@@ -127,7 +127,7 @@ def test_a_listener_that_lets_anybody_in(new_engine: NewEngine, tmp_path: Path) 
     status, text = doctor(url, *listens)
     assert status == WARN
     assert found(
-        text, "WARN redis://0.0.0.0:2 asks clients for no login: whoever reaches it acts as user 'default' of "
+        text, "WARN redis://0.0.0.0:2 asks clients for no login: any client that reaches it acts as user 'default' of "
     )
     for asks in (("--client-auth", "upstream"), ("--client-password-file", str(tmp_path / "passwords"))):
         status, text = doctor(url, *listens, *asks)

@@ -38,7 +38,7 @@ ALLOWED = {
     "rules/scripts/yaml.py": "what policies say",
     "session/keyrail_command.py": "names of the table, shown",
     "session/pinned.py::_says_unknown": "a reply",
-    "session/reply_mode.py::choose": "its caller has read the mode",
+    "session/pinned.py::_choose": "its caller has read the mode",
     "session/subscribe.py": "a name of the table, sent back",
     "session/subscription.py": "replies",
     "session/info_query.py::read_options": "Keyrail's own command",

@@ -9,7 +9,9 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,7 @@ from proxy.server.line_writer import LineWriter
 from tests.engines import Engine
 from tests.keyrail_process import DIRECT
 from tests.resp import eventually, pack
-from tests.server.running import serve
+from tests.server.running import Running, serve
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="a plain relay writes no files")
 
@@ -54,7 +56,7 @@ def fill(disk: Path) -> Path:
     return ballast
 
 
-def whole(file: Path) -> list[object]:
+def whole(file: Path) -> list[Any]:
     """The lines of a file that are JSON; no more than one may be cut."""
     lines = file.read_bytes().splitlines()
     found = []
@@ -65,6 +67,10 @@ def whole(file: Path) -> list[object]:
             continue
     assert len(lines) - len(found) <= 2, "a cut line, and the end of it"
     return found
+
+
+def _switch_is(running: Running, on: bool) -> bool:
+    return running.metric("keyrail_kill_switch") == on
 
 
 def test_clients_go_on_and_all_is_written_again_when_there_is_room(
@@ -83,7 +89,7 @@ def test_clients_go_on_and_all_is_written_again_when_there_is_room(
         for switch in ("on", "off"):
             status, text = running.http("/policy/kill-switch", {"switch": switch, "for": "1m", "because": "a drill"})
             assert (status, "will not survive a restart: No space left" in text) == (500, True)
-            eventually(lambda on=switch == "on": running.metric("keyrail_kill_switch") == on)  # type: ignore[misc]
+            eventually(partial(_switch_is, running, switch == "on"))
 
         def hot() -> bool:
             wire.send(pack("GET", "hot:1") * 50)
@@ -98,7 +104,7 @@ def test_clients_go_on_and_all_is_written_again_when_there_is_room(
         eventually(lambda: wire.ask("KEYS", "*")[:1] == b"-" and len(whole(files["violations"])) > seen)
         order = {"incident": incident["id"], "app": "all", "rate": "100000/s", "because": incident["id"]}
         assert running.http("/remedies", order)[0] == 200
-        eventually(lambda: any(each["event"]["what"] == "remedied" for each in whole(files["incidents"])))  # type: ignore[index]
+        eventually(lambda: any(each["event"]["what"] == "remedied" for each in whole(files["incidents"])))
         assert json.loads(files["state"].read_text())["remedies"]["next"] == 2
         for text in ("cannot write violations", "cannot keep incidents"):
             assert running.stderr.count(text) == 1, "it is said once"

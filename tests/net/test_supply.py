@@ -197,6 +197,8 @@ class Route:
             set_write_buffer_limits=lambda high: None,
             is_closing=lambda: upstream.closed,
             write=lambda data: None,
+            pause_reading=lambda: None,
+            resume_reading=lambda: None,
             close=upstream.abort,
             abort=lambda: self.loop.call_soon(upstream.connection_lost, None),
         )
@@ -245,6 +247,37 @@ def test_a_lane_backs_off_from_its_own_failures_alone(
                 pool = route.connections.pools.of(key)
                 assert client.held is not None if lane is None else pool.alive(lane), "it waits for another lane"
         assert all(opening.count(each) == 1 for each in broken & set(wanted)), "a failed lane is tried again too soon"
+
+
+def test_a_connection_that_comes_back_is_read_again_before_it_is_asked_anything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its last client may have read slowly; without its bytes the server's role would never be known."""
+    route = Route(monkeypatch)
+    asked: list[bool] = []
+
+    async def is_replica(upstream: UpstreamConnection) -> bool:
+        asked.append(upstream.reading)
+        return False
+
+    monkeypatch.setattr("proxy.net.connections.is_replica", is_replica)
+    route.connections.all.add(connection := route.connection(HOME))
+    connection.hold()
+    connection.pipeline.suspect_role()
+    route.checkout.release(connection.pipeline)
+    route.loop.run()
+    assert (asked, connection.pipeline.read_only) == ([True], False)
+
+
+def test_a_lost_connection_that_a_session_gives_back_stays_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    route = Route(monkeypatch)
+    route.connections.all.add(connection := route.connection(HOME))
+    connection.connection_lost(None)
+    ports = route.checkout
+    for give_back in (ports.release, ports.discard, ports.close_gracefully, ports.retire):
+        give_back(connection.pipeline)
+    assert not any(pool.connections() for pool in route.connections.pools)
+    assert (route.connections.all.connection_counts()["private"], connection.retiring) == (0, False)
 
 
 ACTIONS = ("want", "want", "want", "give back", "give back", "passive", "busy", "paid", "lose")

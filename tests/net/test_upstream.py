@@ -14,6 +14,7 @@ import pytest
 from proxy.commands.table import Lane
 from proxy.hotpath.in_flight import NOTE, ReplySink
 from proxy.hotpath.sender_listener import HeldUpstream, ReplyRecipient
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.net.address import UpstreamAddress, parse_upstream
 from proxy.net.connect import open_upstream
 from proxy.net.connections import Connections
@@ -177,6 +178,7 @@ class Shared:
 def test_a_read_goes_straight_to_the_pipeline() -> None:
     upstream = Shared().upstream
     assert upstream.data_received == upstream.pipeline.receive
+    assert not isinstance(upstream, UpstreamPipeline)
 
 
 def test_who_has_left_is_heard_out_where_something_may_follow() -> None:

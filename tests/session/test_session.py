@@ -8,7 +8,9 @@ import pytest
 from proxy.commands.command import Command
 from proxy.commands.table import Lane
 from proxy.hotpath.in_flight import FORWARD
-from proxy.policy.decision import Decision
+from proxy.policy.decision import Decision, HiddenCommands
+from proxy.policy.model import Mode
+from proxy.rules.verdict import PASS, Rewrite, Surround
 from proxy.session import judging, sending
 from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.judging import judge
@@ -388,3 +390,39 @@ def test_a_long_answer_does_not_wait_for_others() -> None:
     assert client.heard() == b""
     sending.answer(client, b"+" + b"x" * 5000 + b"\r\n")
     assert client.heard().startswith(b"+short\r\n+xxx")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "HELLO 3",
+        "AUTH ann right",
+        "SELECT 1",
+        "RESET",
+        "QUIT",
+        "CLIENT SETNAME x",
+        "CLIENT REPLY OFF",
+        "SUBSCRIBE c",
+        "WATCH k",
+        "MULTI",
+        "MONITOR",
+        "NO.SUCH x",
+        "KEYRAIL HELP",
+        "WAIT 0 0 hidden",
+        "SCRIPT KILL hidden",
+        "CLIENT TRACKING ON hidden",
+    ],
+)
+def test_what_a_rule_wants_of_a_command_about_the_connection_is_refused_and_not_dropped(line: str) -> None:
+    route = FakeRoute()
+    client = Client(route)
+    words = line.removesuffix(" hidden").encode().split()
+    if line.endswith(" hidden"):
+        surround = Surround(lambda line, replies: (), "a PING", before=((b"PING",),))
+        client.resolved = Decision(PASS, hidden=(HiddenCommands(surround, "rule", Mode.ENFORCE),))
+    else:
+        client.resolved = Decision(Rewrite(words, lambda frame: frame))
+    client.say(*words)
+    assert client.heard().startswith(b"-DENIED keyrail: a rule changes the reply to ")
+    assert b"".join(upstream.taken() for upstream in route.all_upstreams()) == b""
+    assert client.cause is None
