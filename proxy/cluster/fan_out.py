@@ -13,7 +13,7 @@ from proxy.cluster.joins import Joiner, joiner, published, random_key
 from proxy.commands.command import Command
 from proxy.commands.over_nodes import Destination, Join
 
-_DESTINATIONS = frozenset({Destination.ALL_PRIMARIES, Destination.ALL_NODES, Destination.PUBLISH})
+_DESTINATIONS = frozenset({Destination.ALL_PRIMARIES, Destination.PUBLISH})
 
 
 class FanOut(NamedTuple):
@@ -27,11 +27,6 @@ class FanOut(NamedTuple):
 def goes_to_several(command: Command) -> bool:
     """Whether ``fan_out`` has to do with it."""
     return command.spec.over_nodes.destination in _DESTINATIONS
-
-
-def includes_replicas(command: Command) -> bool:
-    """Whether replicas get it, too: what is not replicated, and must be there after a failover."""
-    return command.spec.over_nodes.destination is Destination.ALL_NODES
 
 
 def fan_out(command: Command, nodes: Sequence[str], protocol: int, chance: float) -> FanOut:

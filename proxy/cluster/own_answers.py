@@ -1,9 +1,7 @@
-"""What Keyrail answers in place of the nodes of a cluster: about the cluster, and to commands that no node may get, or
-none that is not named."""
+"""What Keyrail answers in place of the nodes of a cluster: about the cluster, and to commands that no node may get."""
 
 from proxy.cluster.cluster_answers import DISABLED, Presented, as_cluster, as_single
 from proxy.commands.command import Command
-from proxy.commands.over_nodes import Destination
 from proxy.commands.rows import ROWS
 from proxy.commands.words import word_of
 from proxy.wire.encode import encode_error
@@ -13,38 +11,27 @@ _NOTIFICATIONS = (b"CLIENT", b"MAINT_NOTIFICATIONS")
 """An engine that knows it pushes addresses of nodes."""
 
 
-def own_answer(
-    command: Command, presented: Presented | None, protocol: int, *, valkey: bool, named: bool = False
-) -> bytes | None:
-    """The reply; None for a command that goes to nodes. Clients see one plain Redis if nothing is ``presented``.
-
-    ``named`` says that the command was sent to one node by its name.
-    """
+def own_answer(command: Command, presented: Presented | None, protocol: int, *, valkey: bool) -> bytes | None:
+    """The reply; None for a command that goes to nodes. Clients see one plain Redis if nothing is ``presented``."""
     spec, argv = command.spec, command.argv
     if tuple(word_of(word) for word in argv[:2]) == _NOTIFICATIONS:
         return encode_error(f"ERR unknown subcommand '{argv[1].decode('utf-8', 'replace')}'. Try CLIENT HELP.")
     row = ROWS.get(spec.name)
     answer = None if row is None else row.cluster_answer
-    if answer is not None and _has_its_arguments(command):
+    if answer is not None and has_its_arguments(command):
         if presented is None:
             return as_single(answer, argv, valkey=valkey)
         return as_cluster(answer, argv, presented, protocol)
-    destination = spec.over_nodes.destination
     about_cluster = spec.name.startswith(_ABOUT_THE_CLUSTER)
-    if presented is None and about_cluster and not spec.container and _has_its_arguments(command):
+    if presented is None and about_cluster and not spec.container and has_its_arguments(command):
         return DISABLED
-    if destination is Destination.REFUSED and _has_its_arguments(command):
-        return encode_error(f"ERR keyrail: {command.name} is not available behind Keyrail: {_reason(about_cluster)}")
-    if destination is Destination.NAMED_NODE and not named:
-        return encode_error(f"ERR keyrail: {command.name} is about one node: send KEYRAIL NODE <node> {command.name}")
+    reason = spec.over_nodes.destination.refusal
+    if reason and has_its_arguments(command):
+        return encode_error(f"ERR keyrail: {command.name} is not available before a cluster: {reason}")
     return None
 
 
-def _has_its_arguments(command: Command) -> bool:
-    # If not, any node has the engine's own words for that.
+def has_its_arguments(command: Command) -> bool:
+    """Whether it has as many as it needs. If not, any node has the engine's own words for that."""
     arity, count = command.spec.arity, len(command.argv)
     return count == arity if arity > 0 else count >= -arity
-
-
-def _reason(about_cluster: bool) -> str:
-    return "run it on the nodes" if about_cluster else "it does not fit a cluster"

@@ -17,17 +17,23 @@ class Destination(Enum):
     SPLIT = "the primaries of its keys, split by slot"
     SPLIT_IF_ALLOWED = "as one key's; over several slots split by slot where the policy says `cross_slot: split`"
     ALL_PRIMARIES = "all primaries"
-    ALL_NODES = "all primaries and replicas"
     ANY = "any primary"
-    ONE_NODE = "the first primary, or the node that `KEYRAIL NODE` names"
-    NAMED_NODE = "the node that `KEYRAIL NODE` names; refused without one"
+    ONE_NODE = "the first primary"
     PUBLISH = "any primary, while the others are asked for their subscribers"
     WALK = "all primaries, one after the other"
-    WRITTEN = "the primaries that this client has written to"
+    WAIT = "all primaries, on connections of this client alone"
     TRANSACTION = "the primary of the transaction's keys"
-    CONNECTIONS = "all connections of this client"
+    CONNECTION = "any primary; the client's later commands on all nodes follow it"
     HERE = "Keyrail answers"
-    REFUSED = "refused"
+    REFUSED = "refused: it does not fit a cluster"
+    ON_NODES = "refused: run it on the nodes"
+    OF_ONE_CONNECTION = "refused: it is about one connection to Redis, and a client uses one to each node"
+
+    @property
+    def refusal(self) -> str:
+        """Why clients may not send it; empty if they may."""
+        word, colon, reason = self.value.partition("refused: ")
+        return reason if colon and not word else ""
 
 
 class Join(Enum):
@@ -58,27 +64,26 @@ TO_SLOT_NUMBER = OverNodes(Destination.SLOT_NUMBER)
 SPLIT_IF_ALLOWED = OverNodes(Destination.SPLIT_IF_ALLOWED, Join.ALL_SUCCEEDED)
 ANY_NODE = OverNodes(Destination.ANY)
 ONE_NODE = OverNodes(Destination.ONE_NODE)
-NAMED_NODE = OverNodes(Destination.NAMED_NODE)
 PUBLISHED = OverNodes(Destination.PUBLISH, Join.SUM)
 WALKED = OverNodes(Destination.WALK)
-WRITTEN = OverNodes(Destination.WRITTEN, Join.MIN)
+WAITED = OverNodes(Destination.WAIT, Join.MIN)
 IN_TRANSACTION = OverNodes(Destination.TRANSACTION)
-ALL_CONNECTIONS = OverNodes(Destination.CONNECTIONS)
+OF_CONNECTION = OverNodes(Destination.CONNECTION)
 HERE = OverNodes(Destination.HERE)
 REFUSED = OverNodes(Destination.REFUSED)
+ON_NODES = OverNodes(Destination.ON_NODES)
+OF_ONE_CONNECTION = OverNodes(Destination.OF_ONE_CONNECTION)
 ALL_MUST_SUCCEED = OverNodes(Destination.ALL_PRIMARIES, Join.ALL_SUCCEEDED)
 ONE_MUST_SUCCEED = OverNodes(Destination.ALL_PRIMARIES, Join.ONE_SUCCEEDED)
 LEAST = OverNodes(Destination.ALL_PRIMARIES, Join.MIN)
 NOT_NULL = OverNodes(Destination.ALL_PRIMARIES, Join.NOT_NULL)
-ALL_NODES_MUST_SUCCEED = OverNodes(Destination.ALL_NODES, Join.ALL_SUCCEEDED)
-SUM_OF_ALL_NODES = OverNodes(Destination.ALL_NODES, Join.SUM)
-SUMS_OF_ALL_NODES = OverNodes(Destination.ALL_NODES, Join.SUM_BY_NAME)
-DISTINCT_OF_PRIMARIES = OverNodes(Destination.ALL_PRIMARIES, Join.DISTINCT)
-DISTINCT_OF_ALL_NODES = OverNodes(Destination.ALL_NODES, Join.DISTINCT)
+SUM = OverNodes(Destination.ALL_PRIMARIES, Join.SUM)
+SUMS_BY_NAME = OverNodes(Destination.ALL_PRIMARIES, Join.SUM_BY_NAME)
+DISTINCT = OverNodes(Destination.ALL_PRIMARIES, Join.DISTINCT)
 
 _REQUESTS = {
     "all_shards": Destination.ALL_PRIMARIES,
-    "all_nodes": Destination.ALL_NODES,
+    "all_nodes": Destination.ALL_PRIMARIES,
     "multi_shard": Destination.SPLIT,
 }
 _RESPONSES = {

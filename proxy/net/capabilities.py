@@ -209,6 +209,10 @@ class Capabilities(CapabilityPort):
         """Whether any command moves its connection's replication offset up to the server's: not in Valkey."""
         return self.engine is not None and self.engine.name != "valkey"
 
+    def is_valkey(self) -> bool:
+        """Whether the engine is Valkey."""
+        return self.engine is not None and self.engine.name == "valkey"
+
     def names_libraries(self) -> bool:
         """Whether the engine knows CLIENT SETINFO."""
         return self.engine is not None and self.engine.names_libraries()

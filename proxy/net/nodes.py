@@ -31,10 +31,6 @@ class Nodes(NodePort):
         """The node with this number, if commands go to it."""
         return next((node for node in self._cluster.nodes if node.number == number), None)
 
-    def named(self, alias: str) -> Node | None:
-        """The node that operators know by this name, in any role."""
-        return next((node for name, node, _ in self._cluster.known() if name == alias.lower()), None)
-
     def alias(self, node: Node) -> str:
         """The name of a node for operators."""
         return alias_of(node)

@@ -22,10 +22,12 @@ over_nodes.py         commands to several nodes of a cluster, or answered in the
 keyrail_command.py    KEYRAIL …: commands that Keyrail answers
 info_query.py         the arguments of KEYRAIL HOTKEYS and its relatives
 transaction.py        MULTI … EXEC, whole or in pieces
+unplaced.py           MULTI before a cluster, until a key names its node
 exec_abort.py         the command that makes Redis abort a transaction
 subscribe.py          SUBSCRIBE and its relatives, RESP2 and RESP3
 subscription.py       what a client is subscribed to
 pinned.py             commands that need a private connection: blocking commands, WAIT, MONITOR, unknown commands …
+wait_for_replicas.py  WAIT and WAITAOF before a cluster
 unhindered.py         commands that wait behind nobody else's: SCRIPT KILL, CLIENT UNPAUSE, CONFIG SET …
 scripts.py            EVAL, FCALL and their relatives: what the rules need to know about the script
 procedure.py          rules that ask Redis before they decide

@@ -257,15 +257,17 @@ class Dispatcher:
         ):
             sending.refuse(session, error)
             return TAKEN
+        queued = session.state.transaction is not None and state not in transaction.ENDS_OR_LEAVES
+        changed = item.hidden or (item.edit is not None and not item.hides_nodes and state not in _HANDLERS)
+        if changed and not queued and state not in _SURROUNDED:
+            return self._deny(item.command, Refuse(_unchangeable(item.command)))
         outcome = over_nodes.route(session, item)
         if outcome is not None:
             if outcome == WAIT:
                 session.held = item
             return outcome
-        if session.state.transaction is not None and state not in transaction.ENDS_OR_LEAVES:
+        if queued:
             return transaction.queue(session, item)
-        if state not in _SURROUNDED and (item.hidden or (item.edit is not None and state not in _HANDLERS)):
-            return self._deny(item.command, Refuse(_unchangeable(item.command)))
         if state in _HANDLERS:
             outcome = _HANDLERS[state](session, item)
         elif state is ConnectionState.MULTI:

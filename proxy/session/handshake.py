@@ -19,9 +19,9 @@ from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit, chained
 from proxy.session import follow_ups, login, names, reply_mode, sending, switching
-from proxy.session.forwarding import forward_unchanged
+from proxy.session.forwarding import forward, forward_unchanged
 from proxy.session.hello import BAD_NAME, Hello, logs_in, read_hello
-from proxy.session.item import JudgedCommand
+from proxy.session.item import Item
 from proxy.session.keyrail_command import confined_error
 from proxy.session.ports import Credentials, PoolKey
 from proxy.session.session import Session
@@ -95,7 +95,7 @@ def _send(session: Session, raw: bytes, answered: ReplyEdit, edit: ReplyEdit | N
     return TAKEN
 
 
-def _select(session: Session, item: JudgedCommand) -> int:
+def _select(session: Session, item: Item) -> int:
     database = read_number(item.command.argv)
     if database is None:
         return forward_unchanged(session, item)
@@ -157,7 +157,7 @@ def _linger_over(session: Session) -> None:
         switching.release_pin(session)
 
 
-def _auth(session: Session, item: JudgedCommand) -> int:
+def _auth(session: Session, item: Item) -> int:
     given = login.read_auth(item.command.argv)
     if given is not None and login.decided_apart(session, given):
         return _decide(session, item, given)
@@ -172,7 +172,7 @@ def _auth(session: Session, item: JudgedCommand) -> int:
     return _ask(session, item.raw, partial(_log_in, session, given), partial(_note_refused, session, given))
 
 
-def _decide(session: Session, item: JudgedCommand, given: Credentials) -> int:
+def _decide(session: Session, item: Item, given: Credentials) -> int:
     # A HELLO goes on without its login.
     if session.state.subscriptions is not None and session.state.subscriptions.confines():
         sending.answer(session, confined_error(item.command.spec))
@@ -207,7 +207,7 @@ def _note_wrong(session: Session, said: Hello, frame: bytes) -> None:
         session.logins.refused(session, said.login)
 
 
-def queued(session: Session, item: JudgedCommand) -> ReplyEdit | bytes | None:
+def queued(session: Session, item: Item) -> ReplyEdit | bytes | None:
     """What is to be done to a member of EXEC's array that changes the client's user or database; bytes refuse it."""
     accepted: Callable[[], None] | None = None
     refused: Callable[[bytes], None] = _nothing
@@ -245,7 +245,7 @@ def _learn(accepted: Callable[[], None], refused: Callable[[bytes], None], frame
     return frame
 
 
-def _hello(session: Session, item: JudgedCommand) -> int:
+def _hello(session: Session, item: Item) -> int:
     argv = item.command.argv
     said = read_hello(argv)
     gives_login = logs_in(argv)
@@ -263,7 +263,7 @@ def _hello(session: Session, item: JudgedCommand) -> int:
     return _greet(session, item, said)
 
 
-def _greet(session: Session, item: JudgedCommand, said: Hello) -> int:
+def _greet(session: Session, item: Item, said: Hello) -> int:
     plain = said.login is None and (said.name is None or names.valid(said.name))
     target = session.key._replace(protocol=said.protocol)
     accepted = _greeting(session, said)
@@ -296,18 +296,18 @@ def _greeting(session: Session, said: Hello) -> Callable[[], None]:
     return accepted
 
 
-def _odd_hello(session: Session, item: JudgedCommand) -> int:
+def _odd_hello(session: Session, item: Item) -> int:
     if len(item.command.argv) <= 2:
         # No version, or one that Redis does not speak: nothing changes, so any connection will do.
-        return forward_unchanged(session, item)
+        return forward(session, item)
     if switching.to_private(session) is None:
         return WAIT
     session.happens(Event.UNKNOWN)
-    sending.submit(session, item.raw)
+    sending.submit(session, item.raw, item.edit)
     return TAKEN
 
 
-def _reset(session: Session, item: JudgedCommand) -> int:
+def _reset(session: Session, item: Item) -> int:
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
@@ -361,7 +361,7 @@ def _leaves_behind(session: Session) -> bool:
     return True
 
 
-def _quit(session: Session, item: JudgedCommand) -> int:
+def _quit(session: Session, item: Item) -> int:
     if session.state.upstream is not None and not session.state.upstream.relay:
         if session.sender.pending_replies > 0:
             # What is to follow the commands before this one comes first.
@@ -377,7 +377,7 @@ def _quit(session: Session, item: JudgedCommand) -> int:
     return ENDED
 
 
-HANDLERS: dict[ConnectionState, Callable[[Session, JudgedCommand], int]] = {
+HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {
     ConnectionState.SELECT: _select,
     ConnectionState.AUTH: _auth,
     ConnectionState.HELLO: _hello,

@@ -34,6 +34,8 @@ class Item(JudgedCommand):
     """Whether the client's own command only reads, even if a rule has rewritten it to one that writes."""
     held_since: float | None = None
     """In seconds since the epoch, if its node could not be reached then."""
+    hides_nodes: bool = False
+    """Before a cluster: whether ``edit`` already removes the addresses of nodes."""
 
 
 class FollowUp(NamedTuple):

@@ -79,8 +79,11 @@ class _HeldCommand:
         self.close(cause)
 
 
-def wait_for_node(session: Session, nodes: NodePort, item: Item, node: Node | None, lane: Lane) -> int:
-    """Let the command wait for a connection to this node, or for any that owns its slot, unless it has waited."""
+def wait_for_node(
+    session: Session, nodes: NodePort, item: Item, node: Node | None, lane: Lane, error: bytes = CLUSTERDOWN
+) -> int:
+    """Let the command wait for a connection to this node, or for any that owns its slot, unless it has waited: then it
+    is answered with the error."""
     if session.awaited is not None:
         return WAIT
     now = session.ports.route.now()
@@ -89,7 +92,7 @@ def wait_for_node(session: Session, nodes: NodePort, item: Item, node: Node | No
     elif now - item.held_since > HELD_SECONDS:
         if item.trace is not None:
             item.trace.without_reply()
-        sending.refuse(session, CLUSTERDOWN)
+        sending.refuse(session, error)
         return TAKEN
     session.wait_for(Awaited.UPSTREAM)
     waiter = _HeldCommand(session, nodes, item)

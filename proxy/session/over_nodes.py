@@ -10,7 +10,7 @@ from functools import partial
 
 from proxy.cluster.fan_out import fan_out, goes_to_several
 from proxy.cluster.hidden_nodes import Shown, hidden
-from proxy.cluster.own_answers import own_answer
+from proxy.cluster.own_answers import has_its_arguments, own_answer
 from proxy.cluster.scan_walk import scan
 from proxy.cluster.sending import send_fan_out, send_rounds, send_split
 from proxy.commands.command import Command
@@ -24,12 +24,14 @@ from proxy.hotpath.router import KEYLESS, SEVERAL_SLOTS, UNOWNED
 from proxy.hotpath.split import Split, split
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.rules.verdict import chained
-from proxy.session import sending, switching
+from proxy.session import sending, switching, unplaced
+from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.node_connections import connection_to, wait_for_node
 from proxy.session.ports import Node, NodePort, PrivatePipeline
 from proxy.session.session import Session
-from proxy.session.state import POOLED
+from proxy.session.state import POOLED, Unplaced
+from proxy.session.wait_for_replicas import wait
 from proxy.wire.encode import encode_error
 from proxy.wire.numbers import read_digits
 from proxy.wire.request import COMPLETE, Request
@@ -48,18 +50,23 @@ def route(session: Session, item: Item) -> int | None:
     if nodes is None:
         return None
     command = item.command
-    own = own_answer(command, None, session.key.protocol, valkey=False)
+    own = own_answer(command, None, session.key.protocol, valkey=session.ports.capabilities.is_valkey())
     if own is not None:
         return _answered(session, item, own)
     row = ROWS.get(command.spec.name)
-    if row is not None and row.shows_nodes is not None:
+    if row is not None and row.shows_nodes is not None and not item.hides_nodes:
+        item.hides_nodes = True
         item.edit = chained(partial(hidden, row.shows_nodes, _shown(session)), item.edit)
-    if goes_to_several(command) or command.spec.over_nodes.destination is Destination.WALK:
+    several = goes_to_several(command) or command.spec.over_nodes.destination is Destination.WALK
+    if several and has_its_arguments(command):
         if session.state.transaction is None:
             return _to_several(session, nodes, item)
-        if command.spec.over_nodes.destination is Destination.PUBLISH:
-            return None
-        return _answered(session, item, encode_error(f"ERR keyrail: {command.name} is of all nodes: not inside MULTI"))
+        if command.spec.over_nodes.destination is not Destination.PUBLISH:
+            error = encode_error(f"ERR keyrail: {command.name} is of all nodes: not inside MULTI")
+            return _answered(session, item, error)
+    if command.spec.over_nodes.destination is Destination.WAIT and session.state.transaction is None:
+        confined = session.state.subscriptions is not None and session.state.subscriptions.confines()
+        return None if confined or not has_its_arguments(command) else wait(session, nodes, item)
     return _by_keys(session, nodes, item)
 
 
@@ -86,10 +93,14 @@ def locate(session: Session, nodes: NodePort, spec: Spec, raw: bytes) -> int:
     """Find the node of a command's keys (``session.node``), or why it has none: as ``Router.node``."""
     session.node = None
     config, request = session.intake.config, Request()
-    if config.router is None or not spec.may_have_keys:
+    if config.router is None or not (spec.may_have_keys or _hashes_channels(spec)):
         return KEYLESS
     request.scan(raw, 0, session.intake.limits)
-    number = config.router.node(spec.id, request, raw, config.keys)
+    if spec.may_have_keys:
+        number = config.router.node(spec.id, request, raw, config.keys)
+    else:
+        slots = {slot_of(channel) for channel in _channels(spec, request.arguments())}
+        number = config.router.owner(slots.pop()) if len(slots) == 1 else SEVERAL_SLOTS if slots else KEYLESS
     if number >= 0:
         session.node = nodes.node(number)
         if session.node is None:
@@ -97,35 +108,75 @@ def locate(session: Session, nodes: NodePort, spec: Spec, raw: bytes) -> int:
     return number
 
 
-def locate_large(session: Session, nodes: NodePort, command: Command, expected: int) -> None:
-    """The same for a command of so many arguments of which only the first have arrived."""
-    padded = Command(
-        session.effective_policy.table, command.argv + [b""] * (expected - len(command.argv)), command.spec
-    )
-    arrived = [key for key in padded.known_keys if key.index < len(command.argv)]
-    session.node = nodes.owner(slot_of(arrived[0].name)) if arrived else None
+def _hashes_channels(spec: Spec) -> bool:
+    return bool(spec.key_specs) and not spec.may_have_keys and spec.over_nodes.destination is Destination.SLOT
+
+
+def _channels(spec: Spec, argv: Sequence[bytes]) -> Sequence[bytes]:
+    # Shard channels are hashed as keys are: one of SPUBLISH, all arguments of SSUBSCRIBE.
+    place = spec.key_specs[0]
+    return argv[place.start :] if place.last < 0 else argv[place.start : place.start + place.last + 1]
+
+
+def locate_large(session: Session, nodes: NodePort, command: Command, expected: int) -> bool:
+    """The same for a command of so many arguments of which only the first have arrived; whether the rest can follow
+    them at once. A client with a connection to one node may not send what is for another."""
+    if _hashes_channels(command.spec):
+        names = list(_channels(command.spec, command.argv))
+    else:
+        padded = Command(
+            session.effective_policy.table, command.argv + [b""] * (expected - len(command.argv)), command.spec
+        )
+        names = [key.name for key in padded.known_keys if key.index < len(command.argv)]
+    session.node = nodes.owner(slot_of(names[0])) if names else None
+    return session.state is POOLED and (session.node is not None or not names)
 
 
 def _by_keys(session: Session, nodes: NodePort, item: Item) -> int | None:
     number = locate(session, nodes, item.command.spec, item.raw)
     if number == SEVERAL_SLOTS:
         return _split(session, nodes, item)
+    if type(session.state) is Unplaced:
+        outcome = unplaced.meet(session, nodes, item, session.state)
+        if outcome is not None or item.command.spec.state in unplaced.LEAVES:
+            return outcome
     own = session.state.upstream
     if own is not None and (number >= 0 or number == UNOWNED):
         if session.state.transaction is None and not session.keeps_pin():
-            if session.sender.pending_replies > 0:
-                switching.wait_until_drained(session)
+            if not leave_node(session):
                 return WAIT
-            session.unpin()
         elif session.node is not own.key.node:
             return _answered(session, item, _ELSEWHERE)
     if session.state.transaction is not None:
         return _within_transaction(session, item)
     if number == UNOWNED:
         return wait_for_node(session, nodes, item, None, Lane.FAST)
-    if session.state is POOLED and session.ports.route.pooling and item.command.spec.state is ConnectionState.POOL:
+    if session.state is not POOLED or not session.ports.route.pooling:
+        return None
+    if item.command.spec.state is ConnectionState.POOL:
         return _to_shared(session, nodes, item)
+    if item.command.spec.state is ConnectionState.PIN and not _ends_its_client(item.command):
+        # Pinned to one node, the client could not reach the keys of others; and what these set or tell is about a
+        # connection to one node.
+        outcome = _to_shared(session, nodes, item)
+        return forward(session, item) if outcome is None else outcome
     return None
+
+
+def leave_node(session: Session) -> bool:
+    """Give back a connection to one node that holds nothing of the client any more; False: the command waits."""
+    if session.state.upstream is None or session.keeps_pin():
+        return True
+    if session.sender.pending_replies > 0:
+        switching.wait_until_drained(session)
+        return False
+    session.unpin()
+    return True
+
+
+def _ends_its_client(command: Command) -> bool:
+    row = ROWS.get(command.spec.name)
+    return row is not None and row.from_web_page
 
 
 def _within_transaction(session: Session, item: Item) -> int | None:

@@ -23,7 +23,7 @@ from proxy.wire.request import Request
 _REPLICATION_REFUSED = encode_error(
     "DENIED keyrail: a replication link would pass every rule by; connect the replica to Redis itself"
 )
-_WAIT_REFUSED = encode_error(
+WAIT_REFUSED = encode_error(
     "ERR Keyrail: WAIT can't be answered truthfully for a user without SPUBLISH; use pooling off for this application"
 )
 NO_NAME = encode_error("ERR unknown command: there is a NUL in its name")
@@ -32,7 +32,8 @@ _MODE_UNKNOWN = b"-ERR syntax error"
 _SAYS_NOTHING = (b"-NOAUTH", b"-LOADING", b"-BUSY", b"-MASTERDOWN", b"-CLUSTERDOWN")
 """Errors that come before Redis looks at the command's name, or in place of running it."""
 _PING = encode_command([b"PING"])
-_SHARD_MESSAGE = encode_command([b"SPUBLISH", b"keyrail:wait", b""])
+WAIT_CHANNEL = b"keyrail:wait"
+_SHARD_MESSAGE = encode_command([b"SPUBLISH", WAIT_CHANNEL, b""])
 
 
 def may_block(session: Session, command: Command) -> bool:
@@ -97,7 +98,7 @@ def _wait(session: Session, item: Item) -> int:
         return WAIT
     covered, state.covered = state.covered, None
     if covered is False:
-        sending.answer(session, _WAIT_REFUSED)
+        sending.answer(session, WAIT_REFUSED)
         switching.release_pin(session)
         return TAKEN
     session.sender.notify_when_idle = True

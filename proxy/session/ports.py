@@ -197,9 +197,6 @@ class NodePort(Protocol):
     def node(self, number: int) -> Node | None:
         """The node that the router names by this number; None where commands do not go to it any more."""
 
-    def named(self, alias: str) -> Node | None:
-        """The node that operators know by this name (n1, n2, …), in any role."""
-
     def alias(self, node: Node) -> str:
         """The name of a node for operators."""
 
@@ -236,6 +233,9 @@ class CapabilityPort(Protocol):
 
     def any_command_covers(self) -> bool:
         """Whether any command moves its connection's replication offset, as WAIT sees it, up to the server's."""
+
+    def is_valkey(self) -> bool:
+        """Whether the engine is Valkey, as far as that is known."""
 
     def names_libraries(self) -> bool:
         """Whether the engine knows CLIENT SETINFO."""

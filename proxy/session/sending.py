@@ -9,7 +9,7 @@ from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.open_trace import OpenTrace
 from proxy.session.ports import Ports
 from proxy.session.reply_mode import AnsweredClient
-from proxy.session.state import ClientState
+from proxy.session.state import ClientState, Unplaced
 
 _AT_ONCE = 64
 _SHORT = 4096
@@ -72,7 +72,10 @@ def answer(client: SendingClient, payload: bytes) -> None:
 
 def refuse(client: SendingClient, error: bytes, aborting: bytes = ABORTING_COMMAND) -> None:
     """Answer a refusal; inside MULTI, so that Redis aborts the transaction as for any bad command."""
-    if client.state.transaction is None:
+    state = client.state
+    if type(state) is Unplaced:
+        state.spoiled = True
+    if state.transaction is None or type(state) is Unplaced:
         answer(client, error)
         return
     sender = client.sender

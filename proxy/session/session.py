@@ -37,6 +37,7 @@ from proxy.session.state import (
     Keeping,
     Pinned,
     PooledTransaction,
+    Waiting,
     departed,
 )
 from proxy.wire.request import COMPLETE, Request, RequestLimits
@@ -387,6 +388,9 @@ class Session:
             case PooledTransaction() if sender.upstream is not None:
                 # Only a fault can end a session here. Its transaction must not go on, on an upstream that others share.
                 self.ports.pools.discard(sender.upstream)
+            case Waiting(upstreams):
+                for each in upstreams:
+                    self.ports.pools.discard(each)
             case Pinned(upstream) if not upstream.closed:
                 upstream.owner = None
                 if state.blocked or upstream.partial is not None:

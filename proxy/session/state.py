@@ -2,6 +2,8 @@
 
     Pooled               its commands go to shared upstreams
     PooledTransaction    a transaction that has arrived whole is on its way to a shared upstream
+    Unplaced             before a cluster: MULTI has been answered, and no key has named a node yet
+    Waiting              before a cluster: WAIT is pending on a connection to each primary
     Pinned               it has an upstream of its own: for how long (``Keeping``), and what is open there (``Unit``)
     Departed             it has left; replies that are still pending may have to be read
 
@@ -14,6 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, TypeAlias
 
+from proxy.rules.verdict import ReplyEdit
 from proxy.session import reply_mode
 from proxy.session.ports import PrivatePipeline
 from proxy.session.subscription import Subscriptions
@@ -153,6 +156,36 @@ class PooledTransaction:
 
 
 @dataclass(slots=True)
+class Unplaced:
+    """Before a cluster: a transaction of which nothing has been sent. ``kept`` are queued commands without keys, and
+    what becomes of their replies; ``spoiled`` says that a command was refused, so that EXEC has to fail."""
+
+    transaction: Transaction
+    kept: list[tuple[bytes, ReplyEdit | None]] = field(default_factory=list)
+    spoiled: bool = False
+
+    upstream: ClassVar[None] = None
+    watching: ClassVar[None] = None
+    subscriptions: ClassVar[None] = None
+    reply_mode: ClassVar[int] = reply_mode.ON
+    blocked: ClassVar[int] = 0
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Before a cluster: WAIT is pending on these connections, one to each primary."""
+
+    upstreams: list[PrivatePipeline]
+
+    upstream: ClassVar[None] = None
+    transaction: ClassVar[None] = None
+    watching: ClassVar[None] = None
+    subscriptions: ClassVar[None] = None
+    reply_mode: ClassVar[int] = reply_mode.ON
+    blocked: ClassVar[int] = 1
+
+
+@dataclass(slots=True)
 class Pinned:
     """An upstream of this client's own. ``blocked`` counts its commands there that may block, ``reply_mode`` is what
     CLIENT REPLY and MONITOR have chosen (``reply_mode.py``). While WAIT waits, ``covered`` says whether the upstream
@@ -211,7 +244,7 @@ class Departed:
     blocked: ClassVar[int] = 0
 
 
-ClientState: TypeAlias = Pooled | PooledTransaction | Pinned | Departed
+ClientState: TypeAlias = Pooled | PooledTransaction | Unplaced | Waiting | Pinned | Departed
 
 
 def begun(state: ClientState, transaction: Transaction) -> ClientState:
@@ -222,7 +255,7 @@ def begun(state: ClientState, transaction: Transaction) -> ClientState:
         case Pinned():
             state.unit = transaction
             return state
-        case PooledTransaction() | Departed():
+        case PooledTransaction() | Unplaced() | Waiting() | Departed():
             raise AssertionError("a transaction does not begin inside another, nor for nobody")
 
 
@@ -232,9 +265,9 @@ def ended(state: ClientState, left: Watching | None = None) -> ClientState:
         case Pinned():
             state.unit = left
             return state
-        case PooledTransaction():
+        case PooledTransaction() | Unplaced():
             return POOLED
-        case Pooled() | Departed():
+        case Pooled() | Waiting() | Departed():
             return state
 
 

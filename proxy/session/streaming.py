@@ -68,8 +68,10 @@ def begin(session: Session, data: bytes, request: Request) -> int:
     session.assembling(request.position - request.start + request.bulk)
     if session.gone:
         return ENDED
-    if session.ports.nodes is not None:
-        over_nodes.locate_large(session, session.ports.nodes, Command(table, argv, spec), request.expected)
+    nodes = session.ports.nodes
+    if nodes is not None and not over_nodes.locate_large(session, nodes, Command(table, argv, spec), request.expected):
+        session.intake.collect(data[request.start :])
+        return TAKEN
     may_block = spec.state is ConnectionState.BLOCKING and session.state.transaction is None
     if (switching.to_drained_private if may_block else switching.to_private)(session) is None:
         return WAIT

@@ -18,12 +18,13 @@ from proxy.hotpath.in_flight import EDIT, MEMBERS, PEEK
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit, chained
-from proxy.session import follow_ups, handshake, hidden_commands, over_nodes, reply_mode, sending, switching
+from proxy.session import follow_ups, handshake, hidden_commands, over_nodes, reply_mode, sending, switching, unplaced
 from proxy.session.exec_abort import ABORTING_EXEC
 from proxy.session.forwarding import forward_unchanged
 from proxy.session.item import Item, JudgedCommand
+from proxy.session.ports import NodePort
 from proxy.session.session import Session
-from proxy.session.state import Event, Transaction, begun, ended, refused, watch
+from proxy.session.state import POOLED, Event, Transaction, begun, ended, refused, watch
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, Request
 
@@ -60,22 +61,23 @@ _PLAIN = frozenset(
 )
 
 
-def multi(session: Session, item: JudgedCommand, data: bytes, end: int) -> int:
+def multi(session: Session, item: Item, data: bytes, end: int) -> int:
     """MULTI: look ahead whether the whole transaction is here, and begin it where it can run."""
     if session.state.transaction is not None:
         return _within(session, item)
     if len(item.command.argv) != 1:
         return forward_unchanged(session, item)
+    nodes = session.ports.nodes
+    if nodes is not None and not over_nodes.leave_node(session):
+        return WAIT
     whole = session.state.upstream is None and _arrived_whole(session, data, end)
     if not whole and session.state.upstream is not None and follow_ups.undecided(session):
         # Redis would queue the follow-ups of the commands before this one.
         switching.wait_until_drained(session)
         return WAIT
-    nodes = session.ports.nodes
-    if whole and nodes is not None:
-        outcome = over_nodes.place_transaction(session, nodes, item, data, end)
-        if outcome is not None:
-            return outcome
+    outcome = None if nodes is None else _placed(session, nodes, item, data, end if whole else None)
+    if outcome is not None:
+        return outcome
     upstream = switching.to_shared(session, Lane.FAST) if whole else switching.to_private(session)
     if upstream is None:
         return WAIT
@@ -104,6 +106,13 @@ def multi(session: Session, item: JudgedCommand, data: bytes, end: int) -> int:
         # Each command is judged, so that none of the keys is missed.
         session.intake.simple = bytes(len(session.intake.simple))
     return TAKEN
+
+
+def _placed(session: Session, nodes: NodePort, item: Item, data: bytes, end: int | None) -> int | None:
+    # Before a cluster: at the node of the first key of those that stand behind ``end``, or of those to come.
+    if session.state is not POOLED:
+        return None
+    return unplaced.begin(session) if end is None else over_nodes.place_transaction(session, nodes, item, data, end)
 
 
 def _forget_keys(session: Session) -> None:

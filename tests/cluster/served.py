@@ -79,7 +79,7 @@ class Client(socketserver.BaseRequestHandler):
             requests, joined = fan_out(command, names, self.protocol, 0.5)
             wires = [self.wires[number] for number in listener.numbers]
             return joined([wire.ask(*each) for wire, asked in zip(wires, requests, strict=True) for each in asked])
-        if destination is Destination.CONNECTIONS:
+        if destination is Destination.CONNECTION:
             frame, *_ = [wire.ask(*argv) for wire in self.wires]
         else:
             keys = command.keys

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from proxy.cluster.cluster_answers import DISABLED, Presented
-from proxy.cluster.fan_out import fan_out, goes_to_several, includes_replicas
+from proxy.cluster.fan_out import fan_out, goes_to_several
 from proxy.cluster.own_answers import own_answer
 from proxy.cluster.shares import Advertised, shared_out
 from proxy.commands.command import Command
@@ -35,7 +35,7 @@ def on_cluster(cluster: RealCluster, protocol: int, *words: str, chance: float =
     """The joined reply of a real cluster."""
     asked = command(*words)
     assert goes_to_several(asked)
-    nodes = cluster.living() if includes_replicas(asked) else cluster.primaries()
+    nodes = cluster.primaries()
     requests, joined = fan_out(asked, [f"n{number}" for number in range(1, len(nodes) + 1)], protocol, chance)
     frames = []
     for node, commands in zip(nodes, requests, strict=True):
@@ -150,8 +150,7 @@ def test_what_goes_to_nodes_is_not_answered_here() -> None:
         argv += [b"x"] * (abs(spec.arity) - len(argv))
         for presented in (None, PRESENTED):
             answered = own_answer(Command(STANDARD, argv, spec), presented, 2, valkey=False)
-            here = spec.over_nodes.destination in (Destination.REFUSED, Destination.NAMED_NODE)
-            if here:
+            if spec.over_nodes.destination.refusal:
                 assert answered is not None, spec.name
                 assert answered.startswith(b"-ERR ")
             elif spec.over_nodes.destination is not Destination.HERE and not spec.name.startswith("CLUSTER"):
@@ -164,13 +163,26 @@ def test_a_command_without_its_arguments_has_the_engines_own_error() -> None:
             assert own_answer(command(*words), presented, 2, valkey=False) is None, words
 
 
-def test_named_nodes_and_refusals() -> None:
-    named = own_answer(command("DEBUG", "OBJECT", "k"), None, 2, valkey=False)
-    assert named == b"-ERR keyrail: DEBUG is about one node: send KEYRAIL NODE <node> DEBUG\r\n"
-    assert own_answer(command("DEBUG", "OBJECT", "k"), None, 2, valkey=False, named=True) is None
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["DEBUG", "OBJECT", "k"], "run it on the nodes"),
+        (["SHUTDOWN"], "run it on the nodes"),
+        (["CLIENT", "TRACKING", "ON"], "it is about one connection to Redis, and a client uses one to each node"),
+        (["CLIENT", "REPLY", "OFF"], "it is about one connection to Redis, and a client uses one to each node"),
+        (["MONITOR"], "it does not fit a cluster"),
+    ],
+)
+def test_refusals(words: list[str], reason: str) -> None:
+    refused = own_answer(command(*words), None, 2, valkey=False)
+    name = command(*words).name
+    assert refused == f"-ERR keyrail: {name} is not available before a cluster: {reason}\r\n".encode()
+
+
+def test_what_is_about_the_cluster() -> None:
     assert own_answer(command("CLUSTER", "MEET", "h", "1"), None, 2, valkey=False) == DISABLED
     refused = own_answer(command("CLUSTER", "MEET", "h", "1"), PRESENTED, 2, valkey=False)
-    assert refused == b"-ERR keyrail: CLUSTER MEET is not available behind Keyrail: run it on the nodes\r\n"
+    assert refused == b"-ERR keyrail: CLUSTER MEET is not available before a cluster: run it on the nodes\r\n"
     assert own_answer(command("CLUSTER", "COUNTKEYSINSLOT", "1"), None, 2, valkey=False) == DISABLED
     assert own_answer(command("CLUSTER", "COUNTKEYSINSLOT", "1"), PRESENTED, 2, valkey=False) is None
 

@@ -54,7 +54,7 @@ def invocations() -> Iterator[tuple[Spec, list[bytes]]]:
     for line, _ in INVOCATIONS:
         real.setdefault(STANDARD.spec_of(split(line)).name, []).append(split(line))
     for spec in STANDARD.specs[1:]:
-        goes = spec.over_nodes.destination not in (Destination.HERE, Destination.REFUSED)
+        goes = spec.over_nodes.destination is not Destination.HERE and not spec.over_nodes.destination.refusal
         if not goes or spec.name in LEFT_OUT or spec.state in SUBSCRIBING or not spec.engines:
             continue
         words = [word.encode() for word in spec.display.split()]

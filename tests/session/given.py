@@ -416,6 +416,9 @@ class FakeRoute(
     def any_command_covers(self) -> bool:
         return True
 
+    def is_valkey(self) -> bool:
+        return False
+
     def names_libraries(self) -> bool:
         return True
 

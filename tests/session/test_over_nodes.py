@@ -37,9 +37,6 @@ class FakeNodes(NodePort):
     def node(self, number: int) -> Node | None:
         return None if number in self.lost else NODES[number]
 
-    def named(self, alias: str) -> Node | None:
-        return next((node for node in NODES if self.alias(node) == alias), None)
-
     def alias(self, node: Node) -> str:
         return f"n{node.number + 1}"
 
@@ -167,7 +164,7 @@ def test_answers_in_place_of_nodes() -> None:
     client.say("CLUSTER", "SLOTS")
     assert client.heard() == b"-ERR This instance has cluster support disabled\r\n"
     client.say("REPLICAOF", "no", "one")
-    assert client.heard().startswith(b"-ERR keyrail: REPLICAOF is not available behind Keyrail")
+    assert client.heard().startswith(b"-ERR keyrail: REPLICAOF is not available before a cluster")
     client.say("CLIENT", "MAINT_NOTIFICATIONS", "ON")
     assert client.heard() == b"-ERR unknown subcommand 'MAINT_NOTIFICATIONS'. Try CLIENT HELP.\r\n"
     assert client.taken() == [[], [], []]
@@ -184,20 +181,15 @@ def test_without_a_cluster_nothing_is_split_or_answered() -> None:
 def test_inside_multi_they_abort_the_transaction(words: tuple[str, ...]) -> None:
     client = Routed(FakeRoute())
     client.say("MULTI")
-    client.own.answer(b"+OK\r\n")
+    client.say("SET", "c", "1")
+    client.own.answer(b"+OK\r\n", b"+QUEUED\r\n")
     client.own.taken()
+    client.heard()
     client.say(*words)
     (sent,) = arguments(client.own.taken())
     assert sent != [word.encode() for word in words], "what Redis itself refuses is sent in its place"
     client.own.answer(b"-ERR unknown\r\n")
-    assert client.heard().startswith((b"+OK\r\n-ERR keyrail: ", b"+OK\r\n-CROSSSLOT ", b"+OK\r\n-ERR This instance"))
-
-
-def test_a_message_may_be_published_inside_multi() -> None:
-    client = Routed(FakeRoute())
-    client.say("MULTI")
-    client.say("PUBLISH", "a", "b")
-    assert arguments(client.own.taken())[-1] == [b"PUBLISH", b"a", b"b"]
+    assert client.heard().startswith((b"-ERR keyrail: ", b"-CROSSSLOT ", b"-ERR This instance"))
 
 
 def test_replies_of_one_node_do_not_name_it() -> None:
@@ -307,3 +299,51 @@ def test_a_key_of_another_node_than_the_state_of_the_connection_is_refused() -> 
     assert client.heard().startswith(b"-CROSSSLOT keyrail: this key is on another node")
     client.say("GET", "c")
     assert arguments(lent.taken())[-1] == [b"GET", b"c"]
+
+
+@pytest.mark.parametrize("words", [("SPUBLISH", "c", "m"), ("SSUBSCRIBE", "c"), ("SUNSUBSCRIBE", "c")])
+def test_shard_channels_are_hashed_as_keys_are(words: tuple[str, ...]) -> None:
+    client = Routed(FakeRoute())
+    client.say(*words)
+    sent = client.taken()[1] or arguments(client.own.taken())
+    assert sent == [[word.encode() for word in words]]
+    assert not client.is_pinned() or client.own.key.node is NODES[1]
+
+
+def test_shard_channels_of_several_slots_are_refused() -> None:
+    client = Routed(FakeRoute())
+    client.say("SSUBSCRIBE", "a", "b")
+    assert client.heard().startswith(b"-CROSSSLOT Keys")
+
+
+@pytest.mark.parametrize("words", [("CLIENT", "ID"), ("CLIENT", "INFO"), ("CLIENT", "CAPA", "redirect")])
+def test_what_tells_of_the_connection_ties_no_client_to_a_node(words: tuple[str, ...]) -> None:
+    client = Routed(FakeRoute())
+    client.say(*words)
+    assert client.taken() == [[[word.encode() for word in words]], [], []]
+    client.at(0).answer(b":5\r\n")
+    client.send(call("GET", "a") + call("GET", "c"))
+    assert client.taken() == [[], [[b"GET", b"c"]], [[b"GET", b"a"]]]
+
+
+@pytest.mark.parametrize("words", [("CLIENT", "TRACKING", "ON"), ("CLIENT", "REPLY", "OFF"), ("SCRIPT", "DEBUG", "NO")])
+def test_what_changes_one_connection_is_refused(words: tuple[str, ...]) -> None:
+    client = Routed(FakeRoute())
+    client.say(*words)
+    assert b"it is about one connection to Redis" in client.heard()
+    assert not client.is_pinned()
+
+
+@pytest.mark.parametrize("words", [("SCAN",), ("PUBLISH", "a"), ("SCRIPT", "EXISTS")])
+def test_missing_arguments_are_for_any_node_to_complain_of(words: tuple[str, ...]) -> None:
+    client = Routed(FakeRoute())
+    client.say(*words)
+    assert client.taken() == [[[word.encode() for word in words]], [], []]
+
+
+def test_a_large_value_inside_a_transaction_is_collected_and_goes_to_its_node() -> None:
+    client = Routed(FakeRoute())
+    client.say("MULTI")
+    client.send(call("SET", "c", "x" * 3_000_000))
+    assert client.own.key.node is NODES[1]
+    assert arguments(client.own.taken())[0] == [b"MULTI"]

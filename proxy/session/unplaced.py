@@ -1,0 +1,112 @@
+"""MULTI before a cluster: a transaction belongs to the node of its keys, which no command has named yet.
+
+Keyrail answers MULTI by itself. The first command with a key takes the transaction to that key's node, on a private
+connection: MULTI goes in front of it, and its reply is dropped. Commands without keys before it are answered QUEUED and
+wait, up to ``MOST_KEPT`` of them. Without any key, EXEC takes what waits to any primary.
+"""
+
+from proxy.cluster.own_answers import has_its_arguments
+from proxy.commands.table import ConnectionState, Lane
+from proxy.hotpath.in_flight import EDIT, InFlightEntry
+from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.session import sending, switching
+from proxy.session.exec_abort import ABORTING_COMMAND
+from proxy.session.item import Item
+from proxy.session.node_connections import CLUSTERDOWN, wait_for_node
+from proxy.session.ports import NodePort
+from proxy.session.session import Session
+from proxy.session.state import POOLED, Transaction, Unplaced
+from proxy.wire.encode import OK, encode_command
+
+MOST_KEPT = 64
+_MULTI = encode_command([b"MULTI"])
+_QUEUED = b"+QUEUED\r\n"
+_NOTHING = b"*0\r\n"
+_ABORTED = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
+_BAD_EXEC = b"-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n"
+_NO_NODE = b"-EXECABORT Transaction discarded because of: " + CLUSTERDOWN[1:]
+LEAVES = frozenset({ConnectionState.RESET, ConnectionState.QUIT})
+"""Commands that end the transaction without a word to any node."""
+
+
+def begin(session: Session) -> int:
+    """Answer MULTI."""
+    session.state = Unplaced(Transaction(0, session.key.database))
+    session.settle_nodes()
+    session.intake.simple = bytes(len(session.intake.simple))
+    sending.answer(session, OK)
+    return TAKEN
+
+
+def meet(session: Session, nodes: NodePort, item: Item, state: Unplaced) -> int | None:
+    """What becomes of the next command; None for one that goes on: it takes the transaction to its node, or ends it."""
+    spec = item.command.spec
+    if spec.state in LEAVES:
+        return None
+    if spec.state is ConnectionState.DISCARD and has_its_arguments(item.command):
+        return _ended(session, OK)
+    if spec.state is ConnectionState.EXEC:
+        if state.spoiled:
+            return _ended(session, _ABORTED)
+        if not has_its_arguments(item.command):
+            return _ended(session, _BAD_EXEC)
+        if not state.kept:
+            return _ended(session, _NOTHING)
+    elif _may_be_kept(session, item, state):
+        state.kept.append((item.raw, item.edit))
+        sending.answer(session, _QUEUED)
+        return TAKEN
+    return _place(session, nodes, item, state)
+
+
+def _may_be_kept(session: Session, item: Item, state: Unplaced) -> bool:
+    command = item.command
+    plain = command.spec.state is ConnectionState.POOL and not item.hidden and has_its_arguments(command)
+    return plain and not command.spec.may_have_keys and session.node is None and len(state.kept) < MOST_KEPT
+
+
+def _ended(session: Session, reply: bytes) -> int:
+    transaction = session.state.transaction
+    session.state = POOLED
+    session.settle_nodes()
+    session.intake.simple = session.plain_commands()
+    sending.answer(session, reply)
+    if transaction is not None and transaction.outdated:
+        session.adopt()
+    return TAKEN
+
+
+def _place(session: Session, nodes: NodePort, item: Item, state: Unplaced) -> int | None:
+    if session.node is None and not item.command.known_keys:
+        session.node = next(iter(nodes.primaries()), None)
+    if session.node is None:
+        ends = item.command.spec.state is ConnectionState.EXEC
+        outcome = wait_for_node(session, nodes, item, None, Lane.FAST, _NO_NODE if ends else CLUSTERDOWN)
+        if outcome == TAKEN and ends:
+            session.state = POOLED
+        return outcome
+    upstream = switching.to_private(session)
+    if upstream is None:
+        return WAIT
+    running = state.transaction
+    running.first = session.sender.forwarded
+    own = session.on_its_own
+    own.unit = running
+    session.set_state(own)
+    sender = session.sender
+    sender.issue(upstream, _MULTI, InFlightEntry(sender, 1, EDIT, lambda frame: _begun(session, frame)))
+    for raw, edit in state.kept:
+        if edit is not None:
+            running.actions[sender.forwarded - running.first] = (EDIT, edit)
+        sender.forwarded += 1
+        sender.hide(upstream, raw)
+    if state.spoiled:
+        sender.hide(upstream, ABORTING_COMMAND)
+    return None
+
+
+def _begun(session: Session, frame: bytes) -> bytes:
+    if frame.startswith(b"-"):
+        # The client counts on a transaction, and each command would run by itself.
+        session.close("multi_refused")
+    return b""

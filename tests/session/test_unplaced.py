@@ -1,0 +1,130 @@
+"""MULTI before a cluster: answered at once, and sent to the node of the first key."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.session.node_connections import HELD_SECONDS
+from proxy.session.state import POOLED
+from proxy.session.unplaced import MOST_KEPT
+from tests.hotpath.test_split import arguments
+from tests.session.given import FakeRoute, call, route_with
+from tests.session.test_over_nodes import NODES, Routed
+
+
+def begun() -> Routed:
+    client = Routed(FakeRoute())
+    client.say("MULTI")
+    assert client.heard() == b"+OK\r\n"
+    assert not client.is_pinned()
+    return client
+
+
+def test_the_first_key_names_the_node_and_multi_goes_in_front() -> None:
+    client = begun()
+    client.say("SET", "c", "1")
+    assert client.own.key.node is NODES[1]
+    assert arguments(client.own.taken()) == [[b"MULTI"], [b"SET", b"c", b"1"]]
+    client.own.answer(b"+OK\r\n", b"+QUEUED\r\n")
+    assert client.heard() == b"+QUEUED\r\n"
+    client.say("EXEC")
+    client.own.answer(b"*1\r\n+OK\r\n")
+    assert client.heard() == b"*1\r\n+OK\r\n"
+    assert client.state is POOLED
+
+
+def test_commands_without_keys_wait_for_it_and_keep_their_places() -> None:
+    client = begun()
+    client.say("PING")
+    client.say("INFO", "server")
+    assert client.heard() == b"+QUEUED\r\n" * 2
+    client.say("GET", "a")
+    assert client.own.key.node is NODES[2]
+    assert arguments(client.own.taken()) == [[b"MULTI"], [b"PING"], [b"INFO", b"server"], [b"GET", b"a"]]
+    client.own.answer(b"+OK\r\n", b"+QUEUED\r\n", b"+QUEUED\r\n", b"+QUEUED\r\n")
+    assert client.heard() == b"+QUEUED\r\n"
+    client.say("EXEC")
+    client.own.answer(b"*3\r\n+PONG\r\n$15\r\ntcp_port:7001\r\n\r\n$-1\r\n")
+    assert client.heard() == b"*3\r\n+PONG\r\n$15\r\ntcp_port:6379\r\n\r\n$-1\r\n"
+
+
+def test_without_any_key_it_runs_on_any_node() -> None:
+    client = begun()
+    client.say("PUBLISH", "a", "b")
+    client.say("EXEC")
+    assert arguments(client.own.taken()) == [[b"MULTI"], [b"PUBLISH", b"a", b"b"], [b"EXEC"]]
+    client.own.answer(b"+OK\r\n", b"+QUEUED\r\n", b"*1\r\n:0\r\n")
+    assert client.heard() == b"+QUEUED\r\n*1\r\n:0\r\n"
+
+
+def test_no_more_than_so_many_wait() -> None:
+    client = begun()
+    for _ in range(MOST_KEPT):
+        client.say("PING")
+    assert not client.is_pinned()
+    client.say("PING")
+    assert len(arguments(client.own.taken())) == MOST_KEPT + 2
+
+
+@pytest.mark.parametrize(
+    ("words", "reply"),
+    [
+        (("EXEC",), b"*0\r\n"),
+        (("DISCARD",), b"+OK\r\n"),
+        (("EXEC", "x"), b"-EXECABORT Transaction discarded because of: wrong number of arguments"),
+        (("RESET",), b"+RESET\r\n"),
+    ],
+)
+def test_an_empty_one_ends_without_any_node(words: tuple[str, ...], reply: bytes) -> None:
+    client = begun()
+    client.say(*words)
+    assert client.heard().startswith(reply)
+    assert client.state is POOLED
+    client.say("GET", "c")
+    assert client.taken() == [[], [[b"GET", b"c"]], []]
+
+
+def test_a_command_that_is_refused_makes_exec_fail() -> None:
+    client = begun()
+    client.say("DBSIZE")
+    assert client.heard() == b"-ERR keyrail: DBSIZE is of all nodes: not inside MULTI\r\n"
+    client.say("EXEC")
+    assert client.heard() == b"-EXECABORT Transaction discarded because of previous errors.\r\n"
+    client.say("MULTI")
+    client.say("MGET", "a", "c")
+    client.heard()
+    client.say("SET", "c", "1")
+    sent = arguments(client.own.taken())
+    assert sent[0] == [b"MULTI"]
+    assert sent[1] == [b"GET"], "what Redis refuses for its arity"
+    assert sent[2] == [b"SET", b"c", b"1"]
+
+
+def test_a_rule_that_refuses_makes_exec_fail() -> None:
+    client = Routed(route_with("defaults: {mode: enforce}\nrules: {no-set: {refuse: [SET]}}\n"))
+    client.say("MULTI")
+    client.say("SET", "c", "1")
+    assert b"-DENIED" in client.heard()
+    client.say("EXEC")
+    assert client.heard().startswith(b"-EXECABORT")
+    assert client.taken() == [[], [], []]
+
+
+def test_where_no_node_can_be_had_exec_fails_and_the_client_stays() -> None:
+    client = begun()
+    client.nodes.lost = {0, 1, 2}
+    client.say("PING")
+    client.send(call("EXEC"))
+    client.heard()
+    client.route.moment += HELD_SECONDS + 1
+    client.nodes.looking[0].arrived()
+    assert client.heard() == b"-EXECABORT Transaction discarded because of: CLUSTERDOWN Hash slot not served\r\n"
+    assert client.state is POOLED
+    assert not client.gone
+
+
+def test_a_refused_multi_closes_the_client_before_it_takes_single_commands_for_a_transaction() -> None:
+    client = begun()
+    client.say("SET", "c", "1")
+    client.own.answer(b"-NOPERM no\r\n")
+    assert client.cause == "multi_refused"
