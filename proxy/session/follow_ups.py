@@ -44,7 +44,7 @@ class FollowedClient(ReportedClient, Protocol):
     state: ClientState
     may_have_follow_ups: bool
     no_hidden_commands: str
-    deferred: dict[Hashable, FollowUp]
+    deferred: dict[Hashable, FollowUp] | None
 
     @property
     def sender(self) -> CommandSender:
@@ -58,6 +58,8 @@ class FollowedClient(ReportedClient, Protocol):
 def take(client: FollowedClient, follow_up: FollowUp) -> None:
     """Send a follow-up now, or when nothing stands against it."""
     if _waits(client, follow_up):
+        if client.deferred is None:
+            client.deferred = {}
         client.deferred[follow_up.name] = follow_up
     elif _may_carry(client, follow_up):
         _send(client, follow_up)
@@ -105,7 +107,7 @@ def undecided(client: FollowedClient) -> bool:
 
 def overflow(client: FollowedClient) -> bytes | None:
     """The error for a command that would have follow-ups, where too many wait already; otherwise None."""
-    if len(client.deferred) < MOST_WAITING or client.state.transaction is not None:
+    if client.deferred is None or len(client.deferred) < MOST_WAITING or client.state.transaction is not None:
         return None
     return encode_error(
         f"DENIED keyrail: the lifetimes of {len(client.deferred)} keys that this connection watches are to be renewed "

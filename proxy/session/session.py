@@ -109,7 +109,7 @@ class Session:
         self.running_procedure: RunningProcedure | None = None
         self.resolved: Decision | None = None
         self.may_have_follow_ups = False
-        self.deferred: dict[Hashable, FollowUp] = {}
+        self.deferred: dict[Hashable, FollowUp] | None = None
         self.no_hidden_commands = ""
         self.sought: frozenset[FactKey] = frozenset()
         self.probe: CommandName | None = None
@@ -231,6 +231,8 @@ class Session:
         elif type(state) is Pinned and state.keeping is not Keeping.LINGERING and not self.keeps_pin():
             self.unpin()
         self.arrived()
+        if self.gone:
+            self._part()
 
     @guarded
     def on_resume(self) -> None:
@@ -317,6 +319,17 @@ class Session:
         if not self.gone:
             self.on_close()
         self.link.release_upstreams(self)
+        self.link.transport = None
+        self._part()
+
+    def _part(self) -> None:
+        # The connection is closed and no reply is pending: without circles of references, the client is freed now.
+        if self.link.transport is None:
+            if self.sender.pending_replies > 0:
+                self.sender.notify_when_idle = True
+            else:
+                self.sender.listener = None
+                self.intake.handler = None
 
     def assembling(self, size: int) -> None:
         """An unfinished command grows."""

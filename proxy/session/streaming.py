@@ -211,7 +211,9 @@ class _Stream:
         walker.position = position
         code = walker.resume(data, self.session.intake.limits)
         if code == MALFORMED:
-            self.session.intake.handler.malformed(walker)
+            handler = self.session.intake.handler
+            assert handler is not None, "the client is connected"
+            handler.malformed(walker)
             return position, True
         end = walker.ends[walker.argc - 1] + 2 if walker.argc else position
         self.argv += walker.arguments()

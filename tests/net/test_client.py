@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+
+import pytest
 
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.in_flight import ReplySink
@@ -29,3 +32,29 @@ def test_bytes_go_to_the_session_and_replies_to_the_transport_without_a_call_in_
     client.data_received(call("GET", "k"))
     door.upstream().receive(b"$-1\r\n")
     assert wire.sent == b"$-1\r\n"
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_client_that_has_left_is_freed_without_the_garbage_collector(waits: bool) -> None:
+    door = Door()
+    gc.collect()
+    gc.disable()
+    others = sessions()
+    try:
+        client = ClientConnection(door, door.ports, HOME, door.limits(authenticated=True), "")
+        client.connection_made(Wire())
+        client.data_received(call("GET", "k"))
+        if not waits:
+            door.upstream().receive(b"$-1\r\n")
+        client.connection_lost(None)
+        del client
+        assert sessions() == others + waits, "its reply is read all the same"
+        if waits:
+            door.upstream().receive(b"$-1\r\n")
+            assert sessions() == others
+    finally:
+        gc.enable()
+
+
+def sessions() -> int:
+    return sum(isinstance(each, Session) for each in gc.get_objects())
