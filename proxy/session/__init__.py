@@ -2,6 +2,7 @@
 
 dispatcher.py         judges each command and hands it to the handler for what it does
 session.py            a client: who it is, the state of its connection, what it sends
+views.py               what handlers may see of a session
 guarded.py            faults close the client in whose session they are, and no other
 client_identity.py    what a client says of itself, and where it comes from
 client_link.py        a client's transport: whether it is read, what it has not taken, how it closes

@@ -7,24 +7,18 @@ from proxy.rules.verdict import ReplyEdit
 from proxy.session import reply_mode
 from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.open_trace import OpenTrace
-from proxy.session.ports import Ports
 from proxy.session.reply_mode import AnsweredClient
-from proxy.session.state import ClientState
+from proxy.session.views import ConnectedClient
 
 _AT_ONCE = 64
 _SHORT = 4096
 """Bytes. So many short answers gather before they leave, and no longer one, as the client may not take them."""
 
 
-class SendingClient(AnsweredClient, Protocol):
+class SendingClient(ConnectedClient, AnsweredClient, Protocol):
     """A session, as far as commands are sent and answered for it. ``local`` counts answers of Keyrail's own."""
 
-    ports: Ports
     local: int
-
-    @property
-    def state(self) -> ClientState:
-        """The state of its connection."""
 
 
 def submit(client: SendingClient, raw: bytes, edit: ReplyEdit | None = None) -> None:
