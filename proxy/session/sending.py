@@ -6,7 +6,7 @@ from proxy.hotpath.in_flight import EDIT, REPLACE, TRACE, InFlightEntry
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import reply_mode
 from proxy.session.exec_abort import ABORTING_COMMAND
-from proxy.session.open_trace import OpenTrace
+from proxy.session.ports import TracedCommand
 from proxy.session.reply_mode import AnsweredClient
 from proxy.session.views import ConnectedClient
 
@@ -38,7 +38,7 @@ def submit(client: SendingClient, raw: bytes, edit: ReplyEdit | None = None) -> 
         sender.submit_with_action(raw, EDIT, edit)
 
 
-def submit_traced(client: SendingClient, raw: bytes, edit: ReplyEdit | None, trace: OpenTrace) -> None:
+def submit_traced(client: SendingClient, raw: bytes, edit: ReplyEdit | None, trace: TracedCommand) -> None:
     """The same, and the reply is measured."""
     sender = client.sender
     upstream = sender.upstream

@@ -1,8 +1,8 @@
 """One client: its identity, the state of its connection, and the policy in force for it.
 
 It holds what the client has sent to Redis (``sender``), what has arrived from it and is not read yet (``intake``), and
-its transport (``link``). The handlers are functions on it, each with the commands of one subject; ``dispatcher.py``
-chooses the handler for a command.
+its transport (``link``). The handlers are functions on views of it, each with the commands of one subject;
+``dispatcher.py`` chooses the handler for a command.
 
 Commands and answers of Keyrail's own fall silent where CLIENT REPLY says so.
 """
@@ -26,8 +26,7 @@ from proxy.session.client_link import UPSTREAM_CONGESTED, ClientLink, ClientTran
 from proxy.session.guarded import guarded
 from proxy.session.item import FollowUp, Item
 from proxy.session.n_plus_one import NPlusOneDetector
-from proxy.session.open_trace import OpenTrace
-from proxy.session.ports import CommandName, EffectivePolicy, LoginPort, PoolKey, Ports, PrivatePipeline
+from proxy.session.ports import CommandName, EffectivePolicy, LoginPort, PoolKey, Ports, PrivatePipeline, TracedCommand
 from proxy.session.running_procedure import RunningProcedure
 from proxy.session.state import (
     POOLED,
@@ -113,7 +112,7 @@ class Session:
         self.no_hidden_commands = ""
         self.sought: frozenset[FactKey] = frozenset()
         self.probe: CommandName | None = None
-        self.trace: OpenTrace | None = None
+        self.trace: TracedCommand | None = None
         self.n_plus_one: NPlusOneDetector | None = None
 
     # The state of its connection
