@@ -11,6 +11,7 @@ asked for and kept, inside MULTI it is taken from EXEC's array. What would be kn
 
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState, Lane
@@ -23,8 +24,9 @@ from proxy.session.forwarding import forward_unchanged
 from proxy.session.hello import BAD_NAME, Hello, logs_in, read_hello
 from proxy.session.item import JudgedCommand
 from proxy.session.keyrail_command import confined_error
+from proxy.session.login import AuthenticatingClient
+from proxy.session.names import NamedClient
 from proxy.session.ports import Credentials, PoolKey
-from proxy.session.session import Session
 from proxy.session.state import Awaited, Event, Keeping, Pinned, ended
 from proxy.wire.encode import OK, encode_command, encode_error
 
@@ -45,6 +47,15 @@ _WRONG = b"-WRONGPASS"
 _UNCHANGED = (_WRONG, b"-NOPROTO")
 
 
+class HandshakeClient(AuthenticatingClient, NamedClient, Protocol):
+    """A session, as far as it introduces itself and takes its leave. ``slot`` is that of its transaction."""
+
+    slot: int
+
+    def close_when_drained(self, cause: str) -> None:
+        """Read no more of the client, and close it when no reply is pending."""
+
+
 def _nothing(frame: bytes) -> None:
     pass
 
@@ -58,7 +69,7 @@ def _succeeded(frame: bytes) -> bool:
 
 
 def _ask(
-    session: Session, raw: bytes, accepted: Callable[[], None], refused: Callable[[bytes], None] = _nothing
+    session: HandshakeClient, raw: bytes, accepted: Callable[[], None], refused: Callable[[bytes], None] = _nothing
 ) -> int:
     # Send a command that changes the private connection, and read no further until Redis has answered it.
     confined = session.state.subscriptions is not None and session.state.subscriptions.confines()
@@ -84,14 +95,14 @@ def _ask(
     return TAKEN
 
 
-def _send(session: Session, raw: bytes, answered: ReplyEdit) -> int:
+def _send(session: HandshakeClient, raw: bytes, answered: ReplyEdit) -> int:
     session.sender.forwarded += 1
     session.sender.submit_with_action(raw, EDIT, answered)
     switching.wait_until_drained(session)
     return TAKEN
 
 
-def _select(session: Session, item: JudgedCommand) -> int:
+def _select(session: HandshakeClient, item: JudgedCommand) -> int:
     database = read_number(item.command.argv)
     if database is None:
         return forward_unchanged(session, item)
@@ -114,7 +125,7 @@ def read_number(argv: list[bytes]) -> int | None:
     return None if database is None or argv[1] != b"%d" % database else database
 
 
-def _ask_in_pool(session: Session, target: PoolKey, raw: bytes, accepted: Callable[[], None]) -> int:
+def _ask_in_pool(session: HandshakeClient, target: PoolKey, raw: bytes, accepted: Callable[[], None]) -> int:
     # On a connection that is already what is asked for, the command changes nothing there.
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
@@ -137,13 +148,13 @@ def _ask_in_pool(session: Session, target: PoolKey, raw: bytes, accepted: Callab
     return _send(session, raw, answered)
 
 
-def _linger(session: Session) -> None:
+def _linger(session: HandshakeClient) -> None:
     if not session.keeps_pin():
         session.happens(Event.LOGGED_IN)
         session.ports.route.after(LINGER, partial(_linger_over, session))
 
 
-def _linger_over(session: Session) -> None:
+def _linger_over(session: HandshakeClient) -> None:
     # Nothing followed the login: the upstream goes to the pool.
     state = session.state
     if type(state) is Pinned and state.keeping is Keeping.LINGERING:
@@ -151,7 +162,7 @@ def _linger_over(session: Session) -> None:
         switching.release_pin(session)
 
 
-def _auth(session: Session, item: JudgedCommand) -> int:
+def _auth(session: HandshakeClient, item: JudgedCommand) -> int:
     given = login.read_auth(item.command.argv)
     if given is not None and login.decided_apart(session, given):
         return _decide(session, item, given)
@@ -166,7 +177,7 @@ def _auth(session: Session, item: JudgedCommand) -> int:
     return _ask(session, item.raw, partial(_log_in, session, given), partial(_note_refused, session, given))
 
 
-def _decide(session: Session, item: JudgedCommand, given: Credentials) -> int:
+def _decide(session: HandshakeClient, item: JudgedCommand, given: Credentials) -> int:
     # A HELLO goes on without its login.
     if session.state.subscriptions is not None and session.state.subscriptions.confines():
         sending.answer(session, confined_error(item.command.spec))
@@ -183,7 +194,7 @@ def _decide(session: Session, item: JudgedCommand, given: Credentials) -> int:
     return _greet(session, item, said._replace(login=None))
 
 
-def _log_in(session: Session, given: Credentials) -> None:
+def _log_in(session: HandshakeClient, given: Credentials) -> None:
     user = session.logins.accepted(session, given)
     switching.move(session, session.key._replace(user=user))
     login.logged_in(session)
@@ -192,16 +203,16 @@ def _log_in(session: Session, given: Credentials) -> None:
         session.happens(Event.HURRIED)
 
 
-def _note_refused(session: Session, given: Credentials, frame: bytes) -> None:
+def _note_refused(session: HandshakeClient, given: Credentials, frame: bytes) -> None:
     session.logins.refused(session, given)
 
 
-def _note_wrong(session: Session, said: Hello, frame: bytes) -> None:
+def _note_wrong(session: HandshakeClient, said: Hello, frame: bytes) -> None:
     if said.login is not None and frame.startswith(_WRONG):
         session.logins.refused(session, said.login)
 
 
-def queued(session: Session, item: JudgedCommand) -> ReplyEdit | bytes | None:
+def queued(session: HandshakeClient, item: JudgedCommand) -> ReplyEdit | bytes | None:
     """What is to be done to a member of EXEC's array that changes the client's user or database; bytes refuse it."""
     accepted: Callable[[], None] | None = None
     refused: Callable[[bytes], None] = _nothing
@@ -227,7 +238,7 @@ def queued(session: Session, item: JudgedCommand) -> ReplyEdit | bytes | None:
     return partial(_learn, accepted, refused) if session.state.reply_mode == reply_mode.ON else _MOVE_UNKNOWABLE
 
 
-def _select_queued(session: Session, database: int) -> None:
+def _select_queued(session: HandshakeClient, database: int) -> None:
     switching.move(session, session.key._replace(database=database))
 
 
@@ -239,7 +250,7 @@ def _learn(accepted: Callable[[], None], refused: Callable[[bytes], None], frame
     return frame
 
 
-def _hello(session: Session, item: JudgedCommand) -> int:
+def _hello(session: HandshakeClient, item: JudgedCommand) -> int:
     argv = item.command.argv
     said = read_hello(argv)
     gives_login = logs_in(argv)
@@ -257,7 +268,7 @@ def _hello(session: Session, item: JudgedCommand) -> int:
     return _greet(session, item, said)
 
 
-def _greet(session: Session, item: JudgedCommand, said: Hello) -> int:
+def _greet(session: HandshakeClient, item: JudgedCommand, said: Hello) -> int:
     plain = said.login is None and (said.name is None or names.valid(said.name))
     target = session.key._replace(protocol=said.protocol)
     accepted = _greeting(session, said)
@@ -277,7 +288,7 @@ def _greet(session: Session, item: JudgedCommand, said: Hello) -> int:
     return _ask(session, item.raw, accepted, refused)
 
 
-def _greeting(session: Session, said: Hello) -> Callable[[], None]:
+def _greeting(session: HandshakeClient, said: Hello) -> Callable[[], None]:
     def accepted() -> None:
         switching.move(session, session.key._replace(protocol=said.protocol))
         if said.name is not None:
@@ -290,7 +301,7 @@ def _greeting(session: Session, said: Hello) -> Callable[[], None]:
     return accepted
 
 
-def _odd_hello(session: Session, item: JudgedCommand) -> int:
+def _odd_hello(session: HandshakeClient, item: JudgedCommand) -> int:
     if len(item.command.argv) <= 2:
         # No version, or one that Redis does not speak: nothing changes, so any connection will do.
         return forward_unchanged(session, item)
@@ -301,7 +312,7 @@ def _odd_hello(session: Session, item: JudgedCommand) -> int:
     return TAKEN
 
 
-def _reset(session: Session, item: JudgedCommand) -> int:
+def _reset(session: HandshakeClient, item: JudgedCommand) -> int:
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
@@ -322,13 +333,13 @@ def _reset(session: Session, item: JudgedCommand) -> int:
     return TAKEN
 
 
-def _reset_by(session: Session, frame: bytes) -> bytes:
+def _reset_by(session: HandshakeClient, frame: bytes) -> bytes:
     if _succeeded(frame):
         _start_over(session)
     return frame
 
 
-def _start_over(session: Session) -> None:
+def _start_over(session: HandshakeClient) -> None:
     upstream = session.leave_upstream()
     if upstream is not None:
         session.ports.pools.close_gracefully(upstream)
@@ -342,7 +353,7 @@ def _start_over(session: Session) -> None:
     session.adopt()
 
 
-def _leaves_behind(session: Session) -> bool:
+def _leaves_behind(session: HandshakeClient) -> bool:
     # Whether something is still to follow the commands before this one, which then waits for it: its transaction, or
     # what it watches, comes to no other end.
     if not session.deferred:
@@ -355,7 +366,7 @@ def _leaves_behind(session: Session) -> bool:
     return True
 
 
-def _quit(session: Session, item: JudgedCommand) -> int:
+def _quit(session: HandshakeClient, item: JudgedCommand) -> int:
     if session.state.upstream is not None and not session.state.upstream.relay:
         if session.sender.pending_replies > 0:
             # What is to follow the commands before this one comes first.
@@ -371,7 +382,7 @@ def _quit(session: Session, item: JudgedCommand) -> int:
     return ENDED
 
 
-HANDLERS: dict[ConnectionState, Callable[[Session, JudgedCommand], int]] = {
+HANDLERS: dict[ConnectionState, Callable[[HandshakeClient, JudgedCommand], int]] = {
     ConnectionState.SELECT: _select,
     ConnectionState.AUTH: _auth,
     ConnectionState.HELLO: _hello,

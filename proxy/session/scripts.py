@@ -20,7 +20,7 @@ _MOST_ASKED = 100
 """Scripts of one SCRIPT EXISTS that others are asked about; of more, only what is known here counts."""
 
 
-class ScriptClient(JudgedClient, WaitingClient, Protocol):
+class ScriptClient(WaitingClient, JudgedClient, Protocol):
     """A session, as far as it runs scripts. ``sought`` are those that the other workers have just been asked about."""
 
     sought: frozenset[FactKey]

@@ -16,6 +16,8 @@ collected instead: none of them is meant to carry megabytes.
 While it is under way the upstream is `partial`: it takes the rest of this command, or it is closed.
 """
 
+from typing import Protocol
+
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
 from proxy.commands.words import LONGEST
@@ -36,8 +38,9 @@ from proxy.session import (
 from proxy.session.item import Item
 from proxy.session.open_trace import OpenTrace
 from proxy.session.paying import Paying
+from proxy.session.pinned import PinningClient
 from proxy.session.ports import TracedCommand
-from proxy.session.session import Session
+from proxy.session.scripts import ScriptClient
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, LARGE, MALFORMED, Request
 
@@ -50,7 +53,14 @@ _CANNOT_REWRITE = encode_error(
 )
 
 
-def begin(session: Session, data: bytes, request: Request) -> int:
+class StreamingClient(PinningClient, ScriptClient, Protocol):
+    """A session, as far as a command of it passes through in pieces."""
+
+    def assembling(self, size: int) -> None:
+        """An unfinished command grows."""
+
+
+def begin(session: StreamingClient, data: bytes, request: Request) -> int:
     """Take over the unfinished request at ``request.start``; its arguments so far are in ``request``."""
     argv = request.arguments()
     table = session.effective_policy.table
@@ -84,7 +94,7 @@ def begin(session: Session, data: bytes, request: Request) -> int:
 class _Stream:
     """One request on its way: the arguments that have arrived, and the bytes that are still to come."""
 
-    def __init__(self, session: Session, argv: list[bytes], expected: int, length: int) -> None:
+    def __init__(self, session: StreamingClient, argv: list[bytes], expected: int, length: int) -> None:
         self.session = session
         self.argv = [*argv, b""]
         self.streamed = len(argv)
@@ -313,7 +323,7 @@ def _instead(verdict: Refuse | Answer) -> bytes:
     return verdict.error if isinstance(verdict, Refuse) else verdict.reply
 
 
-def _cut(session: Session, error: bytes) -> None:
+def _cut(session: StreamingClient, error: bytes) -> None:
     # Close the private upstream, on which the command stands unfinished; its state, if any, is lost with it.
     upstream = session.state.upstream
     assert upstream is not None

@@ -42,6 +42,9 @@ class SwitchingClient(WaitingClient, ConnectedClient, Protocol):
     def unpin(self) -> None:
         """Give the private upstream back: it holds nothing of this client any more."""
 
+    def leave_upstream(self) -> PrivatePipeline | None:
+        """The private upstream, if there is one, is this client's no more; the caller says what becomes of it."""
+
     def adopt(self) -> None:
         """Take over the policy that is in force now."""
 
