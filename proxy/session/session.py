@@ -20,7 +20,7 @@ from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT
 from proxy.rules.limit_membership import LimitMembership
 from proxy.rules.shared_state import FactKey
-from proxy.session import follow_ups, sending
+from proxy.session import follow_ups, sending, switching
 from proxy.session.client_identity import UNNAMED, Origin
 from proxy.session.client_link import UPSTREAM_CONGESTED, ClientLink, ClientTransport
 from proxy.session.guarded import guarded
@@ -35,8 +35,7 @@ from proxy.session.state import (
     Event,
     Keeping,
     Pinned,
-    PooledTransaction,
-    departed,
+    unpinned,
 )
 from proxy.wire.request import COMPLETE, Request, RequestLimits
 
@@ -210,7 +209,7 @@ class Session:
         upstream = self.state.upstream
         if upstream is None:
             return None
-        self.state = POOLED
+        self.state = unpinned(self.state)
         upstream.owner = None
         self.sender.upstream = None
         self.intake.direct = False
@@ -231,7 +230,7 @@ class Session:
             self.unpin()
         self.arrived()
         if self.gone:
-            self._part()
+            self._break_references()
 
     @guarded
     def on_resume(self) -> None:
@@ -319,9 +318,9 @@ class Session:
             self.on_close()
         self.link.release_upstreams(self)
         self.link.transport = None
-        self._part()
+        self._break_references()
 
-    def _part(self) -> None:
+    def _break_references(self) -> None:
         # The connection is closed and no reply is pending: without circles of references, the client is freed now.
         if self.link.transport is None:
             if self.sender.pending_replies > 0:
@@ -374,17 +373,4 @@ class Session:
         if self.probe is not None:
             self.ports.capabilities.end_probe(self.probe, False)
             self.probe = None
-        state, self.state = self.state, departed(self.state)
-        match state:
-            case PooledTransaction() if sender.upstream is not None:
-                # Only a fault can end a session here. Its transaction must not go on, on an upstream that others share.
-                self.ports.pools.discard(sender.upstream)
-            case Pinned(upstream) if not upstream.closed:
-                upstream.owner = None
-                if state.blocked or upstream.partial is not None:
-                    self.ports.pools.discard(upstream)
-                elif sender.pending_replies > 0 or holds:
-                    self.ports.pools.close_gracefully(upstream)
-                else:
-                    upstream.follow(None)
-                    self.ports.pools.release(upstream)
+        switching.depart(self, holds)

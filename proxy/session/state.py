@@ -5,8 +5,9 @@
     Pinned               it has an upstream of its own: for how long (``Keeping``), and what is open there (``Unit``)
     Departed             it has left; replies that are still pending may have to be read
 
-What only a private upstream can hold, only ``Pinned`` has, so a client without one can hold none of it. The table
-``KEEPING`` is all transitions of the first, the functions behind ``Unit`` those of the second.
+What only a private upstream can hold, only ``Pinned`` has, so a client without one can hold none of it. All transitions
+are here: the functions at the end lead from state to state, the table ``KEEPING`` says for how long a private upstream
+is kept, and the functions behind ``Unit`` change what is open there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -210,6 +211,18 @@ class Departed:
 
 
 ClientState: TypeAlias = Pooled | PooledTransaction | Pinned | Departed
+
+
+def pinned(state: ClientState, upstream: PrivatePipeline) -> Pinned:
+    """The client has an upstream for itself from now on."""
+    assert type(state) is Pooled, "neither in the middle of a pooled transaction, nor twice, nor for nobody"
+    return Pinned(upstream)
+
+
+def unpinned(state: ClientState) -> Pooled:
+    """The private upstream is this client's no more."""
+    assert type(state) is Pinned, "only a private upstream can be given back"
+    return POOLED
 
 
 def begun(state: ClientState, transaction: Transaction) -> ClientState:

@@ -17,7 +17,7 @@ from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import reply_mode
 from proxy.session.client_identity import Names
 from proxy.session.ports import PoolKey, PrivatePipeline
-from proxy.session.state import Awaited, ClientState, Event, Keeping, Pinned
+from proxy.session.state import Awaited, ClientState, Event, Keeping, Pinned, PooledTransaction, departed, pinned
 from proxy.session.views import ConnectedClient, WaitingClient
 from proxy.wire.encode import encode_command
 
@@ -113,7 +113,7 @@ def to_drained_private(session: SwitchingClient) -> PrivatePipeline | None:
 
 
 def _pin(session: SwitchingClient, upstream: PrivatePipeline) -> None:
-    session.state = Pinned(upstream)
+    session.state = pinned(session.state, upstream)
     session.sender.upstream = upstream
     upstream.owner = session.sender
     session.intake.simple = session.intake.config.pinned
@@ -154,6 +154,25 @@ def wait_until_drained(session: SwitchingClient) -> None:
     assert session.sender.pending_replies > 0, "nothing would ever bring the next command on"
     session.wait_for(Awaited.REPLIES)
     session.sender.notify_when_idle = True
+
+
+def depart(session: SwitchingClient, holds: bool) -> None:
+    """The client has left; ``holds`` says whether its private upstream, if there is one, held state of it."""
+    pools, sender = session.ports.pools, session.sender
+    state, session.state = session.state, departed(session.state)
+    match state:
+        case PooledTransaction() if sender.upstream is not None:
+            # Only a fault can end a session here. Its transaction must not go on, on an upstream that others share.
+            pools.discard(sender.upstream)
+        case Pinned(upstream) if not upstream.closed:
+            upstream.owner = None
+            if state.blocked or upstream.partial is not None:
+                pools.discard(upstream)
+            elif sender.pending_replies > 0 or holds:
+                pools.close_gracefully(upstream)
+            else:
+                upstream.follow(None)
+                pools.release(upstream)
 
 
 def release_pin(session: SwitchingClient) -> None:
