@@ -11,12 +11,12 @@ from proxy.commands.table import ConnectionState
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.rules.verdict import Answer, Refuse, Rewrite, chained
 from proxy.session import (
+    client_names,
     handshake,
     judging,
     keyrail_command,
     login,
     n_plus_one,
-    names,
     pinned,
     procedure,
     reply_mode,
@@ -303,7 +303,7 @@ _SURROUNDED = frozenset({ConnectionState.POOL, ConnectionState.BLOCKING, Connect
 """Those of them with which hidden commands can go."""
 _CONNECTION_HANDLERS: Mapping[ConnectionState, Callable[[Session, Item], int]] = {
     **handshake.HANDLERS,
-    **names.HANDLERS,
+    **client_names.HANDLERS,
     **keyrail_command.HANDLERS,
     **transaction.HANDLERS,
     **subscribe.HANDLERS,

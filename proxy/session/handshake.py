@@ -19,13 +19,13 @@ from proxy.hotpath.in_flight import EDIT
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit
-from proxy.session import follow_ups, login, names, reply_mode, sending, switching
+from proxy.session import client_names, follow_ups, login, reply_mode, sending, switching
+from proxy.session.client_names import NamedClient
 from proxy.session.forwarding import forward_unchanged
 from proxy.session.hello import BAD_NAME, Hello, logs_in, read_hello
 from proxy.session.item import JudgedCommand
 from proxy.session.keyrail_command import confined_error
 from proxy.session.login import AuthenticatingClient
-from proxy.session.names import NamedClient
 from proxy.session.ports import Credentials, PoolKey
 from proxy.session.state import Awaited, Event, Keeping, Pinned, ended
 from proxy.wire.encode import OK, encode_command, encode_error
@@ -227,7 +227,7 @@ def queued(session: HandshakeClient, item: JudgedCommand) -> ReplyEdit | bytes |
             accepted, refused = partial(_log_in, session, given), partial(_note_refused, session, given)
     elif state is ConnectionState.HELLO:
         said = read_hello(argv)
-        if said is not None and (said.name is None or names.valid(said.name)):
+        if said is not None and (said.name is None or client_names.valid(said.name)):
             accepted, refused = _greeting(session, said), partial(_note_wrong, session, said)
     elif state is ConnectionState.SELECT and (database := read_number(argv)) is not None:
         accepted = partial(_select_queued, session, database)
@@ -260,7 +260,7 @@ def _hello(session: HandshakeClient, item: JudgedCommand) -> int:
         return TAKEN
     if said is None:
         return _odd_hello(session, item)
-    if gives_login and said.name is not None and not names.valid(said.name):
+    if gives_login and said.name is not None and not client_names.valid(said.name):
         sending.answer(session, BAD_NAME)
         return TAKEN
     if said.login is not None and login.decided_apart(session, said.login):
@@ -269,7 +269,7 @@ def _hello(session: HandshakeClient, item: JudgedCommand) -> int:
 
 
 def _greet(session: HandshakeClient, item: JudgedCommand, said: Hello) -> int:
-    plain = said.login is None and (said.name is None or names.valid(said.name))
+    plain = said.login is None and (said.name is None or client_names.valid(said.name))
     target = session.key._replace(protocol=said.protocol)
     accepted = _greeting(session, said)
 
