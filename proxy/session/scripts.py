@@ -19,6 +19,9 @@ from proxy.session.views import WaitingClient
 _MOST_ASKED = 100
 """Scripts of one SCRIPT EXISTS that others are asked about; of more, only what is known here counts."""
 
+NOTHING_SOUGHT: frozenset[FactKey] = frozenset()
+"""All clients share it: each empty frozenset has more than 200 bytes."""
+
 
 class ScriptClient(WaitingClient, JudgedClient, Protocol):
     """A session, as far as it runs scripts. ``sought`` are those that the other workers have just been asked about."""
@@ -28,7 +31,7 @@ class ScriptClient(WaitingClient, JudgedClient, Protocol):
 
 def waits(session: ScriptClient, command: Command) -> bool:
     """Whether the command has to wait until the other workers have been asked."""
-    asked, session.sought = session.sought, frozenset()
+    asked, session.sought = session.sought, NOTHING_SOUGHT
     unknown = session.effective_policy.compiled.unknown_to(command, partial(judging.context_of, session))
     if unknown <= asked or len(unknown) > _MOST_ASKED:
         return False

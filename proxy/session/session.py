@@ -28,6 +28,7 @@ from proxy.session.item import FollowUp, Item
 from proxy.session.n_plus_one import NPlusOneDetector
 from proxy.session.ports import CommandName, EffectivePolicy, LoginPort, PoolKey, Ports, PrivatePipeline, TracedCommand
 from proxy.session.running_procedure import RunningProcedure
+from proxy.session.scripts import NOTHING_SOUGHT
 from proxy.session.state import (
     POOLED,
     Awaited,
@@ -109,7 +110,7 @@ class Session:
         self.may_have_follow_ups = False
         self.deferred: dict[Hashable, FollowUp] | None = None
         self.no_hidden_commands = ""
-        self.sought: frozenset[FactKey] = frozenset()
+        self.sought: frozenset[FactKey] = NOTHING_SOUGHT
         self.probe: CommandName | None = None
         self.trace: TracedCommand | None = None
         self.n_plus_one: NPlusOneDetector | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from types import FunctionType, ModuleType
 
 import pytest
 
@@ -54,6 +55,27 @@ def test_a_client_that_has_left_is_freed_without_the_garbage_collector(waits: bo
             assert sessions() == others
     finally:
         gc.enable()
+
+
+def test_idle_clients_share_all_that_is_empty() -> None:
+    door = Door()
+    limits = door.limits(authenticated=True)
+    first, second = (ClientConnection(door, door.ports, HOME, limits, "") for _ in range(2))
+    own = reachable(first).keys() - reachable(second).keys()
+    found = [reachable(first)[each] for each in own]
+    assert first.session in found
+    assert [each for each in found if isinstance(each, dict | frozenset | set | tuple) and not each] == []
+
+
+def reachable(client: ClientConnection) -> dict[int, object]:
+    found: dict[int, object] = {}
+    following: list[object] = [client]
+    while following:
+        each = following.pop()
+        if id(each) not in found and not isinstance(each, type | ModuleType | FunctionType | Door):
+            found[id(each)] = each
+            following += gc.get_referents(each)
+    return found
 
 
 def sessions() -> int:
