@@ -34,7 +34,7 @@ class CommandSender(ReplySink):
 
     def __init__(self, listener: SenderListener, low_water: int) -> None:
         super().__init__()
-        self.listener = listener
+        self.listener: SenderListener | None = listener
         self.low_water = low_water
         self.upstream: UpstreamPipeline | None = None
         self.nodes: list[UpstreamPipeline | None] | None = None
@@ -43,23 +43,26 @@ class CommandSender(ReplySink):
 
     # What its listener is told
 
-    def client(self) -> SenderListener:
-        """The client itself."""
+    def client(self) -> SenderListener | None:
+        """The client itself; None once it has left and no reply is pending."""
         return self.listener
 
     def on_idle(self) -> None:
         """No reply is pending any more."""
         self.notify_when_idle = False
-        self.listener.on_idle()
+        if self.listener is not None:
+            self.listener.on_idle()
 
     def on_resume(self) -> None:
         """Few enough replies are pending again."""
         self.stalled = False
-        self.listener.on_resume()
+        if self.listener is not None:
+            self.listener.on_resume()
 
     def on_large_reply(self, run: bytes, index: int, size: int) -> None:
         """The reply to a command of this run is large."""
-        self.listener.on_large_reply(run, index, size)
+        if self.listener is not None:
+            self.listener.on_large_reply(run, index, size)
 
     # Towards Redis
 
@@ -189,4 +192,5 @@ class CommandSender(ReplySink):
                 self.on_idle()
             if self.stalled and self.pending_replies <= self.low_water and order.size <= MOST_HELD:
                 self.on_resume()
-        self.listener.on_advance()
+        if self.listener is not None:
+            self.listener.on_advance()

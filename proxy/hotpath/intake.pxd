@@ -47,6 +47,7 @@ cdef class Intake:
     @cython.locals(sender=CommandSender)
     cdef bint _held(self)
     cpdef collect(self, bytes data)
+    cdef _hold(self)
     @cython.locals(size=cython.Py_ssize_t)
     cdef _keep(self, bytes data, Py_ssize_t position, bint partial)
     @cython.locals(assembly=Assembly, code=cython.int)
@@ -64,4 +65,4 @@ cdef class Intake:
     @cython.locals(node=cython.int, nodes=list, target=UpstreamPipeline)
     cdef UpstreamPipeline _target(self, Router router, int command_id, Request request, const unsigned char *p)
     @cython.locals(words=list, config=HotPathConfig, outcome=cython.int)
-    cdef int _inline(self, bytes data, Py_ssize_t position, Py_ssize_t end) except -1
+    cdef int _inline(self, handler, bytes data, Py_ssize_t position, Py_ssize_t end) except -1

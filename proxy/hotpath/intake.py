@@ -109,7 +109,7 @@ class Intake:
         self.config = config
         self.limits = limits
         self.sender = sender
-        self.handler = handler
+        self.handler: IntakeHandler | None = handler
         self.simple = config.pooled
         self.direct = False
         self.phase = _READING
@@ -159,7 +159,7 @@ class Intake:
             self.pending = None
         if self._held():
             self.pending = data
-            self.handler.hold()
+            self._hold()
             return
         self._advance(data)
 
@@ -175,6 +175,7 @@ class Intake:
             self._assemble()
         if not self._held() or (self.pending is None and not isinstance(self.unfinished, Assembly)):
             # What is left, if anything, is the beginning of a command, which needs more bytes.
+            assert self.handler is not None
             self.handler.drained()
 
     def _held(self) -> bool:
@@ -196,6 +197,10 @@ class Intake:
             return len(unfinished.buffer)
         return 0 if self.pending is None else len(self.pending)
 
+    def _hold(self) -> None:
+        assert self.handler is not None
+        self.handler.hold()
+
     def _keep(self, data: bytes, position: int, partial: bool) -> None:
         size = len(data)
         if position >= size:
@@ -210,10 +215,11 @@ class Intake:
         assembly = self.unfinished
         assert isinstance(assembly, Assembly)
         if self._held():
-            self.handler.hold()
+            self._hold()
             return
         code = assembly.request.resume(assembly.buffer, self.limits)
         if code == NEED_MORE or (code == LARGE and assembly.whole):
+            assert self.handler is not None
             self.handler.assembling(len(assembly.buffer))
             return
         self.unfinished = None
@@ -221,6 +227,7 @@ class Intake:
 
     def _advance(self, data: bytes) -> None:
         sender, handler = self.sender, self.handler
+        assert handler is not None, "the client has left"
         self.running = True
         position = 0
         outcome = _TAKEN
@@ -250,7 +257,7 @@ class Intake:
             elif code == EMPTY:
                 handler.empty()
             elif code == INLINE:
-                outcome = self._inline(data, position, end)
+                outcome = self._inline(handler, data, position, end)
             elif code == LARGE:
                 outcome = handler.handle_large(data, request)
                 end = len(data)
@@ -270,7 +277,7 @@ class Intake:
             return
         self._keep(data, position, code == NEED_MORE)
         if self.pending is not None and self._held():
-            handler.hold()
+            self._hold()
 
     def _gather(self, data: bytes, p: bytes, position: int) -> int:
         # One run from ``position``. When it returns, ``request`` stands at what stopped the run, and the run is sent.
@@ -377,17 +384,17 @@ class Intake:
         target = nodes[node]
         return target if target is not None and target.usable else None
 
-    def _inline(self, data: bytes, position: int, end: int) -> int:
+    def _inline(self, handler: IntakeHandler, data: bytes, position: int, end: int) -> int:
         words = split_inline(data[position : end - 1], self.limits.mixed_quotes)
         if words is None:
             self.config.request.error = UNBALANCED_QUOTES
-            self.handler.malformed(self.config.request)
+            handler.malformed(self.config.request)
             return _ENDED
         if not words:
-            self.handler.empty()
+            handler.empty()
             return _TAKEN
         config = self.config
-        outcome = self.handler.handle_inline(words, end - position)
+        outcome = handler.handle_inline(words, end - position)
         if outcome != _WAIT:
             config.count(self.command_id)
         return outcome

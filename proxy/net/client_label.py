@@ -2,7 +2,7 @@
 
 from proxy.session.ports import ReportedClient
 from proxy.traffic.evidence import ClientLabel
-from proxy.traffic.names import shown
+from proxy.traffic.key_text import shown
 
 _LONGEST_NAME = 64
 

@@ -26,7 +26,7 @@ from proxy.net.upstream import UpstreamConnection
 from proxy.net.user_changes import UserChanges
 from proxy.session.pool_waiter import LoginClient, PoolWaiter
 from proxy.session.ports import Credentials, LoginPort, LoginReply, user_named
-from proxy.traffic.names import shown
+from proxy.traffic.key_text import shown
 from proxy.wire.encode import OK
 
 REMEMBERED_SECONDS = 10.0

@@ -5,14 +5,13 @@ Each second's figures are an ``IntervalStats``, which the supervisor adds to tho
 
 import logging
 import time
-from typing import Any, cast
+from typing import Any
 
 from proxy.hotpath.counter_snapshot import CounterSnapshot
 from proxy.hotpath.sampler import Sampler
 from proxy.net.client_label import client_label
 from proxy.net.expiries import Expiries
-from proxy.session.open_trace import OpenTrace
-from proxy.session.ports import ReportedClient, TracePort
+from proxy.session.ports import ReportedClient, TracedCommand, TracePort
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.latency import Latencies
 from proxy.traffic.shapes import shape
@@ -40,7 +39,7 @@ class Tracer(TracePort):
 
     def __init__(self, sampler: Sampler, expiries: Expiries) -> None:
         self._latencies = Latencies()
-        self._observed: list[tuple[float, OpenTrace]] = []
+        self._observed: list[tuple[float, TracedCommand]] = []
         self._sampler = sampler
         self._expiries = expiries
         self._followable = 0
@@ -49,7 +48,7 @@ class Tracer(TracePort):
         self._commands = 0
         self._closed: list[IntervalStats] = []
 
-    def observe(self, open_trace: OpenTrace) -> None:
+    def observe(self, open_trace: TracedCommand) -> None:
         """Take the measurements of a command."""
         self._observed.append((time.time(), open_trace))
         if len(self._observed) >= _TOGETHER:
@@ -71,9 +70,9 @@ class Tracer(TracePort):
             except Exception:  # noqa: BLE001 - a fault in statistics must not reach an upstream
                 _log.exception("a traced command is missing in the figures")
 
-    def _count_one(self, at: float, open_trace: OpenTrace) -> None:
-        client = cast("ReportedClient", open_trace.client)
-        trace, schema = _trace(at, open_trace, client)
+    def _count_one(self, at: float, open_trace: TracedCommand) -> None:
+        client = open_trace.client
+        trace, schema = _trace(at, open_trace)
         self._latencies.add(trace)
         if not client.effective_policy.compiled.policy.count_keys:
             return  # latencies may be recorded, keys may not
@@ -120,8 +119,9 @@ class Tracer(TracePort):
         return closed
 
 
-def _trace(at: float, open_trace: OpenTrace, client: ReportedClient) -> tuple[Trace, frozenset[str]]:
+def _trace(at: float, open_trace: TracedCommand) -> tuple[Trace, frozenset[str]]:
     # The trace, and the names of its patterns that are schema entries.
+    client = open_trace.client
     schema = client.effective_policy.compiled.policy.schema
     keys = open_trace.command.known_keys[:_MOST_KEYS]
     owners = [schema.owner_of(key.name) for key in keys]

@@ -24,7 +24,7 @@ from proxy.server.reload import Reloader
 from proxy.server.state_file import StateFile
 from proxy.server.workers import Workers
 from proxy.traffic.evidence import moment
-from proxy.traffic.names import named, shown
+from proxy.traffic.key_text import named, shown
 
 MOST_STANDING = 20
 _PART = "remedies"

@@ -2,6 +2,7 @@
 
 dispatcher.py         judges each command and hands it to the handler for what it does
 session.py            a client: who it is, the state of its connection, what it sends
+views.py              what handlers may see of a session
 guarded.py            faults close the client in whose session they are, and no other
 client_identity.py    what a client says of itself, and where it comes from
 client_link.py        a client's transport: whether it is read, what it has not taken, how it closes
@@ -16,7 +17,7 @@ switching.py          moves between shared upstream connections and a private on
 handshake.py          HELLO, AUTH, SELECT, RESET, QUIT
 login.py              what a client may send before its login, and logins that need no connection of its own
 hello.py              the options of HELLO
-names.py              CLIENT SETNAME, GETNAME, SETINFO
+client_names.py       CLIENT SETNAME, GETNAME, SETINFO
 node_connections.py   the connection for a command of one node of a cluster
 over_nodes.py         commands to several nodes of a cluster, or answered in their place
 keyrail_command.py    KEYRAIL …: commands that Keyrail answers

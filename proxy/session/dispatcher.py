@@ -4,17 +4,19 @@ A command that waits (``WAIT``: for an upstream, for replies, for another sessio
 The policy does not judge it twice.
 """
 
+from collections.abc import Callable, Mapping
+
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.rules.verdict import Answer, Refuse, Rewrite, chained
 from proxy.session import (
+    client_names,
     handshake,
     judging,
     keyrail_command,
     login,
     n_plus_one,
-    names,
     over_nodes,
     pinned,
     procedure,
@@ -305,7 +307,7 @@ def _unchangeable(command: Command) -> bytes:
     )
 
 
-_HANDLERS = {
+_HANDLERS: Mapping[ConnectionState, Callable[[Session, Item], int]] = {
     ConnectionState.POOL: forward,
     **pinned.HANDLERS,
     **unhindered.HANDLERS,
@@ -313,9 +315,9 @@ _HANDLERS = {
 """Of commands that are forwarded, with all that rules want of them."""
 _SURROUNDED = frozenset({ConnectionState.POOL, ConnectionState.BLOCKING, ConnectionState.ADMIN})
 """Those of them with which hidden commands can go."""
-_CONNECTION_HANDLERS = {
+_CONNECTION_HANDLERS: Mapping[ConnectionState, Callable[[Session, Item], int]] = {
     **handshake.HANDLERS,
-    **names.HANDLERS,
+    **client_names.HANDLERS,
     **keyrail_command.HANDLERS,
     **transaction.HANDLERS,
     **subscribe.HANDLERS,

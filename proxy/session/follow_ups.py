@@ -20,14 +20,14 @@ may go, so many at a time are sent, and others' commands come between them.
 from collections.abc import Hashable, Sequence
 from typing import Protocol
 
-from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.in_flight import HIDE, NOTE, InFlightEntry, ReplySink
 from proxy.policy.decision import What
 from proxy.rules.verdict import Renewal
 from proxy.session import reply_mode
 from proxy.session.item import FollowUp
-from proxy.session.ports import PoolKey, Ports, ReportedClient
+from proxy.session.ports import PoolKey, ReportedClient
 from proxy.session.state import ClientState, ended
+from proxy.session.views import ConnectedClient
 from proxy.wire.encode import OK, encode_command, encode_error
 
 MOST_WAITING = 1024
@@ -37,18 +37,13 @@ _MULTI, _EXEC, _DISCARD = encode_command([b"MULTI"]), encode_command([b"EXEC"]),
 _NO_CONNECTION = "no connection to Redis could be had for it"
 
 
-class FollowedClient(ReportedClient, Protocol):
+class FollowedClient(ReportedClient, ConnectedClient, Protocol):
     """A session, as far as hidden commands follow its own."""
 
-    ports: Ports
     state: ClientState
     may_have_follow_ups: bool
     no_hidden_commands: str
-    deferred: dict[Hashable, FollowUp]
-
-    @property
-    def sender(self) -> CommandSender:
-        """What sends them."""
+    deferred: dict[Hashable, FollowUp] | None
 
     @property
     def gone(self) -> bool:
@@ -58,6 +53,8 @@ class FollowedClient(ReportedClient, Protocol):
 def take(client: FollowedClient, follow_up: FollowUp) -> None:
     """Send a follow-up now, or when nothing stands against it."""
     if _waits(client, follow_up):
+        if client.deferred is None:
+            client.deferred = {}
         client.deferred[follow_up.name] = follow_up
     elif _may_carry(client, follow_up):
         _send(client, follow_up)
@@ -105,7 +102,7 @@ def undecided(client: FollowedClient) -> bool:
 
 def overflow(client: FollowedClient) -> bytes | None:
     """The error for a command that would have follow-ups, where too many wait already; otherwise None."""
-    if len(client.deferred) < MOST_WAITING or client.state.transaction is not None:
+    if client.deferred is None or len(client.deferred) < MOST_WAITING or client.state.transaction is not None:
         return None
     return encode_error(
         f"DENIED keyrail: the lifetimes of {len(client.deferred)} keys that this connection watches are to be renewed "

@@ -11,6 +11,7 @@ asked for and kept, inside MULTI it is taken from EXEC's array. What would be kn
 
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState, Lane
@@ -18,13 +19,14 @@ from proxy.hotpath.in_flight import EDIT
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit, chained
-from proxy.session import follow_ups, login, names, reply_mode, sending, switching
+from proxy.session import client_names, follow_ups, login, reply_mode, sending, switching
+from proxy.session.client_names import NamedClient
 from proxy.session.forwarding import forward, forward_unchanged
 from proxy.session.hello import BAD_NAME, Hello, logs_in, read_hello
 from proxy.session.item import Item
 from proxy.session.keyrail_command import confined_error
+from proxy.session.login import AuthenticatingClient
 from proxy.session.ports import Credentials, PoolKey
-from proxy.session.session import Session
 from proxy.session.state import Awaited, Event, Keeping, Pinned, ended
 from proxy.wire.encode import OK, encode_command, encode_error
 
@@ -45,6 +47,15 @@ _WRONG = b"-WRONGPASS"
 _UNCHANGED = (_WRONG, b"-NOPROTO")
 
 
+class HandshakeClient(AuthenticatingClient, NamedClient, Protocol):
+    """A session, as far as it introduces itself and takes its leave. ``slot`` is that of its transaction."""
+
+    slot: int
+
+    def close_when_drained(self, cause: str) -> None:
+        """Read no more of the client, and close it when no reply is pending."""
+
+
 def _nothing(frame: bytes) -> None:
     pass
 
@@ -58,7 +69,7 @@ def _succeeded(frame: bytes) -> bool:
 
 
 def _ask(
-    session: Session,
+    session: HandshakeClient,
     raw: bytes,
     accepted: Callable[[], None],
     refused: Callable[[bytes], None] = _nothing,
@@ -88,14 +99,14 @@ def _ask(
     return TAKEN
 
 
-def _send(session: Session, raw: bytes, answered: ReplyEdit, edit: ReplyEdit | None = None) -> int:
+def _send(session: HandshakeClient, raw: bytes, answered: ReplyEdit, edit: ReplyEdit | None = None) -> int:
     session.sender.forwarded += 1
     session.sender.submit_with_action(raw, EDIT, chained(answered, edit))
     switching.wait_until_drained(session)
     return TAKEN
 
 
-def _select(session: Session, item: Item) -> int:
+def _select(session: HandshakeClient, item: Item) -> int:
     database = read_number(item.command.argv)
     if database is None:
         return forward_unchanged(session, item)
@@ -119,7 +130,7 @@ def read_number(argv: list[bytes]) -> int | None:
 
 
 def _ask_in_pool(
-    session: Session, target: PoolKey, raw: bytes, accepted: Callable[[], None], edit: ReplyEdit | None = None
+    session: HandshakeClient, target: PoolKey, raw: bytes, accepted: Callable[[], None], edit: ReplyEdit | None = None
 ) -> int:
     # On a connection that is already what is asked for, the command changes nothing there.
     if session.sender.pending_replies > 0:
@@ -143,13 +154,13 @@ def _ask_in_pool(
     return _send(session, raw, answered, edit)
 
 
-def _linger(session: Session) -> None:
+def _linger(session: HandshakeClient) -> None:
     if not session.keeps_pin():
         session.happens(Event.LOGGED_IN)
         session.ports.route.after(LINGER, partial(_linger_over, session))
 
 
-def _linger_over(session: Session) -> None:
+def _linger_over(session: HandshakeClient) -> None:
     # Nothing followed the login: the upstream goes to the pool.
     state = session.state
     if type(state) is Pinned and state.keeping is Keeping.LINGERING:
@@ -157,7 +168,7 @@ def _linger_over(session: Session) -> None:
         switching.release_pin(session)
 
 
-def _auth(session: Session, item: Item) -> int:
+def _auth(session: HandshakeClient, item: Item) -> int:
     given = login.read_auth(item.command.argv)
     if given is not None and login.decided_apart(session, given):
         return _decide(session, item, given)
@@ -172,7 +183,7 @@ def _auth(session: Session, item: Item) -> int:
     return _ask(session, item.raw, partial(_log_in, session, given), partial(_note_refused, session, given))
 
 
-def _decide(session: Session, item: Item, given: Credentials) -> int:
+def _decide(session: HandshakeClient, item: Item, given: Credentials) -> int:
     # A HELLO goes on without its login.
     if session.state.subscriptions is not None and session.state.subscriptions.confines():
         sending.answer(session, confined_error(item.command.spec))
@@ -189,7 +200,7 @@ def _decide(session: Session, item: Item, given: Credentials) -> int:
     return _greet(session, item, said._replace(login=None))
 
 
-def _log_in(session: Session, given: Credentials) -> None:
+def _log_in(session: HandshakeClient, given: Credentials) -> None:
     user = session.logins.accepted(session, given)
     switching.move(session, session.key._replace(user=user))
     login.logged_in(session)
@@ -198,16 +209,16 @@ def _log_in(session: Session, given: Credentials) -> None:
         session.happens(Event.HURRIED)
 
 
-def _note_refused(session: Session, given: Credentials, frame: bytes) -> None:
+def _note_refused(session: HandshakeClient, given: Credentials, frame: bytes) -> None:
     session.logins.refused(session, given)
 
 
-def _note_wrong(session: Session, said: Hello, frame: bytes) -> None:
+def _note_wrong(session: HandshakeClient, said: Hello, frame: bytes) -> None:
     if said.login is not None and frame.startswith(_WRONG):
         session.logins.refused(session, said.login)
 
 
-def queued(session: Session, item: Item) -> ReplyEdit | bytes | None:
+def queued(session: HandshakeClient, item: Item) -> ReplyEdit | bytes | None:
     """What is to be done to a member of EXEC's array that changes the client's user or database; bytes refuse it."""
     accepted: Callable[[], None] | None = None
     refused: Callable[[bytes], None] = _nothing
@@ -222,7 +233,7 @@ def queued(session: Session, item: Item) -> ReplyEdit | bytes | None:
             accepted, refused = partial(_log_in, session, given), partial(_note_refused, session, given)
     elif state is ConnectionState.HELLO:
         said = read_hello(argv)
-        if said is not None and (said.name is None or names.valid(said.name)):
+        if said is not None and (said.name is None or client_names.valid(said.name)):
             accepted, refused = _greeting(session, said), partial(_note_wrong, session, said)
     elif state is ConnectionState.SELECT and (database := read_number(argv)) is not None:
         accepted = partial(_select_queued, session, database)
@@ -233,7 +244,7 @@ def queued(session: Session, item: Item) -> ReplyEdit | bytes | None:
     return partial(_learn, accepted, refused) if session.state.reply_mode == reply_mode.ON else _MOVE_UNKNOWABLE
 
 
-def _select_queued(session: Session, database: int) -> None:
+def _select_queued(session: HandshakeClient, database: int) -> None:
     switching.move(session, session.key._replace(database=database))
 
 
@@ -245,7 +256,7 @@ def _learn(accepted: Callable[[], None], refused: Callable[[bytes], None], frame
     return frame
 
 
-def _hello(session: Session, item: Item) -> int:
+def _hello(session: HandshakeClient, item: Item) -> int:
     argv = item.command.argv
     said = read_hello(argv)
     gives_login = logs_in(argv)
@@ -255,7 +266,7 @@ def _hello(session: Session, item: Item) -> int:
         return TAKEN
     if said is None:
         return _odd_hello(session, item)
-    if gives_login and said.name is not None and not names.valid(said.name):
+    if gives_login and said.name is not None and not client_names.valid(said.name):
         sending.answer(session, BAD_NAME)
         return TAKEN
     if said.login is not None and login.decided_apart(session, said.login):
@@ -263,8 +274,8 @@ def _hello(session: Session, item: Item) -> int:
     return _greet(session, item, said)
 
 
-def _greet(session: Session, item: Item, said: Hello) -> int:
-    plain = said.login is None and (said.name is None or names.valid(said.name))
+def _greet(session: HandshakeClient, item: Item, said: Hello) -> int:
+    plain = said.login is None and (said.name is None or client_names.valid(said.name))
     target = session.key._replace(protocol=said.protocol)
     accepted = _greeting(session, said)
 
@@ -283,7 +294,7 @@ def _greet(session: Session, item: Item, said: Hello) -> int:
     return _ask(session, item.raw, accepted, refused, item.edit)
 
 
-def _greeting(session: Session, said: Hello) -> Callable[[], None]:
+def _greeting(session: HandshakeClient, said: Hello) -> Callable[[], None]:
     def accepted() -> None:
         switching.move(session, session.key._replace(protocol=said.protocol))
         if said.name is not None:
@@ -296,7 +307,7 @@ def _greeting(session: Session, said: Hello) -> Callable[[], None]:
     return accepted
 
 
-def _odd_hello(session: Session, item: Item) -> int:
+def _odd_hello(session: HandshakeClient, item: Item) -> int:
     if len(item.command.argv) <= 2:
         # No version, or one that Redis does not speak: nothing changes, so any connection will do.
         return forward(session, item)
@@ -307,7 +318,7 @@ def _odd_hello(session: Session, item: Item) -> int:
     return TAKEN
 
 
-def _reset(session: Session, item: Item) -> int:
+def _reset(session: HandshakeClient, item: Item) -> int:
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
@@ -328,13 +339,13 @@ def _reset(session: Session, item: Item) -> int:
     return TAKEN
 
 
-def _reset_by(session: Session, frame: bytes) -> bytes:
+def _reset_by(session: HandshakeClient, frame: bytes) -> bytes:
     if _succeeded(frame):
         _start_over(session)
     return frame
 
 
-def _start_over(session: Session) -> None:
+def _start_over(session: HandshakeClient) -> None:
     upstream = session.leave_upstream()
     if upstream is not None:
         session.ports.pools.close_gracefully(upstream)
@@ -348,7 +359,7 @@ def _start_over(session: Session) -> None:
     session.adopt()
 
 
-def _leaves_behind(session: Session) -> bool:
+def _leaves_behind(session: HandshakeClient) -> bool:
     # Whether something is still to follow the commands before this one, which then waits for it: its transaction, or
     # what it watches, comes to no other end.
     if not session.deferred:
@@ -361,7 +372,7 @@ def _leaves_behind(session: Session) -> bool:
     return True
 
 
-def _quit(session: Session, item: Item) -> int:
+def _quit(session: HandshakeClient, item: Item) -> int:
     if session.state.upstream is not None and not session.state.upstream.relay:
         if session.sender.pending_replies > 0:
             # What is to follow the commands before this one comes first.
@@ -377,7 +388,7 @@ def _quit(session: Session, item: Item) -> int:
     return ENDED
 
 
-HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {
+HANDLERS: dict[ConnectionState, Callable[[HandshakeClient, Item], int]] = {
     ConnectionState.SELECT: _select,
     ConnectionState.AUTH: _auth,
     ConnectionState.HELLO: _hello,

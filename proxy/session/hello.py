@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from proxy.commands.words import word_of
-from proxy.session import names
+from proxy.session import client_names
 from proxy.session.ports import Credentials
 from proxy.wire.encode import encode_error
 
@@ -82,7 +82,7 @@ def refusal(argv: list[bytes], names_protocol: bool) -> bytes:
             login = True
             rest = rest[3:]
         elif word == b"SETNAME" and len(rest) >= 2:
-            if not names.valid(rest[1]):
+            if not client_names.valid(rest[1]):
                 return BAD_NAME
             rest = rest[2:]
         else:

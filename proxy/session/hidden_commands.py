@@ -16,7 +16,7 @@ TRACKING, behind ASKING; and no unit between WATCH and EXEC, or around what may 
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
@@ -25,8 +25,10 @@ from proxy.hotpath.in_flight import EDIT, HIDE, NOTE, PEEK, UNWRAP, InFlightEntr
 from proxy.policy.decision import HiddenCommands, What
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import follow_ups, sending
+from proxy.session.follow_ups import FollowedClient
 from proxy.session.item import FollowUp, Item
-from proxy.session.session import Session
+from proxy.session.ports import PoolKey
+from proxy.session.sending import SendingClient
 from proxy.wire.encode import encode_command, encode_error
 
 _MULTI = encode_command([b"MULTI"])
@@ -39,7 +41,14 @@ _NOBODY = ReplySink()
 """Receives replies that no client gets."""
 
 
-def note_state(session: Session, command: Command) -> None:
+class SurroundedClient(FollowedClient, SendingClient, Protocol):
+    """A session, as far as hidden commands go with its own."""
+
+    def place(self) -> PoolKey:
+        """The pool for a connection that the command at hand can use."""
+
+
+def note_state(session: SurroundedClient, command: Command) -> None:
     """Take note of a command after which nothing may go along: the client tracks keys, or speaks for a slot."""
     if command.spec.name == "CLIENT|TRACKING":
         # Queued, it may never run.
@@ -49,7 +58,7 @@ def note_state(session: Session, command: Command) -> None:
         session.no_hidden_commands = "the client follows the slots of a cluster"
 
 
-def send(session: Session, item: Item) -> bool:
+def send(session: SurroundedClient, item: Item) -> bool:
     """Send a command with all that goes with it, on the upstream chosen for it; False if it was refused instead."""
     obstacle = _obstacle(session, item.command, item.hidden)
     if obstacle:
@@ -65,7 +74,7 @@ def send(session: Session, item: Item) -> bool:
 
 
 def alongside(
-    session: Session, hidden: tuple[HiddenCommands, ...], command: Command, *, begun: bool
+    session: SurroundedClient, hidden: tuple[HiddenCommands, ...], command: Command, *, begun: bool
 ) -> tuple[bytes | None, tuple[HiddenCommands, ...]]:
     """What may go with a command that is streamed, or the error that the client gets in its place.
 
@@ -84,7 +93,7 @@ def unless_queued(edit: ReplyEdit) -> ReplyEdit:
     return lambda frame: frame if frame == _QUEUED else edit(frame)
 
 
-def _obstacle(session: Session, command: Command, hidden: tuple[HiddenCommands, ...]) -> str:
+def _obstacle(session: SurroundedClient, command: Command, hidden: tuple[HiddenCommands, ...]) -> str:
     # Why nothing can go along with a command; empty if it can.
     silent = follow_ups.silent(session)
     if silent:
@@ -101,7 +110,7 @@ def _needs_unit(hidden: tuple[HiddenCommands, ...]) -> bool:
     return any(each.surround.before or each.surround.after for each in hidden)
 
 
-def _overflow(session: Session, command: Command, hidden: tuple[HiddenCommands, ...]) -> bytes | None:
+def _overflow(session: SurroundedClient, command: Command, hidden: tuple[HiddenCommands, ...]) -> bytes | None:
     # The error where more would wait to follow than may.
     acting = [each for each in hidden if each.surround.about]
     error = follow_ups.overflow(session) if acting else None
@@ -110,7 +119,7 @@ def _overflow(session: Session, command: Command, hidden: tuple[HiddenCommands, 
     return error
 
 
-def _forgo(session: Session, hidden: tuple[HiddenCommands, ...], command: Command, why: str) -> bytes | None:
+def _forgo(session: SurroundedClient, hidden: tuple[HiddenCommands, ...], command: Command, why: str) -> bytes | None:
     # Nothing can go along: the error of the first rule that then wants none of it, or None.
     for each in hidden:
         if each.surround.otherwise is not None:
@@ -122,7 +131,7 @@ def _forgo(session: Session, hidden: tuple[HiddenCommands, ...], command: Comman
     return None
 
 
-def _go_alone(session: Session, item: Item, why: str) -> bool:
+def _go_alone(session: SurroundedClient, item: Item, why: str) -> bool:
     error = _forgo(session, item.hidden, item.command, why)
     running = session.state.transaction
     if error is not None:
@@ -142,7 +151,7 @@ class SurroundedCommand:
     Between ``begin`` and ``end`` the command may be sent in pieces; ``end`` sends the last one.
     """
 
-    def __init__(self, session: Session, item: Item) -> None:
+    def __init__(self, session: SurroundedClient, item: Item) -> None:
         assert session.sender.upstream is not None
         self._session = session
         self._upstream = session.sender.upstream

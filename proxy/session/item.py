@@ -8,8 +8,7 @@ from proxy.commands.command import Command
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.decision import HiddenCommands
 from proxy.rules.verdict import Renewal, ReplyEdit
-from proxy.session.open_trace import OpenTrace
-from proxy.session.ports import PoolKey
+from proxy.session.ports import PoolKey, TracedCommand
 from proxy.session.state import Transaction
 
 
@@ -28,7 +27,7 @@ class Item(JudgedCommand):
 
     edit: ReplyEdit | None = None
     hidden: tuple[HiddenCommands, ...] = ()
-    trace: OpenTrace | None = None
+    trace: TracedCommand | None = None
     """There for a traced command."""
     reads: bool = False
     """Whether the client's own command only reads, even if a rule has rewritten it to one that writes."""

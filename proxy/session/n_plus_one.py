@@ -10,11 +10,9 @@ from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
-from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.intake import Intake
 from proxy.session import reply_mode
-from proxy.session.ports import EffectivePolicy, Ports
-from proxy.session.state import ClientState
+from proxy.session.ports import EffectivePolicy
+from proxy.session.views import ConnectedClient
 from proxy.traffic.interval_stats import READS_OF_RUN
 from proxy.traffic.shapes import pattern_of
 
@@ -22,24 +20,11 @@ _PAUSE = 0.25
 """Seconds; reads that come later than that are no run."""
 
 
-class NPlusOneClient(Protocol):
+class NPlusOneClient(ConnectedClient, Protocol):
     """A session, as far as what it reads is followed."""
 
-    ports: Ports
     effective_policy: EffectivePolicy
     n_plus_one: "NPlusOneDetector | None"
-
-    @property
-    def sender(self) -> CommandSender:
-        """What it has sent."""
-
-    @property
-    def intake(self) -> Intake:
-        """What forwards commands that nobody follows."""
-
-    @property
-    def state(self) -> ClientState:
-        """The state of its connection."""
 
     def plain_commands(self) -> bytes:
         """What the intake may send by itself."""

@@ -7,20 +7,30 @@ A command whose node has no connection waits for one, and for other slot maps, u
 answered CLUSTERDOWN, and the client stays.
 """
 
+from typing import Protocol
+
 from proxy.commands.table import Lane
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import sending, switching
 from proxy.session.item import Item
 from proxy.session.ports import Node, NodePort, PrivatePipeline
-from proxy.session.session import Session
+from proxy.session.sending import SendingClient
 from proxy.session.state import Awaited
+from proxy.session.switching import SwitchingClient
 
 HELD_SECONDS = 2.0
 CLUSTERDOWN = b"-CLUSTERDOWN Hash slot not served\r\n"
 
 
-def connection_to(session: Session, node: Node, lane: Lane) -> UpstreamPipeline | None:
+class NodeClient(SwitchingClient, SendingClient, Protocol):
+    """A session, as far as its commands go to nodes. ``held`` is the command that waits, ``awaited`` what for."""
+
+    held: Item | None
+    awaited: Awaited | None
+
+
+def connection_to(session: NodeClient, node: Node, lane: Lane) -> UpstreamPipeline | None:
     """The connection for a command of this node; None where there is none now, or the session waits for replies."""
     session.settle_nodes()
     used = session.sender.nodes
@@ -39,7 +49,7 @@ def connection_to(session: Session, node: Node, lane: Lane) -> UpstreamPipeline 
     return found
 
 
-def _in_flight_to(session: Session, node: Node) -> UpstreamPipeline | None:
+def _in_flight_to(session: NodeClient, node: Node) -> UpstreamPipeline | None:
     sender, sources = session.sender, []
     order = sender.order
     if sender.pending_replies > (0 if order is None else order.beyond):
@@ -55,7 +65,7 @@ def _in_flight_to(session: Session, node: Node) -> UpstreamPipeline | None:
 class _HeldCommand:
     """A command that waits for a connection to its node. That none comes in time is no reason to close its client."""
 
-    def __init__(self, session: Session, nodes: NodePort, item: Item) -> None:
+    def __init__(self, session: NodeClient, nodes: NodePort, item: Item) -> None:
         self._session = session
         self._nodes = nodes
         self._item = item
@@ -80,7 +90,7 @@ class _HeldCommand:
 
 
 def wait_for_node(
-    session: Session, nodes: NodePort, item: Item, node: Node | None, lane: Lane, error: bytes = CLUSTERDOWN
+    session: NodeClient, nodes: NodePort, item: Item, node: Node | None, lane: Lane, error: bytes = CLUSTERDOWN
 ) -> int:
     """Let the command wait for a connection to this node, or for any that owns its slot, unless it has waited: then it
     is answered with the error."""

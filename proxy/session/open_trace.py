@@ -5,33 +5,35 @@ has no reply of its own to measure (inside MULTI, blocking, refused …) is told
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from proxy.commands.command import Command
 from proxy.rules.verdict import ReplyEdit
-from proxy.session.pool_waiter import PoolWaiter
+
+Client = TypeVar("Client")
+"""The client as the observer knows it: ``ports.ReportedClient``."""
 
 
-class Observer(Protocol):
+class Observer(Protocol[Client]):
     """Receives the traces."""
 
     def clock(self) -> float:
         """Seconds on a clock that never goes back."""
 
-    def observe(self, trace: "OpenTrace") -> None:
+    def observe(self, trace: "OpenTrace[Client]") -> None:
         """Take a trace that is complete."""
 
 
 @dataclass(slots=True, eq=False)
-class OpenTrace:
+class OpenTrace(Generic[Client]):
     """One command. Times are in seconds of the observer's clock; `sent` is 0 until it has left for Redis.
 
     `weight` is how many commands it stands for, `first_line` the first line of its reply, empty where none is
     measured. Sizes are in bytes.
     """
 
-    observer: Observer
-    client: PoolWaiter
+    observer: Observer[Client]
+    client: Client
     command: Command
     weight: int
     bytes_in: int

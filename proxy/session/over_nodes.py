@@ -7,6 +7,7 @@ of the slow lane also waits for the replies before it, so that a client never ha
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Protocol
 
 from proxy.cluster.fan_out import fan_out, goes_to_several
 from proxy.cluster.hidden_nodes import Shown, hidden
@@ -25,12 +26,12 @@ from proxy.hotpath.split import Split, split
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.rules.verdict import chained
 from proxy.session import sending, switching, unplaced
-from proxy.session.forwarding import forward
+from proxy.session.forwarding import ForwardingClient, forward
 from proxy.session.item import Item
 from proxy.session.node_connections import connection_to, wait_for_node
-from proxy.session.ports import Node, NodePort, PrivatePipeline
-from proxy.session.session import Session
+from proxy.session.ports import EffectivePolicy, Node, NodePort, PrivatePipeline
 from proxy.session.state import POOLED, Unplaced
+from proxy.session.unplaced import UnplacedClient
 from proxy.session.wait_for_replicas import wait
 from proxy.wire.encode import encode_error
 from proxy.wire.numbers import read_digits
@@ -44,7 +45,13 @@ _ELSEWHERE = encode_error(
 _DEFAULT_PORT = 6379
 
 
-def route(session: Session, item: Item) -> int | None:
+class ManyNodesClient(ForwardingClient, UnplacedClient, Protocol):
+    """A session before a cluster."""
+
+    effective_policy: EffectivePolicy
+
+
+def route(session: ManyNodesClient, item: Item) -> int | None:
     """What has become of the command; None for one that goes to one node, or is about the client's connection."""
     nodes = session.ports.nodes
     if nodes is None:
@@ -70,7 +77,7 @@ def route(session: Session, item: Item) -> int | None:
     return _by_keys(session, nodes, item)
 
 
-def _answered(session: Session, item: Item, reply: bytes) -> int:
+def _answered(session: ManyNodesClient, item: Item, reply: bytes) -> int:
     if item.trace is not None:
         item.trace.without_reply()
     if session.state.transaction is not None:
@@ -81,7 +88,7 @@ def _answered(session: Session, item: Item, reply: bytes) -> int:
     return TAKEN
 
 
-def _shown(session: Session) -> Shown:
+def _shown(session: ManyNodesClient) -> Shown:
     host, _, port = session.origin.listener.rpartition(":")
     return Shown(host, read_digits(port) or _DEFAULT_PORT)
 
@@ -89,7 +96,7 @@ def _shown(session: Session) -> Shown:
 # Keys of one slot, and of several
 
 
-def locate(session: Session, nodes: NodePort, spec: Spec, raw: bytes) -> int:
+def locate(session: ManyNodesClient, nodes: NodePort, spec: Spec, raw: bytes) -> int:
     """Find the node of a command's keys (``session.node``), or why it has none: as ``Router.node``."""
     session.node = None
     config, request = session.intake.config, Request()
@@ -118,7 +125,7 @@ def _channels(spec: Spec, argv: Sequence[bytes]) -> Sequence[bytes]:
     return argv[place.start :] if place.last < 0 else argv[place.start : place.start + place.last + 1]
 
 
-def locate_large(session: Session, nodes: NodePort, command: Command, expected: int) -> bool:
+def locate_large(session: ManyNodesClient, nodes: NodePort, command: Command, expected: int) -> bool:
     """The same for a command of so many arguments of which only the first have arrived; whether the rest can follow
     them at once. A client with a connection to one node may not send what is for another."""
     if _hashes_channels(command.spec):
@@ -132,7 +139,7 @@ def locate_large(session: Session, nodes: NodePort, command: Command, expected: 
     return session.state is POOLED and (session.node is not None or not names)
 
 
-def _by_keys(session: Session, nodes: NodePort, item: Item) -> int | None:
+def _by_keys(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | None:
     number = locate(session, nodes, item.command.spec, item.raw)
     if number == SEVERAL_SLOTS:
         return _split(session, nodes, item)
@@ -163,7 +170,7 @@ def _by_keys(session: Session, nodes: NodePort, item: Item) -> int | None:
     return None
 
 
-def leave_node(session: Session) -> bool:
+def leave_node(session: ManyNodesClient) -> bool:
     """Give back a connection to one node that holds nothing of the client any more; False: the command waits."""
     if session.state.upstream is None or session.keeps_pin():
         return True
@@ -179,7 +186,7 @@ def _ends_its_client(command: Command) -> bool:
     return row is not None and row.from_web_page
 
 
-def _within_transaction(session: Session, item: Item) -> int | None:
+def _within_transaction(session: ManyNodesClient, item: Item) -> int | None:
     running, upstream = session.state.transaction, session.sender.upstream
     assert running is not None
     if session.node is None or not isinstance(upstream, PrivatePipeline):
@@ -192,7 +199,7 @@ def _within_transaction(session: Session, item: Item) -> int | None:
     return _answered(session, item, _CROSSSLOT)
 
 
-def _to_shared(session: Session, nodes: NodePort, item: Item) -> int | None:
+def _to_shared(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | None:
     # What handlers take for the current connection is that of the command's node.
     sender, lane = session.sender, item.command.spec.lane
     if sender.pending_replies > 0 and (lane is Lane.SLOW or not session.intake.direct):
@@ -217,7 +224,7 @@ def _to_shared(session: Session, nodes: NodePort, item: Item) -> int | None:
     return None
 
 
-def place_transaction(session: Session, nodes: NodePort, item: Item, data: bytes, end: int) -> int | None:
+def place_transaction(session: ManyNodesClient, nodes: NodePort, item: Item, data: bytes, end: int) -> int | None:
     """Take the connection of the first keys behind a MULTI that has arrived whole; None where that is done."""
     request, config = Request(), session.intake.config
     node = None
@@ -240,7 +247,7 @@ def place_transaction(session: Session, nodes: NodePort, item: Item, data: bytes
     return None
 
 
-def _split(session: Session, nodes: NodePort, item: Item) -> int:
+def _split(session: ManyNodesClient, nodes: NodePort, item: Item) -> int:
     command, config = item.command, session.intake.config
     router, request = config.router, Request()
     assert router is not None, "it has found several slots"
@@ -257,7 +264,7 @@ def _split(session: Session, nodes: NodePort, item: Item) -> int:
     return TAKEN
 
 
-def _send_split(session: Session, item: Item, parts: Split, upstreams: Sequence[UpstreamPipeline]) -> None:
+def _send_split(session: ManyNodesClient, item: Item, parts: Split, upstreams: Sequence[UpstreamPipeline]) -> None:
     _note(session, item)
     send_split(session.sender, item.command, parts, upstreams, item.edit)
     switching.wait_until_drained(session)
@@ -266,7 +273,7 @@ def _send_split(session: Session, item: Item, parts: Split, upstreams: Sequence[
 # All nodes
 
 
-def _to_several(session: Session, nodes: NodePort, item: Item) -> int:
+def _to_several(session: ManyNodesClient, nodes: NodePort, item: Item) -> int:
     command = item.command
     alone = command.spec.lane is Lane.SLOW or command.spec.state is not ConnectionState.POOL
     if alone and session.sender.pending_replies > 0:
@@ -289,7 +296,11 @@ def _to_several(session: Session, nodes: NodePort, item: Item) -> int:
 
 
 def _walk(
-    session: Session, nodes: NodePort, primaries: Sequence[Node], upstreams: Sequence[UpstreamPipeline], item: Item
+    session: ManyNodesClient,
+    nodes: NodePort,
+    primaries: Sequence[Node],
+    upstreams: Sequence[UpstreamPipeline],
+    item: Item,
 ) -> None:
     rounds = scan(item.command.argv, [nodes.identity(node) for node in primaries], session.key.database)
     reply = send_rounds(session.sender, rounds, upstreams.__getitem__, item.edit)
@@ -297,7 +308,7 @@ def _walk(
         sending.answer(session, reply)
 
 
-def _note(session: Session, item: Item) -> None:
+def _note(session: ManyNodesClient, item: Item) -> None:
     session.sender.forwarded += 1
     session.sender.wrote = session.sender.wrote or not item.reads
     if item.trace is not None:
@@ -305,7 +316,7 @@ def _note(session: Session, item: Item) -> None:
 
 
 def _connections(
-    session: Session, nodes: NodePort, item: Item, wanted: Sequence[Node | None], lane: Lane
+    session: ManyNodesClient, nodes: NodePort, item: Item, wanted: Sequence[Node | None], lane: Lane
 ) -> list[UpstreamPipeline] | int:
     # A connection to each; otherwise what becomes of the command.
     found = []

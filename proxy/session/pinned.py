@@ -5,6 +5,7 @@ hold it for the rest of the session: what they set, only Redis knows.
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState, Table
@@ -12,10 +13,9 @@ from proxy.commands.words import word_of
 from proxy.hotpath.in_flight import EDIT, PEEK, InFlightEntry
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import hidden_commands, keyrail_command, reply_mode, sending, switching
-from proxy.session.forwarding import forward, forward_unchanged
+from proxy.session.forwarding import ForwardingClient, forward, forward_unchanged
 from proxy.session.item import Item, JudgedCommand
-from proxy.session.ports import CommandName
-from proxy.session.session import Session
+from proxy.session.ports import CommandName, EffectivePolicy
 from proxy.session.state import Awaited, Event, Keeping, Pinned
 from proxy.wire.encode import encode_command, encode_error
 from proxy.wire.request import Request
@@ -36,14 +36,21 @@ WAIT_CHANNEL = b"keyrail:wait"
 _SHARD_MESSAGE = encode_command([b"SPUBLISH", WAIT_CHANNEL, b""])
 
 
-def may_block(session: Session, command: Command) -> bool:
+class PinningClient(ForwardingClient, Protocol):
+    """A session, as far as it needs an upstream of its own. ``probe`` is the command that Redis is asked about."""
+
+    effective_policy: EffectivePolicy
+    probe: CommandName | None
+
+
+def may_block(session: PinningClient, command: Command) -> bool:
     """Whether Redis may hold the reply back until something happens: never inside MULTI."""
     if command.spec.state is not ConnectionState.BLOCKING or session.state.transaction is not None:
         return False
     return session.effective_policy.table.keys.blocks(command.spec.id, Request.from_argv(command.argv))
 
 
-def _blocking(session: Session, item: Item) -> int:
+def _blocking(session: PinningClient, item: Item) -> int:
     if not may_block(session, item.command):
         return forward(session, item)
     if switching.to_drained_private(session) is None:
@@ -58,7 +65,7 @@ def _blocking(session: Session, item: Item) -> int:
     return TAKEN
 
 
-def submit_blocking(session: Session, item: Item) -> None:
+def submit_blocking(session: PinningClient, item: Item) -> None:
     """Send a command that may block."""
     # Until its reply comes, the client counts as blocked; where none is listened for, until no reply is pending.
     state = session.on_its_own
@@ -74,7 +81,7 @@ def submit_blocking(session: Session, item: Item) -> None:
     session.sender.submit_with_action(item.raw, PEEK, answered)
 
 
-def _wait(session: Session, item: Item) -> int:
+def _wait(session: PinningClient, item: Item) -> int:
     # WAIT speaks of the writes of its own connection: hidden commands move this one's offset up to what the server has
     # written by now, which covers all writes of this client that have been answered. In Redis any command does; in
     # Valkey only one that is propagated, and a message on a shard channel that nobody knows is one and changes nothing.
@@ -106,7 +113,7 @@ def _wait(session: Session, item: Item) -> int:
     return TAKEN
 
 
-def _pin(session: Session, item: Item) -> int:
+def _pin(session: PinningClient, item: Item) -> int:
     if switching.to_drained_private(session) is None:
         return WAIT
     session.happens(Event.UNKNOWN)
@@ -115,7 +122,7 @@ def _pin(session: Session, item: Item) -> int:
     return TAKEN
 
 
-def _monitor(session: Session, item: JudgedCommand) -> int:
+def _monitor(session: PinningClient, item: JudgedCommand) -> int:
     # Its lines look like replies, so no reply may be pending when they begin, and nothing is counted afterwards.
     upstream = switching.to_private(session)
     if upstream is None:
@@ -139,7 +146,7 @@ def _monitor(session: Session, item: JudgedCommand) -> int:
     return TAKEN
 
 
-def _reply(session: Session, item: JudgedCommand) -> int:
+def _reply(session: PinningClient, item: JudgedCommand) -> int:
     # Redis answers only where it refuses: a subscriber, or a user without the command. So it is asked first, with a
     # mode that it does not know, which changes nothing.
     if switching.to_private(session) is None:
@@ -169,7 +176,7 @@ def _reply(session: Session, item: JudgedCommand) -> int:
     return TAKEN
 
 
-def _choose(session: Session, mode: bytes, raw: bytes) -> None:
+def _choose(session: PinningClient, mode: bytes, raw: bytes) -> None:
     # ON, OFF or SKIP, or something else, on which Redis has the word.
     state = session.on_its_own
     if state.reply_mode == reply_mode.RELAYED or mode not in (b"ON", b"OFF", b"SKIP"):
@@ -186,11 +193,11 @@ def _choose(session: Session, mode: bytes, raw: bytes) -> None:
         state.reply_mode = reply_mode.OFF if mode == b"OFF" else reply_mode.SKIP
 
 
-def _confined(session: Session) -> bool:
+def _confined(session: PinningClient) -> bool:
     return session.state.subscriptions is not None and session.state.subscriptions.confines()
 
 
-def _unknown(session: Session, item: JudgedCommand) -> int:
+def _unknown(session: PinningClient, item: JudgedCommand) -> int:
     # Neither the table nor the upstream's own COMMAND knows it. If the engine says so too, nothing has happened to the
     # connection; if not, it may hold anything.
     argv = item.command.argv
@@ -237,7 +244,7 @@ def _unknown(session: Session, item: JudgedCommand) -> int:
     return TAKEN
 
 
-def _lacking(session: Session, item: JudgedCommand, name: CommandName) -> int:
+def _lacking(session: PinningClient, item: JudgedCommand, name: CommandName) -> int:
     # The engine did not know it, so it goes over a shared upstream. A module may have been loaded since.
     upstream = switching.to_shared(session, item.command.spec.lane)
     if upstream is None:
@@ -279,17 +286,17 @@ def error_for_name(argv: list[bytes], table: Table) -> bytes:
     )
 
 
-def _refused(session: Session, item: JudgedCommand) -> int:
+def _refused(session: PinningClient, item: JudgedCommand) -> int:
     sending.answer(session, _REPLICATION_REFUSED)
     return TAKEN
 
 
-HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {
+HANDLERS: dict[ConnectionState, Callable[[PinningClient, Item], int]] = {
     ConnectionState.BLOCKING: _blocking,
     ConnectionState.WAIT: _wait,
     ConnectionState.PIN: _pin,
 }
-CONNECTION_HANDLERS: dict[ConnectionState, Callable[[Session, JudgedCommand], int]] = {
+CONNECTION_HANDLERS: dict[ConnectionState, Callable[[PinningClient, JudgedCommand], int]] = {
     ConnectionState.MONITOR: _monitor,
     ConnectionState.REPLY: _reply,
     ConnectionState.UNKNOWN: _unknown,

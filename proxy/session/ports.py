@@ -18,7 +18,7 @@ from proxy.policy.decision import Hit
 from proxy.rules.shared_state import FactKey
 from proxy.session.client_identity import UNNAMED, Names, Origin
 from proxy.session.info_query import InfoQuery
-from proxy.session.open_trace import Observer
+from proxy.session.open_trace import Observer, OpenTrace
 from proxy.session.pool_waiter import LoginClient, PoolWaiter
 from proxy.wire.request import RequestLimits
 
@@ -282,7 +282,10 @@ class ReportPort(Protocol):
         """See a command that a plan has refused by itself, and has counted."""
 
 
-class TracePort(Observer, Protocol):
+TracedCommand: TypeAlias = OpenTrace[ReportedClient]
+
+
+class TracePort(Observer[ReportedClient], Protocol):
     """Who takes traces."""
 
     def start_n_plus_one(self, weight: int) -> int:

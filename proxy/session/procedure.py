@@ -13,17 +13,27 @@ The procedure of a rule that is only audited is run as well, but nobody waits fo
 be there still: its end is counted.
 """
 
+from typing import Protocol
+
 from proxy.commands.command import Command
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import BackgroundProcedure, Decision
 from proxy.rules.verdict import End, Procedure
 from proxy.session import judging
+from proxy.session.judging import JudgedClient
 from proxy.session.running_procedure import RunningProcedure
-from proxy.session.session import Session
 from proxy.session.state import Awaited, Keeping, Pinned
+from proxy.session.switching import SwitchingClient
 
 
-def settle(session: Session, command: Command, decision: Decision) -> Decision | None:
+class AwaitingClient(SwitchingClient, JudgedClient, Protocol):
+    """A session, as far as a rule asks Redis before it decides. ``resolved`` is what it has decided then."""
+
+    running_procedure: RunningProcedure | None
+    resolved: Decision | None
+
+
+def settle(session: AwaitingClient, command: Command, decision: Decision) -> Decision | None:
     """Run the procedure that the decision waits for; None if the command waits, which then comes back to be routed."""
     policy = session.effective_policy.compiled
     while True:
@@ -45,7 +55,7 @@ def settle(session: Session, command: Command, decision: Decision) -> Decision |
 
 
 def _running_procedure(
-    session: Session, policy: CompiledPolicy, command: Command, decision: Decision
+    session: AwaitingClient, policy: CompiledPolicy, command: Command, decision: Decision
 ) -> RunningProcedure:
     pause, procedure = decision.pause, decision.verdict
     assert pause is not None
@@ -64,7 +74,9 @@ def _running_procedure(
     return RunningProcedure(session.ports, session.place(), procedure, ended)
 
 
-def _look_on(session: Session, policy: CompiledPolicy, command: Command, background: BackgroundProcedure) -> None:
+def _look_on(
+    session: AwaitingClient, policy: CompiledPolicy, command: Command, background: BackgroundProcedure
+) -> None:
     def ended(end: End | Exception) -> None:
         hits = policy.said(background.rule, background.mode, end)
         if hits:

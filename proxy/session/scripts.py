@@ -6,20 +6,32 @@ are asked, while only this client waits. A transaction with such a command never
 """
 
 from functools import partial
+from typing import Protocol
 
 from proxy.commands.command import Command
+from proxy.rules.shared_state import FactKey
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import judging
-from proxy.session.session import Session
+from proxy.session.judging import JudgedClient
 from proxy.session.state import Awaited
+from proxy.session.views import WaitingClient
 
 _MOST_ASKED = 100
 """Scripts of one SCRIPT EXISTS that others are asked about; of more, only what is known here counts."""
 
+NOTHING_SOUGHT: frozenset[FactKey] = frozenset()
+"""All clients share it: each empty frozenset has more than 200 bytes."""
 
-def waits(session: Session, command: Command) -> bool:
+
+class ScriptClient(WaitingClient, JudgedClient, Protocol):
+    """A session, as far as it runs scripts. ``sought`` are those that the other workers have just been asked about."""
+
+    sought: frozenset[FactKey]
+
+
+def waits(session: ScriptClient, command: Command) -> bool:
     """Whether the command has to wait until the other workers have been asked."""
-    asked, session.sought = session.sought, frozenset()
+    asked, session.sought = session.sought, NOTHING_SOUGHT
     unknown = session.effective_policy.compiled.unknown_to(command, partial(judging.context_of, session))
     if unknown <= asked or len(unknown) > _MOST_ASKED:
         return False
@@ -30,6 +42,6 @@ def waits(session: Session, command: Command) -> bool:
     return True
 
 
-def edit_for(session: Session, command: Command) -> ReplyEdit | None:
+def edit_for(session: ScriptClient, command: Command) -> ReplyEdit | None:
     """The edit of a reply from which rules learn, or in which they change something."""
     return session.effective_policy.compiled.edit_of_reply(command, partial(judging.context_of, session))

@@ -6,25 +6,20 @@ from proxy.hotpath.in_flight import EDIT, REPLACE, TRACE, InFlightEntry
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import reply_mode
 from proxy.session.exec_abort import ABORTING_COMMAND
-from proxy.session.open_trace import OpenTrace
-from proxy.session.ports import Ports
+from proxy.session.ports import TracedCommand
 from proxy.session.reply_mode import AnsweredClient
-from proxy.session.state import ClientState, Unplaced
+from proxy.session.state import Unplaced
+from proxy.session.views import ConnectedClient
 
 _AT_ONCE = 64
 _SHORT = 4096
 """Bytes. So many short answers gather before they leave, and no longer one, as the client may not take them."""
 
 
-class SendingClient(AnsweredClient, Protocol):
+class SendingClient(ConnectedClient, AnsweredClient, Protocol):
     """A session, as far as commands are sent and answered for it. ``local`` counts answers of Keyrail's own."""
 
-    ports: Ports
     local: int
-
-    @property
-    def state(self) -> ClientState:
-        """The state of its connection."""
 
 
 def submit(client: SendingClient, raw: bytes, edit: ReplyEdit | None = None) -> None:
@@ -44,7 +39,7 @@ def submit(client: SendingClient, raw: bytes, edit: ReplyEdit | None = None) -> 
         sender.submit_with_action(raw, EDIT, edit)
 
 
-def submit_traced(client: SendingClient, raw: bytes, edit: ReplyEdit | None, trace: OpenTrace) -> None:
+def submit_traced(client: SendingClient, raw: bytes, edit: ReplyEdit | None, trace: TracedCommand) -> None:
     """The same, and the reply is measured."""
     sender = client.sender
     upstream = sender.upstream

@@ -1,8 +1,8 @@
 """One client: its identity, the state of its connection, and the policy in force for it.
 
 It holds what the client has sent to Redis (``sender``), what has arrived from it and is not read yet (``intake``), and
-its transport (``link``). The handlers are functions on it, each with the commands of one subject; ``dispatcher.py``
-chooses the handler for a command.
+its transport (``link``). The handlers are functions on views of it, each with the commands of one subject;
+``dispatcher.py`` chooses the handler for a command.
 
 Commands and answers of Keyrail's own fall silent where CLIENT REPLY says so.
 """
@@ -20,15 +20,24 @@ from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT
 from proxy.rules.limit_membership import LimitMembership
 from proxy.rules.shared_state import FactKey
-from proxy.session import follow_ups, sending
+from proxy.session import follow_ups, sending, switching
 from proxy.session.client_identity import UNNAMED, Origin
 from proxy.session.client_link import UPSTREAM_CONGESTED, ClientLink, ClientTransport
 from proxy.session.guarded import guarded
 from proxy.session.item import FollowUp, Item
 from proxy.session.n_plus_one import NPlusOneDetector
-from proxy.session.open_trace import OpenTrace
-from proxy.session.ports import CommandName, EffectivePolicy, LoginPort, Node, PoolKey, Ports, PrivatePipeline
+from proxy.session.ports import (
+    CommandName,
+    EffectivePolicy,
+    LoginPort,
+    Node,
+    PoolKey,
+    Ports,
+    PrivatePipeline,
+    TracedCommand,
+)
 from proxy.session.running_procedure import RunningProcedure
+from proxy.session.scripts import NOTHING_SOUGHT
 from proxy.session.state import (
     POOLED,
     Awaited,
@@ -36,9 +45,7 @@ from proxy.session.state import (
     Event,
     Keeping,
     Pinned,
-    PooledTransaction,
-    Waiting,
-    departed,
+    unpinned,
 )
 from proxy.wire.request import COMPLETE, Request, RequestLimits
 
@@ -110,11 +117,11 @@ class Session:
         self.running_procedure: RunningProcedure | None = None
         self.resolved: Decision | None = None
         self.may_have_follow_ups = False
-        self.deferred: dict[Hashable, FollowUp] = {}
+        self.deferred: dict[Hashable, FollowUp] | None = None
         self.no_hidden_commands = ""
-        self.sought: frozenset[FactKey] = frozenset()
+        self.sought: frozenset[FactKey] = NOTHING_SOUGHT
         self.probe: CommandName | None = None
-        self.trace: OpenTrace | None = None
+        self.trace: TracedCommand | None = None
         self.n_plus_one: NPlusOneDetector | None = None
 
     # The state of its connection
@@ -231,7 +238,7 @@ class Session:
         upstream = self.state.upstream
         if upstream is None:
             return None
-        self.state = POOLED
+        self.state = unpinned(self.state)
         upstream.owner = None
         self.sender.upstream = None
         self.settle_nodes()
@@ -252,6 +259,8 @@ class Session:
         elif type(state) is Pinned and state.keeping is not Keeping.LINGERING and not self.keeps_pin():
             self.unpin()
         self.arrived()
+        if self.gone:
+            self._break_references()
 
     @guarded
     def on_resume(self) -> None:
@@ -338,6 +347,17 @@ class Session:
         if not self.gone:
             self.on_close()
         self.link.release_upstreams(self)
+        self.link.transport = None
+        self._break_references()
+
+    def _break_references(self) -> None:
+        # The connection is closed and no reply is pending: without circles of references, the client is freed now.
+        if self.link.transport is None:
+            if self.sender.pending_replies > 0:
+                self.sender.notify_when_idle = True
+            else:
+                self.sender.listener = None
+                self.intake.handler = None
 
     def assembling(self, size: int) -> None:
         """An unfinished command grows."""
@@ -383,20 +403,4 @@ class Session:
         if self.probe is not None:
             self.ports.capabilities.end_probe(self.probe, False)
             self.probe = None
-        state, self.state = self.state, departed(self.state)
-        match state:
-            case PooledTransaction() if sender.upstream is not None:
-                # Only a fault can end a session here. Its transaction must not go on, on an upstream that others share.
-                self.ports.pools.discard(sender.upstream)
-            case Waiting(upstreams):
-                for each in upstreams:
-                    self.ports.pools.discard(each)
-            case Pinned(upstream) if not upstream.closed:
-                upstream.owner = None
-                if state.blocked or upstream.partial is not None:
-                    self.ports.pools.discard(upstream)
-                elif sender.pending_replies > 0 or holds:
-                    self.ports.pools.close_gracefully(upstream)
-                else:
-                    upstream.follow(None)
-                    self.ports.pools.release(upstream)
+        switching.depart(self, holds)

@@ -7,8 +7,9 @@
     Pinned               it has an upstream of its own: for how long (``Keeping``), and what is open there (``Unit``)
     Departed             it has left; replies that are still pending may have to be read
 
-What only a private upstream can hold, only ``Pinned`` has, so a client without one can hold none of it. The table
-``KEEPING`` is all transitions of the first, the functions behind ``Unit`` those of the second.
+What only a private upstream can hold, only ``Pinned`` has, so a client without one can hold none of it. All transitions
+are here: the functions at the end lead from state to state, the table ``KEEPING`` says for how long a private upstream
+is kept, and the functions behind ``Unit`` change what is open there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -247,6 +248,32 @@ class Departed:
 ClientState: TypeAlias = Pooled | PooledTransaction | Unplaced | Waiting | Pinned | Departed
 
 
+def pinned(state: ClientState, upstream: PrivatePipeline) -> Pinned:
+    """The client has an upstream for itself from now on."""
+    if type(state) is Unplaced:
+        return Pinned(upstream, unit=state.transaction)
+    assert type(state) is Pooled, "neither in the middle of a pooled transaction, nor twice, nor for nobody"
+    return Pinned(upstream)
+
+
+def unpinned(state: ClientState) -> Pooled:
+    """The private upstream is this client's no more."""
+    assert type(state) is Pinned, "only a private upstream can be given back"
+    return POOLED
+
+
+def unplaced(state: ClientState, transaction: Transaction) -> Unplaced:
+    """Before a cluster: MULTI has been answered, and nothing has been sent."""
+    assert type(state) is Pooled, "a transaction belongs to a node as soon as the client has a connection to one"
+    return Unplaced(transaction)
+
+
+def waiting(state: ClientState, upstreams: list[PrivatePipeline]) -> Waiting:
+    """Before a cluster: WAIT has been sent on these connections."""
+    assert type(state) is Pooled, "it needs all nodes"
+    return Waiting(upstreams)
+
+
 def begun(state: ClientState, transaction: Transaction) -> ClientState:
     """MULTI has been sent."""
     match state:
@@ -265,9 +292,9 @@ def ended(state: ClientState, left: Watching | None = None) -> ClientState:
         case Pinned():
             state.unit = left
             return state
-        case PooledTransaction() | Unplaced():
+        case PooledTransaction() | Unplaced() | Waiting():
             return POOLED
-        case Pooled() | Waiting() | Departed():
+        case Pooled() | Departed():
             return state
 
 

@@ -16,6 +16,8 @@ collected instead: none of them is meant to carry megabytes.
 While it is under way the upstream is `partial`: it takes the rest of this command, or it is closed.
 """
 
+from typing import Protocol
+
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
 from proxy.commands.words import LONGEST
@@ -36,8 +38,11 @@ from proxy.session import (
 )
 from proxy.session.item import Item
 from proxy.session.open_trace import OpenTrace
+from proxy.session.over_nodes import ManyNodesClient
 from proxy.session.paying import Paying
-from proxy.session.session import Session
+from proxy.session.pinned import PinningClient
+from proxy.session.ports import TracedCommand
+from proxy.session.scripts import ScriptClient
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, LARGE, MALFORMED, Request
 
@@ -50,7 +55,14 @@ _CANNOT_REWRITE = encode_error(
 )
 
 
-def begin(session: Session, data: bytes, request: Request) -> int:
+class StreamingClient(PinningClient, ScriptClient, ManyNodesClient, Protocol):
+    """A session, as far as a command of it passes through in pieces."""
+
+    def assembling(self, size: int) -> None:
+        """An unfinished command grows."""
+
+
+def begin(session: StreamingClient, data: bytes, request: Request) -> int:
     """Take over the unfinished request at ``request.start``; its arguments so far are in ``request``."""
     argv = request.arguments()
     table = session.effective_policy.table
@@ -88,7 +100,7 @@ def begin(session: Session, data: bytes, request: Request) -> int:
 class _Stream:
     """One request on its way: the arguments that have arrived, and the bytes that are still to come."""
 
-    def __init__(self, session: Session, argv: list[bytes], expected: int, length: int) -> None:
+    def __init__(self, session: StreamingClient, argv: list[bytes], expected: int, length: int) -> None:
         self.session = session
         self.argv = [*argv, b""]
         self.streamed = len(argv)
@@ -216,7 +228,9 @@ class _Stream:
         walker.position = position
         code = walker.resume(data, self.session.intake.limits)
         if code == MALFORMED:
-            self.session.intake.handler.malformed(walker)
+            handler = self.session.intake.handler
+            assert handler is not None, "the client is connected"
+            handler.malformed(walker)
             return position, True
         end = walker.ends[walker.argc - 1] + 2 if walker.argc else position
         self.argv += walker.arguments()
@@ -255,12 +269,13 @@ class _Stream:
         if not session.intake.running:
             session.intake.resume()
 
-    def _trace(self, command: Command) -> OpenTrace | None:
+    def _trace(self, command: Command) -> TracedCommand | None:
         """The trace of the command; None if its reply is not measured, or nothing is traced."""
         session = self.session
         if session.intake.config.sampler.traces <= 0:
             return None
-        made = OpenTrace(session.ports.traces, session, command, 1, self.size, session.ports.traces.clock())
+        traces = session.ports.traces
+        made: TracedCommand = OpenTrace(traces, session, command, 1, self.size, traces.clock())
         made.refused = self.refusal is not None
         alone = (
             session.state.transaction is None and self.surrounded is None and session.state.reply_mode == reply_mode.ON
@@ -270,7 +285,7 @@ class _Stream:
         made.without_reply()
         return None
 
-    def _submit(self, trace: OpenTrace | None) -> None:
+    def _submit(self, trace: TracedCommand | None) -> None:
         session = self.session
         assert session.sender.upstream is not None
         assert self.judged is not None
@@ -314,7 +329,7 @@ def _instead(verdict: Refuse | Answer) -> bytes:
     return verdict.error if isinstance(verdict, Refuse) else verdict.reply
 
 
-def _cut(session: Session, error: bytes) -> None:
+def _cut(session: StreamingClient, error: bytes) -> None:
     # Close the private upstream, on which the command stands unfinished; its state, if any, is lost with it.
     upstream = session.state.upstream
     assert upstream is not None

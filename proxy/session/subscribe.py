@@ -7,18 +7,23 @@ its first word. The client stays pinned until its last subscription ends.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from proxy.commands.table import ConnectionState
 from proxy.hotpath.in_flight import CONFIRM
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import reply_mode, switching
 from proxy.session.item import JudgedCommand
-from proxy.session.session import Session
+from proxy.session.reply_mode import AnsweredClient
 from proxy.session.subscription import Subscriptions
+from proxy.session.switching import SwitchingClient
 
 
-def _change(session: Session, item: JudgedCommand) -> int:
+class SubscribingClient(SwitchingClient, AnsweredClient, Protocol):
+    """A session, as far as it subscribes."""
+
+
+def _change(session: SubscribingClient, item: JudgedCommand) -> int:
     argv = item.command.argv
     upstream = switching.to_private(session)
     if upstream is None:
@@ -49,7 +54,7 @@ def _change(session: Session, item: JudgedCommand) -> int:
     return TAKEN
 
 
-HANDLERS: dict[ConnectionState, Callable[[Session, JudgedCommand], int]] = {
+HANDLERS: dict[ConnectionState, Callable[[SubscribingClient, JudgedCommand], int]] = {
     ConnectionState.SUBSCRIBE: _change,
     ConnectionState.UNSUBSCRIBE: _change,
 }

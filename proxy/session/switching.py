@@ -3,23 +3,74 @@
 All pending replies of a client come from one upstream, but for what is sent elsewhere on purpose (``unhindered``). It
 is *pooled* (``upstream`` is a shared upstream, and the intake forwards plain commands by itself) or *pinned*
 (``pinned`` is an upstream of its own). Before it changes upstreams, all pending replies must have come: the command
-waits (``WAIT``), and ``Session.on_idle`` brings it again.
+waits (``WAIT``), and ``SwitchingClient.on_idle`` brings it again.
 
       pooled ──(MULTI, WATCH, SUBSCRIBE, BLPOP, CLIENT ID …)──> pinned
         ^                                                         │
         └──────(the state has ended, no reply is pending)─────────┘
 """
 
+from typing import Protocol
+
 from proxy.commands.table import Lane
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import reply_mode
-from proxy.session.ports import PoolKey, PrivatePipeline
-from proxy.session.session import Session
-from proxy.session.state import Awaited, Event, Keeping, Pinned
+from proxy.session.client_identity import Names
+from proxy.session.ports import Node, PoolKey, PrivatePipeline
+from proxy.session.state import (
+    Awaited,
+    ClientState,
+    Event,
+    Keeping,
+    Pinned,
+    PooledTransaction,
+    Waiting,
+    departed,
+    pinned,
+)
+from proxy.session.views import ConnectedClient, WaitingClient
 from proxy.wire.encode import encode_command
 
 
-def to_shared(session: Session, lane: Lane) -> UpstreamPipeline | None:
+class SwitchingClient(WaitingClient, ConnectedClient, Protocol):
+    """A session, as far as it moves between connections. ``key`` is its pool, ``node`` that of the keys of the
+    command at hand, before a cluster."""
+
+    state: ClientState
+    key: PoolKey
+    names: Names
+    node: Node | None
+
+    @property
+    def on_its_own(self) -> Pinned:
+        """The state of a client that has an upstream for itself."""
+
+    def happens(self, event: Event) -> None:
+        """Something changes for how long the private upstream is kept, if there still is one."""
+
+    def keeps_pin(self) -> bool:
+        """Whether the private upstream still holds state of this client, or an unfinished command."""
+
+    def unpin(self) -> None:
+        """Give the private upstream back: it holds nothing of this client any more."""
+
+    def leave_upstream(self) -> PrivatePipeline | None:
+        """The private upstream, if there is one, is this client's no more; the caller says what becomes of it."""
+
+    def settle_nodes(self) -> None:
+        """Before a cluster, a client without state on a connection has one for each node."""
+
+    def plain_commands(self) -> bytes:
+        """What the intake may send by itself."""
+
+    def place(self) -> PoolKey:
+        """The pool for a private upstream."""
+
+    def adopt(self) -> None:
+        """Take over the policy that is in force now."""
+
+
+def to_shared(session: SwitchingClient, lane: Lane) -> UpstreamPipeline | None:
     """The upstream for a command without state; None when the command has to wait."""
     if not session.ports.route.pooling:
         private = to_private(session)
@@ -54,7 +105,7 @@ def to_shared(session: Session, lane: Lane) -> UpstreamPipeline | None:
     return found
 
 
-def to_private(session: Session) -> PrivatePipeline | None:
+def to_private(session: SwitchingClient) -> PrivatePipeline | None:
     """An upstream of this client's own; None when the command has to wait."""
     state = session.state
     if type(state) is Pinned:
@@ -75,7 +126,7 @@ def to_private(session: Session) -> PrivatePipeline | None:
     return found
 
 
-def to_drained_private(session: Session) -> PrivatePipeline | None:
+def to_drained_private(session: SwitchingClient) -> PrivatePipeline | None:
     """The same for a command behind which nothing could follow the commands before it: once those are answered."""
     if session.state.upstream is not None and session.sender.pending_replies > 0:
         wait_until_drained(session)
@@ -83,8 +134,8 @@ def to_drained_private(session: Session) -> PrivatePipeline | None:
     return to_private(session)
 
 
-def _pin(session: Session, upstream: PrivatePipeline) -> None:
-    session.state = Pinned(upstream)
+def _pin(session: SwitchingClient, upstream: PrivatePipeline) -> None:
+    session.state = pinned(session.state, upstream)
     session.sender.upstream = upstream
     session.settle_nodes()
     upstream.owner = session.sender
@@ -92,7 +143,7 @@ def _pin(session: Session, upstream: PrivatePipeline) -> None:
     session.intake.direct = True
 
 
-def _introduce(session: Session, upstream: PrivatePipeline) -> None:
+def _introduce(session: SwitchingClient, upstream: PrivatePipeline) -> None:
     # Give the upstream the names of this client, where it has others.
     shown, upstream.names = upstream.names, session.names
     if shown.client != session.names.client:
@@ -107,7 +158,7 @@ def _introduce(session: Session, upstream: PrivatePipeline) -> None:
         )
 
 
-def move(session: Session, key: PoolKey) -> None:
+def move(session: SwitchingClient, key: PoolKey) -> None:
     """Redis has accepted: from now on this client belongs to another pool."""
     session.key = key
     if session.state.upstream is not None:
@@ -122,14 +173,36 @@ def move(session: Session, key: PoolKey) -> None:
     session.adopt()
 
 
-def wait_until_drained(session: Session) -> None:
+def wait_until_drained(session: SwitchingClient) -> None:
     """Read no further until no reply is pending."""
     assert session.sender.pending_replies > 0, "nothing would ever bring the next command on"
     session.wait_for(Awaited.REPLIES)
     session.sender.notify_when_idle = True
 
 
-def release_pin(session: Session) -> None:
+def depart(session: SwitchingClient, holds: bool) -> None:
+    """The client has left; ``holds`` says whether its private upstream, if there is one, held state of it."""
+    pools, sender = session.ports.pools, session.sender
+    state, session.state = session.state, departed(session.state)
+    match state:
+        case PooledTransaction() if sender.upstream is not None:
+            # Only a fault can end a session here. Its transaction must not go on, on an upstream that others share.
+            pools.discard(sender.upstream)
+        case Waiting(upstreams):
+            for each in upstreams:
+                pools.discard(each)
+        case Pinned(upstream) if not upstream.closed:
+            upstream.owner = None
+            if state.blocked or upstream.partial is not None:
+                pools.discard(upstream)
+            elif sender.pending_replies > 0 or holds:
+                pools.close_gracefully(upstream)
+            else:
+                upstream.follow(None)
+                pools.release(upstream)
+
+
+def release_pin(session: SwitchingClient) -> None:
     """Give the private upstream back as soon as nothing holds it."""
     state = session.state
     if type(state) is not Pinned:

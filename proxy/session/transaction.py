@@ -11,6 +11,7 @@ mapped back is mapped inside EXEC's array.
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState, Lane
@@ -21,10 +22,13 @@ from proxy.rules.verdict import ReplyEdit, chained
 from proxy.session import follow_ups, handshake, hidden_commands, over_nodes, reply_mode, sending, switching, unplaced
 from proxy.session.exec_abort import ABORTING_EXEC
 from proxy.session.forwarding import forward_unchanged
+from proxy.session.handshake import HandshakeClient
 from proxy.session.item import Item, JudgedCommand
+from proxy.session.over_nodes import ManyNodesClient
 from proxy.session.ports import NodePort
-from proxy.session.session import Session
-from proxy.session.state import POOLED, Event, Transaction, begun, ended, refused, watch
+from proxy.session.sending import SendingClient
+from proxy.session.state import POOLED, ClientState, Event, Transaction, begun, ended, refused, watch
+from proxy.session.views import ConnectedClient
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, Request
 
@@ -61,7 +65,14 @@ _PLAIN = frozenset(
 )
 
 
-def multi(session: Session, item: Item, data: bytes, end: int) -> int:
+class TransactionClient(HandshakeClient, ManyNodesClient, Protocol):
+    """A session, as far as it has transactions and watches keys."""
+
+    def set_state(self, state: ClientState) -> None:
+        """A transaction or a WATCH has begun or ended: meanwhile the upstream takes nobody else's commands."""
+
+
+def multi(session: TransactionClient, item: Item, data: bytes, end: int) -> int:
     """MULTI: look ahead whether the whole transaction is here, and begin it where it can run."""
     if session.state.transaction is not None:
         return _within(session, item)
@@ -108,19 +119,19 @@ def multi(session: Session, item: Item, data: bytes, end: int) -> int:
     return TAKEN
 
 
-def _placed(session: Session, nodes: NodePort, item: Item, data: bytes, end: int | None) -> int | None:
+def _placed(session: TransactionClient, nodes: NodePort, item: Item, data: bytes, end: int | None) -> int | None:
     # Before a cluster: at the node of the first key of those that stand behind ``end``, or of those to come.
     if session.state is not POOLED:
         return None
     return unplaced.begin(session) if end is None else over_nodes.place_transaction(session, nodes, item, data, end)
 
 
-def _forget_keys(session: Session) -> None:
+def _forget_keys(session: TransactionClient) -> None:
     session.slot = NO_SLOT
     session.intake.simple = session.plain_commands()
 
 
-def _within(session: Session, item: JudgedCommand) -> int:
+def _within(session: SendingClient, item: JudgedCommand) -> int:
     # A nested MULTI or WATCH is answered at once, and not queued: later positions don't count it.
     sending.submit(session, item.raw)
     if session.state.transaction is not None:
@@ -129,7 +140,7 @@ def _within(session: Session, item: JudgedCommand) -> int:
     return TAKEN
 
 
-def _arrived_whole(session: Session, data: bytes, end: int) -> bool:
+def _arrived_whole(session: TransactionClient, data: bytes, end: int) -> bool:
     request = Request()
     config = session.intake.config
     most = config.window - session.sender.pending_replies - 2
@@ -146,7 +157,7 @@ def _arrived_whole(session: Session, data: bytes, end: int) -> bool:
     return False
 
 
-def queue(session: Session, item: Item) -> int:
+def queue(session: TransactionClient, item: Item) -> int:
     """A command between MULTI and EXEC."""
     state = item.command.spec.state
     if state in _IMPOSSIBLE:
@@ -179,7 +190,7 @@ def queue(session: Session, item: Item) -> int:
     return TAKEN
 
 
-def _switch_database(session: Session, command: Command) -> None:
+def _switch_database(session: ConnectedClient, command: Command) -> None:
     # The commands behind this one will be about keys of another database.
     running = session.state.transaction
     assert running is not None
@@ -188,7 +199,7 @@ def _switch_database(session: Session, command: Command) -> None:
         running.database = database
 
 
-def queue_bytes(session: Session, raw: bytes, edit: ReplyEdit | None) -> None:
+def queue_bytes(session: SendingClient, raw: bytes, edit: ReplyEdit | None) -> None:
     """Send a command that Redis will queue, and keep the edit of its member of EXEC's array."""
     running = session.state.transaction
     assert running is not None
@@ -199,7 +210,7 @@ def queue_bytes(session: Session, raw: bytes, edit: ReplyEdit | None) -> None:
     sending.submit(session, raw, hidden_commands.unless_queued(edit))
 
 
-def _end(session: Session, item: JudgedCommand) -> int:
+def _end(session: TransactionClient, item: JudgedCommand) -> int:
     running = session.state.transaction
     if running is None:
         # Redis answers an error, and ends a WATCH only after a real EXEC.
@@ -217,13 +228,13 @@ def _end(session: Session, item: JudgedCommand) -> int:
     return TAKEN
 
 
-def abort(session: Session, error: bytes) -> None:
+def abort(session: TransactionClient, error: bytes) -> None:
     """A refused EXEC: nothing is run, and the transaction is over, as Redis ends it for any bad EXEC."""
     sending.refuse(session, error, ABORTING_EXEC)
     _ended(session)
 
 
-def _ended(session: Session) -> None:
+def _ended(session: TransactionClient) -> None:
     running = session.state.transaction
     assert running is not None
     session.set_state(ended(session.state))
@@ -235,7 +246,7 @@ def _ended(session: Session) -> None:
         session.adopt()
 
 
-def _discard(session: Session, item: JudgedCommand) -> int:
+def _discard(session: TransactionClient, item: JudgedCommand) -> int:
     if len(item.command.argv) != 1:
         # Redis refuses it for its arity, and the transaction is still open. (A bad EXEC ends it all the same.)
         sending.submit(session, item.raw)
@@ -245,7 +256,7 @@ def _discard(session: Session, item: JudgedCommand) -> int:
     return TAKEN
 
 
-def _forget(session: Session, item: JudgedCommand) -> None:
+def _forget(session: TransactionClient, item: JudgedCommand) -> None:
     # DISCARD, UNWATCH: only Redis's word for it frees the connection. A user may be without the command.
     def answered(line: bytes) -> None:
         if not line.startswith(b"+"):
@@ -258,7 +269,7 @@ def _forget(session: Session, item: JudgedCommand) -> None:
     session.sender.submit_with_action(item.raw, PEEK, answered)
 
 
-def _watch(session: Session, item: JudgedCommand) -> int:
+def _watch(session: TransactionClient, item: JudgedCommand) -> int:
     if session.state.transaction is not None:
         return _within(session, item)
     if switching.to_private(session) is None:
@@ -274,7 +285,7 @@ def _watch(session: Session, item: JudgedCommand) -> int:
     return TAKEN
 
 
-def _unwatch(session: Session, item: JudgedCommand) -> int:
+def _unwatch(session: TransactionClient, item: JudgedCommand) -> int:
     subscriptions = session.state.subscriptions
     if subscriptions is not None and session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
@@ -292,7 +303,7 @@ def _unwatch(session: Session, item: JudgedCommand) -> int:
     return TAKEN
 
 
-HANDLERS: dict[ConnectionState, Callable[[Session, JudgedCommand], int]] = {
+HANDLERS: dict[ConnectionState, Callable[[TransactionClient, JudgedCommand], int]] = {
     ConnectionState.EXEC: _end,
     ConnectionState.DISCARD: _end,
     ConnectionState.WATCH: _watch,

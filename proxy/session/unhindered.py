@@ -15,14 +15,13 @@ from proxy.commands.table import ConnectionState
 from proxy.commands.words import word_of
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import switching
-from proxy.session.forwarding import dispatch, forward
+from proxy.session.forwarding import ForwardingClient, dispatch, forward
 from proxy.session.item import Item
 from proxy.session.ports import PrivatePipeline
-from proxy.session.session import Session
 from proxy.session.state import Awaited
 
 
-def _end_wait(session: Session, item: Item) -> int:
+def _end_wait(session: ForwardingClient, item: Item) -> int:
     if session.state.upstream is not None:
         return _on_its_own(session, item)
     if session.sender.pending_replies > 0 and not _may_overtake(session, item.command):
@@ -36,7 +35,7 @@ def _end_wait(session: Session, item: Item) -> int:
     return TAKEN
 
 
-def _administer(session: Session, item: Item) -> int:
+def _administer(session: ForwardingClient, item: Item) -> int:
     if session.state.upstream is not None:
         return _on_its_own(session, item)
     pools = session.ports.pools
@@ -63,7 +62,7 @@ def _administer(session: Session, item: Item) -> int:
     return _on_shared(session, item)
 
 
-def _send_elsewhere(session: Session, upstream: PrivatePipeline, item: Item) -> None:
+def _send_elsewhere(session: ForwardingClient, upstream: PrivatePipeline, item: Item) -> None:
     # On an idle connection, which goes back behind the reply. The reply keeps its place among the client's, and the
     # next command waits for it.
     session.sender.send_elsewhere(upstream, item.raw, item.edit)
@@ -79,14 +78,14 @@ def _send_elsewhere(session: Session, upstream: PrivatePipeline, item: Item) -> 
     upstream.when_drained(answered)
 
 
-def _on_shared(session: Session, item: Item) -> int:
+def _on_shared(session: ForwardingClient, item: Item) -> int:
     # Another client's write could come between it and the next command, and hold that back.
     dispatch(session, item)
     switching.wait_until_drained(session)
     return TAKEN
 
 
-def _on_its_own(session: Session, item: Item) -> int:
+def _on_its_own(session: ForwardingClient, item: Item) -> int:
     upstream = switching.to_private(session)
     assert upstream is not None, "it has one already"
     session.sender.notify_when_idle = True
@@ -94,13 +93,13 @@ def _on_its_own(session: Session, item: Item) -> int:
     return TAKEN
 
 
-def _await_idle(session: Session) -> int:
+def _await_idle(session: ForwardingClient) -> int:
     session.wait_for(Awaited.UPSTREAM)
     session.ports.pools.await_private_anywhere(session, session.key)
     return WAIT
 
 
-def _may_overtake(session: Session, command: Command) -> bool:
+def _may_overtake(session: ForwardingClient, command: Command) -> bool:
     if session.sender.wrote:
         return False
     row = ROWS.get(command.spec.name)
@@ -112,7 +111,7 @@ def _may_overtake(session: Session, command: Command) -> bool:
     return row.shows_in_no_reply
 
 
-HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {
+HANDLERS: dict[ConnectionState, Callable[[ForwardingClient, Item], int]] = {
     ConnectionState.IDLE: _end_wait,
     ConnectionState.ADMIN: _administer,
 }

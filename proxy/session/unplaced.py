@@ -5,6 +5,8 @@ connection: MULTI goes in front of it, and its reply is dropped. Commands withou
 wait, up to ``MOST_KEPT`` of them. Without any key, EXEC takes what waits to any primary.
 """
 
+from typing import Protocol
+
 from proxy.cluster.own_answers import has_its_arguments
 from proxy.commands.table import ConnectionState, Lane
 from proxy.hotpath.in_flight import EDIT, InFlightEntry
@@ -12,10 +14,9 @@ from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import sending, switching
 from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.item import Item
-from proxy.session.node_connections import CLUSTERDOWN, wait_for_node
+from proxy.session.node_connections import CLUSTERDOWN, NodeClient, wait_for_node
 from proxy.session.ports import NodePort
-from proxy.session.session import Session
-from proxy.session.state import POOLED, Transaction, Unplaced
+from proxy.session.state import ClientState, Transaction, Unplaced, ended, unplaced
 from proxy.wire.encode import OK, encode_command
 
 MOST_KEPT = 64
@@ -29,16 +30,23 @@ LEAVES = frozenset({ConnectionState.RESET, ConnectionState.QUIT})
 """Commands that end the transaction without a word to any node."""
 
 
-def begin(session: Session) -> int:
+class UnplacedClient(NodeClient, Protocol):
+    """A session, as far as it begins transactions."""
+
+    def set_state(self, state: ClientState) -> None:
+        """A transaction or a WATCH has begun or ended: meanwhile the upstream takes nobody else's commands."""
+
+
+def begin(session: UnplacedClient) -> int:
     """Answer MULTI."""
-    session.state = Unplaced(Transaction(0, session.key.database))
+    session.state = unplaced(session.state, Transaction(0, session.key.database))
     session.settle_nodes()
     session.intake.simple = bytes(len(session.intake.simple))
     sending.answer(session, OK)
     return TAKEN
 
 
-def meet(session: Session, nodes: NodePort, item: Item, state: Unplaced) -> int | None:
+def meet(session: UnplacedClient, nodes: NodePort, item: Item, state: Unplaced) -> int | None:
     """What becomes of the next command; None for one that goes on: it takes the transaction to its node, or ends it."""
     spec = item.command.spec
     if spec.state in LEAVES:
@@ -59,15 +67,15 @@ def meet(session: Session, nodes: NodePort, item: Item, state: Unplaced) -> int 
     return _place(session, nodes, item, state)
 
 
-def _may_be_kept(session: Session, item: Item, state: Unplaced) -> bool:
+def _may_be_kept(session: UnplacedClient, item: Item, state: Unplaced) -> bool:
     command = item.command
     plain = command.spec.state is ConnectionState.POOL and not item.hidden and has_its_arguments(command)
     return plain and not command.spec.may_have_keys and session.node is None and len(state.kept) < MOST_KEPT
 
 
-def _ended(session: Session, reply: bytes) -> int:
+def _ended(session: UnplacedClient, reply: bytes) -> int:
     transaction = session.state.transaction
-    session.state = POOLED
+    session.state = ended(session.state)
     session.settle_nodes()
     session.intake.simple = session.plain_commands()
     sending.answer(session, reply)
@@ -76,23 +84,21 @@ def _ended(session: Session, reply: bytes) -> int:
     return TAKEN
 
 
-def _place(session: Session, nodes: NodePort, item: Item, state: Unplaced) -> int | None:
+def _place(session: UnplacedClient, nodes: NodePort, item: Item, state: Unplaced) -> int | None:
     if session.node is None and not item.command.known_keys:
         session.node = next(iter(nodes.primaries()), None)
     if session.node is None:
         ends = item.command.spec.state is ConnectionState.EXEC
         outcome = wait_for_node(session, nodes, item, None, Lane.FAST, _NO_NODE if ends else CLUSTERDOWN)
         if outcome == TAKEN and ends:
-            session.state = POOLED
+            session.state = ended(session.state)
         return outcome
     upstream = switching.to_private(session)
     if upstream is None:
         return WAIT
     running = state.transaction
     running.first = session.sender.forwarded
-    own = session.on_its_own
-    own.unit = running
-    session.set_state(own)
+    session.set_state(session.state)
     sender = session.sender
     sender.issue(upstream, _MULTI, InFlightEntry(sender, 1, EDIT, lambda frame: _begun(session, frame)))
     for raw, edit in state.kept:
@@ -105,7 +111,7 @@ def _place(session: Session, nodes: NodePort, item: Item, state: Unplaced) -> in
     return None
 
 
-def _begun(session: Session, frame: bytes) -> bytes:
+def _begun(session: UnplacedClient, frame: bytes) -> bytes:
     if frame.startswith(b"-"):
         # The client counts on a transaction, and each command would run by itself.
         session.close("multi_refused")

@@ -19,18 +19,17 @@ from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.router import Router
 from proxy.session import sending, switching
 from proxy.session.item import Item
-from proxy.session.node_connections import wait_for_node
+from proxy.session.node_connections import NodeClient, wait_for_node
 from proxy.session.pinned import WAIT_CHANNEL, WAIT_REFUSED
 from proxy.session.ports import Node, NodePort, PrivatePipeline
-from proxy.session.session import Session
-from proxy.session.state import POOLED, Awaited, Waiting
+from proxy.session.state import POOLED, Awaited, Waiting, ended, waiting
 from proxy.wire.encode import encode_error
 
 _HAS_STATE = encode_error("ERR keyrail: this connection has state on one node: send WAIT on another one")
 _MOST_TRIED = 16 * SLOTS
 
 
-def wait(session: Session, nodes: NodePort, item: Item) -> int:
+def wait(session: NodeClient, nodes: NodePort, item: Item) -> int:
     """Ask all primaries."""
     if session.state is not POOLED:
         sending.answer(session, _HAS_STATE)
@@ -46,7 +45,7 @@ def wait(session: Session, nodes: NodePort, item: Item) -> int:
     if upstreams is None or router is None:
         return WAIT
     requests = [[[b"SPUBLISH", _channel(router, node), b""], item.command.argv] for node in primaries]
-    state = session.state = Waiting(upstreams)
+    state = session.state = waiting(session.state, upstreams)
     session.settle_nodes()
     session.sender.forwarded += 1
     joined = joiner(Join.MIN, item.command.name, [nodes.alias(node) for node in primaries])
@@ -57,7 +56,7 @@ def wait(session: Session, nodes: NodePort, item: Item) -> int:
     return TAKEN
 
 
-def _connections(session: Session, primaries: Sequence[Node]) -> list[PrivatePipeline] | None:
+def _connections(session: NodeClient, primaries: Sequence[Node]) -> list[PrivatePipeline] | None:
     # All of them, or none: the command waits for the one that is missing.
     found: list[PrivatePipeline] = []
     pools = session.ports.pools
@@ -80,15 +79,15 @@ def _channel(router: Router, node: Node) -> bytes:
     return next((name for name in names if router.owner(slot_of(name)) == node.number), WAIT_CHANNEL)
 
 
-def _release(session: Session, state: Waiting, upstream: PrivatePipeline) -> None:
+def _release(session: NodeClient, state: Waiting, upstream: PrivatePipeline) -> None:
     if upstream in state.upstreams and not upstream.closed:
         state.upstreams.remove(upstream)
         session.ports.pools.release(upstream)
 
 
-def _answered(session: Session, joined: Joiner, frames: Sequence[bytes]) -> bytes:
+def _answered(session: NodeClient, joined: Joiner, frames: Sequence[bytes]) -> bytes:
     if type(session.state) is Waiting:
-        session.state = POOLED
+        session.state = ended(session.state)
         session.settle_nodes()
     covering, waited = frames[::2], frames[1::2]
     refused = next((frame for frame in covering if is_error(frame)), None)

@@ -9,7 +9,7 @@ merge.py           merges top lists with their error bounds
 trace.py           one traced command
 latency.py         latency histograms
 shapes.py          the shape of a key: the key without its ids
-names.py           keys as printable text
+key_text.py        keys as printable text
 redaction.py       keys as the policy lets them be shown
 json_views.py      the JSON of the admin port, the page and ``keyrail top``
 alerts.py          thresholds for incidents

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from proxy.traffic.alerts import Hot
 from proxy.traffic.figures import percent, short
-from proxy.traffic.names import shown
+from proxy.traffic.key_text import shown
 from proxy.traffic.redaction import Redaction
 
 ADVICE, REMEDY = "advice: ", "remedy: "

@@ -22,7 +22,7 @@ from proxy.traffic.interval_stats import (
     Volume,
 )
 from proxy.traffic.key_past import KeyHistory
-from proxy.traffic.names import shown
+from proxy.traffic.key_text import shown
 from proxy.traffic.redaction import Redaction
 from proxy.traffic.time_series import TimeSeries
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2s
 
-from proxy.traffic.names import shown
+from proxy.traffic.key_text import shown
 from proxy.traffic.shapes import shape
 
 _HASH_BYTES = 4

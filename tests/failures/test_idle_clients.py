@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(DIRECT, reason="a plain relay has no such option
 
 NewEngine = Callable[..., Engine]
 NewKeyrail = Callable[..., Keyrail]
-TIMEOUT = ("--client-idle-timeout", "1s")
+TIMEOUT = ("--client-idle-timeout", "3s")
 
 STAY: dict[str, tuple[list[str], int]] = {
     "subscribes": (["SUBSCRIBE", "news"], 1),
@@ -39,12 +39,13 @@ def test_who_waits_stays_and_who_rests_is_closed(new_engine: NewEngine, new_keyr
         for name, (argv, replies) in STAY.items():
             stay[name].send(pack(*argv))
             stay[name].frames(replies)
+        go = {name: held.enter_context(keyrail.wire()) for name in GO}
         for name, sent in GO.items():
-            with keyrail.wire() as wire:
-                for argv in sent:
-                    wire.ask(*argv)
-                with pytest.raises(Closed):
-                    raise AssertionError(f"who {name} got {wire.frame()!r}")
+            for argv in sent:
+                go[name].ask(*argv)
+        for name, wire in go.items():
+            with pytest.raises(Closed):
+                raise AssertionError(f"who {name} got {wire.frame()!r}")
         eventually(lambda: keyrail.metric("keyrail_client_closes_total", cause="idle") == len(GO))
         engine.do("RPUSH", "never", "now")
         assert stay["blocks"].frame() == b"*2\r\n$5\r\nnever\r\n$3\r\nnow\r\n"

@@ -122,7 +122,7 @@ def test_a_redis_that_takes_no_clients_at_all_is_quoted(new_engine: NewEngine, n
 
 
 def test_a_lack_of_private_connections_is_said(new_engine: NewEngine) -> None:
-    limits = ("--private-connections", "1", "--connect-timeout", "300ms")
+    limits = ("--private-connections", "1", "--connect-timeout", "2s")
     with serve("--upstream", new_engine().url, "--policy", "none", *limits) as running:
         running.ready()
         with running.wire() as first, running.wire() as second:

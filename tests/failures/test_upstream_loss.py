@@ -63,7 +63,7 @@ def test_clients_with_pending_replies_are_closed(new_engine: NewEngine, new_keyr
         assert pending_replies.ask("PING") == b"+PONG\r\n"
         engine.freeze()
         pending_replies.say("INCR", "n")
-        assert pending_replies.silent(0.1)
+        eventually(lambda: keyrail.metric("keyrail_commands_in_flight") >= 1)
         engine.kill()
         assert pending_replies.remaining() == []
         assert idle.silent(0.1)

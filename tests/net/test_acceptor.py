@@ -25,6 +25,7 @@ from proxy.net.admission import Admission
 from proxy.net.failures import Failures
 from proxy.net.tls import listener_context
 from tests.net.certificates import authority, issue
+from tests.resp import PATIENCE_SECONDS
 
 
 class Listening:
@@ -74,7 +75,7 @@ def play(listening: Listening, case: Callable[[Say, Failures], Awaitable[None]])
         async def hear() -> bytes:
             reader, writer = await asyncio.open_connection(*listening.real.getsockname())
             try:
-                return await asyncio.wait_for(reader.read(7), 10.0)
+                return await asyncio.wait_for(reader.read(7), PATIENCE_SECONDS)
             finally:
                 writer.close()
 
@@ -158,10 +159,10 @@ def test_the_end_of_a_tls_handshake_is_acknowledged_at_once(tmp_path: Path) -> N
         observed = Observed(accepted.family, accepted.type, accepted.proto, accepted.detach())
         observed.events, observed.acknowledges = events, asyncio.Event()
         acceptor.adopt(observed)
-        reader, writer = await asyncio.wait_for(coming, 10.0)
+        reader, writer = await asyncio.wait_for(coming, PATIENCE_SECONDS)
         try:
-            assert await asyncio.wait_for(reader.readexactly(7), 10.0) == b"welcome"
-            await asyncio.wait_for(observed.acknowledges.wait(), 10.0)
+            assert await asyncio.wait_for(reader.readexactly(7), PATIENCE_SECONDS) == b"welcome"
+            await asyncio.wait_for(observed.acknowledges.wait(), PATIENCE_SECONDS)
         finally:
             writer.close()
             acceptor.close()

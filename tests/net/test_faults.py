@@ -10,7 +10,6 @@ from proxy.net.client import ClientConnection, log_fault
 from proxy.net.expiries import Expiries
 from proxy.net.tracer import Tracer
 from proxy.session.open_trace import OpenTrace
-from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import ReportedClient
 from proxy.session.session import Session
 from tests.session.given import HOME, Client, FakeRoute, call
@@ -103,7 +102,7 @@ def test_a_fault_over_figures_stays_with_the_figures(caplog: pytest.LogCaptureFi
     upstream.answer(b"$-1\r\n")
     (trace,) = route.observed
     assert isinstance(trace, OpenTrace)
-    trace.client = cast("PoolWaiter", None)  # nobody whose figures these could be
+    trace.client = cast("ReportedClient", None)  # nobody whose figures these could be
     tracer = Tracer(Sampler(1), Expiries(route.ask, lambda _: False))
     for _ in range(16):
         tracer.observe(trace)

@@ -23,6 +23,7 @@ from proxy.policy.model import Mode, Policy
 from proxy.rules.limits.token_buckets import TokenBuckets
 from proxy.session.ports import EffectivePolicy, PoolKey
 from tests.policy.given import policy
+from tests.resp import PATIENCE_SECONDS
 
 TEXT = """
 defaults: {mode: enforce}
@@ -177,7 +178,7 @@ def test_others_are_served_while_plans_are_made(bench: Bench) -> None:
 
     def compiling() -> None:
         served.clear()
-        assert served.wait(5.0), "nobody had a turn during the whole of it"
+        assert served.wait(PATIENCE_SECONDS), "nobody had a turn during the whole of it"
 
     async def prepare() -> None:
         loop = asyncio.get_running_loop()

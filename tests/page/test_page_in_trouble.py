@@ -13,7 +13,7 @@ from tests.engines import Engine, free_port
 from tests.page.browser import PHONE, Browser, Tab
 from tests.page.watching import HOT, LIVE, TOKEN, TOP, faint, give_token, shown
 from tests.resp import pack
-from tests.server.running import Running, serve, ticks
+from tests.server.running import Running, serve
 
 
 def test_a_lost_connection_is_said_and_comes_back_by_itself(browser: Browser, upstream: str) -> None:
@@ -82,14 +82,33 @@ def test_a_token_that_no_header_carries_and_one_that_has_changed(
         tab.until(wrong)
         tab.js("document.querySelector('#token-input').focus()")
         tab.do("Input.insertText", text=TOKEN[::-1][:5])
-        asked = len(tab.complaints)
+        tab.js("document.querySelector('#state-text').textContent = ''")
         tab.js("document.dispatchEvent(new Event('visibilitychange'))")  # somebody fetches the rest from another tab
-        for _ in ticks():
-            tab.js("0")
-            if len(tab.complaints) > asked:
-                break
+        tab.until("document.querySelector('#state-text').textContent === 'token wanted'")
         tab.do("Input.insertText", text=TOKEN[::-1][5:])
         tab.press("Enter")
+        tab.until(LIVE)
+
+
+def test_a_token_given_while_a_request_without_it_is_under_way_counts(browser: Browser, guarded: Running) -> None:
+    slow = """(() => {
+        const real = window.fetch;
+        window.fetch = async (...request) => {
+            window.fetch = real;
+            const reply = await real(...request);
+            await new Promise((resolve) => { window.arrive = resolve; });
+            return reply;
+        };
+        document.dispatchEvent(new Event('visibilitychange'));
+    })()"""
+    with browser.tab() as tab:
+        tab.go(guarded.admin)
+        tab.until("document.querySelector('#token')?.open")
+        tab.js(slow)
+        tab.until("window.arrive !== undefined")
+        give_token(tab, TOKEN)
+        tab.until("!document.querySelector('#token').open")
+        tab.js("window.arrive()")
         tab.until(LIVE)
 
 

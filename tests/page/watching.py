@@ -7,7 +7,7 @@ from tests.server.running import Running
 
 POLICY = """
 keyrail: 1
-alerts: {hot_key: {share: 40%, rate: 50/s}}
+alerts: {hot_key: {share: 40%, rate: 1/s}}
 rules:
   walks: {refuse: [KEYS], because: one KEYS stops every client, mode: enforce}
 """

@@ -17,7 +17,7 @@ from proxy.net.address import UpstreamTls
 from proxy.net.tls import upstream_context
 from tests.engines import Engine
 from tests.net.certificates import authority, issue
-from tests.resp import Address, Wire, eventually
+from tests.resp import PATIENCE_SECONDS, Address, Wire, eventually
 from tests.server.running import serve
 
 NewEngine = Callable[..., Engine]
@@ -50,7 +50,7 @@ def test_clients_of_tls_and_unix_listeners_are_handed_over(new_engine: NewEngine
         port = running.ready().ports()[0]
         with ExitStack() as held:
             for _ in range(8):
-                plain = held.enter_context(socket.create_connection(("127.0.0.1", port), 10.0))
+                plain = held.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS))
                 client = held.enter_context(context.wrap_socket(plain, server_hostname="127.0.0.1"))
                 client.sendall(b"PING\r\n")
                 assert client.recv(10) == b"+PONG\r\n"
@@ -66,15 +66,15 @@ def test_a_failed_handshake_of_a_client_is_counted_and_logged(new_engine: NewEng
     with serve("--listen", listen, "--upstream", new_engine().url, "--policy", "none") as running:
         port = running.ready().ports()[0]
         failures = 'keyrail_tls_handshake_failures_total{reason="%s",route="default",side="client"}'
-        with socket.create_connection(("127.0.0.1", port), 10.0) as plain:
+        with socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS) as plain:
             plain.sendall(b"*1\r\n$4\r\nPING\r\n")
             running.await_metric(failures % "wrong_version_number", 1)
-        with socket.create_connection(("127.0.0.1", port), 10.0):
+        with socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS):
             pass
         running.await_metric(failures % "closed", 1)
         context = upstream_context(UpstreamTls(ca_file=ca.certificate), lambda _: None).current()
         with (
-            socket.create_connection(("127.0.0.1", port), 10.0) as bare,
+            socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS) as bare,
             context.wrap_socket(bare, server_hostname="127.0.0.1") as nobody,
             contextlib.suppress(OSError),
         ):

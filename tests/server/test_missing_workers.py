@@ -23,9 +23,9 @@ def two_workers(new_engine: Callable[..., Engine]) -> Iterator[Running]:
         yield running.ready()
 
 
-def another_worker(running: Running, before: set[int], seconds: float = 15.0) -> int:
+def another_worker(running: Running, before: set[int]) -> int:
     """Wait for the process that replaces another one."""
-    for _ in ticks(seconds):
+    for _ in ticks():
         for pid in set(running.workers()) - before:
             return pid
     raise AssertionError(f"none but {before}:\n{running.stderr}")

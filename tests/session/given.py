@@ -25,7 +25,6 @@ from proxy.rules.scripts.memory import ScriptKey
 from proxy.session.dispatcher import Dispatcher
 from proxy.session.handshake import LINGER
 from proxy.session.info_query import InfoQuery
-from proxy.session.open_trace import OpenTrace
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import (
     CapabilityPort,
@@ -46,6 +45,7 @@ from proxy.session.ports import (
     RoutePort,
     ScriptPort,
     SupervisorPort,
+    TracedCommand,
     TracePort,
     user_named,
 )
@@ -215,7 +215,7 @@ class FakeRoute(
         self.known_users: set[str | None] = {None}
         self.unknown_users: set[str] = set()
         self.waiting_for_user: list[PoolWaiter] = []
-        self.observed: list[OpenTrace] = []
+        self.observed: list[TracedCommand] = []
         self.errors: list[bytes] = []
         self.large: list[tuple[bytes, int]] = []
         self.follows = False
@@ -457,7 +457,7 @@ class FakeRoute(
     def found_n_plus_one(self, pattern: str, weight: int) -> None:
         self.runs.append((pattern, weight))
 
-    def observe(self, trace: OpenTrace) -> None:
+    def observe(self, trace: TracedCommand) -> None:
         self.observed.append(trace)
 
 

@@ -22,7 +22,7 @@ from proxy.session.state import (
     Transaction,
     Watching,
 )
-from tests.session.given import HOME, Client, FakeRoute, call
+from tests.session.given import HOME, Client, FakeRoute, Upstream, call
 
 OK = b"+OK\r\n"
 QUEUED = b"+QUEUED\r\n"
@@ -252,11 +252,51 @@ def test_what_ends_without_exec(word: str, before: list[str]) -> None:
     assert client.state is POOLED
 
 
-def test_a_transaction_does_not_begin_in_another() -> None:
-    running = Transaction(0, 0)
-    for each in (PooledTransaction(running), Departed(None, 0)):
+# From state to state
+
+STATES: dict[type[state.ClientState], Callable[[], state.ClientState]] = {
+    Pooled: lambda: POOLED,
+    PooledTransaction: lambda: PooledTransaction(Transaction(0, 0)),
+    Pinned: lambda: Pinned(Upstream(HOME)),
+    Departed: lambda: Departed(None, 0),
+}
+
+
+def pinned(each: state.ClientState) -> state.ClientState:
+    return state.pinned(each, Upstream(HOME))
+
+
+def begun(each: state.ClientState) -> state.ClientState:
+    return state.begun(each, Transaction(0, 0))
+
+
+TRANSITIONS: dict[Callable[[state.ClientState], state.ClientState], Mapping[type[state.ClientState], type]] = {
+    pinned: {Pooled: Pinned},
+    state.unpinned: {Pinned: Pooled},
+    begun: {Pooled: PooledTransaction, Pinned: Pinned},
+    state.ended: {Pooled: Pooled, PooledTransaction: Pooled, Pinned: Pinned, Departed: Departed},
+    state.departed: dict.fromkeys(STATES, Departed),
+}
+"""All others cannot happen: a transaction does not begin inside another, and nobody pins a client that has left."""
+
+
+@pytest.mark.parametrize("before", STATES)
+@pytest.mark.parametrize("transition", TRANSITIONS)
+def test_a_transition_leads_to_one_state_or_cannot_happen(
+    transition: Callable[[state.ClientState], state.ClientState], before: type[state.ClientState]
+) -> None:
+    after = TRANSITIONS[transition].get(before)
+    if after is None:
         with pytest.raises(AssertionError):
-            state.begun(each, running)
+            transition(STATES[before]())
+    else:
+        assert type(transition(STATES[before]())) is after
+
+
+def test_states_are_made_where_the_transitions_are() -> None:
+    folder = Path(session.__file__).parent
+    made = re.compile(r"(?<!case )\b(?:Pooled|PooledTransaction|Pinned|Departed)\(|\.state = POOLED\b")
+    assert [source.name for source in sorted(folder.glob("*.py")) if made.search(source.read_text())] == ["state.py"]
 
 
 def test_a_client_without_an_upstream_can_hold_nothing() -> None:

@@ -7,7 +7,7 @@ import pytest
 from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.traffic.effects import Effect, effect_of
 from proxy.traffic.interval_stats import Client, IntervalStats, KeyFigures, Volume
-from proxy.traffic.names import named, shown
+from proxy.traffic.key_text import named, shown
 from proxy.traffic.time_series import TimeSeries
 
 

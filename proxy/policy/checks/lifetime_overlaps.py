@@ -29,7 +29,7 @@ from proxy.schema.automaton import SchemaError, find_regions
 from proxy.schema.entries import KeyEntry, Owner
 from proxy.schema.expressions import ANY_BYTE, Chain, OneOf, Repeated, byte_set
 from proxy.schema.globs import GlobIndex, glob_expression
-from proxy.traffic.names import shown as shown_key
+from proxy.traffic.key_text import shown as shown_key
 
 _WITHOUT_EMPTY_END = Chain((Repeated(OneOf(ANY_BYTE), or_not=True), OneOf(ANY_BYTE & ~byte_set(b":"))))
 """The keys that count: a lifetime for lock:* never acts where lock:{what...} has a ttl, though lock: is left to it."""

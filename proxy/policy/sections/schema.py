@@ -25,7 +25,7 @@ from proxy.schema.automaton import Flaw, SchemaError, Tie, TooLarge, Unreachable
 from proxy.schema.bounds import Bounds
 from proxy.schema.entries import NO_SCHEMA, KeyEntry, KeySize, Schema
 from proxy.schema.patterns import Pattern, PatternError, parse_pattern
-from proxy.traffic.names import shown as shown_key
+from proxy.traffic.key_text import shown as shown_key
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?")
 _MOST_MEMBERS = 10**9 - 1

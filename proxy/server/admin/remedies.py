@@ -24,7 +24,7 @@ from proxy.server.admin.state import STATE, AdminState
 from proxy.server.remedies import Remedy, RemedyError
 from proxy.traffic.effects import Effect, effect_of
 from proxy.traffic.evidence import moment
-from proxy.traffic.names import named
+from proxy.traffic.key_text import named
 from proxy.wire.numbers import read_digits
 
 ALL = "all"

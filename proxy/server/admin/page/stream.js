@@ -77,7 +77,7 @@ export class Stream {
       const headers = authorization();
       const answer = await fetch(url, { headers, cache: "no-store", signal: this.abort.signal });
       if (!answer.ok) {
-        await this.refused(answer, "Authorization" in headers, run);
+        await this.refused(answer, headers.Authorization, run);
         return false;
       }
       if (!answer.body) throw new TypeError("an answer without a body");
@@ -100,18 +100,19 @@ export class Stream {
 
   /**
    * @param {Response} answer
-   * @param {boolean} withToken
+   * @param {string | undefined} sent the Authorization header of the request
    * @param {number} run
    */
-  async refused(answer, withToken, run) {
+  async refused(answer, sent, run) {
     const { error } = await answer.json().catch(() => ({ error: `status ${answer.status}` }));
     if (run !== this.run) return;
     if (answer.status !== 401) {
       this.tell({ kind: "refused", text: error, status: answer.status });
       return;
     }
+    if (sent !== authorization().Authorization) return; // another token was given meanwhile
     sessionStorage.removeItem(TOKEN);
-    this.tell({ kind: "token", wrong: withToken });
+    this.tell({ kind: "token", wrong: sent !== undefined });
     await this.pause(2 ** 31 - 1);
   }
 

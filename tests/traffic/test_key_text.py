@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.traffic.names import shown
+from proxy.traffic.key_text import shown
 
 
 @pytest.mark.parametrize(
