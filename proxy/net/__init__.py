@@ -22,6 +22,7 @@ relearning.py           probes permissions, password and client names again when
 restarts.py             detects a restarted Redis, and closes the clients that relied on the memory of the old process
 logins.py               logins of clients that Redis decides, and for how long an accepted one counts
 user_changes.py         how often users were changed through Keyrail, in memory that all workers see
+node_logins.py          logins of users on the other nodes of a cluster
 password_file.py        logins of clients that a file decides
 entrance.py             the pool, limits and login rules that a listener's clients begin with
 client_auth.py          the login methods of a listener

@@ -19,8 +19,11 @@ from proxy.net.settings import Settings
 from proxy.net.supply import Supply
 from proxy.net.topology import Topology
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.ports import PoolKey
+from proxy.session.ports import UNAUTHENTICATED, PoolKey
 from proxy.session.session import Session
+
+_BETWEEN_LOGINS = 0.01
+"""Seconds."""
 
 
 class Connections:
@@ -114,6 +117,14 @@ class Connections:
         for node in change.came:
             self.pools.join(node)
             self.supply.join(node)
+        if change.came:
+            self._close_users()
+
+    def _close_users(self) -> None:
+        # Nobody has their password for the node that has come. They log in again, one after the other.
+        users = [client for client in self._clients if client.key.user not in (None, UNAUTHENTICATED)]
+        for number, client in enumerate(users):
+            self.loop.call_later(number * _BETWEEN_LOGINS, client.close_when_drained, "login_lost")
 
     # Roles
 

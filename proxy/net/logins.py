@@ -21,11 +21,12 @@ from hashlib import blake2b
 from hmac import compare_digest
 
 from proxy.net.connections import Connections
+from proxy.net.node_logins import NodeLogins
 from proxy.net.pool import turn_away
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.user_changes import UserChanges
 from proxy.session.pool_waiter import LoginClient, PoolWaiter
-from proxy.session.ports import Credentials, LoginPort, LoginReply, user_named
+from proxy.session.ports import Credentials, LoginPort, LoginReply, PoolKey, user_named
 from proxy.traffic.key_text import shown
 from proxy.wire.encode import OK
 
@@ -91,6 +92,7 @@ class Logins(LoginPort):
         self._connections = connections
         self._give_back = give_back
         self._changes = changes
+        self._elsewhere = NodeLogins(connections, give_back)
         self._loop = connections.loop
         address = connections.topology.login
         own = None if address.password is None else address.username or "default"
@@ -128,13 +130,17 @@ class Logins(LoginPort):
         self._connections.all.start(self._ask(client, login, pair, ask))
         return None
 
-    def accepted(self, client: LoginClient, login: Credentials) -> str | None:
+    def accepted(self, client: LoginClient, login: Credentials, key: PoolKey) -> str | None:
         """Redis has accepted it on the client's own connection.
 
         That is rare and not remembered: the pair may have been refused since the client sent it.
         """
         self.outcomes["accepted"] += 1
-        return None if self.is_own(login) else user_named(login.user)
+        if self.is_own(login):
+            return None
+        user = user_named(login.user)
+        self._elsewhere.begin(_command(login), login, key._replace(user=user))
+        return user
 
     def refused(self, client: LoginClient, login: Credentials) -> None:
         """Redis has refused it: the pair counts no more, neither with the name nor without it."""
@@ -224,6 +230,7 @@ class Logins(LoginPort):
             # The user's pool gets it before the client, which waits there for what this user may run.
             upstream.key = upstream.key._replace(user=user)
             upstream.apart = False
+            self._elsewhere.begin(_command(login), login, upstream.key)
             self._give_back(upstream)
         else:
             upstream.close()

@@ -22,7 +22,7 @@ from pathlib import Path
 from proxy.net.followed import Followed
 from proxy.net.logins import RefusedLogins
 from proxy.session.pool_waiter import LoginClient
-from proxy.session.ports import Credentials, LoginPort, LoginReply, user_named
+from proxy.session.ports import Credentials, LoginPort, LoginReply, PoolKey, user_named
 from proxy.wire.encode import OK, encode_error
 
 _DEFAULT_USER = b"default"
@@ -97,7 +97,7 @@ class FileLogins(LoginPort):
         self._outcomes["accepted"] += 1
         return LoginReply(OK, local_user="" if login.user == _DEFAULT_USER else user_named(login.user))
 
-    def accepted(self, client: LoginClient, login: Credentials) -> str | None:
+    def accepted(self, client: LoginClient, login: Credentials, key: PoolKey) -> str | None:
         """Nobody asks Redis."""
         raise AssertionError("the file decides")
 

@@ -225,9 +225,11 @@ class Supply:
         upstream.apart = True
         return upstream
 
-    async def open_for_login(self) -> UpstreamConnection:
-        """Open a connection without a login. Raises OSError."""
-        home = self._pools.placed(self._pools.home)
+    async def open_for_login(self, node: Node | None = None) -> UpstreamConnection:
+        """Open a connection without a login, to this node or to any. Raises OSError."""
+        home = self._pools.placed(self._pools.home) if node is None else self._pools.home_of(node)
+        if home.node not in self._topology.nodes:
+            raise ConnectionRefusedError(f"{self._topology.login}: no node is known")
         address, seconds = self._topology.address(home.node), self._settings.connect_timeout
         opening = open_without_login(address, self.tls, self._keeper, home._replace(protocol=2), self._loop)
         upstream = await asyncio.wait_for(opening, seconds)

@@ -69,6 +69,8 @@ from proxy.session.info_query import InfoQuery
 
 _log = logging.getLogger("keyrail.worker")
 
+_NEEDS_POOLING = "a client uses a connection to each node of a cluster: start Keyrail with --pooling on"
+
 REPORT_SECONDS = 0.8
 """Seconds between reports, so that the supervisor's figures are never older than a second.
 
@@ -179,10 +181,14 @@ class Worker:
         return True
 
     async def _start_route(self, index: int) -> None:
+        upstream = self._start.settings.routes[index].upstream
+        if upstream.seeds and not self._start.settings.pooling:
+            raise ClusterFoundError(f"{upstream}: {_NEEDS_POOLING}")
         try:
             await self._routes[index].start()
         except ClusterFoundError as found:
-            upstream = self._start.settings.routes[index].upstream
+            if not self._start.settings.pooling:
+                raise ClusterFoundError(f"{found}: {_NEEDS_POOLING}") from None
             if upstream.path is not None:
                 raise ClusterFoundError(f"{found}: give the addresses of its nodes, {CLUSTER_EXPECTED}") from None
             self._routes[index].close()

@@ -201,7 +201,7 @@ def _decide(session: HandshakeClient, item: Item, given: Credentials) -> int:
 
 
 def _log_in(session: HandshakeClient, given: Credentials) -> None:
-    user = session.logins.accepted(session, given)
+    user = session.logins.accepted(session, given, session.on_its_own.upstream.key)
     switching.move(session, session.key._replace(user=user))
     login.logged_in(session)
     if user is not None and not session.ports.capabilities.knows_user(user):

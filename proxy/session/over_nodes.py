@@ -42,6 +42,12 @@ _ELSEWHERE = encode_error(
     "CROSSSLOT keyrail: this key is on another node than the transaction, WATCH, subscription or other state of this "
     "connection: use another connection for it"
 )
+_EVENTS = b"__key"
+"""How the channels of keyspace notifications begin."""
+_EVENTS_REFUSED = encode_error(
+    "ERR keyrail: each node of a cluster tells of its own keys alone, and this connection is to one: subscribe to "
+    "keyspace notifications at the nodes"
+)
 _DEFAULT_PORT = 6379
 
 
@@ -60,6 +66,8 @@ def route(session: ManyNodesClient, item: Item) -> int | None:
     own = own_answer(command, None, session.key.protocol, valkey=session.ports.capabilities.is_valkey())
     if own is not None:
         return _answered(session, item, own)
+    if command.spec.state is ConnectionState.SUBSCRIBE and any(name.startswith(_EVENTS) for name in command.argv[1:]):
+        return _answered(session, item, _EVENTS_REFUSED)
     row = ROWS.get(command.spec.name)
     if row is not None and row.shows_nodes is not None and not item.hides_nodes:
         item.hides_nodes = True

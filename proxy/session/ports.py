@@ -362,8 +362,8 @@ class LoginPort(Protocol):
     def check(self, client: LoginClient, login: Credentials) -> LoginReply | None:
         """What becomes of this login; None while Redis is asked, and ``arrived`` is called when it has answered."""
 
-    def accepted(self, client: LoginClient, login: Credentials) -> str | None:
-        """Redis has accepted it on the client's own connection; the user of its pool from now on."""
+    def accepted(self, client: LoginClient, login: Credentials, key: PoolKey) -> str | None:
+        """Redis has accepted it on the client's own connection, of this pool; the user of its pool from now on."""
 
     def refused(self, client: LoginClient, login: Credentials) -> None:
         """Redis has refused it on the client's own connection."""

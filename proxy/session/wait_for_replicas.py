@@ -37,12 +37,14 @@ def wait(session: NodeClient, nodes: NodePort, item: Item) -> int:
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
-    primaries = nodes.primaries()
+    router = session.intake.config.router
+    assert router is not None, "a cluster has one"
+    owners = {router.owner(slot) for slot in range(SLOTS)}
+    primaries = [node for node in nodes.primaries() if node.number in owners]
     if not primaries:
         return wait_for_node(session, nodes, item, None, Lane.FAST)
     upstreams = _connections(session, primaries)
-    router = session.intake.config.router
-    if upstreams is None or router is None:
+    if upstreams is None:
         return WAIT
     requests = [[[b"SPUBLISH", _channel(router, node), b""], item.command.argv] for node in primaries]
     state = session.state = waiting(session.state, upstreams)

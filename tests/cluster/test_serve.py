@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tests.cluster.nodes import RealCluster
 from tests.engines import Engine
 from tests.keyrail_process import Keyrail
-from tests.resp import eventually
+from tests.resp import PATIENCE_SECONDS, eventually
 
 LAST = 16383
 
@@ -34,3 +34,10 @@ def test_a_cluster_that_comes_up_later(
     node.start()
     eventually(lambda: keyrail.http("/readyz")[0] == 200)
     keyrail.await_line(rf"127.0.0.1:{node.port} is a primary of 16384 slots")
+
+
+def test_without_pooling_a_cluster_is_refused(cluster: RealCluster, new_keyrail: Callable[..., Keyrail]) -> None:
+    for upstream in (f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}", cluster.nodes[0].url):
+        keyrail = new_keyrail(upstream, pooling=False, await_ready=False)
+        keyrail.await_line(r"a client uses a connection to each node of a cluster: start Keyrail with --pooling on")
+        assert keyrail.process.wait(PATIENCE_SECONDS) != 0

@@ -73,7 +73,7 @@ class Redis:
         address = SimpleNamespace(username=None, password=object())
         connections: Any = SimpleNamespace(
             loop=SimpleNamespace(time=lambda: self.time, call_soon=loop.call_soon),
-            topology=SimpleNamespace(login=address),
+            topology=SimpleNamespace(login=address, nodes=(), place=lambda node: node),
             pools=SimpleNamespace(home=PoolKey(None, 0, 2)),
             all=SimpleNamespace(start=loop.create_task),
             supply=SimpleNamespace(open_for_login=self.open),

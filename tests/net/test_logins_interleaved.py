@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.net.logins import REMEMBERED_SECONDS
-from proxy.session.ports import Credentials, LoginReply
+from proxy.session.ports import Credentials, LoginReply, PoolKey
 from tests.net.test_logins import ALONE, OK, OWN, WRONG, Redis, Waiter
 
 
@@ -72,7 +72,7 @@ class SlowRedis(Redis):
         if question.pinned_client is None:
             question.reply.set_result(question.frame)
         elif question.frame == OK:
-            self.logins.accepted(question.pinned_client, question.login)
+            self.logins.accepted(question.pinned_client, question.login, PoolKey(None, 0, 2))
         else:
             self.logins.refused(question.pinned_client, question.login)
 

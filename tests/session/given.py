@@ -164,7 +164,7 @@ class FakeLogins(LoginPort):
         self.asked.append(login)
         return self.replies.get(login)
 
-    def accepted(self, client: PoolWaiter, login: Credentials) -> str | None:
+    def accepted(self, client: PoolWaiter, login: Credentials, key: PoolKey) -> str | None:
         self.seen.append(("accepted", login))
         return None if self.is_own(login) else user_named(login.user)
 

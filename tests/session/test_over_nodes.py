@@ -347,3 +347,13 @@ def test_a_large_value_inside_a_transaction_is_collected_and_goes_to_its_node() 
     client.send(call("SET", "c", "x" * 3_000_000))
     assert client.own.key.node is NODES[1]
     assert arguments(client.own.taken())[0] == [b"MULTI"]
+
+
+@pytest.mark.parametrize(
+    "words", [("SUBSCRIBE", "a", "__keyevent@0__:del"), ("PSUBSCRIBE", "__keyspace@0__:*"), ("PSUBSCRIBE", "__key*")]
+)
+def test_events_of_each_node_are_not_told_by_halves(words: tuple[str, ...]) -> None:
+    client = Routed(FakeRoute())
+    client.say(*words)
+    assert b"each node of a cluster tells of its own keys alone" in client.heard()
+    assert not client.is_pinned()
