@@ -202,6 +202,8 @@ class Row(NamedTuple):
     """Needed unless the flags prove it."""
     subcommands: ConnectionState | None = None
     """The same for each subcommand without a state in its own row, including those of future engines."""
+    timeout_argument: int = 0
+    """Of a command that blocks: the argument that says for how many seconds; a negative one counts from the end."""
     slow: bool = False
     """Its work grows with the keyspace, with several whole collections, or with a script or a disk."""
     only_reads: bool = False

@@ -436,7 +436,14 @@ ALL: tuple[Row, ...] = (
     Row("HVALS", whole=Whole(("HLEN",), _FIELDS)),
     # Lists
     # Redis before 7 does not flag blocking commands, so their rows say it.
-    Row("BLMOVE", state=ConnectionState.BLOCKING, creates=_MOVED, stores=_NOTHING, grows=Grows("LLEN", moves=True)),
+    Row(
+        "BLMOVE",
+        state=ConnectionState.BLOCKING,
+        timeout_argument=-1,
+        creates=_MOVED,
+        stores=_NOTHING,
+        grows=Grows("LLEN", moves=True),
+    ),
     Row(
         "BLMOVEM",
         Published("redis-8.10", -6, "write denyoom blocking", "RW 1..2"),
@@ -446,10 +453,17 @@ ALL: tuple[Row, ...] = (
         stores=_NOTHING,
         grows=Grows("LLEN", moves=True),
     ),
-    Row("BLMPOP", state=ConnectionState.BLOCKING, never_creates=True, span="popped"),
-    Row("BLPOP", state=ConnectionState.BLOCKING, never_creates=True),
-    Row("BRPOP", state=ConnectionState.BLOCKING, never_creates=True),
-    Row("BRPOPLPUSH", state=ConnectionState.BLOCKING, creates=_MOVED, stores=_NOTHING, grows=Grows("LLEN", moves=True)),
+    Row("BLMPOP", state=ConnectionState.BLOCKING, timeout_argument=1, never_creates=True, span="popped"),
+    Row("BLPOP", state=ConnectionState.BLOCKING, timeout_argument=-1, never_creates=True),
+    Row("BRPOP", state=ConnectionState.BLOCKING, timeout_argument=-1, never_creates=True),
+    Row(
+        "BRPOPLPUSH",
+        state=ConnectionState.BLOCKING,
+        timeout_argument=-1,
+        creates=_MOVED,
+        stores=_NOTHING,
+        grows=Grows("LLEN", moves=True),
+    ),
     Row("LINSERT", never_creates=True, stores=Stores("4", "4"), grows=Grows("LLEN", told=True)),
     Row("LLEN", measures=Measured("list", "elements")),
     Row("LMOVE", creates=_MOVED, stores=_NOTHING, grows=Grows("LLEN", moves=True)),
@@ -517,9 +531,9 @@ ALL: tuple[Row, ...] = (
         whole=Whole(("SCARD",), _SETS, sent=False),
     ),
     # Sorted sets and places
-    Row("BZMPOP", state=ConnectionState.BLOCKING, never_creates=True, span="popped"),
-    Row("BZPOPMAX", state=ConnectionState.BLOCKING, never_creates=True),
-    Row("BZPOPMIN", state=ConnectionState.BLOCKING, never_creates=True),
+    Row("BZMPOP", state=ConnectionState.BLOCKING, timeout_argument=1, never_creates=True, span="popped"),
+    Row("BZPOPMAX", state=ConnectionState.BLOCKING, timeout_argument=-1, never_creates=True),
+    Row("BZPOPMIN", state=ConnectionState.BLOCKING, timeout_argument=-1, never_creates=True),
     Row("GEOADD", creates=_ZSET, stores=Stores("2..", "placed"), grows=Grows("ZCARD")),
     Row(
         "GEORADIUS",

@@ -45,5 +45,8 @@ class SubscriptionReader(Protocol):
     def confirms(self, frame: bytes, verb: bytes) -> bool:
         """Whether the frame answers the command ``verb``."""
 
+    def ends_by_itself(self, frame: bytes) -> bool:
+        """Whether a confirmation that answers no command is not for the client."""
+
     def confirm(self, frame: bytes) -> None:
         """Take over a confirmation of Redis."""

@@ -325,7 +325,7 @@ class UpstreamPipeline(Outgoing):
             if self.owner is None:
                 self.strays += 1
             return self._stream(data, p, i, size, self.owner, False)
-        if said == CONFIRMATION and (p[i] == _PUSH or (self.head is not None and self.head.action == CONFIRM)):
+        if said == CONFIRMATION and (p[i] == _PUSH or self.head is None or self.head.action == CONFIRM):
             return self._confirm(data, p, i, size)
         if self.head is None:
             return self._uninvited(data, p, i, size)
@@ -342,6 +342,8 @@ class UpstreamPipeline(Outgoing):
         frame = data[i:n]
         if head is not None and (head.action != CONFIRM or not subscriptions.confirms(frame, head.payload[0])):
             head = None
+        if head is None and subscriptions.ends_by_itself(frame):
+            return n
         if head is not None and head.due < 0:
             head.due = head.payload[1]()
             head.sink.pending_replies += head.due - 1

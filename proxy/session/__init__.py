@@ -28,6 +28,7 @@ exec_abort.py         the command that makes Redis abort a transaction
 subscribe.py          SUBSCRIBE and its relatives, RESP2 and RESP3
 subscription.py       what a client is subscribed to
 pinned.py             commands that need a private connection: blocking commands, WAIT, MONITOR, unknown commands …
+blocking.py           BLPOP and its relatives before a cluster
 wait_for_replicas.py  WAIT and WAITAOF before a cluster
 unhindered.py         commands that wait behind nobody else's: SCRIPT KILL, CLIENT UNPAUSE, CONFIG SET …
 scripts.py            EVAL, FCALL and their relatives: what the rules need to know about the script

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from proxy.commands.command import Command
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
@@ -22,6 +22,16 @@ class JudgedCommand:
 
 
 @dataclass(slots=True)
+class BlockedCommand:
+    """A command that blocks, before a cluster: since when, and when it was sent last. What a node refuses because its
+    slot has left is sent again."""
+
+    since: float
+    sent_at: float = 0.0
+    phase: Literal["waits", "sent", "refused", "answered"] = "waits"
+
+
+@dataclass(slots=True)
 class Item(JudgedCommand):
     """The same with all that a rule may want of a command that is forwarded."""
 
@@ -33,6 +43,8 @@ class Item(JudgedCommand):
     """Whether the client's own command only reads, even if a rule has rewritten it to one that writes."""
     held_since: float | None = None
     """In seconds since the epoch, if its node could not be reached then."""
+    blocked: BlockedCommand | None = None
+    """Before a cluster: a command that blocks, once it has been sent."""
     hides_nodes: bool = False
     """Before a cluster: whether ``edit`` already removes the addresses of nodes."""
 

@@ -25,10 +25,11 @@ from proxy.hotpath.router import KEYLESS, SEVERAL_SLOTS, UNOWNED
 from proxy.hotpath.split import Split, split
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.rules.verdict import chained
-from proxy.session import sending, switching, unplaced
-from proxy.session.forwarding import ForwardingClient, forward
+from proxy.session import blocking, sending, switching, unplaced
+from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.node_connections import connection_to, wait_for_node
+from proxy.session.pinned import PinningClient, may_block
 from proxy.session.ports import EffectivePolicy, Node, NodePort, PrivatePipeline
 from proxy.session.state import POOLED, Unplaced
 from proxy.session.unplaced import UnplacedClient
@@ -51,7 +52,7 @@ _EVENTS_REFUSED = encode_error(
 _DEFAULT_PORT = 6379
 
 
-class ManyNodesClient(ForwardingClient, UnplacedClient, Protocol):
+class ManyNodesClient(PinningClient, UnplacedClient, Protocol):
     """A session before a cluster."""
 
     effective_policy: EffectivePolicy
@@ -170,6 +171,8 @@ def _by_keys(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | Non
         return None
     if item.command.spec.state is ConnectionState.POOL:
         return _to_shared(session, nodes, item)
+    if item.command.spec.state is ConnectionState.BLOCKING and not item.hidden and may_block(session, item.command):
+        return blocking.send(session, nodes, item)
     if item.command.spec.state is ConnectionState.PIN and not _ends_its_client(item.command):
         # Pinned to one node, the client could not reach the keys of others; and what these set or tell is about a
         # connection to one node.

@@ -40,7 +40,6 @@ from proxy.session.item import Item
 from proxy.session.open_trace import OpenTrace
 from proxy.session.over_nodes import ManyNodesClient
 from proxy.session.paying import Paying
-from proxy.session.pinned import PinningClient
 from proxy.session.ports import TracedCommand
 from proxy.session.scripts import ScriptClient
 from proxy.wire.encode import encode_error
@@ -55,7 +54,7 @@ _CANNOT_REWRITE = encode_error(
 )
 
 
-class StreamingClient(PinningClient, ScriptClient, ManyNodesClient, Protocol):
+class StreamingClient(ManyNodesClient, ScriptClient, Protocol):
     """A session, as far as a command of it passes through in pieces."""
 
     def assembling(self, size: int) -> None:

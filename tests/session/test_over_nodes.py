@@ -357,3 +357,31 @@ def test_events_of_each_node_are_not_told_by_halves(words: tuple[str, ...]) -> N
     client.say(*words)
     assert b"each node of a cluster tells of its own keys alone" in client.heard()
     assert not client.is_pinned()
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_a_shard_channel_whose_slot_leaves_closes_its_client_which_subscribes_anew(protocol: int) -> None:
+    client = Routed(FakeRoute())
+    client.key = client.key._replace(protocol=protocol)
+    client.say("SSUBSCRIBE", "c")
+    kind = b"*" if protocol == 2 else b">"
+    client.own.answer(kind + b"3\r\n$10\r\nssubscribe\r\n$1\r\nc\r\n:1\r\n")
+    client.heard()
+    client.own.answer(kind + b"3\r\n$12\r\nsunsubscribe\r\n$1\r\nc\r\n:0\r\n")
+    for timer in list(client.route.timers):
+        timer()
+    assert client.heard() == b""
+    assert client.cause == "slot_moved"
+
+
+def test_a_shard_channel_that_the_client_leaves_closes_nobody() -> None:
+    client = Routed(FakeRoute())
+    client.say("SSUBSCRIBE", "c")
+    client.own.answer(b"*3\r\n$10\r\nssubscribe\r\n$1\r\nc\r\n:1\r\n")
+    own = client.own
+    client.say("SUNSUBSCRIBE", "c")
+    own.answer(b"*3\r\n$12\r\nsunsubscribe\r\n$1\r\nc\r\n:0\r\n")
+    assert client.heard().count(b"subscribe") == 2
+    assert client.route.timers == []
+    assert not client.gone
+    assert not client.is_pinned()

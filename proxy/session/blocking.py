@@ -1,0 +1,94 @@
+"""Blocking commands before a cluster: on a private connection to the slot's node, and sent again where the slot leaves.
+
+A node answers a blocked command with MOVED when its slot leaves, and with UNBLOCKED when it becomes a replica. Nothing
+has been popped then, so the command is sent to the slot's new owner with what is left of its timeout. Nothing else of
+the client is sent meanwhile, so it stays in its place.
+"""
+
+from collections.abc import Sequence
+
+from proxy.commands.rows import ROWS
+from proxy.commands.spec import Spec
+from proxy.commands.table import Lane
+from proxy.commands.words import word_of
+from proxy.hotpath.in_flight import EDIT
+from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.session import switching
+from proxy.session.item import BlockedCommand, Item
+from proxy.session.node_connections import NodeClient, wait_for_node
+from proxy.session.ports import NodePort
+from proxy.wire.encode import encode_command
+
+_LEFT = (b"-MOVED ", b"-ASK ", b"-TRYAGAIN ", b"-CLUSTERDOWN ", b"-UNBLOCKED ")
+_LONG = 1.0
+"""Seconds. A command that was blocked for so long has been where it belonged."""
+_LEAST = 0.001
+"""Seconds that are left of a timeout that is over: the engine has the reply for that."""
+_OPTION_ARGUMENTS = {b"GROUP": 2, b"COUNT": 1, b"BLOCK": 1}
+"""Of XREAD and XREADGROUP, before STREAMS."""
+
+
+def send(session: NodeClient, nodes: NodePort, item: Item) -> int:
+    """Send it and wait for its reply. Called again when something has come: until then the command waits."""
+    now = session.ports.route.now()
+    blocked = item.blocked
+    if blocked is not None:
+        if blocked.phase == "answered":
+            return TAKEN
+        if blocked.phase == "sent":
+            switching.wait_until_drained(session)
+            return WAIT
+        if blocked.phase == "refused":
+            blocked.phase = "waits"
+            if now - blocked.sent_at > _LONG:
+                item.held_since = None
+            return wait_for_node(session, nodes, item, None, Lane.FAST)
+    if switching.to_drained_private(session) is None:
+        return WAIT
+    argv = item.command.argv
+    if blocked is None:
+        blocked = item.blocked = BlockedCommand(now)
+    else:
+        argv = shortened(item.command.spec, argv, now - blocked.since)
+    blocked.phase, blocked.sent_at = "sent", now
+    session.on_its_own.blocked += 1
+    session.sender.forwarded += 1
+    session.sender.submit_with_action(encode_command(argv), EDIT, lambda frame: _answered(item, blocked, frame))
+    switching.wait_until_drained(session)
+    return WAIT
+
+
+def _answered(item: Item, blocked: BlockedCommand, frame: bytes) -> bytes:
+    if frame.startswith(_LEFT):
+        blocked.phase = "refused"
+        return b""
+    blocked.phase = "answered"
+    return frame if item.edit is None else item.edit(frame)
+
+
+def shortened(spec: Spec, argv: Sequence[bytes], seconds: float) -> list[bytes]:
+    """The command with so many seconds less to wait; as it is where it waits for ever, or nobody knows how long."""
+    words = list(argv)
+    row = ROWS.get(spec.name)
+    place, scale = (0, 1.0) if row is None else (row.timeout_argument, 1.0)
+    if row is not None and row.key_syntax == "streams":
+        place, scale = _block_option(words), 1000.0
+    try:
+        timeout = float(words[place]) / scale if place else 0.0
+    except ValueError:
+        return words
+    if timeout > 0:
+        left = max(_LEAST, timeout - seconds) * scale
+        words[place] = b"%d" % max(1, left) if scale > 1 else b"%.3f" % left
+    return words
+
+
+def _block_option(words: Sequence[bytes]) -> int:
+    # The argument behind BLOCK; 0 if there is none. A group may have such a name.
+    i = 1
+    while i < len(words) and word_of(words[i]) != b"STREAMS":
+        word = word_of(words[i])
+        if word == b"BLOCK" and i + 1 < len(words):
+            return i + 1
+        i += 1 + _OPTION_ARGUMENTS.get(word, 0)
+    return 0

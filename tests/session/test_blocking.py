@@ -1,0 +1,89 @@
+"""Blocking commands before a cluster: sent again where their slot has left, with what is left of their timeout."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.commands.table import STANDARD
+from proxy.session.blocking import shortened
+from proxy.session.node_connections import CLUSTERDOWN, HELD_SECONDS
+from tests.hotpath.test_split import arguments
+from tests.session.given import FakeRoute, Upstream, call
+from tests.session.test_over_nodes import NODES, Routed
+
+
+def blocked(*words: str) -> tuple[Routed, Upstream]:
+    client = Routed(FakeRoute())
+    client.say(*words)
+    (lent,) = client.route.lent
+    assert arguments(lent.taken()) == [[word.encode() for word in words]]
+    assert client.state.blocked
+    return client, lent
+
+
+@pytest.mark.parametrize("error", [b"-MOVED 5 127.0.0.1:7001\r\n", b"-ASK 5 h:1\r\n", b"-UNBLOCKED force unblock\r\n"])
+def test_where_its_slot_leaves_it_is_sent_to_the_new_owner(error: bytes) -> None:
+    client, lent = blocked("BLPOP", "c", "10")
+    client.send(call("GET", "a"))
+    client.route.moment += 4
+    lent.answer(error)
+    assert client.heard() == b""
+    (waiter,) = client.nodes.looking
+    router = client.intake.config.router
+    assert router is not None
+    router.own(0, 16383, 0)
+    waiter.arrived()
+    (again,) = client.route.lent
+    assert again.key.node is NODES[0]
+    assert arguments(again.taken()) == [[b"BLPOP", b"c", b"6.000"]]
+    again.answer(b"*2\r\n$1\r\nc\r\n$1\r\nx\r\n")
+    assert client.heard() == b"*2\r\n$1\r\nc\r\n$1\r\nx\r\n"
+    assert client.taken() == [[[b"GET", b"a"]], [], []], "the next command waited"
+    assert client.route.lent == []
+
+
+def test_what_is_refused_again_and_again_is_an_error_and_the_client_stays() -> None:
+    client, lent = blocked("BLPOP", "c", "0")
+    lent.answer(b"-CLUSTERDOWN The cluster is down\r\n")
+    client.route.moment += HELD_SECONDS / 2
+    client.nodes.looking.pop().arrived()
+    (lent,) = client.route.lent
+    client.route.moment += HELD_SECONDS / 2
+    lent.answer(b"-CLUSTERDOWN The cluster is down\r\n")
+    client.nodes.looking.pop().arrived()
+    (lent,) = client.route.lent
+    client.route.moment += 0.1
+    lent.answer(b"-CLUSTERDOWN The cluster is down\r\n")
+    assert client.heard() == CLUSTERDOWN
+    assert not client.gone
+
+
+def test_who_leaves_while_blocked_takes_the_connection_with_it() -> None:
+    client, lent = blocked("BLPOP", "c", "0")
+    assert not client.end_of_stream()
+    client.connection_lost()
+    assert client.route.discarded == [lent]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("BLPOP a b 10", "BLPOP a b 7.000"),
+        ("BLPOP a 0", "BLPOP a 0"),
+        ("BLPOP a 1", "BLPOP a 0.001"),
+        ("BLPOP a x", "BLPOP a x"),
+        ("BLMPOP 10 2 a b LEFT", "BLMPOP 7.000 2 a b LEFT"),
+        ("BZPOPMIN a 3.5", "BZPOPMIN a 0.500"),
+        ("BLMOVE a b LEFT RIGHT 10", "BLMOVE a b LEFT RIGHT 7.000"),
+        ("XREAD COUNT 5 BLOCK 5000 STREAMS a $", "XREAD COUNT 5 BLOCK 2000 STREAMS a $"),
+        ("XREAD BLOCK 100 STREAMS a $", "XREAD BLOCK 1 STREAMS a $"),
+        (
+            "XREADGROUP GROUP BLOCK c NOACK BLOCK 5000 STREAMS a >",
+            "XREADGROUP GROUP BLOCK c NOACK BLOCK 2000 STREAMS a >",
+        ),
+        ("XREAD STREAMS BLOCK 5000", "XREAD STREAMS BLOCK 5000"),
+    ],
+)
+def test_what_is_left_of_a_timeout(line: str, expected: str) -> None:
+    argv = line.encode().split()
+    assert shortened(STANDARD.spec_of(argv), argv, 3.0) == expected.encode().split()
