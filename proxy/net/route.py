@@ -26,7 +26,7 @@ import random
 import ssl
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from socket import socket
 from typing import Any
@@ -53,6 +53,7 @@ from proxy.net.latency_probe import LatencyProbe
 from proxy.net.liveness import Liveness
 from proxy.net.logins import Logins
 from proxy.net.periodic import Periodic
+from proxy.net.plan_compiler import FindPlans
 from proxy.net.policies import Policies
 from proxy.net.relearning import Relearning
 from proxy.net.reply_timeout import ReplyTimeout
@@ -93,6 +94,7 @@ class Route(RoutePort):
         policy: Policy,
         loop: asyncio.AbstractEventLoop,
         generation: int,
+        find_plans: FindPlans,
         request_info: RequestInfo,
         paused: bool,
         find_calls: FindCalls | None,
@@ -126,12 +128,14 @@ class Route(RoutePort):
         self._policies = Policies(
             policy,
             generation,
+            find_plans,
             self._capabilities,
             self._counters,
             sampler,
             self.clients,
             settings.workers,
             paused,
+            self._start,
             topology.router,
         )
         self._connections = Connections(
@@ -175,6 +179,9 @@ class Route(RoutePort):
             self._supervisor_requests,
             self._logins,
         )
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        return self._connections.all.start(work)
 
     def _give_back(self, upstream: UpstreamConnection) -> None:
         self._checkout.give_back(upstream)
@@ -221,9 +228,11 @@ class Route(RoutePort):
         try:
             await asyncio.wait_for(self._connections.supply.attempted.wait(), self.settings.connect_timeout)
         except TimeoutError:
-            return
-        if self._capabilities.refusal is not None:
-            raise ClusterRefusedError(self._capabilities.refusal)
+            pass
+        else:
+            if self._capabilities.refusal is not None:
+                raise ClusterRefusedError(self._capabilities.refusal)
+        await self._policies.begin()
 
     async def serve(
         self,
@@ -297,15 +306,15 @@ class Route(RoutePort):
 
     # Policy
 
-    async def prepare(self, policy: Policy, generation: int) -> None:
-        """Compile a policy without putting it into force. Raises what compiling raises."""
-        await self._policies.prepare(policy, generation)
+    async def prepare(self, policy: Policy, generation: int, find_plans: FindPlans) -> None:
+        """Compile a policy without putting it into force. Raises what compiling raises, and PlanUnavailableError."""
+        await self._policies.prepare(policy, generation, find_plans)
 
-    def commit(self) -> None:
+    async def commit(self) -> None:
         """Put the prepared policy into force for all clients. Clients inside MULTI finish under the old one."""
         if not self._policies.prepared:
             return
-        if self._policies.commit():
+        if await self._policies.commit():
             self._relearning.learn_all()
         self._verdicts.keep(self._policies.rules, self._policies.redact)
         self._rule_totals.keep(self._policies.rules, self.clients.commands_by_app())

@@ -1,5 +1,8 @@
 """Policy + command table -> a plan for the hot path, and the judgement for commands that the plan does not decide.
 
+To judge, a policy is only bound to the table (``bind``), which takes little time. The plan (``lower``) takes much more,
+but it consists of tables that other processes can use (``proxy.policy.plan_tables``).
+
 A policy is compiled for one app and for the commands that the engine lets a user run. ``judge`` checks a command
 against every rule that touches it, in the order of ``proxy.rules.order``. All modes take this path: an enforced verdict
 is applied, any other is only counted. So audit reports what enforce would do, with one exception: later rules do not
@@ -17,7 +20,7 @@ counted.
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TypeAlias, assert_never
 
@@ -69,19 +72,25 @@ Observer: TypeAlias = Callable[[Step, Command, Mode, Verdict | Exception], None]
 """Is called for each rule that judges: with the command, the rule's mode, and its verdict."""
 
 
+@dataclass(frozen=True, slots=True)
+class LoweredPolicy:
+    """A plan, and for each counter of what it changes or refuses by itself the hit that one such act stands for."""
+
+    plan: Plan
+    hits: Mapping[int, Hit]
+
+
 class CompiledPolicy:
     """A policy bound to a command table, for the clients of one app.
 
-    `plan` runs on the hot path. `limits` are the rules that clients are members of. `needs` are the commands that
-    rewrites send in place of the client's own. `lowered` maps each counter of the plan's own edits and refusals to the
-    hits that one of them stands for. `app` is the name under which clients are counted. With `follows_slots`, rules
-    need the hash slot of a transaction's keys. `learning` are the rules that know facts. `chains` are the edits that it
-    shares with the policies of other apps.
+    `plan` runs on the hot path. Until ``run`` replaces it, it sends every command to the rules. `limits` are the rules
+    that clients are members of. `needs` are the commands that rewrites send in place of the client's own. `lowered`
+    maps each counter of the plan's own edits and refusals to the hits that one of them stands for. `app` is the name
+    under which clients are counted. With `follows_slots`, rules need the hash slot of a transaction's keys. `learning`
+    are the rules that know facts.
     """
 
-    def __init__(
-        self, policy: Policy, table: Table, app: App | None, steps: tuple[Step, ...], chains: EditChains | None = None
-    ) -> None:
+    def __init__(self, policy: Policy, table: Table, app: App | None, steps: tuple[Step, ...]) -> None:
         self.policy = policy
         self.table = table
         self.app = UNKNOWN if app is None else app.name
@@ -91,15 +100,21 @@ class CompiledPolicy:
         self.learning = tuple(step for step in steps if step.rule.needs.facts)
         introduce(steps)
         self.limits = tuple(step.rule for step in steps if step.rule.needs.place)
-        touching = (tuple(step for step in steps if step.rule.touches(spec)) for spec in table.specs)
-        distinct: dict[tuple[int, ...], tuple[Step, ...]] = {}
-        alike = [distinct.setdefault(tuple(step.place for step in found), found) for found in touching]
-        self._touching = tuple(distinct.values())
-        numbers = {id(found): number for number, found in enumerate(self._touching)}
-        self._touching_of = array("H", (numbers[id(found)] for found in alike))
-        self.plan, self.lowered = self._lower({} if chains is None else chains)
+        self._touching: list[tuple[Step, ...]] = [()]
+        self._touching_of = array("H", bytes(2 * len(table.specs)))  # 0: not looked for yet
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self.plan = Plan.judging(len(table.specs))
+        self.lowered: Mapping[int, Hit] = {}
 
-    def _lower(self, chains: EditChains) -> tuple[Plan, Mapping[int, Hit]]:
+    def run(self, lowered: LoweredPolicy) -> None:
+        """Use this plan from now on: one that ``lower`` has made for the same policy, app and commands."""
+        self.plan, self.lowered = lowered.plan, lowered.hits
+
+    def lower(self, chains: EditChains) -> LoweredPolicy:
+        """The plan of this policy. `chains` are the edits that it shares with the policies of other apps.
+
+        This takes many times as long as all else about a policy, and depends on nothing that clients do.
+        """
         plan = Plan(len(self.table.specs))
         programs: Programs = {}
         lowered: dict[int, Hit] = {}
@@ -111,7 +126,7 @@ class CompiledPolicy:
             for counter, place in lowering.apply(spec.id, plan, programs, chains).items():
                 assert lowering.does is not None, "what is counted has changed or refused something"
                 lowered[counter] = Hit(self.steps[place].rule.name, self.steps[place].mode, lowering.does)
-        return plan, lowered
+        return LoweredPolicy(plan, lowered)
 
     def _lower_command(self, spec: Spec, token_sets: Mapping[str, int]) -> Lowering:
         lowering = Lowering(spec)
@@ -130,7 +145,15 @@ class CompiledPolicy:
         return lowering
 
     def _steps_of(self, spec: Spec) -> tuple[Step, ...]:
-        return self._touching[self._touching_of[spec.id]]
+        return self._touching[self._touching_of[spec.id] or self._find_touching(spec)]
+
+    def _find_touching(self, spec: Spec) -> int:
+        found = tuple(step for step in self.steps if step.rule.touches(spec))
+        number = self._numbers.setdefault(tuple(step.place for step in found), len(self._touching))
+        if number == len(self._touching):
+            self._touching.append(found)
+        self._touching_of[spec.id] = number
+        return number
 
     def _behind(self, step: Step, spec: Spec) -> tuple[Step, ...]:
         """The later steps, for a command that has become this one."""
@@ -142,7 +165,7 @@ class CompiledPolicy:
 
     def judge(self, command: Command, context: Context, observer: Observer | None = None) -> Decision:
         """The decision about a command. An exception in a rule is never raised."""
-        steps = self._touching[self._touching_of[command.spec.id]]
+        steps = self._steps_of(command.spec)
         return self._walk(command, command, None, (), steps, context, observer) if steps else NOTHING
 
     def resume(self, pause: PausedJudgement, ended: End | Exception, context: Context) -> Decision:
@@ -303,7 +326,17 @@ class PolicyCompiler:
         )
 
     def compile(self, app: App | None, *, paused: bool = False, rehearsal: bool = False) -> CompiledPolicy:
-        """The policy for the clients of `app` (None: of no app).
+        """The policy for the clients of `app`, with its plan."""
+        compiled = self.bind(app, paused=paused, rehearsal=rehearsal)
+        compiled.run(compiled.lower(self._chains))
+        return compiled
+
+    def lower(self, app: App | None, *, paused: bool = False) -> LoweredPolicy:
+        """The plan for the clients of `app`."""
+        return self.bind(app, paused=paused).lower(self._chains)
+
+    def bind(self, app: App | None, *, paused: bool = False, rehearsal: bool = False) -> CompiledPolicy:
+        """The policy for the clients of `app` (None: of no app). It judges each command.
 
         `paused` is the kill switch: only locked rules are enforced. `rehearsal` enforces every rule that is not off,
         for a policy's tests.
@@ -325,7 +358,7 @@ class PolicyCompiler:
         for place, (rule, effective) in enumerate(active):
             made = self._bind(rule, name, claiming.beside((rule, effective)))
             steps.append(Step(place, made, rule, effective, effective.varies, effective.stage.mode))
-        return CompiledPolicy(self._policy, self._table, app, tuple(steps), self._chains)
+        return CompiledPolicy(self._policy, self._table, app, tuple(steps))
 
     def _bind(self, rule: PolicyRule, app: str, beside: tuple[KeyClaim, ...]) -> Rule:
         told = app if rule.settings.by_app else ""

@@ -1,15 +1,17 @@
 """Policies in tests: the text of a file, with the first line that every file needs."""
 
+import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import dedent
 
 from proxy.commands.table import STANDARD
-from proxy.policy.compile import CompiledPolicy, compile_policy
+from proxy.policy.compile import CompiledPolicy, LoweredPolicy, compile_policy
 from proxy.policy.decision import Step
 from proxy.policy.load import load_policy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, Stage
+from proxy.policy.plan_tables import PlanReader, PlanTables
 from proxy.policy.precedence import effective_mode
 from proxy.policy_yaml.errors import PolicyError, Where
 from proxy.rules.refuse.rule import RefuseSettings
@@ -36,6 +38,14 @@ def problems(text: str) -> list[str]:
 def compiled(text: str, available: frozenset[str] | None = None, seed: int = 7) -> CompiledPolicy:
     """The same, bound to the standard table."""
     return compile_policy(policy(text), STANDARD, available, seed)
+
+
+def as_sent(policy: Policy, lowered: LoweredPolicy) -> LoweredPolicy:
+    """A plan of this policy as another process gets it."""
+    tables, reader = PlanTables(policy.schema.automaton), PlanReader(policy.schema.automaton)
+    number = tables.add(lowered)
+    reader.take(pickle.loads(pickle.dumps(tables.since(0, [number]))))
+    return reader.plan(number)
 
 
 def bound_rules(rules: Sequence[tuple[Rule, Mode]], on_rule_error: OnError = OnError.REFUSE) -> CompiledPolicy:
