@@ -147,7 +147,7 @@ class Plan:
 
     @classmethod
     def judging(cls, commands: int) -> "Plan":
-        """A plan that has every request judged."""
+        """A plan with which the rules judge every request."""
         plan = cls(commands)
         plan.operations = bytearray([_OP_JUDGE]) * commands
         return plan

@@ -1,8 +1,8 @@
-"""Makes the plans of a policy, each once for all workers, in a thread: no event loop waits for them.
+"""Makes the plans of a policy in a thread, each once for all workers.
 
-To bind a policy takes a worker little time, and gives it rules that judge. To lower it to a plan takes many times as
-long, and gives tables that are the same in every worker (``proxy.policy.plan_tables``). So the supervisor makes the
-plans, and workers ask for those that their clients need.
+It takes little time to bind a policy to rules that judge, so each worker does that. To lower the rules to a plan takes
+many times as long, and the result is a set of tables that is the same in every worker (``proxy.policy.plan_tables``).
+So the supervisor makes the plans, and workers ask for those that their clients need.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ from proxy.policy.plan_tables import NewParts, PlanTables
 class WantedPlans:
     """Plans of a policy, for the clients of each of these `apps`; an empty name stands for clients of no app.
 
-    `added` are the commands that this engine has and the standard table lacks, and `available` those that rules may
-    send for the user. `paused`: nothing but locked rules is enforced. Whoever asks `has` so many parts of what was
-    found with the same `added` and `available`.
+    `added` are the commands that the engine has and the standard table lacks. `available` are the commands that rules
+    may send for the user. `paused`: only locked rules are enforced. The worker that asks `has` so many parts of earlier
+    plans with the same `added` and `available`.
     """
 
     added: tuple[Spec, ...]
@@ -34,7 +34,7 @@ class WantedPlans:
 
 
 class PlanUnavailableError(Exception):
-    """Plans have not come; the text says why."""
+    """Plans have not arrived; the text says why."""
 
 
 FindPlans: TypeAlias = Callable[[WantedPlans], Awaitable[NewParts]]
@@ -57,7 +57,7 @@ class _Plans:
 
 
 class PlanCompiler:
-    """The plans of one policy that have been asked for."""
+    """The plans of one policy that workers have asked for."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -67,7 +67,7 @@ class PlanCompiler:
         self._lock = asyncio.Lock()
 
     async def find(self, wanted: WantedPlans) -> NewParts:
-        """These plans; whoever asks for one first has it made. Raises what compiling raises."""
+        """Find these plans; a plan is made at the first request for it. Raises what compiling raises."""
         table = wanted.added, wanted.available
         keys = [(table, wanted.paused, app) for app in wanted.apps]
         for key in keys:
@@ -91,5 +91,5 @@ class PlanCompiler:
 
 
 def added_to_standard(table: Table) -> tuple[Spec, ...]:
-    """The commands that a table has beside those of all engines."""
+    """The commands of a table that the standard table lacks."""
     return table.specs[len(STANDARD.specs) :]

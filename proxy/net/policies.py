@@ -1,14 +1,15 @@
-"""The policy in force on one route, bound for what each user may run and for each app that clients are of.
+"""The policy in force on one route, and how another one replaces it.
 
 Keyrail learns on its own connections what a user may run. When it knows more, or another policy comes into force, the
 clients adopt new effective policies. Former ones are kept until their counts are taken and no client is inside a
-transaction that began under them. No cycle refers to them, so they end without the garbage collector, which holds up
-all clients.
+transaction that began under them. No cycle refers to them, so they are freed without the garbage collector, which
+blocks all clients.
 
-Nothing here holds the event loop. Before another policy comes into force, or the kill switch is turned, a thread makes
-the effective policies of the clients that are there, while the event loop goes on serving them (``SWITCH_SECONDS`` is
-how long it may have to wait for the thread). Then the clients change over, some of them in each turn of the loop: each
-command is judged by one policy. The first client of another app is judged, rule by rule, until its plan is here.
+Nothing here blocks the event loop. Before another policy comes into force, or the kill switch is turned, a thread binds
+the effective policies of the connected clients, while the event loop serves them (``SWITCH_SECONDS`` is how long the
+loop may have to wait for the thread). Then the clients adopt them, some in each turn of the loop. A client does so
+between two commands, so one policy judges each command. The rules judge all commands of the first client of an app
+until its plan has arrived.
 """
 
 import asyncio
@@ -43,9 +44,9 @@ SWITCH_SECONDS = 0.0005
 """For ``sys.setswitchinterval``: a thread gives way to another one after so long. Python's own 5 ms is for each turn of
 the event loop. Where no other thread runs, it costs nothing."""
 _SLICE_SECONDS = 0.001
-"""Of a turn of the event loop, for clients that adopt another policy."""
+"""The time in one turn of the event loop for clients that adopt a policy."""
 _PLAN_SECONDS = 3.0
-"""The kill switch waits no longer for plans."""
+"""How long the start of a route and the kill switch wait for plans."""
 _AGAIN_SECONDS = 1.0
 _FORMER_KEPT = 8
 
@@ -53,10 +54,10 @@ _log = logging.getLogger("keyrail.policies")
 
 
 class Policies(PolicyPort):
-    """The policy in force, ``generation`` being its number, and the one that is prepared to follow it.
+    """The policy in force, and the one that is prepared to replace it.
 
-    ``find_plans`` has its plans. ``memory`` is what its rules remember; of the ``workers`` that serve the route, this
-    is one. ``calls`` counts commands by name. ``start`` runs a coroutine beside all else.
+    ``find_plans`` finds the plans of the first policy. ``memory`` has the state of the rules. ``workers`` is the number
+    of workers that serve the route. ``calls`` counts commands by name. ``start`` starts a task.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Policies(PolicyPort):
         self._completing: PolicyGeneration | None = None
 
     async def begin(self) -> None:
-        """Make ready for the first clients."""
+        """Get ready for the first clients."""
         await self._current.bind(())
         with contextlib.suppress(TimeoutError, PlanUnavailableError):
             await asyncio.wait_for(self._current.complete(), _PLAN_SECONDS)
@@ -98,7 +99,7 @@ class Policies(PolicyPort):
 
     @property
     def generation(self) -> int:
-        """Its number."""
+        """The number of the generation in force."""
         return self._current.number
 
     @property
@@ -108,7 +109,7 @@ class Policies(PolicyPort):
 
     @property
     def redact(self) -> Redact:
-        """How their policy shows keys."""
+        """How the policy in force shows keys."""
         return self._current.policy.redact
 
     @property
@@ -147,7 +148,7 @@ class Policies(PolicyPort):
 
     async def _put_in_force(self, coming: PolicyGeneration) -> None:
         async with self._changing:
-            # The kill switch may have been turned since, the engine be another one, and clients of other apps be there.
+            # Since it was prepared, the kill switch, the engine or the connected apps may have changed.
             if coming.number < self._current.number:
                 coming = self._current
             table = self._capabilities.table()
@@ -166,7 +167,7 @@ class Policies(PolicyPort):
             await self._adopt()
 
     async def _adopt(self) -> None:
-        # All clients take over what is in force now; those inside MULTI finish under what they began with.
+        # Clients inside MULTI finish under the policy under which they began.
         async for client in self._in_slices():
             client.adopt()
 
@@ -174,7 +175,7 @@ class Policies(PolicyPort):
         return {(self._able(client.key), client.caller()) async for client in self._in_slices()}
 
     async def _in_slices(self) -> AsyncIterator[Session]:
-        """All clients that are there and stay, with a pause for all else after so much time."""
+        """All connected clients; other callbacks of the event loop run after each slice."""
         over = time.perf_counter() + _SLICE_SECONDS
         for client in list(self._clients):
             if client in self._clients:
@@ -196,7 +197,7 @@ class Policies(PolicyPort):
             self._start(self._complete(self._current))
 
     async def _complete(self, generation: PolicyGeneration) -> None:
-        """Get the plans that are missing, for as long as the policy is in force."""
+        """Get the missing plans, while the policy is in force."""
         try:
             while generation.incomplete and generation is self._current:
                 try:
@@ -209,7 +210,7 @@ class Policies(PolicyPort):
                 self._completing = None
 
     def rehearsal(self, key: PoolKey, caller: Caller) -> CompiledPolicy:
-        """The same policy once more, to try commands on: it knows nothing of what clients do, and spends nothing."""
+        """The same policy, for commands that are only tried: it has no state of clients, and spends no tokens."""
         return self._current.rehearsal(self._current.whose(self._able(key), caller))
 
     def _able(self, key: PoolKey) -> frozenset[str]:
@@ -251,16 +252,16 @@ class Policies(PolicyPort):
             await self._wholly(self._let_run(user, able))
 
     async def _wholly(self, change: Coroutine[Any, Any, None]) -> None:
-        """Wait for a change that is made as a whole, whether or not the one who waits gives up."""
+        """Wait for a change. The change is completed even if the caller is cancelled."""
         await asyncio.shield(self._start(change))
 
     async def _follow_engine(self) -> None:
-        """The table of commands may be another one now."""
+        """Bind the policy again if the engine has another table of commands now."""
         if self._capabilities.table() is not self._current.table:
             await self._wholly(self._put_in_force(self._current))
 
     async def _let_run(self, user: str | None, able: frozenset[str]) -> None:
-        """This is what the user may run, as was found out."""
+        """Put into force what the user may run."""
         async with self._changing:
             callers = {(able, client.caller()) async for client in self._in_slices() if client.key.user == user}
             await self._current.bind(callers or {(able, Caller(user or ""))})

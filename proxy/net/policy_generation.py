@@ -1,9 +1,9 @@
-"""One generation of a policy in one worker: bound for its clients, with the plans that the supervisor has made.
+"""One generation of a policy in one worker: bound for its clients, with plans from the supervisor.
 
-A rewrite may need a command that some user is not allowed, and rules have a mode of their own for each app, so there is
-an *effective policy* for each set of allowed commands and each app. ``bind`` makes one that judges every command;
-``complete`` gets its plan, after which most commands need no judging. Nothing else changes with the plan, since it says
-what judging says. So clients need not wait for it.
+A rewrite may need a command that some user may not run, and rules have a mode for each app, so there is an *effective
+policy* for each set of allowed commands and each app. ``bind`` makes effective policies whose rules judge every
+command. ``complete`` adds their plans, after which most commands need no judging. A plan never changes a verdict, so
+clients do not have to wait for it.
 """
 
 import asyncio
@@ -32,18 +32,18 @@ from proxy.wire.request import Request
 
 _CALLERS_KEPT = 10_000
 _LONGEST_KEPT = 256
-"""Characters of a client name: who has a longer one is identified each time."""
+"""Characters of a client name: a client with a longer one is identified each time."""
 
 _READING = threading.Lock()
-"""Generations of one policy share readers, and whoever gives up waiting for a thread does not end it."""
+"""Generations of one policy share readers, and a cancelled ``complete`` does not stop its thread."""
 
 Whose: TypeAlias = tuple[frozenset[str], App | None]
-"""What a user may run, and the app."""
+"""The commands that a user may run, and the app: each such pair has an effective policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class HotPathParts:
-    """What all clients of a worker's route have in common on the hot path."""
+    """The parts of the hot path that all clients of a route share."""
 
     counters: Counters
     sampler: Sampler
@@ -53,9 +53,9 @@ class HotPathParts:
 
 
 class PolicyGeneration:
-    """A policy, and what has been made of it: for one table of commands, with the kill switch on (`paused`) or off.
+    """A policy and its effective policies, for one table of commands, with the kill switch on (`paused`) or off.
 
-    `find_plans` has its plans; `incomplete` are the effective policies that lack theirs.
+    `find_plans` finds its plans. `incomplete` are the effective policies without a plan.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class PolicyGeneration:
         self._pooled = bytes(may * (lane == Lane.FAST.value) for may, lane in lanes)
 
     def turned(self, table: Table, paused: bool) -> "PolicyGeneration":
-        """The same policy for this table, and with the kill switch turned so."""
+        """The same policy for this table, with the kill switch on (`paused`) or off."""
         turned = PolicyGeneration(self.policy, self.number, self._find_plans, table, self.memory, paused, self._parts)
         turned._identified = self._identified
         if table is self.table:
@@ -106,15 +106,15 @@ class PolicyGeneration:
         return self._known_of_rules()[1]
 
     def _known_of_rules(self) -> tuple[frozenset[str], frozenset[str]]:
-        # Found once, in a thread if ``bind`` comes first: all rules of all apps are looked at.
+        # Computed once, in a thread if ``bind`` comes first: it binds all rules of all apps.
         if self._of_rules is None:
             active = frozenset(rule.name for rule in self.policy.rules if is_active(self.policy, rule))
             self._of_rules = needs_of(self.policy, self.table) | {NAMES}, active
         return self._of_rules
 
     def whose(self, able: frozenset[str], caller: Caller) -> Whose:
-        """By what the effective policy of a client goes."""
-        # All clients are asked about at a reload, and many of them are alike. A client may have a name of a megabyte.
+        """Which effective policy a client has."""
+        # A reload identifies all clients, and many of them are alike. A client may have a name of a megabyte.
         if len(caller.client_name) > _LONGEST_KEPT:
             return able, identify(self.policy.apps, caller)
         known = self._identified
@@ -125,13 +125,13 @@ class PolicyGeneration:
         return able, known[caller]
 
     def effective_policy(self, whose: Whose) -> EffectivePolicy:
-        """The effective policy; one that is not there yet is bound."""
+        """The effective policy; it is bound if it does not exist yet."""
         if whose not in self.effective_policies:
             self._add(whose, self._bound(whose))
         return self.effective_policies[whose]
 
     async def bind(self, clients: Collection[tuple[frozenset[str], Caller]]) -> None:
-        """Bind the effective policies of such clients, and of those that may come, in a thread."""
+        """In a thread, bind the effective policies of these clients, and those of clients of no app."""
         for whose, bound in (await asyncio.to_thread(self._bind_in_thread, clients)).items():
             if whose not in self.effective_policies:
                 self._add(whose, bound)
@@ -167,7 +167,7 @@ class PolicyGeneration:
         return EffectivePolicy(config, compiled, self.table, self.number)
 
     async def complete(self) -> None:
-        """Get the plans of all effective policies that lack theirs. Raises PlanUnavailableError."""
+        """Get the missing plans of all effective policies. Raises PlanUnavailableError."""
         by_able: dict[frozenset[str], list[Whose]] = {}
         for whose in self.incomplete:
             by_able.setdefault(whose[0], []).append(whose)
@@ -183,7 +183,7 @@ class PolicyGeneration:
                 self.incomplete.discard(whose)
 
     def rehearsal(self, whose: Whose) -> CompiledPolicy:
-        """The policy once more, to try commands on: it knows nothing of what clients do, and spends nothing."""
+        """The policy for commands that are only tried: it has no state of clients, and spends no tokens."""
         able, app = whose
         if whose not in self._rehearsed:
             if able not in self._rehearsals:

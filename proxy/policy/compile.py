@@ -74,7 +74,7 @@ Observer: TypeAlias = Callable[[Step, Command, Mode, Verdict | Exception], None]
 
 @dataclass(frozen=True, slots=True)
 class LoweredPolicy:
-    """A plan, and for each counter of what it changes or refuses by itself the hit that one such act stands for."""
+    """A plan, and for each counter of its own edits and refusals the hit that one of them stands for."""
 
     plan: Plan
     hits: Mapping[int, Hit]
@@ -107,13 +107,13 @@ class CompiledPolicy:
         self.lowered: Mapping[int, Hit] = {}
 
     def run(self, lowered: LoweredPolicy) -> None:
-        """Use this plan from now on: one that ``lower`` has made for the same policy, app and commands."""
+        """Use this plan from now on. ``lower`` has made it for the same policy, app and commands."""
         self.plan, self.lowered = lowered.plan, lowered.hits
 
     def lower(self, chains: EditChains) -> LoweredPolicy:
         """The plan of this policy. `chains` are the edits that it shares with the policies of other apps.
 
-        This takes many times as long as all else about a policy, and depends on nothing that clients do.
+        This takes many times as long as binding the policy, and does not depend on the state of clients.
         """
         plan = Plan(len(self.table.specs))
         programs: Programs = {}

@@ -1,13 +1,13 @@
-"""Plans as flat tables: made in one process, sent as they are, and used in others.
+"""Plans as flat tables: one process makes them, others use them.
 
-The plans of one policy share most of what they are made of: the automata of names, the TTLs to append, the bytes that
-say what becomes of each command. So all plans of a policy are *parts*: bytes, or a few numbers and bytes that refer to
-other parts by their number. Equal parts are one part. A plan is a part, too; those that it refers to come before it.
+The plans of one policy share most of their contents: the automata of names, the TTLs to append, the operations of each
+command. So all plans of a policy consist of *parts*. A part is bytes, or a few numbers and bytes that refer to other
+parts by number. Equal parts are one part. A plan is a part, too, and refers only to parts before it.
 
-``PlanTables`` grows with each plan that is added. ``PlanReader`` makes plans of the parts; of a process that asks for
-one plan after another, each part is sent to it once, and made into an object once, whatever number of plans use it.
+``PlanTables`` grows with each plan that is added. ``PlanReader`` makes plans from the parts. Each part is sent to a
+process once, and becomes one object there, however many plans use it.
 
-Part 0 is the automaton of the policy's own schema: whoever has the policy has that already, and it is not sent.
+Part 0 is the automaton of the policy's schema. It is not sent, since the receiver has the policy.
 """
 
 from array import array
@@ -35,7 +35,7 @@ _COLUMNS = {
     "most_bytes": "q",
     "most_arguments": "q",
 }
-"""What a plan has a number of for each command, and the type of these numbers, as ``array`` names it."""
+"""The columns of a plan that have a number for each command, and the type code of their ``array``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class PlanTables:
     def __init__(self, owners: Automaton) -> None:
         self._parts: list[Part] = [b""]
         self._numbers: dict[Part, int] = {}
-        # By identity, as plans share automata and edits; each stands beside its number, so that it stays what it is.
+        # By identity, as plans share automata and edits. The object is kept, so that no other gets its identity.
         self._known: dict[int, tuple[object, int]] = {id(owners): (owners, _OWNERS)}
 
     def add(self, lowered: LoweredPolicy) -> int:
@@ -224,14 +224,13 @@ class PlanTables:
 
 
 class PlanReader:
-    """Makes the plans of one policy, whose schema has the automaton `owners`, of parts that come from elsewhere.
+    """Makes the plans of one policy, whose schema has the automaton `owners`, from parts of another process.
 
-    All that plans have in common is one object. Plans are only read, but for their counters and for notes that one
-    look at a request leaves until the next.
+    Plans share the objects of equal parts. This is safe: only the counters of a plan change, and they are its own.
     """
 
     def __init__(self, owners: Automaton) -> None:
-        self._parts: list[Part | None] = []  # None: it has been made, and is not looked at again
+        self._parts: list[Part | None] = []  # None: it has become an object
         self._made: dict[tuple[int, str], Any] = {(_OWNERS, ""): owners}
 
     @property
@@ -240,13 +239,13 @@ class PlanReader:
         return len(self._parts)
 
     def take(self, new: NewParts) -> None:
-        """Take parts over. What others have brought meanwhile may come twice."""
+        """Add parts. A part that has arrived already is ignored."""
         if new.first > len(self._parts):
             raise ValueError(f"parts from {new.first} on leave a gap behind {len(self._parts)}")
         self._parts.extend(new.parts[len(self._parts) - new.first :])
 
     def plan(self, number: int) -> LoweredPolicy:
-        """The plan of this part, whose counters are its own."""
+        """The plan of this part, with counters of its own."""
         part = self._parts[number]
         assert isinstance(part, _Plan)
         plan = Plan(0)
@@ -264,7 +263,7 @@ class PlanReader:
         return LoweredPolicy(plan, dict(part.hits))
 
     def _make(self, number: int, kind: str = "") -> Any:
-        # The object that a part becomes; of bytes, by the type of the numbers in them.
+        # The object of a part; that of bytes depends on the type of the numbers in them.
         if number == _NONE:
             return None
         key = number, kind
@@ -301,7 +300,7 @@ class PlanReader:
             case _Edits(by_entry):
                 return [self._make(each) for each in by_entry]
             case _Plan():
-                raise TypeError("plans have counters of their own, so nobody shares one")
+                raise TypeError("a plan has counters of its own, so it is not shared")
 
     def _names(self, part: _Names) -> NameProgram:
         return NameProgram(

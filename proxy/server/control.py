@@ -56,8 +56,8 @@ class ListenerSocket:
 class Prepare(ProcessRequest[str | None]):
     """Get ready for the policies of a new generation, and keep using the old ones; or reply with the problem.
 
-    `edition` is the number under which the supervisor has their plans. Unlike a generation's, it is used once, even if
-    the policies never come into force.
+    The supervisor has their plans under the number `edition`. Unlike the generation, it is used once, even if the
+    policies do not come into force.
     """
 
     seconds: ClassVar[float] = 30.0  # for large policies and many users and apps, while the worker serves

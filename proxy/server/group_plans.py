@@ -1,7 +1,7 @@
-"""The plans that workers run, made once for the whole group.
+"""The plans of the policies in force, made once for all workers.
 
-Each set of policies has an *edition*: a number that is used once, also for policies that no worker accepts in the end.
-So a worker that is late never gets a plan of other policies than it asks about.
+Each set of policies has an *edition*, a number that is used once, even for policies that the workers do not accept. So
+a slow worker never gets the plan of other policies than it asks for.
 """
 
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ class GroupPlans:
         self.in_force = self.add(policies)
 
     def add(self, policies: Sequence[Policy]) -> int:
-        """The number of one more edition."""
+        """Add an edition; return its number."""
         self._last += 1
         self._compilers[self._last] = [PlanCompiler(policy) for policy in policies]
         return self._last
 
     def forget_others(self) -> None:
-        """Forget all but the edition in force: every worker has followed, or none will."""
+        """Forget all editions but the one in force."""
         self._compilers = {self.in_force: self._compilers[self.in_force]}
 
     async def find(self, request: FindPlans) -> NewParts | None:
