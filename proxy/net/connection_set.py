@@ -36,12 +36,11 @@ class ConnectionSet:
         self._pooled = 0
         self._pinned = 0
 
-    def start(self, work: Any) -> "asyncio.Task[Any]":
+    def start(self, work: Any) -> None:
         """Run a coroutine until it ends or the route closes."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return task
 
     def add(self, upstream: UpstreamConnection) -> None:
         """A connection has been opened."""

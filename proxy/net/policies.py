@@ -87,6 +87,7 @@ class Policies(PolicyPort):
         self._former: list[tuple[EffectivePolicy, ...]] = []
         self._changing = asyncio.Lock()
         self._completing: PolicyGeneration | None = None
+        self._tasks: set[asyncio.Future[None]] = set()
 
     async def begin(self) -> None:
         """Get ready for the first clients."""
@@ -194,7 +195,13 @@ class Policies(PolicyPort):
     def _complete_later(self) -> None:
         if self._current.incomplete and self._completing is not self._current:
             self._completing = self._current
-            self._start(self._complete(self._current))
+            self._run(self._complete(self._current))
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> "asyncio.Future[None]":
+        task = self._start(work)
+        self._tasks.add(task)  # an event loop keeps no task alive
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _complete(self, generation: PolicyGeneration) -> None:
         """Get the missing plans, while the policy is in force."""
@@ -253,7 +260,7 @@ class Policies(PolicyPort):
 
     async def _wholly(self, change: Coroutine[Any, Any, None]) -> None:
         """Wait for a change. The change is completed even if the caller is cancelled."""
-        await asyncio.shield(self._start(change))
+        await asyncio.shield(self._run(change))
 
     async def _follow_engine(self) -> None:
         """Bind the policy again if the engine has another table of commands now."""

@@ -22,7 +22,8 @@ from proxy.net.capabilities import NAMES
 from proxy.net.command_counts import CommandCounts
 from proxy.net.plan_compiler import FindPlans, WantedPlans, added_to_standard
 from proxy.policy.apps import App, Caller, identify
-from proxy.policy.compile import CompiledPolicy, LoweredPolicy, PolicyCompiler, needs_of
+from proxy.policy.compile import CompiledPolicy, PolicyCompiler, needs_of
+from proxy.policy.lower_policy import LoweredPolicy
 from proxy.policy.model import Policy
 from proxy.policy.plan_tables import NewParts, PlanReader
 from proxy.policy.precedence import is_active

@@ -22,11 +22,12 @@ The route puts these parts together. Sessions call them through the ports of ``s
 """
 
 import asyncio
+import contextlib
 import random
 import ssl
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from socket import socket
 from typing import Any
@@ -135,7 +136,7 @@ class Route(RoutePort):
             self.clients,
             settings.workers,
             paused,
-            self._start,
+            loop.create_task,
             topology.router,
         )
         self._connections = Connections(
@@ -180,9 +181,6 @@ class Route(RoutePort):
             self._logins,
         )
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        return self._connections.all.start(work)
-
     def _give_back(self, upstream: UpstreamConnection) -> None:
         self._checkout.give_back(upstream)
 
@@ -225,11 +223,8 @@ class Route(RoutePort):
         self._latency_probe.begin()
         self._reply_timeout.begin()
         self._ticker.turn()
-        try:
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._connections.supply.attempted.wait(), self.settings.connect_timeout)
-        except TimeoutError:
-            pass
-        else:
             if self._capabilities.refusal is not None:
                 raise ClusterRefusedError(self._capabilities.refusal)
         await self._policies.begin()

@@ -18,9 +18,8 @@ If a rule raises anything else, it has a bug. The command is refused or passed, 
 counted.
 """
 
-from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import TypeAlias, assert_never
 
@@ -30,13 +29,13 @@ from proxy.hotpath.plan import Plan
 from proxy.policy.apps import UNKNOWN, App
 from proxy.policy.decision import BackgroundProcedure, Decision, HiddenCommands, Hit, PausedJudgement, Step, What
 from proxy.policy.key_claims import ClaimingRules
+from proxy.policy.lower_policy import LoweredPolicy, TouchingSteps, lower_policy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule
 from proxy.policy.precedence import effective_mode, is_active
 from proxy.policy.script_call_rules import introduce
 from proxy.policy.wording import refusals_of, shown_by, wording_of
 from proxy.rules.context import Context
 from proxy.rules.key_claims import KeyClaim
-from proxy.rules.lowering import Lowering, Programs
 from proxy.rules.memory import Memory
 from proxy.rules.order import place_of
 from proxy.rules.refusals import Refusals
@@ -72,14 +71,6 @@ Observer: TypeAlias = Callable[[Step, Command, Mode, Verdict | Exception], None]
 """Is called for each rule that judges: with the command, the rule's mode, and its verdict."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoweredPolicy:
-    """A plan, and for each counter of its own edits and refusals the hit that one of them stands for."""
-
-    plan: Plan
-    hits: Mapping[int, Hit]
-
-
 class CompiledPolicy:
     """A policy bound to a command table, for the clients of one app.
 
@@ -100,9 +91,7 @@ class CompiledPolicy:
         self.learning = tuple(step for step in steps if step.rule.needs.facts)
         introduce(steps)
         self.limits = tuple(step.rule for step in steps if step.rule.needs.place)
-        self._touching: list[tuple[Step, ...]] = [()]
-        self._touching_of = array("H", bytes(2 * len(table.specs)))  # 0: not looked for yet
-        self._numbers: dict[tuple[int, ...], int] = {}
+        self._touching = TouchingSteps(steps, table)
         self.plan = Plan.judging(len(table.specs))
         self.lowered: Mapping[int, Hit] = {}
 
@@ -111,61 +100,16 @@ class CompiledPolicy:
         self.plan, self.lowered = lowered.plan, lowered.hits
 
     def lower(self, chains: EditChains) -> LoweredPolicy:
-        """The plan of this policy. `chains` are the edits that it shares with the policies of other apps.
-
-        This takes many times as long as binding the policy, and does not depend on the state of clients.
-        """
-        plan = Plan(len(self.table.specs))
-        programs: Programs = {}
-        lowered: dict[int, Hit] = {}
-        token_sets = {limit.name: token_set for token_set, limit in enumerate(self.limits)}
-        for spec in self.table.specs:
-            if self.policy.count_keys and spec.may_have_keys:
-                plan.count_keys(spec.id)
-            lowering = self._lower_command(spec, token_sets)
-            for counter, place in lowering.apply(spec.id, plan, programs, chains).items():
-                assert lowering.does is not None, "what is counted has changed or refused something"
-                lowered[counter] = Hit(self.steps[place].rule.name, self.steps[place].mode, lowering.does)
-        return LoweredPolicy(plan, lowered)
-
-    def _lower_command(self, spec: Spec, token_sets: Mapping[str, int]) -> Lowering:
-        lowering = Lowering(spec)
-        steps, i = self._steps_of(spec), 0
-        while i < len(steps) and not lowering.settled:
-            step, seen = steps[i], lowering.spec
-            i += 1
-            lowering.enforced = step.enforced
-            lowering.place = step.place
-            lowering.token_set = token_sets.get(step.rule.name, 0)
-            step.rule.lower(seen, lowering)
-            if any(self._behind(step, target) for target in lowering.targets):
-                lowering.judge()  # a later rule touches the command that only some requests become
-            if lowering.spec is not seen:
-                steps, i = self._behind(step, lowering.spec), 0
-        return lowering
-
-    def _steps_of(self, spec: Spec) -> tuple[Step, ...]:
-        return self._touching[self._touching_of[spec.id] or self._find_touching(spec)]
-
-    def _find_touching(self, spec: Spec) -> int:
-        found = tuple(step for step in self.steps if step.rule.touches(spec))
-        number = self._numbers.setdefault(tuple(step.place for step in found), len(self._touching))
-        if number == len(self._touching):
-            self._touching.append(found)
-        self._touching_of[spec.id] = number
-        return number
-
-    def _behind(self, step: Step, spec: Spec) -> tuple[Step, ...]:
-        """The later steps, for a command that has become this one."""
-        return tuple(later for later in self._steps_of(spec) if later.place > step.place)
+        """The plan of this policy. `chains` are the edits that it shares with the policies of other apps."""
+        return lower_policy(self.table, self.steps, self._touching, self.limits, self.policy.count_keys, chains)
 
     def has_opinion(self, spec: Spec) -> bool:
         """Whether any rule touches this command, or limits connections."""
-        return bool(self._steps_of(spec) or self.limits or self.follows_slots)
+        return bool(self._touching.of(spec) or self.limits or self.follows_slots)
 
     def judge(self, command: Command, context: Context, observer: Observer | None = None) -> Decision:
         """The decision about a command. An exception in a rule is never raised."""
-        steps = self._steps_of(command.spec)
+        steps = self._touching.of(command.spec)
         return self._walk(command, command, None, (), steps, context, observer) if steps else NOTHING
 
     def resume(self, pause: PausedJudgement, ended: End | Exception, context: Context) -> Decision:
@@ -257,7 +201,7 @@ class CompiledPolicy:
                 case Rewrite():
                     current = self._rewritten(current, verdict)
                     edit = chained(verdict.edit, edit)  # Redis answers the last command
-                    steps = self._behind(step, current.spec)
+                    steps = self._touching.behind(step, current.spec)
                     i = 0
                 case Surround():
                     hidden += (HiddenCommands(verdict, step.rule.name, mode),)

@@ -20,8 +20,8 @@ from proxy.hotpath.automaton import Automaton
 from proxy.hotpath.plan import NameProgram, Plan
 from proxy.hotpath.request_edit import RequestEdit
 from proxy.hotpath.schema_checks import EntryProgram
-from proxy.policy.compile import LoweredPolicy
 from proxy.policy.decision import Hit
+from proxy.policy.lower_policy import LoweredPolicy
 
 _NONE = -1
 _OWNERS = 0
@@ -226,7 +226,8 @@ class PlanTables:
 class PlanReader:
     """Makes the plans of one policy, whose schema has the automaton `owners`, from parts of another process.
 
-    Plans share the objects of equal parts. This is safe: only the counters of a plan change, and they are its own.
+    Plans share the objects of equal parts. What changes there is used for one request (the owner of its key), or may be
+    anybody's (the turn of a TTL). The counters of a plan are its own.
     """
 
     def __init__(self, owners: Automaton) -> None:

@@ -4,12 +4,14 @@ Each set of policies has an *edition*, a number that is used once, even for poli
 a slow worker never gets the plan of other policies than it asks for.
 """
 
+import asyncio
 from collections.abc import Sequence
 
 from proxy.net.plan_compiler import PlanCompiler
 from proxy.policy.model import Policy
 from proxy.policy.plan_tables import NewParts
-from proxy.server.control import FindPlans
+from proxy.server.control import FindPlans, Prepare
+from proxy.server.requests import Packed
 
 
 class GroupPlans:
@@ -19,6 +21,11 @@ class GroupPlans:
         self._last = 0
         self._compilers: dict[int, list[PlanCompiler]] = {}
         self.in_force = self.add(policies)
+
+    async def prepare(self, policies: tuple[Policy, ...], generation: int) -> Prepare:
+        """The request for workers to get ready for these policies, which become one more edition."""
+        packed = await asyncio.to_thread(Packed.of, policies)
+        return Prepare(packed, generation, self.add(policies))
 
     def add(self, policies: Sequence[Policy]) -> int:
         """Add an edition; return its number."""

@@ -25,7 +25,6 @@ from proxy.server.control import (
     GroupInfo,
     ListenerSocket,
     News,
-    Prepare,
     RecallScript,
     Serving,
     ShareLimits,
@@ -46,7 +45,6 @@ from proxy.server.listeners import Listeners
 from proxy.server.notices import Level, notice
 from proxy.server.process_figures import ProcessFigures
 from proxy.server.requests import (
-    Packed,
     PeerLost,
     ProcessRequest,
     Reply,
@@ -182,9 +180,7 @@ class Workers:
 
         After that, they judge all commands of clients.
         """
-        packed = await asyncio.to_thread(Packed.of, policies)
-        edition = self._plans.add(policies)
-        prepare = Prepare(packed, self.generation + 1, edition)
+        prepare = await self._plans.prepare(policies, self.generation + 1)
         preparing = [worker for worker in self._workers.values() if worker.serving]
         told = await self._order(preparing, prepare)
         for worker, problem in zip(preparing, told, strict=True):
@@ -192,7 +188,7 @@ class Workers:
             if problem is not None and not isinstance(problem, PeerLost):
                 self._plans.forget_others()
                 return f"worker {worker.number}: {problem}"
-        self.policies, self.generation, self._plans.in_force = policies, prepare.generation, edition
+        self.policies, self.generation, self._plans.in_force = policies, prepare.generation, prepare.edition
         for worker in self._workers.values():
             if worker not in preparing:
                 worker.channel.request(prepare)

@@ -23,7 +23,8 @@ from proxy.net.plan_compiler import PlanCompiler, PlanUnavailableError, WantedPl
 from proxy.net.policies import Policies
 from proxy.net.policy_generation import PolicyGeneration
 from proxy.policy.apps import App, Caller, identify
-from proxy.policy.compile import LoweredPolicy, PolicyCompiler, needs_of
+from proxy.policy.compile import PolicyCompiler, needs_of
+from proxy.policy.lower_policy import LoweredPolicy
 from proxy.policy.model import Mode, Policy
 from proxy.policy.plan_tables import NewParts
 from proxy.rules.limits.token_buckets import TokenBuckets

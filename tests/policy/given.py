@@ -7,9 +7,10 @@ from tempfile import TemporaryDirectory
 from textwrap import dedent
 
 from proxy.commands.table import STANDARD
-from proxy.policy.compile import CompiledPolicy, LoweredPolicy, compile_policy
+from proxy.policy.compile import CompiledPolicy, compile_policy
 from proxy.policy.decision import Step
 from proxy.policy.load import load_policy
+from proxy.policy.lower_policy import LoweredPolicy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, Stage
 from proxy.policy.plan_tables import PlanReader, PlanTables
 from proxy.policy.precedence import effective_mode

@@ -14,9 +14,10 @@ from proxy.commands.table import STANDARD, Table
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.plan import EDIT, JUDGE, PASS, REFUSE
 from proxy.hotpath.splice import Splice
-from proxy.policy.compile import CompiledPolicy, LoweredPolicy, compile_policy
+from proxy.policy.compile import CompiledPolicy, compile_policy
 from proxy.policy.decision import Decision
 from proxy.policy.load import load_policy
+from proxy.policy.lower_policy import LoweredPolicy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, Stage
 from proxy.policy_yaml.errors import Where
 from proxy.policy_yaml.shipped import packaged

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.policy.compile import LoweredPolicy, PolicyCompiler
+from proxy.policy.compile import PolicyCompiler
 from proxy.policy.load import load_policy
+from proxy.policy.lower_policy import LoweredPolicy
 from proxy.policy.model import Policy
 from proxy.policy.plan_tables import NewParts, PlanReader, PlanTables
 from proxy.policy_yaml.shipped import packaged

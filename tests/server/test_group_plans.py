@@ -9,7 +9,8 @@ import pytest
 
 from proxy.commands.table import STANDARD, Table
 from proxy.net.plan_compiler import PlanCompiler, WantedPlans, added_to_standard
-from proxy.policy.compile import LoweredPolicy, PolicyCompiler
+from proxy.policy.compile import PolicyCompiler
+from proxy.policy.lower_policy import LoweredPolicy
 from proxy.policy.model import Policy
 from proxy.policy.plan_tables import NewParts, PlanReader
 from proxy.server.control import FindPlans
