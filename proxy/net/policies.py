@@ -47,7 +47,8 @@ _SLICE_SECONDS = 0.001
 """The time in one turn of the event loop for clients that adopt a policy."""
 _PLAN_SECONDS = 3.0
 """How long the start of a route and the kill switch wait for plans."""
-_AGAIN_SECONDS = 1.0
+_AGAIN_SECONDS, _LONGEST_AGAIN_SECONDS = 1.0, 60.0
+"""Seconds until plans that cannot be had are asked for again: they double up to the longest."""
 _FORMER_KEPT = 8
 
 _log = logging.getLogger("keyrail.policies")
@@ -205,13 +206,15 @@ class Policies(PolicyPort):
 
     async def _complete(self, generation: PolicyGeneration) -> None:
         """Get the missing plans, while the policy is in force."""
+        pause = _AGAIN_SECONDS
         try:
             while generation.incomplete and generation is self._current:
                 try:
                     await generation.complete()
                 except PlanUnavailableError as error:
                     _log.warning("commands are judged without a plan for now: %s", error)
-                    await asyncio.sleep(_AGAIN_SECONDS)
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, _LONGEST_AGAIN_SECONDS)
         finally:
             if self._completing is generation:
                 self._completing = None

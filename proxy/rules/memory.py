@@ -26,10 +26,11 @@ class Memory:
     def of(self, name: str, settings: object, kind: Callable[[], T]) -> T:
         """The state of the rule with this name and these settings; ``kind`` makes it if there is none."""
         known = self._kept.get(name)
-        if known is None or known[0] != settings:
-            made = kind()
-            self._kept[name] = settings, made
-            return made
+        if known is None:
+            # Another thread may have bound the rule meanwhile: there is one state, and both get it.
+            known = self._kept.setdefault(name, (settings, kind()))
+        if known[0] != settings:
+            known = self._kept[name] = settings, kind()
         return known[1]  # type: ignore[return-value]  # equal settings have remembered the same kind of thing
 
     def fork(self) -> "Memory":

@@ -196,7 +196,8 @@ class News(Notification):
 
 
 WorkerOrder: TypeAlias = Prepare | Commit | Switch
-"""The requests that change how a worker judges. A worker follows them one after another, in order."""
+"""The requests that change how a worker judges. A worker follows them one after another, in order;
+but it turns the kill switch at once, also while it prepares."""
 WorkerRequest: TypeAlias = WorkerOrder | RecallScript
 WorkerNotification: TypeAlias = Cover | Drain
 SupervisorRequest: TypeAlias = GroupInfo | FindScript | ShareLimits | FindPlans

@@ -85,6 +85,7 @@ class Worker:
         self._stop = asyncio.Event()
         self._drain_seconds = start.settings.drain
         self._failed = False
+        self._preparing = asyncio.Lock()
         self._orders = asyncio.Lock()
         self._covers: asyncio.Queue[frozenset[int]] = asyncio.Queue()
         self._acceptors: dict[Place, Acceptor] = {}
@@ -227,7 +228,13 @@ class Worker:
 
     async def _answer(self, request: WorkerRequest) -> TypedReply:
         match request:
-            case Prepare() | Commit() | Switch():
+            case Prepare():
+                async with self._preparing:
+                    return await self._follow_or_end(request)
+            case Commit():
+                async with self._preparing, self._orders:
+                    return await self._follow_or_end(request)
+            case Switch():
                 async with self._orders:
                     return await self._follow_or_end(request)
             case RecallScript(route, key):

@@ -264,6 +264,46 @@ def test_the_kill_switch_holds_for_a_policy_that_was_prepared_before(bench: Benc
     assert set(bench.modes()) == {Mode.ENFORCE}
 
 
+def test_the_kill_switch_holds_for_a_policy_that_was_being_prepared(bench: Bench) -> None:
+    coming = policy(TEXT)
+    compiler, made, asked = PlanCompiler(coming), asyncio.Event(), asyncio.Event()
+
+    async def find(wanted: WantedPlans) -> NewParts:
+        asked.set()
+        await made.wait()
+        return await compiler.find(wanted)
+
+    async def main() -> None:
+        preparing = bench.loop.create_task(bench.policies.prepare(coming, 2, find))
+        await asked.wait()
+        await bench.policies.pause(True)
+        assert set(bench.modes()) == {Mode.AUDIT}
+        made.set()
+        await preparing
+        await bench.policies.commit()
+
+    bench.run(main())
+    assert {client.effective_policy.generation for client in bench.clients} == {2}
+    assert set(bench.modes()) == {Mode.AUDIT}
+    bench.settle()
+    assert not any(judges_all(client.effective_policy) for client in bench.clients)
+
+
+def test_two_threads_that_bind_a_rule_get_one_state(bench: Bench) -> None:
+    memory, states = bench.policies.memory, [object(), object()]
+
+    def second() -> object:
+        return states[1]
+
+    def first() -> object:
+        assert memory.of("new", "settings", second) is states[1], "the other thread, which was faster"
+        return states[0]
+
+    assert memory.of("new", "settings", first) is states[1]
+    assert memory.each(object)["new"] is states[1]
+    assert memory.of("new", "others", first) is states[0]
+
+
 def test_what_rules_remember_is_the_same_until_another_policy_is_in_force(bench: Bench) -> None:
     [few] = bench.policies.memory.each(TokenBuckets).values()
     bench.prepare(policy(TEXT.replace("10/s", "20/s")))

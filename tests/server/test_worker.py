@@ -193,12 +193,32 @@ def test_orders_are_followed_one_after_another_and_hold_up_no_question() -> None
     async def main() -> None:
         async with a_worker() as (supervisor, route):
             ask = supervisor.channel.request
-            orders = ask(Prepare(Packed.of((TRANSPARENT,)), 2, 2)), ask(Commit(2)), ask(Switch(True))
+            route.compiled.set()
+            assert await ask(Prepare(Packed.of((TRANSPARENT,)), 2, 2)) is None
+            route.compiled.clear()
+            orders = ask(Prepare(Packed.of((TRANSPARENT,)), 3, 3)), ask(Commit(3))
             assert await ask(RecallScript(0, KEY)) == cast("Any", "what it calls")
-            assert route.done == []
+            assert route.done == ["prepare 2"]
             route.compiled.set()
             await asyncio.gather(*orders)
-            assert route.done == ["prepare 2", "commit", "pause True"]
+            assert route.done == ["prepare 2", "prepare 3", "commit"]
+            assert await supervisor.end() == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_kill_switch_does_not_wait_until_a_policy_is_prepared() -> None:
+    async def main() -> None:
+        async with a_worker() as (supervisor, route):
+            ask = supervisor.channel.request
+            prepared = ask(Prepare(Packed.of((TRANSPARENT,)), 2, 2))
+            await ask(Switch(True))
+            assert route.done == ["pause True"]
+            assert not prepared.done()
+            route.compiled.set()
+            await asyncio.gather(prepared, ask(Commit(2)))
+            assert route.done == ["pause True", "prepare 2", "commit"]
             assert await supervisor.end() == 0
 
     asyncio.run(main())
