@@ -269,12 +269,6 @@ class PolicyCompiler:
             show_key=shown_by(policy.redact),
         )
 
-    def compile(self, app: App | None, *, paused: bool = False, rehearsal: bool = False) -> CompiledPolicy:
-        """The policy for the clients of `app`, with its plan."""
-        compiled = self.bind(app, paused=paused, rehearsal=rehearsal)
-        compiled.run(compiled.lower(self._chains))
-        return compiled
-
     def lower(self, app: App | None, *, paused: bool = False) -> LoweredPolicy:
         """The plan for the clients of `app`."""
         return self.bind(app, paused=paused).lower(self._chains)
@@ -312,22 +306,6 @@ class PolicyCompiler:
             made = rule.settings.bind(rule.name, wording_of(self._policy, rule), binding)
             self._bound[rule.name, told, beside] = made
         return made
-
-
-def compile_policy(
-    policy: Policy,
-    table: Table,
-    available: frozenset[str] | None = None,
-    seed: int | None = None,
-    *,
-    app: App | None = None,
-    paused: bool = False,
-    rehearsal: bool = False,
-    memory: Memory | None = None,
-) -> CompiledPolicy:
-    """A policy compiled for one app: see ``PolicyCompiler``."""
-    compiler = PolicyCompiler(policy, table, available, seed, memory)
-    return compiler.compile(app, paused=paused, rehearsal=rehearsal)
 
 
 def needs_of(policy: Policy, table: Table) -> frozenset[str]:

@@ -14,7 +14,7 @@ from proxy.commands.table import STANDARD, Table
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.plan import EDIT, JUDGE, PASS, REFUSE
 from proxy.hotpath.splice import Splice
-from proxy.policy.compile import CompiledPolicy, compile_policy
+from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Decision
 from proxy.policy.load import load_policy
 from proxy.policy.lower_policy import LoweredPolicy
@@ -49,7 +49,7 @@ from proxy.schema.entries import KeyEntry, KeySize, Schema
 from proxy.schema.patterns import parse_pattern
 from proxy.wire.encode import encode_command
 from proxy.wire.request import COMPLETE, Request, RequestLimits
-from tests.policy.given import as_sent
+from tests.policy.given import as_sent, compile_policy
 from tests.rules.given import context
 
 NAMES = (
