@@ -1,19 +1,23 @@
 """``reload``: how long clients wait while a large policy comes into force, and how long the reload takes.
 
+Four things change what is in force: a reload, a remedy, the kill switch, and the first client of an application. The
+longest wait of another client is measured for each.
+
 One client sends GETs, one at a time. On a machine with other work the kernel makes it wait, too, so the time in which a
 thread was ready and the kernel ran others is subtracted from each wait. The result is compared with the longest wait
 during an equally long time without a reload.
 """
 
 import contextlib
+import json
 import os
 import resource
-import signal
 import socket
 import subprocess
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,10 +72,10 @@ def measured(
             with contextlib.ExitStack() as clients:
                 for i in range(APPS):
                     clients.enter_context(keyrail.client(redis.port, f"app{i}"))
-                say(f"{reloads} reloads with {APPS} apps and {PATTERNS} patterns")
-                found += _reloads(keyrail, reloads)
+                say(f"{reloads} reloads, remedies and turns of the kill switch with {APPS} apps, {PATTERNS} patterns")
+                found += _changes(keyrail, reloads)
             say("the first client of an app that was not there")
-            keyrail.reload(reloads + 2, policy(reloads + 1))  # without clients, so no app's plan is made
+            keyrail.reload(policy(reloads + 1))  # without clients, so no app's plan is made
             found.append(_arrivals(keyrail, redis.port))
         form = keyrail.form
         file.write_text(prefix_rules(0))
@@ -84,7 +88,7 @@ def measured(
         with _serving(program, redis, file) as keyrail, keyrail.client(redis.port, "app0"):
             used = kernel.cpu_seconds(keyrail.program.pid)
             for i in range(reloads):
-                keyrail.reload(i + 2, prefix_rules(i + 1))
+                keyrail.reload(prefix_rules(i + 1))
             used = (kernel.cpu_seconds(keyrail.program.pid) - used) / reloads
         found.append(Measured(f"reload of {PREFIX_RULES} prefix rules, CPU time", used, "s", 2.0))
         return form, found
@@ -94,6 +98,7 @@ def measured(
 class _Keyrail:
     program: Program
     port: int
+    admin: int
     form: str
     file: Path
     redis_pid: int
@@ -108,21 +113,28 @@ class _Keyrail:
             _ask(connection, b"PING\r\n")
             yield connection
 
-    def reload(self, generation: int, text: str) -> None:
+    def reload(self, text: str) -> None:
         """Reload with this policy, and return when it is in force."""
         self.file.write_text(text)
-        os.kill(self.program.pid, signal.SIGHUP)
-        self.program.wait_for_line(f"policies reloaded: generation {generation}", 120.0)
+        self.post("/policy/reload", {})
+
+    def post(self, path: str, body: dict[str, str], method: str = "POST") -> None:
+        """Change something through the admin port, and return when it is in force."""
+        url = f"http://127.0.0.1:{self.admin}{path}"
+        with urllib.request.urlopen(
+            urllib.request.Request(url, json.dumps(body).encode(), method=method), timeout=120.0
+        ) as answer:
+            answer.read()
 
 
 @contextlib.contextmanager
 def _serving(program: list[str], redis: targets.Redis, file: Path) -> Iterator[_Keyrail]:
-    port = free_port()
-    argv = [*program, "serve", "--listen", f"redis://127.0.0.1:{port}", "--policy", str(file), "--admin", "off"]
-    argv += ["--upstream", f"redis://127.0.0.1:{redis.port}", "--workers", "1"]
+    port, admin = free_port(), free_port()
+    argv = [*program, "serve", "--listen", f"redis://127.0.0.1:{port}", "--policy", str(file), "--watch", "off"]
+    argv += ["--upstream", f"redis://127.0.0.1:{redis.port}", "--workers", "1", "--admin", f"127.0.0.1:{admin}"]
     with running(argv, cwd=targets.REPOSITORY) as started:
         ready = started.wait_for_line("ready on", 60.0)
-        yield _Keyrail(started, port, "compiled" if "compiled" in ready else "plain", file, redis.pid)
+        yield _Keyrail(started, port, admin, "compiled" if "compiled" in ready else "plain", file, redis.pid)
 
 
 def _ask(connection: socket.socket, request: bytes) -> None:
@@ -132,18 +144,32 @@ def _ask(connection: socket.socket, request: bytes) -> None:
         raise RunError(f"{request!r} was answered with {reply!r}")
 
 
-def _reloads(keyrail: _Keyrail, reloads: int) -> list[Measured]:
-    def act() -> None:
-        for i in range(reloads):
-            keyrail.reload(i + 2, policy(i + 1))
-            time.sleep(0.2)
+def _changes(keyrail: _Keyrail, times: int) -> list[Measured]:
+    def reload(turn: int) -> None:
+        keyrail.reload(policy(turn + 1))
 
-    quiet, longest = _longest_waits(keyrail, act)
-    of = f"{APPS} apps and {PATTERNS} patterns"
-    return [
-        Measured("longest wait of a client while nothing happens", quiet, "ms", None),
-        Measured(f"longest wait of a client during {reloads} reloads of {of}", longest, "ms", _GOAL),
-    ]
+    def cap(turn: int) -> None:
+        body = {"key": "team0:thing0:1", "app": "app1", "rate": "5000/s", "for": "10m", "because": "measured"}
+        keyrail.post("/remedies", body)
+        keyrail.post(f"/remedies/{turn + 1}", {}, "DELETE")
+
+    def switch(turn: int) -> None:
+        for way in ("on", "off"):
+            keyrail.post("/policy/kill-switch", {"switch": way, "for": "10m", "because": f"measured {turn}"})
+
+    found = []
+    for name, change in (("reloads", reload), ("remedies", cap), ("turns of the kill switch", switch)):
+
+        def act(change: Callable[[int], None] = change) -> None:
+            for turn in range(times):
+                change(turn)
+                time.sleep(0.2)
+
+        quiet, longest = _longest_waits(keyrail, act)
+        what = f"{times} {name} with {APPS} apps and {PATTERNS} patterns"
+        found.append(Measured(f"longest wait of a client during {what}", longest, "ms", _GOAL))
+        found.append(Measured("longest wait for as long, while nothing happens", quiet, "ms", None))
+    return found
 
 
 def _arrivals(keyrail: _Keyrail, redis_port: int) -> Measured:

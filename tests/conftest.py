@@ -7,6 +7,7 @@ test processes run side by side, each has its own session, engines and Keyrails.
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,6 +33,12 @@ def kind_named(name: str) -> Kind:
     if name not in kinds():
         pytest.skip(f"{name} is not installed here; found: {', '.join(kinds()) or 'no engine at all'}")
     return kinds()[name]
+
+
+def pytest_configure() -> None:
+    """A shell has what it runs in the background ignore SIGINT, and programs under test would inherit that."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> str:

@@ -8,7 +8,7 @@ from random import random
 from proxy.cli.line import LineParser, listener, number, policy_file
 from proxy.commands.table import STANDARD
 from proxy.policy.apps import App, Caller, identify
-from proxy.policy.compile import compile_policy
+from proxy.policy.compile import PolicyCompiler
 from proxy.policy.explain import explain
 from proxy.policy.load import load_policy
 from proxy.policy.model import Policy
@@ -59,7 +59,7 @@ def run(parsed: argparse.Namespace) -> int:
         for line in str(error).splitlines():
             print(f"keyrail: {line}", file=sys.stderr)
         return _INVALID
-    compiled = compile_policy(policy, STANDARD, app=app)
+    compiled = PolicyCompiler(policy, STANDARD).bind(app)
     context = Context(parsed.user, parsed.client_name, parsed.database, False, time.time(), random, compiled.app)
     print(explain(compiled, [word.encode("utf-8", "surrogateescape") for word in parsed.command], context))
     return 0

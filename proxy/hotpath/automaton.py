@@ -23,23 +23,25 @@ MISNAMED = _MISNAMED
 
 class Automaton:
     """`classes` has the class of each of the 256 bytes; `rows` the states' rows, of which the one at `start` is
-    where every key begins."""
+    where every key begins. Rows that have been `checked` once need not be again."""
 
-    def __init__(self, classes: bytes, rows: Sequence[int], start: int) -> None:
+    def __init__(self, classes: bytes, rows: Sequence[int], start: int, checked: bool = False) -> None:
         if len(classes) != 256:
             raise ValueError("every byte has a class")
         self.classes = classes
-        self.rows = array("i", rows)
+        self.rows: array[int] = rows if isinstance(rows, array) else array("i", rows)
         self.width = max(classes) + 2
         self.start = start
+        if checked:
+            return
         steps = [*rows, start]
         del steps[self.width - 1 : len(rows) : self.width]
         if len(rows) % self.width or min(steps) < 0 or max(steps) >= len(rows):
             raise ValueError("a row leads out of the automaton")
 
-    def __reduce__(self) -> tuple[type["Automaton"], tuple[bytes, Sequence[int], int]]:
+    def __reduce__(self) -> tuple[type["Automaton"], tuple[bytes, Sequence[int], int, bool]]:
         """Workers are handed their policies by pickle, which cannot see into the compiled form by itself."""
-        return Automaton, (self.classes, array("i", self.rows), self.start)
+        return Automaton, (self.classes, array("i", self.rows), self.start, True)
 
     @property
     def states(self) -> int:

@@ -14,6 +14,7 @@ cdef int _SEPARATOR, _FORBIDDEN, _WRITES
 
 
 cdef class NameProgram:
+    cdef public bytes allowed
     cdef public bytes kinds
     cdef public bint empty_segments
     cdef public Py_ssize_t min_length

@@ -71,6 +71,7 @@ class NameProgram:
         empty_segments: bool,
         language: Automaton | None = None,
     ) -> None:
+        self.allowed = allowed
         self.kinds = bytes(
             _FORBIDDEN if allowed[byte] == 0 else _SEPARATOR if byte == separator else 0 for byte in range(256)
         )
@@ -143,6 +144,13 @@ class Plan:
         self.spends = False
         self.token_sets = [b""]
         self.token_sets_of = array("H", bytes(2 * commands))
+
+    @classmethod
+    def judging(cls, commands: int) -> "Plan":
+        """A plan with which the rules judge every request."""
+        plan = cls(commands)
+        plan.operations = bytearray([_OP_JUDGE]) * commands
+        return plan
 
     def judge_always(self, command_id: int) -> None:
         """No request of this command passes without ``judge``."""

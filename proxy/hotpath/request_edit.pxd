@@ -8,6 +8,7 @@ from proxy.wire.request cimport Request
 @cython.final
 cdef class RequestEdit:
     cdef readonly Py_ssize_t counter
+    cdef readonly bytes new_name
     cdef readonly bytes name
     cdef readonly Appending appending
     cdef readonly RequestEdit then

@@ -32,6 +32,7 @@ class RequestEdit:
         then: "RequestEdit | None" = None,
     ) -> None:
         self.counter = counter
+        self.new_name = name
         self.name = b"$%d\r\n%b\r\n" % (len(name), name) if name else b""
         self.appending = appending
         self.then = then

@@ -20,6 +20,11 @@ from proxy.wire.request import Request
 _WRITE = 2
 
 
+def _numbers(numbers: Sequence[int]) -> "array[int]":
+    # An array is kept as it is, and programs may share it.
+    return numbers if isinstance(numbers, array) else array("q", numbers)
+
+
 class EntryProgram:
     """The bytes that a request may have where it only reads a key and where it may write it, and the arguments of one
     that may write it; and, with ``names``, how long keys may be. ``owner`` is whose the last key was."""
@@ -37,9 +42,7 @@ class EntryProgram:
         if not len(reads) == len(writes) == len(arguments):
             raise ValueError("each entry has its place in all three")
         self.automaton = automaton
-        self.reads = array("q", reads)
-        self.writes = array("q", writes)
-        self.arguments = array("q", arguments)
+        self.reads, self.writes, self.arguments = map(_numbers, (reads, writes, arguments))
         self.names = names
         self.min_length = min_length
         self.max_length = max_length

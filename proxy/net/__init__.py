@@ -45,7 +45,9 @@ keepalive.py            TCP keepalive of client and upstream connections
 delayed_ack.py          acknowledges the end of a TLS handshake at once
 latency_probe.py        how fast Redis answers a PING, for circuit breakers
 periodic.py             tasks that repeat, also after a failure
-policies.py             the policy in force, compiled for what each user may run
+policies.py             the policy in force, and how another one replaces it
+policy_generation.py    one policy, bound for what each user may run and for each app
+plan_compiler.py        makes plans, each once for all workers
 verdicts.py             decisions of rules: counters, evidence, violations
 command_counts.py       commands by name
 tracer.py               traces of commands, and the figures made from them

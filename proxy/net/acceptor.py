@@ -19,9 +19,7 @@ import errno
 import os
 import socket
 import ssl
-from collections.abc import Callable, Coroutine
-from functools import partial
-from typing import Any
+from collections.abc import Callable
 
 from proxy.net.admission import Admission
 from proxy.net.client import ClientConnection
@@ -82,7 +80,7 @@ class Acceptor:
         self._reserve: int | None = os.open(os.devnull, os.O_RDONLY)
         self._closed = False
         self._held: list[socket.socket] = []
-        self._handshakes: set[asyncio.Task[None]] = set()
+        self._connecting: set[asyncio.Task[None]] = set()
         self._served: socket.socket | None = None
         self._server: asyncio.AbstractServer | None = None
 
@@ -169,25 +167,18 @@ class Acceptor:
     def adopt(self, connection: socket.socket) -> None:
         """Make a client of a connection that was accepted here or by another worker."""
         self._admission.accepted()
-        coming = self._connect(connection)
-        if self._tls is None:
-            # Stepped by hand, since a task would cost a tenth of what it costs to accept a client.
-            self._step(coming)
-            return
-        handshake = self._loop.create_task(coming)
-        self._handshakes.add(handshake)
-        handshake.add_done_callback(self._handshakes.discard)
-
-    def _step(self, coming: Coroutine[Any, Any, None], _waited: object = None) -> None:
-        with contextlib.suppress(StopIteration):
-            coming.send(None).add_done_callback(partial(self._step, coming))
+        connecting = self._loop.create_task(self._connect(connection))
+        self._connecting.add(connecting)
+        connecting.add_done_callback(self._connecting.discard)
 
     async def _connect(self, connection: socket.socket) -> None:
         try:
             await self._loop.connect_accepted_socket(self._new_client, connection, ssl=self._tls)
-        except OSError as error:
+        except BaseException as error:
             connection.close()
             self._admission.closed()
+            if not isinstance(error, OSError):
+                raise
             if self._tls is None:
                 self._fail(error)
                 return

@@ -17,8 +17,8 @@ from proxy.net.worker_loads import WorkerLoads
 Place: TypeAlias = tuple[int, int]
 """A listener: the positions of its route and, in that, of itself."""
 
-_LETTER = struct.Struct("=HHH")
-"""Who sends, and the place."""
+_LETTER = struct.Struct("=HHHH")
+"""Who sends, the place, and how many connections: where this process may open no more files, fewer arrive."""
 MOST_SENT = 64
 """Connections that may be put by before they are sent: the kernel takes up to 253 in a message."""
 _ROOM = socket.CMSG_SPACE(MOST_SENT * array("i").itemsize)
@@ -80,7 +80,7 @@ class Handover:
         for worker, place, connection in leaving:
             letters.setdefault((worker, place), []).append(connection)
         for (worker, place), connections in letters.items():
-            letter = _LETTER.pack(self._number, *place)
+            letter = _LETTER.pack(self._number, *place, len(connections))
             try:
                 descriptors = array("i", [each.fileno() for each in connections])
                 self._outboxes[worker].sendmsg([letter], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
@@ -99,9 +99,8 @@ class Handover:
 
     def _receive(self) -> None:
         letter, attached, _, _ = self._inbox.recvmsg(_LETTER.size, _ROOM)
-        sender, route, listener = _LETTER.unpack(letter)
+        sender, route, listener, count = _LETTER.unpack(letter)
+        self._loads.taken(sender, count)
         for _, _, data in attached:
-            descriptors = array("i", data)
-            self._loads.taken(sender, len(descriptors))
-            for descriptor in descriptors:
+            for descriptor in array("i", data):
                 self._take((route, listener), socket.socket(fileno=descriptor))

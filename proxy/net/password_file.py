@@ -26,6 +26,7 @@ from proxy.session.ports import Credentials, LoginPort, LoginReply, PoolKey, use
 from proxy.wire.encode import OK, encode_error
 
 _DEFAULT_USER = b"default"
+_ACCEPTED = LoginReply(OK)
 _WRONG = encode_error("WRONGPASS invalid username-password pair or user is disabled.")
 _HASHED = re.compile(rb"#([0-9a-f]{64})")
 _NOBODY = (bytes(32),)
@@ -95,7 +96,7 @@ class FileLogins(LoginPort):
             self.refused(client, login)
             return LoginReply(_WRONG)
         self._outcomes["accepted"] += 1
-        return LoginReply(OK, local_user="" if login.user == _DEFAULT_USER else user_named(login.user))
+        return _ACCEPTED if login.user == _DEFAULT_USER else LoginReply(OK, local_user=user_named(login.user))
 
     def accepted(self, client: LoginClient, login: Credentials, key: PoolKey) -> str | None:
         """Nobody asks Redis."""

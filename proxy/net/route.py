@@ -22,6 +22,7 @@ The route puts these parts together. Sessions call them through the ports of ``s
 """
 
 import asyncio
+import contextlib
 import random
 import ssl
 import time
@@ -56,6 +57,7 @@ from proxy.net.liveness import Liveness
 from proxy.net.logins import Logins
 from proxy.net.nodes import Nodes
 from proxy.net.periodic import Periodic
+from proxy.net.plan_compiler import FindPlans
 from proxy.net.policies import Policies
 from proxy.net.relearning import Relearning
 from proxy.net.reply_timeout import ReplyTimeout
@@ -96,6 +98,7 @@ class Route(RoutePort):
         policy: Policy,
         loop: asyncio.AbstractEventLoop,
         generation: int,
+        find_plans: FindPlans,
         request_info: RequestInfo,
         paused: bool,
         find_calls: FindCalls | None,
@@ -129,12 +132,14 @@ class Route(RoutePort):
         self._policies = Policies(
             policy,
             generation,
+            find_plans,
             self._capabilities,
             self._counters,
             sampler,
             self.clients,
             settings.workers,
             paused,
+            loop.create_task,
             topology.router,
         )
         self._connections = Connections(
@@ -228,13 +233,12 @@ class Route(RoutePort):
         self._latency_probe.begin()
         self._reply_timeout.begin()
         self._ticker.turn()
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.connect_timeout):
                 await self._attempt()
-        except TimeoutError:
-            return
-        if self._capabilities.refusal is not None:
-            raise ClusterFoundError(self._capabilities.refusal)
+            if self._capabilities.refusal is not None:
+                raise ClusterFoundError(self._capabilities.refusal)
+        await self._policies.begin()
 
     async def _attempt(self) -> None:
         if self._watch is not None:
@@ -317,15 +321,15 @@ class Route(RoutePort):
 
     # Policy
 
-    async def prepare(self, policy: Policy, generation: int) -> None:
-        """Compile a policy without putting it into force. Raises what compiling raises."""
-        await self._policies.prepare(policy, generation)
+    async def prepare(self, policy: Policy, generation: int, find_plans: FindPlans) -> None:
+        """Compile a policy without putting it into force. Raises what compiling raises, and PlanUnavailableError."""
+        await self._policies.prepare(policy, generation, find_plans)
 
-    def commit(self) -> None:
+    async def commit(self) -> None:
         """Put the prepared policy into force for all clients. Clients inside MULTI finish under the old one."""
         if not self._policies.prepared:
             return
-        if self._policies.commit():
+        if await self._policies.commit():
             self._relearning.learn_all()
         self._verdicts.keep(self._policies.rules, self._policies.redact)
         self._rule_totals.keep(self._policies.rules, self.clients.commands_by_app())

@@ -30,6 +30,7 @@ class RouteClients(Collection[Session]):
         self._refuses = refuses
         self._on_close = on_close
         self._failures = failures
+        self._draining = False
         self._drained = asyncio.Event()
         self._total = 0
         self._closed: Counter[str] = Counter()
@@ -54,6 +55,8 @@ class RouteClients(Collection[Session]):
         else:
             self._clients.add(client)
             self._total += 1
+            if self._draining:
+                client.close_when_drained("shutdown")
 
     def client_closed(self, client: Session, cause: str) -> None:
         """Remove a client that has left; its commands still count."""
@@ -80,6 +83,7 @@ class RouteClients(Collection[Session]):
 
     async def drain(self, seconds: float) -> None:
         """Read no more; give each client up to ``seconds`` to receive its pending replies, then close it."""
+        self._draining = True
         for client in list(self._clients):
             client.close_when_drained("shutdown")
         self._drained = asyncio.Event()

@@ -65,17 +65,25 @@ class WorkerLoads:
 
     def to_relieve(self) -> int | None:
         """The worker that should get a new client of this one; None if it should stay."""
-        mine = self._mine
+        mine = self._mine + self._under_way(self._number)
         most = mine - 1 - max(mine >= _FEW, mine // _STEP)
         found: int | None = None
         for other in self._others:
             clients = self._clients[other]
             if 0 <= clients <= most:
                 untaken = self._sent[self._number][other] - self._taken[self._number][other]
-                if untaken < _UNTAKEN and clients + untaken <= most:
-                    most = clients + untaken - 1
+                clients += self._under_way(other)
+                if untaken < _UNTAKEN and clients <= most:
+                    most = clients - 1
                     found = other
         return found
+
+    def _under_way(self, worker: int) -> int:
+        # Connections that wait in its inbox. In a crowd they are many, and it has accepted none of its own yet.
+        count = 0
+        for sent, taken in zip(self._sent, self._taken, strict=True):
+            count += sent[worker] - taken[worker]
+        return count
 
     def sent(self, worker: int, count: int = 1) -> None:
         """A connection goes to that worker, or, with -1, could not."""

@@ -16,6 +16,8 @@
     json_schema.py        the JSON Schema of policy files, for editors
     decision.py           what a policy decides about a command, and by which steps
     compile.py            Policy + command table -> CompiledPolicy: the plan, and the judgement behind it
+    lower_policy.py       bound rules -> the plan
+    plan_tables.py        plans as flat tables, which one process makes and others use
 
 The packaged policies are YAML files like any other. This module imports nothing: workers read no policies, and must not
 import the code that reads YAML.

@@ -1,5 +1,8 @@
 """Policy + command table -> a plan for the hot path, and the judgement for commands that the plan does not decide.
 
+To judge, a policy is only bound to the table (``bind``), which takes little time. The plan (``lower``) takes much more,
+but it consists of tables that other processes can use (``proxy.policy.plan_tables``).
+
 A policy is compiled for one app and for the commands that the engine lets a user run. ``judge`` checks a command
 against every rule that touches it, in the order of ``proxy.rules.order``. All modes take this path: an enforced verdict
 is applied, any other is only counted. So audit reports what enforce would do, with one exception: later rules do not
@@ -15,7 +18,6 @@ If a rule raises anything else, it has a bug. The command is refused or passed, 
 counted.
 """
 
-from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -27,13 +29,13 @@ from proxy.hotpath.plan import Plan
 from proxy.policy.apps import UNKNOWN, App
 from proxy.policy.decision import BackgroundProcedure, Decision, HiddenCommands, Hit, PausedJudgement, Step, What
 from proxy.policy.key_claims import ClaimingRules
+from proxy.policy.lower_policy import LoweredPolicy, TouchingSteps, lower_policy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule
 from proxy.policy.precedence import effective_mode, is_active
 from proxy.policy.script_call_rules import introduce
 from proxy.policy.wording import refusals_of, shown_by, wording_of
 from proxy.rules.context import Context
 from proxy.rules.key_claims import KeyClaim
-from proxy.rules.lowering import Lowering, Programs
 from proxy.rules.memory import Memory
 from proxy.rules.order import place_of
 from proxy.rules.refusals import Refusals
@@ -72,16 +74,14 @@ Observer: TypeAlias = Callable[[Step, Command, Mode, Verdict | Exception], None]
 class CompiledPolicy:
     """A policy bound to a command table, for the clients of one app.
 
-    `plan` runs on the hot path. `limits` are the rules that clients are members of. `needs` are the commands that
-    rewrites send in place of the client's own. `lowered` maps each counter of the plan's own edits and refusals to the
-    hits that one of them stands for. `app` is the name under which clients are counted. With `follows_slots`, rules
-    need the hash slot of a transaction's keys. `learning` are the rules that know facts. `chains` are the edits that it
-    shares with the policies of other apps.
+    `plan` runs on the hot path. Until ``run`` replaces it, it sends every command to the rules. `limits` are the rules
+    that clients are members of. `needs` are the commands that rewrites send in place of the client's own. `lowered`
+    maps each counter of the plan's own edits and refusals to the hits that one of them stands for. `app` is the name
+    under which clients are counted. With `follows_slots`, rules need the hash slot of a transaction's keys. `learning`
+    are the rules that know facts.
     """
 
-    def __init__(
-        self, policy: Policy, table: Table, app: App | None, steps: tuple[Step, ...], chains: EditChains | None = None
-    ) -> None:
+    def __init__(self, policy: Policy, table: Table, app: App | None, steps: tuple[Step, ...]) -> None:
         self.policy = policy
         self.table = table
         self.app = UNKNOWN if app is None else app.name
@@ -91,58 +91,25 @@ class CompiledPolicy:
         self.learning = tuple(step for step in steps if step.rule.needs.facts)
         introduce(steps)
         self.limits = tuple(step.rule for step in steps if step.rule.needs.place)
-        touching = (tuple(step for step in steps if step.rule.touches(spec)) for spec in table.specs)
-        distinct: dict[tuple[int, ...], tuple[Step, ...]] = {}
-        alike = [distinct.setdefault(tuple(step.place for step in found), found) for found in touching]
-        self._touching = tuple(distinct.values())
-        numbers = {id(found): number for number, found in enumerate(self._touching)}
-        self._touching_of = array("H", (numbers[id(found)] for found in alike))
-        self.plan, self.lowered = self._lower({} if chains is None else chains)
+        self._touching = TouchingSteps(steps, table)
+        self.plan = Plan.judging(len(table.specs))
+        self.lowered: Mapping[int, Hit] = {}
 
-    def _lower(self, chains: EditChains) -> tuple[Plan, Mapping[int, Hit]]:
-        plan = Plan(len(self.table.specs))
-        programs: Programs = {}
-        lowered: dict[int, Hit] = {}
-        token_sets = {limit.name: token_set for token_set, limit in enumerate(self.limits)}
-        for spec in self.table.specs:
-            if self.policy.count_keys and spec.may_have_keys:
-                plan.count_keys(spec.id)
-            lowering = self._lower_command(spec, token_sets)
-            for counter, place in lowering.apply(spec.id, plan, programs, chains).items():
-                assert lowering.does is not None, "what is counted has changed or refused something"
-                lowered[counter] = Hit(self.steps[place].rule.name, self.steps[place].mode, lowering.does)
-        return plan, lowered
+    def run(self, lowered: LoweredPolicy) -> None:
+        """Use this plan from now on. ``lower`` has made it for the same policy, app and commands."""
+        self.plan, self.lowered = lowered.plan, lowered.hits
 
-    def _lower_command(self, spec: Spec, token_sets: Mapping[str, int]) -> Lowering:
-        lowering = Lowering(spec)
-        steps, i = self._steps_of(spec), 0
-        while i < len(steps) and not lowering.settled:
-            step, seen = steps[i], lowering.spec
-            i += 1
-            lowering.enforced = step.enforced
-            lowering.place = step.place
-            lowering.token_set = token_sets.get(step.rule.name, 0)
-            step.rule.lower(seen, lowering)
-            if any(self._behind(step, target) for target in lowering.targets):
-                lowering.judge()  # a later rule touches the command that only some requests become
-            if lowering.spec is not seen:
-                steps, i = self._behind(step, lowering.spec), 0
-        return lowering
-
-    def _steps_of(self, spec: Spec) -> tuple[Step, ...]:
-        return self._touching[self._touching_of[spec.id]]
-
-    def _behind(self, step: Step, spec: Spec) -> tuple[Step, ...]:
-        """The later steps, for a command that has become this one."""
-        return tuple(later for later in self._steps_of(spec) if later.place > step.place)
+    def lower(self, chains: EditChains) -> LoweredPolicy:
+        """The plan of this policy. `chains` are the edits that it shares with the policies of other apps."""
+        return lower_policy(self.table, self.steps, self._touching, self.limits, self.policy.count_keys, chains)
 
     def has_opinion(self, spec: Spec) -> bool:
         """Whether any rule touches this command, or limits connections."""
-        return bool(self._steps_of(spec) or self.limits or self.follows_slots)
+        return bool(self._touching.of(spec) or self.limits or self.follows_slots)
 
     def judge(self, command: Command, context: Context, observer: Observer | None = None) -> Decision:
         """The decision about a command. An exception in a rule is never raised."""
-        steps = self._touching[self._touching_of[command.spec.id]]
+        steps = self._touching.of(command.spec)
         return self._walk(command, command, None, (), steps, context, observer) if steps else NOTHING
 
     def resume(self, pause: PausedJudgement, ended: End | Exception, context: Context) -> Decision:
@@ -234,7 +201,7 @@ class CompiledPolicy:
                 case Rewrite():
                     current = self._rewritten(current, verdict)
                     edit = chained(verdict.edit, edit)  # Redis answers the last command
-                    steps = self._behind(step, current.spec)
+                    steps = self._touching.behind(step, current.spec)
                     i = 0
                 case Surround():
                     hidden += (HiddenCommands(verdict, step.rule.name, mode),)
@@ -302,8 +269,12 @@ class PolicyCompiler:
             show_key=shown_by(policy.redact),
         )
 
-    def compile(self, app: App | None, *, paused: bool = False, rehearsal: bool = False) -> CompiledPolicy:
-        """The policy for the clients of `app` (None: of no app).
+    def lower(self, app: App | None, *, paused: bool = False) -> LoweredPolicy:
+        """The plan for the clients of `app`."""
+        return self.bind(app, paused=paused).lower(self._chains)
+
+    def bind(self, app: App | None, *, paused: bool = False, rehearsal: bool = False) -> CompiledPolicy:
+        """The policy for the clients of `app` (None: of no app). It judges each command.
 
         `paused` is the kill switch: only locked rules are enforced. `rehearsal` enforces every rule that is not off,
         for a policy's tests.
@@ -325,7 +296,7 @@ class PolicyCompiler:
         for place, (rule, effective) in enumerate(active):
             made = self._bind(rule, name, claiming.beside((rule, effective)))
             steps.append(Step(place, made, rule, effective, effective.varies, effective.stage.mode))
-        return CompiledPolicy(self._policy, self._table, app, tuple(steps), self._chains)
+        return CompiledPolicy(self._policy, self._table, app, tuple(steps))
 
     def _bind(self, rule: PolicyRule, app: str, beside: tuple[KeyClaim, ...]) -> Rule:
         told = app if rule.settings.by_app else ""
@@ -335,22 +306,6 @@ class PolicyCompiler:
             made = rule.settings.bind(rule.name, wording_of(self._policy, rule), binding)
             self._bound[rule.name, told, beside] = made
         return made
-
-
-def compile_policy(
-    policy: Policy,
-    table: Table,
-    available: frozenset[str] | None = None,
-    seed: int | None = None,
-    *,
-    app: App | None = None,
-    paused: bool = False,
-    rehearsal: bool = False,
-    memory: Memory | None = None,
-) -> CompiledPolicy:
-    """A policy compiled for one app: see ``PolicyCompiler``."""
-    compiler = PolicyCompiler(policy, table, available, seed, memory)
-    return compiler.compile(app, paused=paused, rehearsal=rehearsal)
 
 
 def needs_of(policy: Policy, table: Table) -> frozenset[str]:

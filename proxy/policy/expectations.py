@@ -14,7 +14,7 @@ from typing import assert_never
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
-from proxy.policy.compile import CompiledPolicy, compile_policy
+from proxy.policy.compile import CompiledPolicy, PolicyCompiler
 from proxy.policy.decision import Decision
 from proxy.policy.explain import followers, refused_alone, shown_command
 from proxy.policy.model import Expectation, Policy, PolicyRule
@@ -65,7 +65,7 @@ def run_tests(policy: Policy, now: float) -> PolicyTestReport:
     outcomes = []
     for test in policy.tests:
         if test.app not in compiled:
-            compiled[test.app] = compile_policy(policy, STANDARD, app=apps.get(test.app), rehearsal=True)
+            compiled[test.app] = PolicyCompiler(policy, STANDARD).bind(apps.get(test.app), rehearsal=True)
         decisions = list(_decisions(compiled[test.app], test, now))
         reached.update(rule for decision in decisions for rule in _heard(decision))
         got = next((text for decision in decisions if (text := _mismatch(test, decision))), "")

@@ -23,6 +23,8 @@ from proxy.schema.entries import Owner, Schema
 UNLIMITED = 2**31 - 1
 """No limit: more than any length or number (Redis takes at most 512 MB in an argument, and arguments of 1 GB)."""
 _ANY_BYTES = bytes([1]) * 256
+_MOST_TOKEN_SETS = 256
+"""A plan has a byte for the number of a token set; the limits beyond judge."""
 _MOST_JOINED = 16
 """The most languages of different rules that are joined to one. Each may take as long as all before it, so with more of
 them, the rules judge."""
@@ -304,7 +306,10 @@ class Lowering:
 
     def spend(self) -> None:
         """Judge the command if the client's token set for this rule cannot pay for it, else pay."""
-        self._token_sets.append(self.token_set)
+        if self.token_set < _MOST_TOKEN_SETS:
+            self._token_sets.append(self.token_set)
+        else:
+            self._judged = True
 
     def append(self, append: Append) -> None:
         """Add arguments at its end."""

@@ -4,7 +4,8 @@ A policy is bound again for each user and at each reload, but a limit must not s
 kept here, under the rule's name, while its settings do not change.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -25,26 +26,30 @@ class Memory:
     def of(self, name: str, settings: object, kind: Callable[[], T]) -> T:
         """The state of the rule with this name and these settings; ``kind`` makes it if there is none."""
         known = self._kept.get(name)
-        if known is None or known[0] != settings:
-            made = kind()
-            self._kept[name] = settings, made
-            return made
+        if known is None:
+            # Another thread may have bound the rule meanwhile: there is one state, and both get it.
+            known = self._kept.setdefault(name, (settings, kind()))
+        if known[0] != settings:
+            known = self._kept[name] = settings, kind()
         return known[1]  # type: ignore[return-value]  # equal settings have remembered the same kind of thing
 
     def fork(self) -> "Memory":
         """A copy for a policy that may come into force: new state of that policy is not added here."""
         fork = Memory(self.workers, rehearsal=self.rehearsal)
-        fork.join(self)
+        fork._kept = dict(self._kept)
         return fork
 
-    def join(self, other: "Memory") -> None:
-        """Take over the other's state; it replaces state that both have."""
-        self._kept |= other._kept
+    def join(self, fork: "Memory") -> None:
+        """Take over the fork's state; it replaces state that both have. From then on, both share all state."""
+        self._kept |= fork._kept
+        fork._kept = self._kept
 
     def each(self, kind: type[T]) -> dict[str, T]:
         """All state of one kind, by the rule's name."""
-        return {name: kept for name, (_, kept) in self._kept.items() if isinstance(kept, kind)}
+        # A copy, since a thread may bind rules meanwhile.
+        return {name: kept for name, (_, kept) in list(self._kept.items()) if isinstance(kept, kind)}
 
-    def retain(self, names: Collection[str]) -> None:
+    def retain(self, names: AbstractSet[str]) -> None:
         """Forget all rules but these."""
-        self._kept = {name: kept for name, kept in self._kept.items() if name in names}
+        for name in self._kept.keys() - names:
+            del self._kept[name]

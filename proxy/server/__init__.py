@@ -16,6 +16,7 @@ worker_process.py       one worker process: its channel and its reports
 worker.py               the worker process itself
 control.py              messages between supervisor and workers
 requests.py             requests between processes: replies, timeouts, errors
+group_plans.py          the plans that workers run, made once for all of them
 reload.py               the policies in force, and their all-or-none reload
 policy_file_watcher.py  reloads policies when their files change
 kill_switch.py          suspends all rules but locked ones for a while

@@ -10,6 +10,7 @@
     GroupInfo     a client's query about the group the answer
     FindScript    the commands that a script calls those commands, or None: no other worker knows
     ShareLimits   what clients want of limits      the worker's shares of the limits
+    FindPlans     plans of some clients            the parts that it lacks, or None: not in force any more
 
     supervisor tells a worker                      a worker tells the supervisor
     Start   the settings, policies and sockets     Serving        every listener accepts
@@ -24,9 +25,11 @@ A successor (SIGUSR2) starts its own workers, so both ends of a channel always h
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
+from proxy.net.plan_compiler import WantedPlans
 from proxy.net.settings import Settings
 from proxy.net.verdicts import VerdictUpdate
 from proxy.policy.model import Policy
+from proxy.policy.plan_tables import NewParts
 from proxy.rules.shared_state import Fact, FactKey
 from proxy.server.leases import Demands, Leases
 from proxy.server.process_figures import ProcessFigures
@@ -51,11 +54,16 @@ class ListenerSocket:
 
 @dataclass(frozen=True, slots=True)
 class Prepare(ProcessRequest[str | None]):
-    """Get ready for the policies of a new generation, and keep using the old ones; or reply with the problem."""
+    """Get ready for the policies of a new generation, and keep using the old ones; or reply with the problem.
 
-    seconds: ClassVar[float] = 15.0  # for large policies and many users and apps, while the worker serves
+    The supervisor has their plans under the number `edition`. Unlike the generation, it is used once, even if the
+    policies do not come into force.
+    """
+
+    seconds: ClassVar[float] = 30.0  # for large policies and many users and apps, while the worker serves
     policies: Packed[tuple[Policy, ...]]
     generation: int
+    edition: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +116,16 @@ class ShareLimits(ProcessRequest[tuple[Leases, ...]]):
     routes: tuple[Demands, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class FindPlans(ProcessRequest[NewParts | None]):
+    """Send plans of a route's policy."""
+
+    seconds: ClassVar[float] = 20.0  # there may be many apps
+    route: int
+    edition: int
+    wanted: WantedPlans
+
+
 # Notifications to a worker
 
 
@@ -118,6 +136,7 @@ class Start(Notification):
     settings: Settings
     policies: tuple[Policy, ...]
     generation: int
+    edition: int
     number: int
     sockets: tuple[ListenerSocket, ...]
     paused: bool
@@ -177,8 +196,9 @@ class News(Notification):
 
 
 WorkerOrder: TypeAlias = Prepare | Commit | Switch
-"""The requests that change how a worker judges. A worker follows them one after another, in order."""
+"""The requests that change how a worker judges. A worker follows them one after another, in order;
+but it turns the kill switch at once, also while it prepares."""
 WorkerRequest: TypeAlias = WorkerOrder | RecallScript
 WorkerNotification: TypeAlias = Cover | Drain
-SupervisorRequest: TypeAlias = GroupInfo | FindScript | ShareLimits
+SupervisorRequest: TypeAlias = GroupInfo | FindScript | ShareLimits | FindPlans
 SupervisorNotification: TypeAlias = Serving | Unfit | WorkerReport | News | TrafficReport

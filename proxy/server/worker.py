@@ -31,6 +31,7 @@ from proxy.net.cluster_address import EXPECTED as CLUSTER_EXPECTED
 from proxy.net.handover import Handover, Place
 from proxy.net.password_file import PasswordFileError
 from proxy.net.periodic import Periodic
+from proxy.net.plan_compiler import PlanUnavailableError, WantedPlans
 from proxy.net.policies import SWITCH_SECONDS
 from proxy.net.route import Route
 from proxy.net.settings import LogFormat
@@ -38,11 +39,13 @@ from proxy.net.tls import TlsError, listener_context
 from proxy.net.topology import Single
 from proxy.net.user_changes import of_one_worker
 from proxy.policy.model import Policy
+from proxy.policy.plan_tables import NewParts
 from proxy.rules.shared_state import Fact, FactKey
 from proxy.server.control import (
     Commit,
     Cover,
     Drain,
+    FindPlans,
     FindScript,
     GroupInfo,
     ListenerSocket,
@@ -87,6 +90,7 @@ class Worker:
         self._stop = asyncio.Event()
         self._drain_seconds = start.settings.drain
         self._failed = False
+        self._preparing = asyncio.Lock()
         self._orders = asyncio.Lock()
         self._covers: asyncio.Queue[frozenset[int]] = asyncio.Queue()
         self._acceptors: dict[Place, Acceptor] = {}
@@ -123,6 +127,7 @@ class Worker:
             start.policies[index],
             asyncio.get_running_loop(),
             start.generation,
+            partial(self._find_plans, index, start.edition),
             partial(self._group_info, index),
             start.paused,
             partial(self._find_script, index) if start.settings.workers > 1 else None,
@@ -134,13 +139,14 @@ class Worker:
     async def run(self) -> int:
         """Serve until the supervisor or a signal stops it, then drain; return the exit status."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
+        obeying = asyncio.get_running_loop().create_task(self._obey())
         if not await self._open():
+            await self._end_obeying(obeying)
             return 0
         # Garbage collections need not visit the objects that live until the end.
         gc.collect()
         gc.freeze()
         self._channel.notify(Serving())
-        obeying = asyncio.get_running_loop().create_task(self._obey())
         covering = asyncio.get_running_loop().create_task(self._cover_all())
         self._reports.turn()
         if self._start.settings.workers > 1:
@@ -149,12 +155,15 @@ class Worker:
         covering.cancel()
         await self._drain()
         self._limits.end()
-        obeying.cancel()
         self._report_now()
         self._reports.end()
+        await self._end_obeying(obeying)
+        return int(self._failed)
+
+    async def _end_obeying(self, obeying: "asyncio.Task[None]") -> None:
+        obeying.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await obeying
-        return int(self._failed)
 
     def _end_now(self) -> None:
         self._drain_seconds = 0.0
@@ -242,7 +251,13 @@ class Worker:
 
     async def _answer(self, request: WorkerRequest) -> TypedReply:
         match request:
-            case Prepare() | Commit() | Switch():
+            case Prepare():
+                async with self._preparing:
+                    return await self._follow_or_end(request)
+            case Commit():
+                async with self._preparing, self._orders:
+                    return await self._follow_or_end(request)
+            case Switch():
                 async with self._orders:
                     return await self._follow_or_end(request)
             case RecallScript(route, key):
@@ -261,12 +276,12 @@ class Worker:
 
     async def _follow(self, order: WorkerOrder) -> TypedReply:
         match order:
-            case Prepare(policies, generation):
-                problem = await self._prepare(policies, generation)
+            case Prepare(policies, generation, edition):
+                problem = await self._prepare(policies, generation, edition)
                 self._prepared = generation if problem is None else None
                 return order.answer(problem)
             case Commit(generation):
-                self._commit(generation)
+                await self._commit(generation)
                 return order.answer(None)
             case Switch(paused):
                 for route in self._routes:
@@ -275,20 +290,29 @@ class Worker:
             case _:
                 assert_never(order)
 
-    async def _prepare(self, packed: Packed[tuple[Policy, ...]], generation: int) -> str | None:
+    async def _prepare(self, packed: Packed[tuple[Policy, ...]], generation: int, edition: int) -> str | None:
         try:
             policies = await asyncio.to_thread(packed.unpack)
-            for route, policy in zip(self._routes, policies, strict=True):
-                await route.prepare(policy, generation)
+            for index, (route, policy) in enumerate(zip(self._routes, policies, strict=True)):
+                await route.prepare(policy, generation, partial(self._find_plans, index, edition))
         except Exception as error:  # noqa: BLE001  whatever it is, the old policy stays and the operator reads it
             return f"{type(error).__name__}: {error}"
         return None
 
-    def _commit(self, generation: int) -> None:
+    async def _commit(self, generation: int) -> None:
         if generation != self._prepared:
             raise RuntimeError(f"cannot follow to policy generation {generation}")
         for route in self._routes:
-            route.commit()
+            await route.commit()
+
+    async def _find_plans(self, route: int, edition: int, wanted: WantedPlans) -> NewParts:
+        try:
+            found = await self._channel.request(FindPlans(route, edition, wanted))
+        except RequestError as error:
+            raise PlanUnavailableError(str(error)) from None
+        if found is None:
+            raise PlanUnavailableError("other policies are in force")
+        return found
 
     def _share_limits(self) -> None:
         now = time.monotonic()

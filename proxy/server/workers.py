@@ -20,11 +20,11 @@ from proxy.server.control import (
     Commit,
     Cover,
     Drain,
+    FindPlans,
     FindScript,
     GroupInfo,
     ListenerSocket,
     News,
-    Prepare,
     RecallScript,
     Serving,
     ShareLimits,
@@ -38,13 +38,13 @@ from proxy.server.control import (
 )
 from proxy.server.covering import covered_by
 from proxy.server.figures import RouteFigures, add_numbers, counters_of, merge_snapshots
+from proxy.server.group_plans import GroupPlans
 from proxy.server.hung_workers import SILENT_SECONDS, TURN_SECONDS, HungWorkers, silence
 from proxy.server.leases import Leases, deal_out
 from proxy.server.listeners import Listeners
 from proxy.server.notices import Level, notice
 from proxy.server.process_figures import ProcessFigures
 from proxy.server.requests import (
-    Packed,
     PeerLost,
     ProcessRequest,
     Reply,
@@ -104,6 +104,7 @@ class Workers:
         self._listeners = listeners
         self._sharing = WorkerSharing(settings.workers) if settings.workers > 1 else None
         self._violations = violations
+        self._plans = GroupPlans(policies)
         self._workers: dict[int, WorkerProcess] = {}
         self._departed: list[dict[str, Any]] = [{} for _ in settings.routes]
         self._departed_evidence: list[Records] = [{} for _ in settings.routes]
@@ -179,18 +180,20 @@ class Workers:
 
         After that, they judge all commands of clients.
         """
-        prepare = Prepare(Packed.of(policies), self.generation + 1)
+        prepare = await self._plans.prepare(policies, self.generation + 1)
         preparing = [worker for worker in self._workers.values() if worker.serving]
         told = await self._order(preparing, prepare)
         for worker, problem in zip(preparing, told, strict=True):
             # A worker that has ended needs no preparation: its replacement starts with the policies in force.
             if problem is not None and not isinstance(problem, PeerLost):
+                self._plans.forget_others()
                 return f"worker {worker.number}: {problem}"
-        self.policies, self.generation = policies, prepare.generation
+        self.policies, self.generation, self._plans.in_force = policies, prepare.generation, prepare.edition
         for worker in self._workers.values():
             if worker not in preparing:
                 worker.channel.request(prepare)
         await self._have_all(Commit(prepare.generation))
+        self._plans.forget_others()
         return None
 
     async def pause(self, paused: bool) -> None:
@@ -280,7 +283,8 @@ class Workers:
         return f"(pid {worker.process.pid}) ended by signal {-status}" if status < 0 else f"ended with status {status}"
 
     def _start_of(self, sharing: SharingFiles | None, number: int, sockets: tuple[ListenerSocket, ...]) -> Start:
-        return Start(self._settings, self.policies, self.generation, number, sockets, self.paused, sharing)
+        plans = self._plans.in_force
+        return Start(self._settings, self.policies, self.generation, plans, number, sockets, self.paused, sharing)
 
     def _cover(self) -> None:
         """Let the workers that serve accept connections for those that are missing."""
@@ -320,6 +324,8 @@ class Workers:
                 return request.answer(self._group_info(route, query))
             case FindScript(route, key):
                 return request.answer(await self._find_script(worker, route, key))
+            case FindPlans():
+                return request.answer(await self._plans.find(request))
             case ShareLimits(routes):
                 worker.wanted = routes
                 return request.answer(self._shares(worker))

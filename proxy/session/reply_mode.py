@@ -15,7 +15,7 @@ from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.ports import PrivatePipeline
 from proxy.wire.encode import encode_command
 
-# Values of ``Session.reply_mode``.
+# Values of ``Pinned.reply_mode``.
 ON = 0
 OFF = 1
 SKIP = 2

@@ -14,6 +14,7 @@ from proxy.commands.table import Lane
 from proxy.net.address import UpstreamAddress, parse_upstream
 from proxy.net.admission import Admission
 from proxy.net.cluster import Cluster, alias_of
+from proxy.net.plan_compiler import PlanCompiler
 from proxy.net.route import Route
 from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.net.upstream import UpstreamConnection
@@ -54,6 +55,7 @@ def route_to(upstream: UpstreamAddress) -> tuple[Route, Cluster]:
         TRANSPARENT,
         loop,
         1,
+        PlanCompiler(TRANSPARENT).find,
         lambda _: loop.create_future(),
         False,
         None,

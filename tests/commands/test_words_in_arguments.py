@@ -13,14 +13,14 @@ from proxy.commands.spans import SCANS, bytes_asked, elements_asked, scan_count,
 from proxy.commands.table import STANDARD, Spec
 from proxy.commands.values import members_of, values_of
 from proxy.commands.words import LONGEST
-from proxy.policy.compile import CompiledPolicy, compile_policy
+from proxy.policy.compile import CompiledPolicy
 from proxy.policy.load import load_policy
 from proxy.policy_yaml.shipped import packaged
 from proxy.rules.rule import takes
 from proxy.rules.verdict import PASS, Answer, Refuse, Rewrite
 from proxy.session.pinned import error_for_name
 from proxy.wire.request import Request
-from tests.policy.given import compiled
+from tests.policy.given import compile_policy, compiled
 from tests.rules.given import context
 
 LARGE = 1_100_000

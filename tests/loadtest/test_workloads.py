@@ -6,10 +6,10 @@ from pathlib import Path
 from loadtest.workloads import get_probes, mixed_key, mixed_probes, set_probes
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
-from proxy.policy.compile import compile_policy
 from proxy.policy.load import load_policy
 from proxy.rules.context import Context
 from proxy.rules.verdict import Refuse
+from tests.policy.given import compile_policy
 
 BENCH = Path(__file__).resolve().parents[2] / "policies" / "bench.yaml"
 

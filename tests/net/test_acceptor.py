@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import logging
 import os
 import socket
@@ -118,6 +119,61 @@ def test_a_listener_that_lacks_files_for_long_goes_on_trying() -> None:
 
     # The first is for the connection, the second for turning it away, and so again after the pause.
     play(Listening(*[errno.EMFILE] * 4), case)
+
+
+class Held:
+    """Other workers are about to accept as many clients, and in the end all stay here."""
+
+    def relieves(self) -> bool:
+        return True
+
+    def destination(self) -> None:
+        return None
+
+
+class Loads:
+    """The number of this worker's connections, as other workers see it."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def add(self, number: int) -> None:
+        self.number += number
+
+
+def test_a_connection_that_cannot_be_served_is_closed_and_the_others_are_served() -> None:
+    faults = [ValueError("no client"), None, MemoryError()]
+
+    def new_client() -> Greeter:
+        if faults and (fault := faults.pop()) is not None:
+            raise fault
+        return Greeter()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        told: list[object] = []
+        loop.set_exception_handler(lambda _loop, context: told.append(type(context.get("exception"))))
+        listening, loads, stand_ins = Listening(), Loads(), cast("Any", (new_client, Held()))
+        admission = Admission(0, cast("Any", loads))
+        of: Any = listening
+        acceptor = Acceptor(
+            of, "redis://here", (0, 0), loop, stand_ins[0], None, Failures(loop.time), admission, stand_ins[1]
+        )
+        crowd = [await asyncio.open_connection(*listening.real.getsockname()) for _ in range(5)]
+        acceptor.listen()
+        try:
+            heard = [await asyncio.wait_for(reader.read(7), PATIENCE_SECONDS) for reader, _ in crowd]
+            gc.collect()  # a task that nobody waits for tells of its exception when it is forgotten
+            assert sorted(heard) == [b"", b"", *[b"welcome"] * 3]
+            assert set(told) == {ValueError, MemoryError}
+            assert loads.number == 3
+        finally:
+            for _, writer in crowd:
+                writer.close()
+            acceptor.close()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
 
 
 class Observed(socket.socket):

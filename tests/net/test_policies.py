@@ -6,24 +6,35 @@ import asyncio
 import gc
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pytest
 
+from proxy.commands.command import Command
 from proxy.commands.table import STANDARD, Table
 from proxy.hotpath.counters import Counters
+from proxy.hotpath.plan import Plan
 from proxy.hotpath.sampler import Sampler
-from proxy.net.engine import Engine
+from proxy.net.engine import Engine, Probed
+from proxy.net.plan_compiler import PlanCompiler, PlanUnavailableError, WantedPlans
 from proxy.net.policies import Policies
+from proxy.net.policy_generation import PolicyGeneration
 from proxy.policy.apps import App, Caller, identify
-from proxy.policy.compile import CompiledPolicy, PolicyCompiler, needs_of
+from proxy.policy.compile import PolicyCompiler, needs_of
+from proxy.policy.lower_policy import LoweredPolicy
 from proxy.policy.model import Mode, Policy
+from proxy.policy.plan_tables import NewParts
 from proxy.rules.limits.token_buckets import TokenBuckets
+from proxy.rules.verdict import Refuse
 from proxy.session.ports import EffectivePolicy, PoolKey
 from tests.policy.given import policy
 from tests.resp import PATIENCE_SECONDS
+from tests.rules.given import context
+
+T = TypeVar("T")
 
 TEXT = """
 defaults: {mode: enforce}
@@ -61,31 +72,68 @@ class Bench:
         capabilities = self.capabilities = SimpleNamespace(
             table=lambda: self.table, able=self.able, engine=Engine(version_text="7.0.15"), unknown=frozenset()
         )
+        self.loop = asyncio.new_event_loop()
+        first = policy(TEXT)
         self.policies = Policies(
-            policy(TEXT), 1, cast("Any", capabilities), Counters(1), Sampler(0), self.clients, workers=1, paused=False
+            first,
+            1,
+            PlanCompiler(first).find,
+            cast("Any", capabilities),
+            Counters(1),
+            Sampler(0),
+            self.clients,
+            workers=1,
+            paused=False,
+            start=self.loop.create_task,
         )
         self.clients += [Client(self.policies, user) for user in ("shop", "till", "shop")]
 
-        def counted(*arguments: Any, **options: Any) -> CompiledPolicy:
+        def counted(*arguments: Any, **options: Any) -> LoweredPolicy:
             self.made += 1
             self.compiling()
-            return compiled(*arguments, **options)
+            return lowered(*arguments, **options)
 
-        compiled = PolicyCompiler.compile
-        monkeypatch.setattr(PolicyCompiler, "compile", counted)
+        lowered = PolicyCompiler.lower
+        monkeypatch.setattr(PolicyCompiler, "lower", counted)
         for client in self.clients:
             client.adopt()
+        self.settle()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(work)
+
+    def settle(self) -> None:
+        """Wait for the plans that are being made."""
+        while tasks := asyncio.all_tasks(self.loop):
+            self.run(cast("Any", asyncio.wait(tasks)))
 
     def prepare(self, coming: Policy) -> None:
-        asyncio.run(self.policies.prepare(coming, 2))
+        self.run(self.policies.prepare(coming, 2, PlanCompiler(coming).find))
+
+    def commit(self) -> bool:
+        return self.run(self.policies.commit())
+
+    def meet(self, table: Table) -> None:
+        """Redis is another engine than before."""
+
+        async def met(*_: object) -> bool:
+            self.table = table
+            return True
+
+        self.capabilities.meet, self.capabilities.asks_about = met, lambda _user, lacks: False
+        self.run(self.policies.learn_user(cast("Any", SimpleNamespace(key=PoolKey(None, 0, 2))), Engine()))
+        self.settle()
 
     def modes(self) -> list[Mode]:
         return [step.mode for client in self.clients for step in client.effective_policy.compiled.steps]
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
-    return Bench(monkeypatch)
+def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    bench = Bench(monkeypatch)
+    yield bench
+    bench.settle()
+    bench.loop.close()
 
 
 def test_clients_of_one_app_share_a_plan(bench: Bench) -> None:
@@ -102,7 +150,7 @@ def test_a_client_name_is_kept_only_if_it_is_short(bench: Bench, monkeypatch: py
         asked.append(caller)
         return identify(apps, caller)
 
-    monkeypatch.setattr("proxy.net.policies.identify", counted)
+    monkeypatch.setattr("proxy.net.policy_generation.identify", counted)
     shop = bench.clients[0]
     for name in ("short", "n" * 100_000):
         for _ in range(2):
@@ -115,11 +163,10 @@ def test_what_is_learnt_of_one_user_makes_no_plan_anew_for_another(bench: Bench)
     bench.able["shop"] = frozenset({"UNLINK"})
     for client in bench.clients:
         client.adopt()
+    bench.settle()
     assert bench.made == 3
     assert bench.clients[1].effective_policy is till
-    bench.table = Table(STANDARD.specs)
-    for client in bench.clients:
-        client.adopt()
+    bench.meet(Table(STANDARD.specs))
     assert {client.effective_policy.table for client in bench.clients} == {bench.table}
 
 
@@ -133,23 +180,23 @@ def test_what_rules_need_is_found_out_once_however_often_it_is_asked(
         asked.append(of)
         return needs_of(of, table)
 
-    monkeypatch.setattr("proxy.net.policies.needs_of", counted)
+    monkeypatch.setattr("proxy.net.policy_generation.needs_of", counted)
     for each in range(100):
         bench.able[f"user-{each}"] = frozenset()
         assert not bench.policies.lacks(f"user-{each}")
     assert len(asked) == 1
     bench.prepare(policy("rules: {lazy: {replace: {DEL: UNLINK}, mode: enforce}}"))
-    assert bench.policies.commit(), "it needs what nobody has asked about"
+    assert bench.commit(), "it needs what nobody has asked about"
     assert bench.policies.lacks("user-1") == {"DEL", "UNLINK"}
     assert len(asked) == 2
-    bench.table = STANDARD.completed_by([])
+    bench.meet(STANDARD.completed_by([]))
     assert bench.policies.lacks("user-1") == {"DEL", "UNLINK"}
     assert len(asked) == 3
 
 
 def test_a_command_that_redis_lacks_is_told_from_one_that_the_user_may_not_run(bench: Bench) -> None:
     bench.prepare(policy("rules: {short: {lifetime: {default: 1h}, mode: enforce}}"))
-    bench.policies.commit()
+    bench.commit()
     assert bench.policies.features_off == [], "nothing is known yet"
     bench.able[None] = frozenset({"EVAL", "EXPIRE", "PEXPIRE", "CLIENT"})
     lacked = bench.policies.lacks(None)
@@ -167,7 +214,7 @@ def test_a_new_policy_is_made_beforehand_and_comes_into_force_at_once(bench: Ben
     bench.prepare(policy(TEXT.replace("[KEYS]", "[KEYS, FLUSHALL]")))
     assert [client.effective_policy for client in bench.clients] == before
     bench.made = 0
-    bench.policies.commit()
+    bench.commit()
     assert bench.made == 0
     assert {client.effective_policy.generation for client in bench.clients} == {2}
     assert bench.clients[0].effective_policy is bench.clients[2].effective_policy
@@ -181,6 +228,7 @@ def test_others_are_served_while_plans_are_made(bench: Bench) -> None:
         assert served.wait(PATIENCE_SECONDS), "nobody had a turn during the whole of it"
 
     async def prepare() -> None:
+        coming = policy(TEXT)
         loop = asyncio.get_running_loop()
 
         def serve() -> None:
@@ -188,13 +236,13 @@ def test_others_are_served_while_plans_are_made(bench: Bench) -> None:
             loop.call_soon(serve)
 
         serve()
-        await bench.policies.prepare(policy(TEXT), 2)
+        await bench.policies.prepare(coming, 2, PlanCompiler(coming).find)
         await bench.policies.pause(True)
 
     bench.made = 0
     bench.compiling = compiling
-    asyncio.run(prepare())
-    assert bench.made == 4, "each of two apps, twice"
+    bench.run(prepare())
+    assert bench.made == 6, "those of two apps and of no app, twice"
 
 
 def test_what_nobody_uses_is_not_compiled(bench: Bench) -> None:
@@ -203,17 +251,57 @@ def test_what_nobody_uses_is_not_compiled(bench: Bench) -> None:
     coming = policy(TEXT.replace("apps: {", f"apps: {{{others}"))
     assert len(coming.apps) == 22
     bench.prepare(coming)
-    assert bench.made == 2
+    assert bench.made == 3, "those of two apps and of no app"
 
 
 def test_the_kill_switch_holds_for_a_policy_that_was_prepared_before(bench: Bench) -> None:
-    asyncio.run(bench.policies.pause(True))
+    bench.run(bench.policies.pause(True))
     assert set(bench.modes()) == {Mode.AUDIT}
     bench.prepare(policy(TEXT))
-    asyncio.run(bench.policies.pause(False))
+    bench.run(bench.policies.pause(False))
     assert set(bench.modes()) == {Mode.ENFORCE}
-    bench.policies.commit()
+    bench.commit()
     assert set(bench.modes()) == {Mode.ENFORCE}
+
+
+def test_the_kill_switch_holds_for_a_policy_that_was_being_prepared(bench: Bench) -> None:
+    coming = policy(TEXT)
+    compiler, made, asked = PlanCompiler(coming), asyncio.Event(), asyncio.Event()
+
+    async def find(wanted: WantedPlans) -> NewParts:
+        asked.set()
+        await made.wait()
+        return await compiler.find(wanted)
+
+    async def main() -> None:
+        preparing = bench.loop.create_task(bench.policies.prepare(coming, 2, find))
+        await asked.wait()
+        await bench.policies.pause(True)
+        assert set(bench.modes()) == {Mode.AUDIT}
+        made.set()
+        await preparing
+        await bench.policies.commit()
+
+    bench.run(main())
+    assert {client.effective_policy.generation for client in bench.clients} == {2}
+    assert set(bench.modes()) == {Mode.AUDIT}
+    bench.settle()
+    assert not any(judges_all(client.effective_policy) for client in bench.clients)
+
+
+def test_two_threads_that_bind_a_rule_get_one_state(bench: Bench) -> None:
+    memory, states = bench.policies.memory, [object(), object()]
+
+    def second() -> object:
+        return states[1]
+
+    def first() -> object:
+        assert memory.of("new", "settings", second) is states[1], "the other thread, which was faster"
+        return states[0]
+
+    assert memory.of("new", "settings", first) is states[1]
+    assert memory.each(object)["new"] is states[1]
+    assert memory.of("new", "others", first) is states[0]
 
 
 def test_what_rules_remember_is_the_same_until_another_policy_is_in_force(bench: Bench) -> None:
@@ -221,10 +309,10 @@ def test_what_rules_remember_is_the_same_until_another_policy_is_in_force(bench:
     bench.prepare(policy(TEXT.replace("10/s", "20/s")))
     assert list(bench.policies.memory.each(TokenBuckets).values()) == [few], "it was only prepared"
     bench.prepare(policy(TEXT.replace("[KEYS]", "[FLUSHALL]")))
-    bench.policies.commit()
+    bench.commit()
     assert list(bench.policies.memory.each(TokenBuckets).values()) == [few]
     bench.prepare(policy(TEXT.replace("10/s", "20/s")))
-    bench.policies.commit()
+    bench.commit()
     assert list(bench.policies.memory.each(TokenBuckets).values()) != [few]
 
 
@@ -236,7 +324,7 @@ def test_a_former_policy_is_kept_until_its_counts_are_taken_and_nobody_is_under_
     in_transaction.adopt = lambda: None
     bench.clients[2].adopt = lambda: None
     bench.prepare(policy(TEXT))
-    bench.policies.commit()
+    bench.commit()
     counted: list[tuple[str, int]] = []
     verdicts = cast("Any", SimpleNamespace(add=lambda _hit, count, app: counted.append((app, count))))
     for plan in plans:
@@ -255,3 +343,175 @@ def test_a_former_policy_is_kept_until_its_counts_are_taken_and_nobody_is_under_
         assert [former() is None for former in formers] == [True, True]
     finally:
         gc.enable()
+
+
+# What is not there yet, and what cannot be had
+
+
+def judges_all(policy: EffectivePolicy) -> bool:
+    return policy.config.plan.operations == Plan.judging(len(STANDARD.specs)).operations
+
+
+def test_the_first_client_of_an_app_is_judged_until_its_plan_is_there(bench: Bench) -> None:
+    bench.prepare(policy(TEXT.replace("apps: {", "apps: {rare: {match: {user: rare}}, ")))
+    bench.commit()
+    bench.settle()
+    made_in: list[threading.Thread] = []
+    bench.made, bench.compiling = 0, lambda: made_in.append(threading.current_thread())
+    rare = Client(bench.policies, "rare")
+    bench.clients.append(rare)
+    rare.adopt()
+    assert judges_all(rare.effective_policy)
+    decision = rare.effective_policy.compiled.judge(Command(STANDARD, [b"KEYS", b"*"]), context())
+    assert isinstance(decision.verdict, Refuse)
+    bench.settle()
+    assert not judges_all(rare.effective_policy)
+    assert rare.effective_policy.config.plan is rare.effective_policy.compiled.plan
+    assert [thread is threading.main_thread() for thread in made_in] == [False]
+    other = Client(bench.policies, "rare")
+    other.adopt()
+    assert other.effective_policy is rare.effective_policy
+    assert bench.made == 1
+
+
+class Plans:
+    """Plans of a policy that cannot be had ``failing`` times."""
+
+    def __init__(self, of: Policy, failing: int) -> None:
+        self.find_plans = PlanCompiler(of).find
+        self.failing = failing
+
+    async def find(self, wanted: WantedPlans) -> NewParts:
+        if self.failing > 0:
+            self.failing -= 1
+            raise PlanUnavailableError("no answer in 20 seconds")
+        return await self.find_plans(wanted)
+
+
+def test_a_policy_whose_plans_cannot_be_had_is_not_prepared(bench: Bench) -> None:
+    before = [client.effective_policy for client in bench.clients]
+    coming = policy(TEXT)
+    with pytest.raises(PlanUnavailableError, match="no answer"):
+        bench.run(bench.policies.prepare(coming, 2, Plans(coming, 1).find))
+    assert not bench.policies.prepared
+    assert [client.effective_policy for client in bench.clients] == before
+
+
+def test_a_plan_that_cannot_be_had_is_asked_for_again_and_commands_are_judged_meanwhile(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("proxy.net.policies._AGAIN_SECONDS", 0.0)
+    coming = policy(TEXT)
+    plans = Plans(coming, 0)
+    bench.run(bench.policies.prepare(coming, 2, plans.find))
+    bench.commit()
+    plans.failing = 2
+    rare = Client(bench.policies, "of no app")
+    bench.clients.append(rare)
+    bench.able["of no app"] = frozenset({"UNLINK"})
+    rare.adopt()
+    assert judges_all(rare.effective_policy)
+    bench.settle()
+    assert plans.failing == 0
+    assert not judges_all(rare.effective_policy)
+    assert [record.getMessage() for record in caplog.records] == [
+        "commands are judged without a plan for now: no answer in 20 seconds"
+    ] * 2
+
+
+def test_the_kill_switch_is_turned_even_if_no_plan_can_be_had(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.net.policies._AGAIN_SECONDS", 0.0)
+    coming = policy(TEXT)
+    plans = Plans(coming, 0)
+    bench.run(bench.policies.prepare(coming, 2, plans.find))
+    bench.commit()
+    plans.failing = 3
+    bench.run(bench.policies.pause(True))
+    assert set(bench.modes()) == {Mode.AUDIT}
+    bench.settle()
+    assert not any(judges_all(client.effective_policy) for client in bench.clients)
+
+
+# Clients change over in slices
+
+
+def test_clients_change_over_some_in_each_turn_and_each_is_under_one_policy(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.net.policies._SLICE_SECONDS", -1.0)
+    bench.clients += [Client(bench.policies, ("shop", "till")[number % 2]) for number in range(10)]
+    for client in bench.clients:
+        client.adopt()
+    leaving = bench.clients[-1]
+    bench.prepare(policy(TEXT.replace("[KEYS]", "[FLUSHALL]")))
+    seen: list[list[int]] = []
+
+    async def commit() -> None:
+        committing = bench.loop.create_task(bench.policies.commit())
+        while not committing.done():
+            generations = [client.effective_policy.generation for client in bench.clients]
+            seen.append(sorted(generations))
+            for client in bench.clients:
+                assert client.effective_policy.compiled.policy.rule_names == ("no-keys", "few")
+            if leaving in bench.clients and 2 in generations:
+                bench.clients.remove(leaving)
+            await asyncio.sleep(0)
+
+    bench.run(commit())
+    mixed = [generations for generations in seen if len(set(generations)) == 2]
+    assert len(mixed) > 5, "few at a time"
+    assert {client.effective_policy.generation for client in bench.clients} == {2}
+    assert leaving.effective_policy.generation == 1, "it left before its turn"
+
+
+def test_a_user_that_may_run_more_changes_over_wholly_even_if_the_one_who_asked_gives_up(bench: Bench) -> None:
+    async def met(*_: object) -> bool:
+        return True
+
+    async def probed(*_: object) -> Probed:
+        return Probed(frozenset({"UNLINK"}))
+
+    bench.capabilities.meet, bench.capabilities.asks_about = met, lambda _user, lacks: True
+    bench.capabilities.look_at = lambda _user: None
+    bench.capabilities.doubted = set()
+
+    changing = asyncio.Event()
+    bind = PolicyGeneration.bind
+
+    async def noted(*arguments: Any) -> None:
+        changing.set()
+        await bind(*arguments)
+
+    async def learn() -> None:
+        upstream = cast("Any", SimpleNamespace(key=PoolKey("till", 0, 2)))
+        learning = asyncio.create_task(bench.policies.learn_user(upstream, Engine()))
+        await changing.wait()
+        learning.cancel()
+        await asyncio.wait([learning])
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("proxy.net.policies.probe", probed)
+        patched.setattr(PolicyGeneration, "bind", noted)
+        bench.run(learn())
+    bench.settle()
+    assert bench.able["till"] == frozenset({"UNLINK"})
+    till = bench.clients[1]
+    before = till.effective_policy
+    till.adopt()
+    assert till.effective_policy is before, "it has followed already"
+    assert not judges_all(before)
+
+
+def test_what_a_rule_of_an_app_that_comes_later_remembers_is_known_to_the_route(bench: Bench) -> None:
+    """Its share of the limit is dealt out by what the route knows."""
+    text = TEXT + "  own: {limits: {per: user, rate: 3/s}}\n"
+    coming = policy(text.replace("apps: {", "apps: {rare: {match: {user: rare}}, "))
+    coming = replace(coming, rules=(*coming.rules[:-1], replace(coming.rules[-1], app="rare")))
+    bench.prepare(coming)
+    bench.commit()
+    assert set(bench.policies.memory.each(TokenBuckets)) == {"few"}
+    rare = Client(bench.policies, "rare")
+    bench.clients.append(rare)
+    rare.adopt()
+    bench.settle()
+    assert set(bench.policies.memory.each(TokenBuckets)) == {"few", "own"}

@@ -6,6 +6,7 @@ import asyncio
 
 from proxy.net.address import UpstreamAddress
 from proxy.net.admission import Admission
+from proxy.net.plan_compiler import PlanCompiler
 from proxy.net.route import Route
 from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.net.topology import Single
@@ -32,6 +33,7 @@ def test_who_tells_of_a_second_hears_when_it_is_over() -> None:
             TRANSPARENT,
             loop,
             1,
+            PlanCompiler(TRANSPARENT).find,
             lambda _: loop.create_future(),
             False,
             None,

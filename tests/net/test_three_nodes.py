@@ -22,6 +22,7 @@ from proxy.hotpath.router import Router
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.net.address import UpstreamAddress
 from proxy.net.admission import Admission
+from proxy.net.plan_compiler import PlanCompiler
 from proxy.net.route import Route
 from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.net.user_changes import of_one_worker
@@ -96,6 +97,7 @@ async def route_over(engines: list[Engine]) -> AsyncIterator[tuple[Route, SlotMa
         TRANSPARENT,
         loop,
         1,
+        PlanCompiler(TRANSPARENT).find,
         lambda _: loop.create_future(),
         False,
         None,

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
 from proxy.net.verdicts import Verdicts
-from proxy.policy.compile import compile_policy
 from proxy.policy.decision import Hit
 from proxy.policy.load import load_policy
 from proxy.policy.model import Mode
@@ -17,6 +16,7 @@ from proxy.session.client_identity import Names, Origin
 from proxy.session.ports import PoolKey
 from proxy.session.session import Session
 from proxy.traffic.redaction import Redact, Redaction
+from tests.policy.given import compile_policy
 
 SECRET = b"a-value-that-must-not-be-told"
 

@@ -7,8 +7,10 @@ import asyncio
 import contextlib
 import random
 import socket
+import struct
 from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -39,6 +41,53 @@ def test_no_worker_has_more_than_one_client_above_its_share(workers: int, client
         assert max(here) <= -(-clients // workers) + 1
         if clients <= 4:
             assert max(here) - min(here) <= 1
+
+
+class Crowd:
+    """Connections wait where the kernel has put them, are put by, are sent, and wait in an inbox."""
+
+    def __init__(self, workers: int, clients: int, chance: random.Random) -> None:
+        self.loads = group(workers)
+        self.here, self.put_by, self.waiting = ([0] * workers for _ in range(3))
+        self.inboxes: list[list[int]] = [[] for _ in range(workers)]
+        for _ in range(clients):
+            self.waiting[chance.randrange(workers)] += 1
+
+    def accept(self, worker: int) -> None:
+        for _ in range(self.waiting[worker]):
+            into = self.here if self.loads[worker].to_relieve() is None else self.put_by
+            into[worker] += 1
+            self.loads[worker].add(1)
+        self.waiting[worker] = 0
+
+    def decide(self, worker: int) -> None:
+        for _ in range(self.put_by[worker]):
+            self.loads[worker].add(-1)
+            other = self.loads[worker].to_relieve()
+            if other is None:
+                self.here[worker] += 1
+                self.loads[worker].add(1)
+            else:
+                self.loads[worker].sent(other)
+                self.inboxes[other].append(worker)
+        self.put_by[worker] = 0
+
+    def take(self, worker: int) -> None:
+        for sender in self.inboxes[worker]:
+            self.loads[worker].taken(sender, 1)
+            self.loads[worker].add(1)
+            self.here[worker] += 1
+        self.inboxes[worker].clear()
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_a_crowd_is_shared_in_whatever_order_workers_have_their_turn(workers: int) -> None:
+    for seed in range(200):
+        chance = random.Random(seed)
+        crowd = Crowd(workers, 50, chance)
+        while sum(crowd.here) < 50:
+            chance.choice([crowd.accept, crowd.decide, crowd.take])(chance.randrange(workers))
+        assert max(crowd.here) <= -(-50 // workers) + 1, (seed, crowd.here)
 
 
 def test_what_is_under_way_counts_and_a_worker_that_takes_nothing_gets_no_more() -> None:
@@ -121,6 +170,25 @@ def test_a_connection_reaches_the_other_worker_and_waits_for_its_replacement() -
             assert replacement.taken == [((1, 2), b"two")]
             replacement.handover.end()
             busy.handover.end()
+
+    asyncio.run(main())
+
+
+def test_connections_that_are_lost_on_their_way_are_not_waited_for() -> None:
+    """Where no more files can be opened, the kernel closes what comes (man 7 unix)."""
+
+    class Inbox:
+        def recvmsg(self, *_: int) -> tuple[bytes, list[object], int, None]:
+            return struct.pack("=HHHH", 0, 0, 0, 64), [], socket.MSG_CTRUNC, None
+
+    async def main() -> None:
+        busy, other = group(2)
+        busy.add(200)
+        busy.sent(1, 64)
+        assert busy.to_relieve() is None
+        inbox: Any = Inbox()
+        Handover(asyncio.get_running_loop(), 1, other, inbox, [], lambda *_: None)._receive()
+        assert busy.to_relieve() == 1
 
     asyncio.run(main())
 

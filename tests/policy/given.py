@@ -1,17 +1,22 @@
 """Policies in tests: the text of a file, with the first line that every file needs."""
 
+import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import dedent
 
-from proxy.commands.table import STANDARD
-from proxy.policy.compile import CompiledPolicy, compile_policy
+from proxy.commands.table import STANDARD, Table
+from proxy.policy.apps import App
+from proxy.policy.compile import CompiledPolicy, PolicyCompiler
 from proxy.policy.decision import Step
 from proxy.policy.load import load_policy
+from proxy.policy.lower_policy import LoweredPolicy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, Stage
+from proxy.policy.plan_tables import PlanReader, PlanTables
 from proxy.policy.precedence import effective_mode
 from proxy.policy_yaml.errors import PolicyError, Where
+from proxy.rules.memory import Memory
 from proxy.rules.refuse.rule import RefuseSettings
 from proxy.rules.rule import Rule, Wording
 
@@ -36,6 +41,38 @@ def problems(text: str) -> list[str]:
 def compiled(text: str, available: frozenset[str] | None = None, seed: int = 7) -> CompiledPolicy:
     """The same, bound to the standard table."""
     return compile_policy(policy(text), STANDARD, available, seed)
+
+
+def compile_policy(
+    policy: Policy,
+    table: Table,
+    available: frozenset[str] | None = None,
+    seed: int | None = None,
+    *,
+    app: App | None = None,
+    paused: bool = False,
+    rehearsal: bool = False,
+    memory: Memory | None = None,
+) -> CompiledPolicy:
+    """A policy with its plan, for the clients of one app."""
+    bound = PolicyCompiler(policy, table, available, seed, memory).bind(app, paused=paused, rehearsal=rehearsal)
+    bound.run(bound.lower({}))
+    return bound
+
+
+def with_plan(compiler: PolicyCompiler, app: App | None, *, paused: bool = False) -> CompiledPolicy:
+    """The policy of a compiler with its plan, which shares edits with those of other apps."""
+    bound = compiler.bind(app, paused=paused)
+    bound.run(compiler.lower(app, paused=paused))
+    return bound
+
+
+def as_sent(policy: Policy, lowered: LoweredPolicy) -> LoweredPolicy:
+    """A plan of this policy as another process gets it."""
+    tables, reader = PlanTables(policy.schema.automaton), PlanReader(policy.schema.automaton)
+    number = tables.add(lowered)
+    reader.take(pickle.loads(pickle.dumps(tables.since(0, [number]))))
+    return reader.plan(number)
 
 
 def bound_rules(rules: Sequence[tuple[Rule, Mode]], on_rule_error: OnError = OnError.REFUSE) -> CompiledPolicy:

@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.policy.compile import compile_policy
 from proxy.policy.expectations import run_tests
 from proxy.policy.model import Policy
-from tests.policy.given import policy_files
+from tests.policy.given import compile_policy, policy_files
 from tests.rules.given import command, context
 
 PLATFORM = """

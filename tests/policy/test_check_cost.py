@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.policy.compile import PolicyCompiler, compile_policy, needs_of
+from proxy.policy.compile import PolicyCompiler, needs_of
 from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.memory import Memory
-from tests.policy.given import policy
+from tests.policy.given import compile_policy, policy, with_plan
 
 APPS = "apps:\n" + "".join(f"  app{i}: {{match: {{user: app{i}}}}}\n" for i in range(2))
 
@@ -90,9 +90,9 @@ def test_an_app_more_makes_few_objects() -> None:
     """What all apps share is made once; many objects of each would hold up everybody while garbage is collected."""
     loaded = policy(APPS + _schema(100).replace("rules:\n", 'rules:\n  own: {names: {prefixes: {app0: ["team:"]}}}\n'))
     compiler = PolicyCompiler(loaded, STANDARD, memory=Memory(1))
-    kept = [compiler.compile(None)]
+    kept = [with_plan(compiler, None)]
     gc.collect()
     before = len(gc.get_objects())
-    kept += [compiler.compile(app) for app in loaded.apps]
+    kept += [with_plan(compiler, app) for app in loaded.apps]
     gc.collect()
     assert len(gc.get_objects()) - before < 300 * len(loaded.apps)

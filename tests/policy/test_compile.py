@@ -6,14 +6,13 @@ import pytest
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD, Spec
-from proxy.policy.compile import compile_policy
 from proxy.policy.decision import Decision, Hit
 from proxy.policy.model import Mode, OnError
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Rule
 from proxy.rules.verdict import PASS, Refuse, Rewrite, Verdict
-from tests.policy.given import bound_rules, compiled
+from tests.policy.given import bound_rules, compile_policy, compiled
 from tests.rules.given import command, context, spec, streamed
 
 ALL = """

@@ -7,10 +7,9 @@ import pytest
 
 from proxy.cli import main
 from proxy.commands.table import STANDARD
-from proxy.policy.compile import compile_policy
 from proxy.policy.expectations import run_tests
 from proxy.policy.explain import explain, shown_command
-from tests.policy.given import policy, policy_files
+from tests.policy.given import compile_policy, policy, policy_files
 from tests.rules.given import context
 
 POLICY = """

@@ -17,7 +17,7 @@ from proxy.policy.load import load_policy
 from proxy.policy.model import Policy
 from proxy.policy_yaml.shipped import packaged
 from proxy.rules.memory import Memory
-from tests.policy.given import policy
+from tests.policy.given import policy, with_plan
 
 NAMES = ("large", "default", "strict", "cache", "observe")
 ENTRIES = 100
@@ -63,7 +63,7 @@ def test_a_further_app_gives_the_collector_little_to_look_at() -> None:
         found = []
         for each in policies:
             compiler, before = PolicyCompiler(each, STANDARD, frozenset(), memory=Memory()), looked_at()
-            made = [compiler.compile(app) for app in each.apps]
+            made = [with_plan(compiler, app) for app in each.apps]
             found.append(looked_at() - before)
             del compiler, made
     per_app = (found[1] - found[0]) / 10
@@ -75,7 +75,7 @@ def test_a_policy_ends_without_the_collector(name: str) -> None:
     held = named(name)
     with without_collections():
         compiler = PolicyCompiler(held, STANDARD, memory=Memory())
-        made = [compiler.compile(app) for app in (None, *held.apps)]
+        made = [with_plan(compiler, app) for app in (None, *held.apps)]
         parts: list[Any] = [*made, *(step.rule for each in made for step in each.steps)]
         alive = [weakref.ref(part) for part in parts]
         del compiler, made, parts
@@ -90,7 +90,7 @@ def test_plans_that_are_made_again_leave_nothing_behind(name: str) -> None:
     def make() -> None:
         for paused in (False, True):
             for app in (None, *held.apps):
-                compiler.compile(app, paused=paused)
+                with_plan(compiler, app, paused=paused)
 
     make()
     with without_collections():

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.policy.compile import compile_policy
 from proxy.policy.explain import explain
 from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.verdict import Rewrite
-from tests.policy.given import compiled, policy, policy_files, problems
+from tests.policy.given import compile_policy, compiled, policy, policy_files, problems
 from tests.rules.given import command, context
 
 LOCK = 'schema: {lock: {key: "lock:{what...}", ttl: %s}}\n'

@@ -12,10 +12,10 @@ from random import Random
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.policy.compile import CompiledPolicy, compile_policy
+from proxy.policy.compile import CompiledPolicy
 from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.verdict import Pass, Refuse, Rewrite
-from tests.policy.given import policy
+from tests.policy.given import compile_policy, policy
 from tests.rules.given import command, context
 
 POLICIES = 240

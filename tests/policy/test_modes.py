@@ -7,12 +7,12 @@ import pytest
 
 from proxy.commands.table import STANDARD
 from proxy.policy.apps import App, Caller, identify, matches_glob
-from proxy.policy.compile import compile_policy, needs_of
+from proxy.policy.compile import needs_of
 from proxy.policy.load import load_policy
 from proxy.policy.model import Mode, Policy
 from proxy.policy.precedence import effective_mode, in_share, spent
 from proxy.policy_yaml.errors import PolicyError, Where
-from tests.policy.given import policy, policy_files
+from tests.policy.given import compile_policy, policy, policy_files
 from tests.rules.given import command, context
 
 HERE = Where("test")

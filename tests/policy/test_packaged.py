@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.policy.compile import compile_policy
 from proxy.policy.expectations import run_tests
 from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Mode
@@ -21,6 +20,7 @@ from proxy.rules.schema.size import SchemaSizeSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.rules.scripts.rule import ScriptsSettings
 from proxy.rules.verdict import Pass, Refuse, Rewrite
+from tests.policy.given import compile_policy
 from tests.rules.given import command, context
 
 

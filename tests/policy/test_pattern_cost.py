@@ -17,12 +17,11 @@ import proxy
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
 from proxy.policy.apps import Caller, identify
-from proxy.policy.compile import compile_policy
 from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.context import Context
 from proxy.rules.memory import Memory
 from proxy.schema.globs import LONGEST
-from tests.policy.given import policy, problems
+from tests.policy.given import compile_policy, policy, problems
 from tests.schema.test_globs import worst_names
 
 STALL = 1.0

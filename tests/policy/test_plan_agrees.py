@@ -14,9 +14,10 @@ from proxy.commands.table import STANDARD, Table
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.plan import EDIT, JUDGE, PASS, REFUSE
 from proxy.hotpath.splice import Splice
-from proxy.policy.compile import CompiledPolicy, compile_policy
+from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Decision
 from proxy.policy.load import load_policy
+from proxy.policy.lower_policy import LoweredPolicy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, Stage
 from proxy.policy_yaml.errors import Where
 from proxy.policy_yaml.shipped import packaged
@@ -48,6 +49,7 @@ from proxy.schema.entries import KeyEntry, KeySize, Schema
 from proxy.schema.patterns import parse_pattern
 from proxy.wire.encode import encode_command
 from proxy.wire.request import COMPLETE, Request, RequestLimits
+from tests.policy.given import as_sent, compile_policy
 from tests.rules.given import context
 
 NAMES = (
@@ -199,6 +201,19 @@ AVAILABLE = st.none() | st.sets(st.sampled_from(("UNLINK", "SET", "GETRANGE"))).
 LIMITS = RequestLimits(1 << 20, 1 << 29, 1 << 29)
 
 
+def compiled(
+    policy: Policy,
+    table: Table,
+    available: frozenset[str] | None = None,
+    seed: int | None = None,
+    memory: Memory | None = None,
+) -> CompiledPolicy:
+    """A policy as workers have it: with a plan that has been made elsewhere, and has come as tables."""
+    compiled = compile_policy(policy, table, available, seed, memory=memory)
+    compiled.run(as_sent(policy, LoweredPolicy(compiled.plan, compiled.lowered)))
+    return compiled
+
+
 def scanned(data: bytes) -> Request:
     request = Request()
     assert request.scan(data, 0, LIMITS) == COMPLETE
@@ -250,7 +265,7 @@ def assert_agreement(bound: CompiledPolicy, argv: Sequence[bytes]) -> None:
 def test_the_plan_and_the_rules_agree(
     policy: Policy, commands: list[list[bytes]], available: frozenset[str] | None
 ) -> None:
-    bound = compile_policy(policy, SMALL, available, seed=1)
+    bound = compiled(policy, SMALL, available, seed=1)
     for argv in commands:
         assert_agreement(bound, argv)
 
@@ -258,7 +273,7 @@ def test_the_plan_and_the_rules_agree(
 @settings(max_examples=400, deadline=None)
 @given(STANDARDS, st.lists(READS_AND_WRITES, min_size=5, max_size=10))
 def test_the_plan_and_several_standards_for_names_agree(policy: Policy, commands: list[list[bytes]]) -> None:
-    bound = compile_policy(policy, SMALL)
+    bound = compiled(policy, SMALL)
     for argv in commands:
         assert_agreement(bound, argv)
 
@@ -270,7 +285,7 @@ def test_what_the_plan_passes_costs_no_limit_on_keys(keys: str, names: Policy, c
         "spent", LimitsSettings(rate=Rate(1, 3600, 1), keys=keys), Stage(Mode.ENFORCE, Where("")), Wording(), Where("")
     )
     policy = replace(names, rules=(*names.rules, spent))
-    bound = compile_policy(policy, SMALL, memory=Memory())
+    bound = compiled(policy, SMALL, memory=Memory())
     for _ in range(2):
         bound.steps[-1].rule.judge(Command(SMALL, [b"GET", keys.replace("*", "").encode()]), context())
     for argv in commands:
@@ -300,7 +315,7 @@ def test_a_joint_check_is_as_strict_as_the_stricter(
 ) -> None:
     standards = (second, first) if swapped else (first, second)
     for found in (standards, (second,)):
-        bound = compile_policy(policy_of([(each, Mode.ENFORCE) for each in found]), STANDARD)
+        bound = compiled(policy_of([(each, Mode.ENFORCE) for each in found]), STANDARD)
         assert planned(bound, [b"GET", key]) == JUDGE
         assert_agreement(bound, [b"GET", key])
 
@@ -325,7 +340,7 @@ def test_a_joint_check_is_as_strict_as_the_stricter(
     ],
 )
 def test_what_a_policy_is_about_most_takes_no_judging(text: str, outcome: int) -> None:
-    bound = compile_policy(load_policy(packaged("bench")), STANDARD, seed=1)
+    bound = compiled(load_policy(packaged("bench")), STANDARD, seed=1)
     assert planned(bound, text.encode().split()) == outcome
     assert_agreement(bound, text.encode().split())
 
@@ -348,13 +363,13 @@ def test_what_a_policy_is_about_most_takes_no_judging(text: str, outcome: int) -
 )
 def test_what_is_small_takes_no_judging(words: list[bytes], outcome: int) -> None:
     limits: list[RuleSettings] = [SizesSettings(value=100, members=3), FanOutSettings(2), ScanCountsSettings(5)]
-    bound = compile_policy(policy_of([(each, Mode.ENFORCE) for each in limits]), STANDARD)
+    bound = compiled(policy_of([(each, Mode.ENFORCE) for each in limits]), STANDARD)
     assert planned(bound, words) == outcome
     assert_agreement(bound, words)
 
 
 def test_a_swap_is_not_planned_where_arguments_may_be_missing() -> None:
-    bound = compile_policy(policy_of([(ReplaceSettings((("SUBSTR", "GETRANGE"),)), Mode.ENFORCE)]), STANDARD)
+    bound = compiled(policy_of([(ReplaceSettings((("SUBSTR", "GETRANGE"),)), Mode.ENFORCE)]), STANDARD)
     for argv in ([b"SUBSTR"], [b"SUBSTR", b"k"], [b"SUBSTR", b"k", b"0", b"1"]):
         assert_agreement(bound, argv)
 
@@ -369,7 +384,7 @@ def test_a_swap_is_not_planned_where_arguments_may_be_missing() -> None:
 def test_two_standards_for_names_share_a_pass_where_they_can(
     first: NamesSettings, second: NamesSettings, outcome: int
 ) -> None:
-    bound = compile_policy(policy_of([(first, Mode.ENFORCE), (second, Mode.ENFORCE)]), STANDARD)
+    bound = compiled(policy_of([(first, Mode.ENFORCE), (second, Mode.ENFORCE)]), STANDARD)
     assert planned(bound, [b"GET", b"a:b"]) == outcome
     assert_agreement(bound, [b"GET", b"a:b"])
 
@@ -400,7 +415,7 @@ def test_two_standards_for_names_share_a_pass_where_they_can(
     ],
 )
 def test_lifetimes_by_the_schema_take_little_judging(text: str, outcome: int) -> None:
-    bound = compile_policy(policy_of([(SchemaTtlSettings(), Mode.ENFORCE)]), SMALL, seed=1)
+    bound = compiled(policy_of([(SchemaTtlSettings(), Mode.ENFORCE)]), SMALL, seed=1)
     assert planned(bound, text.encode().split()) == outcome
     assert_agreement(bound, text.encode().split())
 
@@ -424,6 +439,6 @@ def test_the_schema_s_lifetimes_and_another_for_the_rest_take_little_judging(tex
         (SchemaTtlSettings(), Mode.ENFORCE),
         (LifetimeSettings(Bounds(default=60)), Mode.ENFORCE),
     ]
-    bound = compile_policy(policy_of(rules), SMALL, seed=1)
+    bound = compiled(policy_of(rules), SMALL, seed=1)
     assert planned(bound, text.encode().split()) == outcome
     assert_agreement(bound, text.encode().split())

@@ -4,13 +4,12 @@ of bounded length that shows keys as the policy's ``redact`` allows."""
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.policy.compile import compile_policy
 from proxy.rules.breaker.rule import Breaker
 from proxy.rules.guardrails import GUARDRAILS
 from proxy.rules.memory import Memory
 from proxy.rules.refusals import LONGEST
 from proxy.rules.verdict import InspectReply, Procedure, Refuse, Surround, Verdict
-from tests.policy.given import policy
+from tests.policy.given import compile_policy, policy
 from tests.rules.given import command, context
 
 SCHEMA = """

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.policy.compile import compile_policy
 from proxy.policy.expectations import run_tests
 from proxy.policy.load import load_policy
 from proxy.policy_yaml.shipped import packaged
 from proxy.rules.guardrails import GUARDRAILS
 from proxy.rules.verdict import Refuse
-from tests.policy.given import policy, policy_files
+from tests.policy.given import compile_policy, policy, policy_files
 from tests.readme.blocks import DOCS, blocks_of
 from tests.rules.given import command, context
 

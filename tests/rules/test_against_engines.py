@@ -5,11 +5,11 @@ import pytest
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
-from proxy.policy.compile import compile_policy
 from proxy.policy.load import load_policy
 from proxy.policy_yaml.shipped import packaged
 from proxy.rules.verdict import Rewrite
 from tests.conftest import Fleet
+from tests.policy.given import compile_policy
 from tests.resp import Wire, words
 from tests.rules.given import context
 

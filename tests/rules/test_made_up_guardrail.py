@@ -13,7 +13,7 @@ from proxy.commands.command import Command
 from proxy.commands.spec import Spec
 from proxy.commands.table import STANDARD
 from proxy.hotpath.plan import PASS
-from proxy.policy.compile import compile_policy, needs_of
+from proxy.policy.compile import needs_of
 from proxy.policy.json_schema import json_schema
 from proxy.policy_yaml.fields import Fields, integer, read_fields
 from proxy.policy_yaml.yaml_source import Value
@@ -27,7 +27,7 @@ from proxy.rules.shared_state import Demand, DividedState, Lease
 from proxy.rules.verdict import PASS as PASSED
 from proxy.rules.verdict import Refuse, Verdict
 from proxy.wire.encode import encode_command
-from tests.policy.given import compiled, policy, problems
+from tests.policy.given import compile_policy, compiled, policy, problems
 from tests.policy.test_plan_agrees import assert_agreement, planned
 from tests.rules.given import command, context
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 import ssl
 import threading
@@ -16,6 +17,7 @@ from loadtest.kernel import connections
 from proxy.net.address import UpstreamTls
 from proxy.net.tls import upstream_context
 from tests.engines import Engine
+from tests.keyrail_process import listening
 from tests.net.certificates import authority, issue
 from tests.resp import PATIENCE_SECONDS, Address, Wire, eventually
 from tests.server.running import serve
@@ -33,6 +35,51 @@ def test_two_workers_get_as_many_clients_each(new_engine: NewEngine, clients: in
         here = [connections(pid, running.ports()[0]) for pid in running.workers()]
         assert sum(here) == clients
         assert max(here) <= clients // 2 + (clients > 4), here
+
+
+@pytest.mark.parametrize("said", [b"", b"ECHO %d" + b"x" * 3000 + b"\r\n"], ids=["a little", "much"])
+def test_a_crowd_that_talks_at_once_is_answered_wherever_it_goes(said: bytes, new_engine: NewEngine) -> None:
+    """They have sent all, and closed their half, before a worker has a chance to hand them over."""
+    with serve("--upstream", new_engine().url, "--policy", "none", "--workers", "2") as running, ExitStack() as held:
+        port = running.ready().ports()[0]
+        clients = [
+            held.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS)) for _ in range(200)
+        ]
+        for number, client in enumerate(clients):
+            client.sendall((said % number if said else b"") + b"ECHO last-%d\r\n" % number)
+            client.shutdown(socket.SHUT_WR)
+        for number, client in enumerate(clients):
+            with client.makefile("rb") as replies:
+                heard = replies.read()
+            assert heard.endswith(b"\r\nlast-%d\r\n" % number), (number, heard)
+            assert heard.count(b"\r\n") == (4 if said else 2)
+
+
+def test_a_handshake_that_ends_while_the_worker_drains_does_not_hold_it_up(
+    new_engine: NewEngine, tmp_path: Path
+) -> None:
+    ca = authority(tmp_path, "ca")
+    own = issue(tmp_path, "server", ca)
+    engine = new_engine()
+    listen = ("--listen", f"rediss://127.0.0.1:0?certificate={own.certificate}&key={own.key}")
+    context = upstream_context(UpstreamTls(ca_file=ca.certificate), lambda _: None).current()
+    with serve(*listen, "--upstream", engine.url, "--policy", "none", "--drain", "10m") as running:
+        port = running.ready().ports()[0]
+        address = ("127.0.0.1", port)
+        with (
+            socket.create_connection(address, PATIENCE_SECONDS) as bare,
+            socket.create_connection(address, PATIENCE_SECONDS) as plain,
+            context.wrap_socket(plain, server_hostname="127.0.0.1") as blocked,
+        ):
+            blocked.sendall(b"BLPOP queue 0\r\n")
+            engine.await_info("clients", "blocked_clients", "1")
+            running.process.send_signal(signal.SIGTERM)
+            eventually(lambda: not listening(port))
+            with context.wrap_socket(bare, server_hostname="127.0.0.1") as late:
+                assert late.recv(10) == b""
+            engine.do("RPUSH", "queue", "job")
+            assert blocked.recv(100) == b"*2\r\n$5\r\nqueue\r\n$3\r\njob\r\n"
+            assert running.exit()[0] == 0
 
 
 def test_clients_of_tls_and_unix_listeners_are_handed_over(new_engine: NewEngine, tmp_path: Path) -> None:
@@ -88,15 +135,15 @@ def test_a_failed_handshake_of_a_client_is_counted_and_logged(new_engine: NewEng
 def test_a_failed_handshake_with_redis_is_counted_and_logged(tmp_path: Path) -> None:
     known, unknown = authority(tmp_path, "known"), authority(tmp_path, "unknown")
     own = issue(tmp_path, "server", unknown)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(own.certificate, own.key)
 
         def refuse_to_be_believed() -> None:
             with contextlib.suppress(OSError):
                 while True:
-                    connection, _ = listening.accept()
+                    connection, _ = server.accept()
                     with connection, contextlib.suppress(OSError):
                         context.wrap_socket(connection, server_side=True).close()
 
@@ -110,4 +157,4 @@ def test_a_failed_handshake_with_redis_is_counted_and_logged(tmp_path: Path) -> 
             failures = "keyrail_tls_handshake_failures_total"
             labels = '{reason="certificate_verify_failed",route="default",side="upstream"}'
             eventually(lambda: running.metric(failures + labels) >= 1)
-        listening.shutdown(socket.SHUT_RDWR)
+        server.shutdown(socket.SHUT_RDWR)

@@ -14,9 +14,9 @@ COMPILE = """
 import pickle, sys
 import proxy.server.worker
 from proxy.commands.table import STANDARD
-from proxy.policy.compile import compile_policy
+from proxy.policy.compile import PolicyCompiler
 
-compile_policy(pickle.load(sys.stdin.buffer), STANDARD)
+PolicyCompiler(pickle.load(sys.stdin.buffer), STANDARD).bind(None)
 print(*sys.modules)
 """
 

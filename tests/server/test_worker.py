@@ -20,6 +20,7 @@ from proxy.server import worker as worker_module
 from proxy.server.control import (
     Commit,
     Drain,
+    FindPlans,
     FindScript,
     GroupInfo,
     Prepare,
@@ -95,11 +96,11 @@ class FakeRoute:
     def recall_script(self, _key: ScriptKey) -> object:
         return "what it calls"
 
-    async def prepare(self, _policy: object, generation: int) -> None:
+    async def prepare(self, _policy: object, generation: int, _find_plans: object) -> None:
         await self.compiled.wait()
         self.done.append(f"prepare {generation}")
 
-    def commit(self) -> None:
+    async def commit(self) -> None:
         self._do("commit")
         self.done.append("commit")
 
@@ -121,7 +122,7 @@ class Supervisor:
             case ShareLimits():
                 self.shared.set()
                 return request.answer(({"rule": {}},))
-            case GroupInfo() | FindScript():
+            case GroupInfo() | FindScript() | FindPlans():
                 raise AssertionError("no client asks")
             case _:
                 assert_never(request)
@@ -151,7 +152,7 @@ async def a_worker(**failing: int) -> AsyncIterator[tuple[Supervisor, FakeRoute]
     here, there = socket.socketpair()
     ours, theirs = await Channel.over(here), await Channel.over(there)
     route_settings = RouteSettings("r", (), UpstreamAddress(), PolicySource())
-    worker = Worker(theirs, Start(Settings((route_settings,), workers=2), (TRANSPARENT,), 1, 0, (), False))
+    worker = Worker(theirs, Start(Settings((route_settings,), workers=2), (TRANSPARENT,), 1, 1, 0, (), False))
     route = cast("FakeRoute", worker._routes[0])
     route.failing.update(failing)
     loop = asyncio.get_running_loop()
@@ -192,12 +193,32 @@ def test_orders_are_followed_one_after_another_and_hold_up_no_question() -> None
     async def main() -> None:
         async with a_worker() as (supervisor, route):
             ask = supervisor.channel.request
-            orders = ask(Prepare(Packed.of((TRANSPARENT,)), 2)), ask(Commit(2)), ask(Switch(True))
+            route.compiled.set()
+            assert await ask(Prepare(Packed.of((TRANSPARENT,)), 2, 2)) is None
+            route.compiled.clear()
+            orders = ask(Prepare(Packed.of((TRANSPARENT,)), 3, 3)), ask(Commit(3))
             assert await ask(RecallScript(0, KEY)) == cast("Any", "what it calls")
-            assert route.done == []
+            assert route.done == ["prepare 2"]
             route.compiled.set()
             await asyncio.gather(*orders)
-            assert route.done == ["prepare 2", "commit", "pause True"]
+            assert route.done == ["prepare 2", "prepare 3", "commit"]
+            assert await supervisor.end() == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_kill_switch_does_not_wait_until_a_policy_is_prepared() -> None:
+    async def main() -> None:
+        async with a_worker() as (supervisor, route):
+            ask = supervisor.channel.request
+            prepared = ask(Prepare(Packed.of((TRANSPARENT,)), 2, 2))
+            await ask(Switch(True))
+            assert route.done == ["pause True"]
+            assert not prepared.done()
+            route.compiled.set()
+            await asyncio.gather(prepared, ask(Commit(2)))
+            assert route.done == ["pause True", "prepare 2", "commit"]
             assert await supervisor.end() == 0
 
     asyncio.run(main())
@@ -220,7 +241,7 @@ def test_a_worker_that_is_half_way_in_a_new_policy_ends() -> None:
     async def main() -> None:
         async with a_worker(commit=1) as (supervisor, route):
             route.compiled.set()
-            assert await supervisor.channel.request(Prepare(Packed.of((TRANSPARENT,)), 2)) is None
+            assert await supervisor.channel.request(Prepare(Packed.of((TRANSPARENT,)), 2, 2)) is None
             with pytest.raises(RequestFailed, match="ZeroDivisionError: commit"):
                 await supervisor.channel.request(Commit(2))
             assert await supervisor.running == 1

@@ -80,7 +80,7 @@ class FakeWorker:
         if type(request) is self.hangs_at:
             await asyncio.Event().wait()
         match request:
-            case Prepare(_, generation):
+            case Prepare(_, generation, _):
                 self.orders.append(f"prepare {generation}")
                 return request.answer(self.problem)
             case Commit(generation):

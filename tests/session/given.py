@@ -17,7 +17,7 @@ from proxy.hotpath.intake import WAITING
 from proxy.hotpath.sampler import Sampler
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller
-from proxy.policy.compile import CompiledPolicy, compile_policy
+from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Hit
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.rules.memory import Memory
@@ -52,6 +52,7 @@ from proxy.session.ports import (
 from proxy.session.session import Session
 from proxy.wire.request import Request, RequestLimits
 from tests.hotpath.listening import never
+from tests.policy.given import compile_policy
 from tests.policy.given import policy as policy_of
 
 HOME = PoolKey(None, 0, 2)

@@ -101,7 +101,7 @@ class Lifetime(Rule):
         self._spoken_of = EntryCheck(owners, reads, writes, all_pass)
         self._appends: dict[int, tuple[Append | None, ...]] = {}  # all apps share a rule, and a schema may be large
         # Functions, since methods would refer to the rule: then only the garbage collector could free it.
-        self._judges = {spec.id: judge for spec in binding.table.specs if (judge := self._judge_of(spec)) is not None}
+        self._judges: dict[int, _Judge | None] = {}
         self.needs = Needs(self._needed())
 
     def _needed(self) -> frozenset[str]:
@@ -111,6 +111,12 @@ class Lifetime(Rule):
         return needs
 
     def _judge_of(self, spec: Spec) -> _Judge | None:
+        # Found when a command is first asked about: a policy may have hundreds of lifetimes.
+        if spec.id not in self._judges:
+            self._judges[spec.id] = self._find_judge(spec)
+        return self._judges[spec.id]
+
+    def _find_judge(self, spec: Spec) -> _Judge | None:
         scope, creation = self._scope, creation_of(spec)
         if spec.id == _UNKNOWN or spec.name in ELSEWHERE:
             return Lifetime._skip if scope.gives else None
@@ -132,13 +138,14 @@ class Lifetime(Rule):
 
     def touches(self, spec: Spec) -> bool:
         """Commands that create keys, state or remove a TTL, or, with sliding TTLs, use a key."""
-        return spec.id in self._judges
+        return self._judge_of(spec) is not None
 
     def judge(self, command: Command, context: Context) -> Verdict:
         """Rewrite or refuse a command, or follow it with hidden commands; PASS if its keys get no wrong TTL."""
         if command.spec.id != _UNKNOWN and not takes(command.spec, len(command.argv)):
             return PASS
-        verdict = self._judges[command.spec.id](self, command, context)
+        judge = self._judge_of(command.spec)
+        verdict = PASS if judge is None else judge(self, command, context)
         if isinstance(verdict, Rewrite) and command.streamed is not None and command.streamed < len(command.argv) - 1:
             return self._words.refuse_streamed(command)
         return verdict
@@ -312,7 +319,7 @@ class Lifetime(Rule):
         forms = plain_forms(spec)
         if forms:
             return partial(self._append, spec, forms)
-        replaced = self._judges[spec.id] is Lifetime._judge_replaced and WITH_TTL[spec.name] == "SET"
+        replaced = self._judge_of(spec) is Lifetime._judge_replaced and WITH_TTL[spec.name] == "SET"
         if replaced and spec.name not in _OTHER_REPLY and self._can_send(spec.name) and self._can_send("SET"):
             return self._append_under_set
         return None

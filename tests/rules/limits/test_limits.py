@@ -160,7 +160,7 @@ def test_a_reload_forgets_nothing_unless_the_limit_is_another() -> None:
     for settings, passes in ((TWO_A_SECOND, 2), (TWO_A_SECOND, 0), (replace(TWO_A_SECOND, per=Per.USER), 2)):
         rule = limits(settings, memory=memory)
         assert sum(rule.judge(command("GET a"), caller()) == PASS for _ in range(5)) == passes
-    memory.retain(())
+    memory.retain(frozenset())
     assert limits(TWO_A_SECOND, memory=memory).judge(command("GET a"), caller()) == PASS
 
 

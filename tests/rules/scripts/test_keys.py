@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.policy.compile import CompiledPolicy, compile_policy
+from proxy.policy.compile import CompiledPolicy
 from proxy.policy.load import load_policy
 from proxy.policy_yaml.shipped import packaged
 from proxy.rules.memory import Memory
 from proxy.rules.verdict import Refuse, Surround
-from tests.policy.given import compiled, policy
+from tests.policy.given import compile_policy, compiled, policy
 from tests.rules.given import command, context
 
 RULES = """

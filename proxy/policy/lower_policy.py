@@ -1,0 +1,86 @@
+"""Bound rules -> a plan. This takes many times as long as binding them, and does not depend on the state of clients."""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from proxy.commands.table import Spec, Table
+from proxy.hotpath.plan import Plan
+from proxy.policy.decision import Hit, Step
+from proxy.rules.lowering import Lowering, Programs
+from proxy.rules.request_edits import EditChains
+from proxy.rules.rule import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredPolicy:
+    """A plan, and for each counter of its own edits and refusals the hit that one of them stands for."""
+
+    plan: Plan
+    hits: Mapping[int, Hit]
+
+
+class TouchingSteps:
+    """The steps whose rules touch a command. They are found when the command is first judged or lowered."""
+
+    def __init__(self, steps: tuple[Step, ...], table: Table) -> None:
+        self._steps = steps
+        self._found: list[tuple[Step, ...]] = [()]
+        self._found_of = array("H", bytes(2 * len(table.specs)))  # 0: not looked for yet
+        self._numbers: dict[tuple[int, ...], int] = {}
+
+    def of(self, spec: Spec) -> tuple[Step, ...]:
+        """The steps for this command, in their order."""
+        return self._found[self._found_of[spec.id] or self._find(spec)]
+
+    def _find(self, spec: Spec) -> int:
+        found = tuple(step for step in self._steps if step.rule.touches(spec))
+        number = self._numbers.setdefault(tuple(step.place for step in found), len(self._found))
+        if number == len(self._found):
+            self._found.append(found)
+        self._found_of[spec.id] = number
+        return number
+
+    def behind(self, step: Step, spec: Spec) -> tuple[Step, ...]:
+        """The later steps, for a command that has become this one."""
+        return tuple(later for later in self.of(spec) if later.place > step.place)
+
+
+def lower_policy(
+    table: Table,
+    steps: Sequence[Step],
+    touching: TouchingSteps,
+    limits: Sequence[Rule],
+    count_keys: bool,
+    chains: EditChains,
+) -> LoweredPolicy:
+    """The plan of these steps. `chains` are the edits that it shares with the plans of other apps."""
+    plan = Plan(len(table.specs))
+    programs: Programs = {}
+    hits: dict[int, Hit] = {}
+    token_sets = {limit.name: token_set for token_set, limit in enumerate(limits)}
+    for spec in table.specs:
+        if count_keys and spec.may_have_keys:
+            plan.count_keys(spec.id)
+        lowering = _lower_command(spec, touching, token_sets)
+        for counter, place in lowering.apply(spec.id, plan, programs, chains).items():
+            assert lowering.does is not None, "what is counted has changed or refused something"
+            hits[counter] = Hit(steps[place].rule.name, steps[place].mode, lowering.does)
+    return LoweredPolicy(plan, hits)
+
+
+def _lower_command(spec: Spec, touching: TouchingSteps, token_sets: Mapping[str, int]) -> Lowering:
+    lowering = Lowering(spec)
+    steps, i = touching.of(spec), 0
+    while i < len(steps) and not lowering.settled:
+        step, seen = steps[i], lowering.spec
+        i += 1
+        lowering.enforced = step.enforced
+        lowering.place = step.place
+        lowering.token_set = token_sets.get(step.rule.name, 0)
+        step.rule.lower(seen, lowering)
+        if any(touching.behind(step, target) for target in lowering.targets):
+            lowering.judge()  # a later rule touches the command that only some requests become
+        if lowering.spec is not seen:
+            steps, i = touching.behind(step, lowering.spec), 0
+    return lowering
