@@ -8,9 +8,11 @@ from random import Random
 import pytest
 
 from proxy.commands.slots import slot_of
+from proxy.hotpath.upstream_pipeline import MOST_KEPT
+from proxy.session.node_connections import HELD_SECONDS
 from tests.resp import FrameReader
 from tests.session.clustered import TAGS, Cluster, ClusterRoute, Routed, Served, keys_of
-from tests.session.given import call
+from tests.session.given import Client, FakeRoute, call
 
 KEYS = [b"{%b}%d" % (tag.encode(), number) for tag in TAGS for number in range(3)]
 SLOTS_OF_KEYS = sorted({slot_of(key) for key in KEYS})
@@ -168,3 +170,98 @@ def test_order_holds_in_every_interleaving(seed: int) -> None:
     case = Interleaved(seed, transactions=seed % 2 == 0)
     case.run()
     case.check()
+
+
+def routed() -> tuple[ClusterRoute, Routed]:
+    route = ClusterRoute()
+    return route, Routed(route)
+
+
+def test_asking_goes_in_one_piece_with_its_command() -> None:
+    _, client = routed()
+    client.say("GET", "a")
+    client.at(2).taken()
+    client.at(2).answer(b"-ASK 15495 127.0.0.1:7001\r\n")
+    assert client.at(1).outgoing == [call("ASKING") + call("GET", "a")]
+    client.at(1).answer(b"+OK\r\n$1\r\n1\r\n")
+    assert client.heard() == b"$1\r\n1\r\n"
+
+
+def test_a_transaction_goes_again_as_a_whole() -> None:
+    _, client = routed()
+    client.send(call("MULTI") + call("INCR", "a") + call("GET", "{a}2") + call("EXEC") + call("PING"))
+    unit = client.at(2).taken()
+    client.at(2).answer(b"+OK\r\n+QUEUED\r\n-ASK 15495 127.0.0.1:7001\r\n-EXECABORT Transaction discarded\r\n+PONG\r\n")
+    assert client.heard() == b"+OK\r\n+QUEUED\r\n"
+    assert client.at(1).outgoing == [call("ASKING") + unit.removesuffix(call("PING"))]
+    client.at(1).answer(b"+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n$-1\r\n")
+    assert client.heard() == b"+QUEUED\r\n*2\r\n:1\r\n$-1\r\n+PONG\r\n"
+    assert client.sender.pending_replies == 0
+
+
+def test_what_cannot_be_sent_in_time_is_answered_with_the_error() -> None:
+    route, client = routed()
+    client.send(call("GET", "a") + call("GET", "b"))
+    assert client.at(2).taken() == call("GET", "a")
+    client.at(0).answer(b"$1\r\nb\r\n")
+    client.at(2).answer(b"-CLUSTERDOWN The cluster is down\r\n")
+    client.say("GET", "c")
+    for _ in range(200):
+        if client.at(2).taken():
+            client.at(2).answer(b"-CLUSTERDOWN The cluster is down\r\n")
+        route.moment += HELD_SECONDS / 100
+        timers, route.timers = route.timers, []
+        for act in timers:
+            act()
+    client.at(1).answer(b"$1\r\nc\r\n")
+    assert client.heard() == b"-CLUSTERDOWN The cluster is down\r\n$1\r\nb\r\n$1\r\nc\r\n"
+    assert client.redirects is None
+
+
+def test_behind_a_later_command_that_has_run_nothing_is_sent_again() -> None:
+    _, client = routed()
+    client.send(call("MSET", "{a}1", "x", "{a}2", "x") + call("SET", "{a}1", "y") + call("GET", "b"))
+    client.at(2).taken()
+    client.at(2).answer(b"-TRYAGAIN Multiple keys request during rehashing of slot\r\n+OK\r\n")
+    client.at(0).answer(b"$-1\r\n")
+    assert client.heard() == b"-TRYAGAIN Multiple keys request during rehashing of slot\r\n+OK\r\n$-1\r\n"
+    assert not client.at(2).taken()
+
+
+def test_bytes_are_kept_up_to_a_bound_and_no_longer_than_needed() -> None:
+    _, client = routed()
+    commands = call("SET", "a", "x" * 40) * 5
+    client.send(commands + call("GET", "b"))
+    assert client.at(2).kept == len(commands)
+    client.at(2).answer(b"+OK\r\n" * 5)
+    assert client.at(2).kept == 0
+    client.at(2).kept = MOST_KEPT
+    client.say("GET", "a")
+    client.at(0).answer(b"$-1\r\n")
+    client.at(2).answer(b"-MOVED 15495 127.0.0.1:7001\r\n")
+    assert client.heard().endswith(b"-CLUSTERDOWN keyrail: the slot is on its way to another node: try again\r\n")
+
+
+def test_before_one_redis_nothing_is_kept_and_its_errors_are_told() -> None:
+    client = Client(FakeRoute())
+    client.send(call("SET", "a", "x") + call("GET", "a"))
+    assert client.route.upstream().kept == 0
+    client.route.upstream().answer(b"+OK\r\n-MOVED 15495 127.0.0.1:7001\r\n")
+    assert client.heard() == b"+OK\r\n-MOVED 15495 127.0.0.1:7001\r\n"
+
+
+def test_a_transaction_without_a_node_fails_as_a_whole() -> None:
+    route, client = routed()
+    client.nodes.lost = {2}
+    client.send(call("MULTI") + call("INCR", "a") + call("EXEC") + call("ECHO", "x"))
+    assert client.heard() == b""
+    route.moment += HELD_SECONDS + 1
+    looking, client.nodes.looking = client.nodes.looking, []
+    for waiter in looking:
+        waiter.arrived()
+    client.at(0).answer(b"$1\r\nx\r\n")
+    assert client.heard() == (
+        b"+OK\r\n-CLUSTERDOWN Hash slot not served\r\n"
+        b"-EXECABORT Transaction discarded because of previous errors.\r\n$1\r\nx\r\n"
+    )
+    assert not client.at(2).taken()
