@@ -2,6 +2,7 @@ cimport cython
 
 from proxy.hotpath.in_flight cimport ReplySink
 from proxy.hotpath.reply_order cimport ReplyOrder, Segment
+from proxy.hotpath.router cimport Router
 from proxy.hotpath.upstream_pipeline cimport UpstreamPipeline
 
 
@@ -11,6 +12,9 @@ cdef class CommandSender(ReplySink):
     cdef public list nodes
     cdef public ReplyOrder order
     cdef public long long forwarded
+    cdef public long long map_version
+    cdef public bint redirecting
+    cdef public object unit
 
     @cython.locals(segment=Segment)
     cdef forward_run(self, UpstreamPipeline upstream, bytes chunk, Py_ssize_t count, bint wrote)
@@ -18,5 +22,7 @@ cdef class CommandSender(ReplySink):
     @cython.locals(segment=Segment)
     cpdef bint awaits_elsewhere(self)
     cpdef ReplyOrder begin_order(self)
+    cpdef bint fits(self, Router router) except -1
     @cython.locals(order=ReplyOrder)
     cpdef advance(self)
+    cpdef go_on(self)

@@ -13,13 +13,33 @@ No other module asks an ``UpstreamPipeline`` to send something for a client; a t
 The replies come to the sender, and it tells its ``listener`` when few enough, or none, are pending.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from proxy.hotpath.in_flight import EDIT, FORWARD, HIDE, JOIN, LOCAL, InFlightEntry, ReplySink
 from proxy.hotpath.join import Join
 from proxy.hotpath.reply_order import MOST_HELD, ReplyOrder, Segment
+from proxy.hotpath.router import Router
 from proxy.hotpath.sender_listener import SenderListener
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.upstream_pipeline import MOST_KEPT, UpstreamPipeline
+
+
+class SentUnit:
+    """A transaction that ``sender`` has sent in one piece. It can be sent again only as a whole: ``chunks`` are its
+    bytes, to which ``frames`` replies come."""
+
+    __slots__ = ("chunks", "frames", "sender")
+
+    def __init__(self, sender: "CommandSender") -> None:
+        self.sender = sender
+        self.chunks: list[bytes] = []
+        self.frames = 0
+
+    def add(self, chunk: bytes, replies: Iterable[InFlightEntry]) -> None:
+        """The next piece of it, and the entries for its replies."""
+        self.chunks.append(chunk)
+        for entry in replies:
+            entry.sent = self
+            self.frames += entry.due
 
 
 class CommandSender(ReplySink):
@@ -27,10 +47,14 @@ class CommandSender(ReplySink):
 
     ``upstream`` is the connection that it used last, ``nodes`` are those that it uses by node, where a topology has
     several. While several sources owe it replies, ``order`` keeps them apart. ``forwarded`` counts its commands.
+
+    Before a cluster, all pending replies are to commands that were sent where the slot map of ``map_version`` says.
+    While ``redirecting``, some commands are being sent again, and none may follow them. ``unit`` is the transaction
+    that is being sent on a shared connection.
     """
 
     # Not compiled, a dictionary of so many names would be a kilobyte larger for each client.
-    __slots__ = ("forwarded", "listener", "nodes", "order", "upstream")
+    __slots__ = ("forwarded", "listener", "map_version", "nodes", "order", "redirecting", "unit", "upstream")
 
     def __init__(self, listener: SenderListener, low_water: int) -> None:
         super().__init__()
@@ -40,6 +64,9 @@ class CommandSender(ReplySink):
         self.nodes: list[UpstreamPipeline | None] | None = None
         self.order: ReplyOrder | None = None
         self.forwarded = 0
+        self.map_version = 0
+        self.redirecting = False
+        self.unit: SentUnit | None = None
 
     # What its listener is told
 
@@ -81,6 +108,8 @@ class CommandSender(ReplySink):
             segment = self.order.segment(upstream)
             upstream.send_run(segment, chunk, count)
             self.order.ask(segment, count)
+        if self.unit is not None and upstream.tail is not None:
+            self.unit.add(chunk, (upstream.tail,))
 
     def use(self, upstream: UpstreamPipeline) -> None:
         """Take this connection for the next command, also while replies of another one are pending."""
@@ -93,8 +122,33 @@ class CommandSender(ReplySink):
         """Send whole commands on this connection, and expect these replies; ``commands`` of them are the client's."""
         upstream.send_commands(self, chunk)
         upstream.commands += commands
+        if upstream.redirects is not None and upstream.owner is None:
+            self._keep(upstream, chunk, replies)
         for entry in replies:
             upstream.expect(entry)
+
+    def _keep(self, upstream: UpstreamPipeline, chunk: bytes, replies: Sequence[InFlightEntry]) -> None:
+        if self.unit is not None:
+            self.unit.add(chunk, replies)
+        elif len(replies) == 1 and replies[0].sent is None and upstream.kept < MOST_KEPT:
+            replies[0].sent = chunk
+            replies[0].size = len(chunk)
+
+    def begin_unit(self, upstream: UpstreamPipeline) -> None:
+        """What is sent on this connection up to ``end_unit`` is a transaction."""
+        if upstream.redirects is not None and upstream.owner is None:
+            self.unit = SentUnit(self)
+
+    def end_unit(self) -> None:
+        """The transaction has been sent whole, if one was begun."""
+        self.unit = None
+
+    def fits(self, router: Router) -> bool:
+        """Whether commands may be sent as this router says: not while others are pending that were sent by another
+        map, since their slot may have moved, and Redis might run them behind those."""
+        if self.pending_replies == 0:
+            self.map_version = router.version
+        return self.map_version == router.version
 
     def send_for(
         self, segment: Segment, upstream: UpstreamPipeline, chunk: bytes, action: int, payload: object
@@ -190,7 +244,20 @@ class CommandSender(ReplySink):
             # What ends with the last reply has ended before the next command is looked at.
             if self.notify_when_idle and self.pending_replies == 0:
                 self.on_idle()
-            if self.stalled and self.pending_replies <= self.low_water and order.size <= MOST_HELD:
-                self.on_resume()
+            self.go_on()
         if self.listener is not None:
             self.listener.on_advance()
+
+    def go_on(self) -> None:
+        """Send more again, if nothing stands against it any more."""
+        if not self.stalled or self.redirecting or self.pending_replies > self.low_water:
+            return
+        if self.order is None or self.order.size <= MOST_HELD:
+            self.on_resume()
+
+
+def follow(upstream: UpstreamPipeline, entry: InFlightEntry, error: bytes) -> bytes | None:
+    """What to tell in place of an error that sends the client elsewhere: see ``UpstreamPipeline.redirects``."""
+    sink = entry.sent.sender if isinstance(entry.sent, SentUnit) else entry.sink
+    client = sink.client()
+    return error if client is None else client.on_redirect(upstream, entry, error)

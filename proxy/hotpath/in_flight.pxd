@@ -33,18 +33,23 @@ cdef class InFlightEntry:
     cdef public Py_ssize_t due
     cdef public int action
     cdef public object payload
+    cdef public object sent
+    cdef public Py_ssize_t size
     cdef public InFlightEntry next
 
 
 cdef class InFlightQueue:
     cdef public InFlightEntry head
     cdef public InFlightEntry tail
+    cdef public Py_ssize_t kept
     cdef public list dirty
     cdef public list calls
 
     cdef add(self, InFlightEntry entry)
-    @cython.locals(tail=InFlightEntry, entry=InFlightEntry)
+    @cython.locals(tail=InFlightEntry)
     cdef forward(self, ReplySink sink, Py_ssize_t due)
+    @cython.locals(entry=InFlightEntry)
+    cdef forward_kept(self, ReplySink sink, Py_ssize_t due, bytes sent, Py_ssize_t size)
     cdef deliver(self, ReplySink sink, bytes chunk)
     @cython.locals(local=InFlightEntry)
     cdef complete(self, InFlightEntry entry, Py_ssize_t done, bint whole=*)

@@ -122,23 +122,30 @@ class ReplyPart:
 
 
 class InFlightEntry:
-    """So many frames for one sink, and the action on them."""
+    """So many frames for one sink, and the action on them.
+
+    ``sent`` is what was sent for them, where it can be sent again: the bytes of as many commands as frames are due at
+    first, or the transaction that these commands are part of. Its bytes, of ``size``, are kept up to the last frame.
+    """
 
     def __init__(self, sink: ReplySink, due: int, action: int, payload: Any) -> None:
         self.sink = sink
         self.due = due
         self.action = action
         self.payload = payload
+        self.sent: Any = None
+        self.size = 0
         self.next: InFlightEntry | None = None
 
 
 class InFlightQueue:
     """The queue: what ``head`` has due comes next. ``dirty`` were brought something in this round, and ``calls`` have
-    to be told that fewer replies are pending."""
+    to be told that fewer replies are pending. ``kept`` is the size of the bytes that are kept to be sent again."""
 
     def __init__(self) -> None:
         self.head: InFlightEntry | None = None
         self.tail: InFlightEntry | None = None
+        self.kept = 0
         self.dirty: list[ReplySink] = []
         self.calls: list[ReplySink] = []
 
@@ -163,13 +170,20 @@ class InFlightQueue:
         if tail is not None and tail.sink is sink and tail.action == _FORWARD:
             tail.due += due
             return
+        self.forward_kept(sink, due, None, 0)
+
+    def forward_kept(self, sink: ReplySink, due: int, sent: bytes | None, size: int) -> None:
+        """The same, always in an entry of its own, that keeps what was ``sent``."""
         # Almost every command needs one of these. Compiled, a call of __init__ would take twice as long.
         entry = InFlightEntry.__new__(InFlightEntry)
         entry.sink = sink
         entry.due = due
         entry.action = _FORWARD
         entry.payload = None
+        entry.sent = sent
+        entry.size = size
         entry.next = None
+        self.kept += size
         self.add(entry)
 
     def deliver(self, sink: ReplySink, chunk: bytes) -> None:
@@ -186,6 +200,7 @@ class InFlightQueue:
         self._answered(entry.sink, done)
         if entry.due > 0 and not whole:
             return
+        self.kept -= entry.size
         self.head = entry.next
         while self.head is not None and self.head.action == _LOCAL:
             local = self.head
@@ -230,6 +245,7 @@ class InFlightQueue:
         if position < count:
             entries.append(InFlightEntry(entry.sink, count - position, _FORWARD, None))
         entry.sink.pending_replies += count - 1
+        self.kept -= entry.size
         behind = entry.next
         for each in reversed(entries):
             each.next = behind
@@ -274,6 +290,7 @@ class InFlightQueue:
             next_entry = entry.next
             entry.next = None
             entry = next_entry
+        self.kept = 0
         self.head = None
         self.tail = None
         return unanswered

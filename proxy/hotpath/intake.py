@@ -291,6 +291,8 @@ class Intake:
         simple = self.simple
         # A command that the session has made wait is its to bring on.
         direct = self.direct and not self.again and (router is not None or (upstream is not None and upstream.usable))
+        if router is not None and not sender.fits(router):
+            direct = False
         limits = self.limits
         size = len(data)
         budget = config.window - sender.pending_replies

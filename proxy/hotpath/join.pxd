@@ -25,7 +25,6 @@ cdef class Join:
     cdef public long long most
     cdef Py_ssize_t errors
     cdef object joined
-    cdef public object redirects
     cdef public object edit
 
     cpdef JoinPart expect(self, Py_ssize_t index)

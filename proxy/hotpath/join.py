@@ -11,9 +11,6 @@ dropped, and the reply is an error.
 
 If ``joined`` returns nothing, the segment's reply is still to come: another join has been begun for it. ``edit``, if
 set, is applied to the joined reply.
-
-``redirects``, if set, is asked about each error first: True says that the command has been sent again, and that another
-frame comes in its place, by a part of ``expect``.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,6 +34,11 @@ class JoinPart(ReplyPart):
         self.join = join
         self.index = index
         self.pieces: list[bytes] = []
+
+    def set_apart(self) -> "JoinPart":
+        """The next frame comes from another connection, to the part that this returns."""
+        self.index += 1
+        return self.join.expect(self.index - 1)
 
     def take(self, piece: bytes, whole: bool) -> None:
         """The next piece of a frame."""
@@ -68,7 +70,6 @@ class Join:
         self.most = _MOST_JOINED
         self.errors = 0
         self.joined = joined
-        self.redirects: Callable[[int, bytes], bool] | None = None
         self.edit: Callable[[bytes], bytes] | None = None
 
     def expect(self, index: int) -> JoinPart:
@@ -78,8 +79,6 @@ class Join:
     def came(self, index: int, frame: bytes) -> None:
         """The reply to command ``index`` has come; empty if it was dropped."""
         if frame and frame[0] == _MINUS:
-            if self.redirects is not None and self.redirects(index, frame):
-                return
             self.errors += 1
         self.frames[index] = frame
         self.missing -= 1
@@ -97,7 +96,6 @@ class Join:
             reply = self.reply()
         # Nothing of a circle stays: a segment's entry has this as payload.
         self.segment = None
-        self.redirects = None
         self.frames = []
         if not reply:
             return

@@ -18,7 +18,9 @@ Several connections can send parts of one reply to one segment. A command can be
 connection, in the place where its reply is awaited: whoever hears its first reply expects another one for the segment.
 """
 
-from proxy.hotpath.in_flight import ReplySink
+from collections.abc import Sequence
+
+from proxy.hotpath.in_flight import InFlightEntry, ReplySink
 from proxy.hotpath.sender_listener import ReplyRecipient
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 
@@ -105,6 +107,34 @@ class ReplyOrder:
         segment.asked += count
         self.beyond += count
         self.asker.pending_replies += count
+
+    def set_apart(self, source: UpstreamPipeline, moved: Sequence[InFlightEntry]) -> Segment:
+        """The replies of these entries, which are the next of one sink, come from elsewhere: to the segment that this
+        returns, in their place. Those that ``source`` still sends to that sink come behind it."""
+        sink = moved[0].sink
+        if isinstance(sink, Segment) and sink.source is None:
+            return sink
+        place, behind = Segment(self, None), Segment(self, source)
+        for entry in source.entries():
+            if entry.sink is sink:
+                part = place if entry in moved else behind
+                entry.sink = part
+                part.asked += entry.due
+        place.pending_replies, behind.pending_replies = place.asked, behind.asked
+        place.next_entry = behind if behind.asked > 0 else None
+        last = place if place.next_entry is None else behind
+        if isinstance(sink, Segment):
+            assert sink.pending_replies == place.asked + behind.asked, "a segment has one source"
+            sink.asked -= sink.pending_replies
+            sink.pending_replies = 0
+            last.next_entry, sink.next_entry = sink.next_entry, place
+        else:
+            assert sink.pending_replies - self.beyond == place.asked + behind.asked, "one source came before all others"
+            self.beyond = sink.pending_replies
+            last.next_entry, self.first = self.first, place
+        if last.next_entry is None:
+            self.last = last
+        return place
 
     # What comes
 

@@ -10,6 +10,7 @@ cdef int _KEYLESS, _KEYS_UNTOLD, _SEVERAL_SLOTS, _UNOWNED, _OPEN, _CLOSE
 cdef class Router:
     cdef int[::1] owners
     cdef int[::1] table
+    cdef public long long version
 
     cpdef own(self, int first, int last, int node)
     cpdef int owner(self, int slot) except -5

@@ -32,11 +32,12 @@ _CLOSE = 125
 
 
 class Router:
-    """Nodes by slot: ``owners`` has the number of a node for each slot, or UNOWNED."""
+    """Nodes by slot: ``owners`` has the number of a node for each slot, or UNOWNED. ``version`` counts its changes."""
 
     def __init__(self, owners: Sequence[int]) -> None:
         assert len(owners) == SLOTS, "a node for each slot"
         self.owners = array("i", owners)
+        self.version = 0
         # The same CRC16 as in ``slots``, byte by byte.
         self.table = array("i", [crc_hqx(bytes([byte]), 0) for byte in range(256)])
 

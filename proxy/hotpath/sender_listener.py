@@ -1,6 +1,6 @@
 """The client behind a ``CommandSender``: what the sender tells it, and what connections to Redis ask of it."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class HeldUpstream(Protocol):
@@ -25,6 +25,10 @@ class ReplyRecipient(Protocol):
 
     def waiting(self) -> int:
         """Bytes that the client has been sent and has not taken, or that wait for replies before them."""
+
+    def on_redirect(self, upstream: Any, entry: Any, error: bytes) -> bytes | None:
+        """The next frame of this connection's head entry is an error that says where else its command can run: what to
+        tell in its place, or None if the reply comes from elsewhere."""
 
     def hold_upstream(self, upstream: HeldUpstream) -> None:
         """Resume the upstream when the client has caught up."""

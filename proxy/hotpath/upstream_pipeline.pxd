@@ -8,6 +8,7 @@ from proxy.wire.reply cimport ReplyScanner
 cdef int FORWARD, HIDE, LOCAL, REPLACE, EDIT, PEEK, MEMBERS, CONFIRM, NOTE, UNWRAP, TRACE, JOIN
 cdef int MESSAGE, CONFIRMATION, REPLY
 cdef int _MINUS, _STAR, _PUSH, _SHORT
+cdef Py_ssize_t _MOST_KEPT
 
 
 cdef class UpstreamPipeline(Outgoing):
@@ -27,6 +28,7 @@ cdef class UpstreamPipeline(Outgoing):
     cdef public long long strays
     cdef public ErrorCounts errors
     cdef public long long large
+    cdef public object redirects
 
     @cython.locals(admitted=cython.bint)
     cpdef send_run(self, ReplySink sink, bytes chunk, Py_ssize_t count)
@@ -51,6 +53,8 @@ cdef class UpstreamPipeline(Outgoing):
     @cython.locals(action=cython.int, n=cython.Py_ssize_t)
     cdef Py_ssize_t _special(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t i,
                              Py_ssize_t size) except -3
+    @cython.locals(error=bytes, taken=cython.Py_ssize_t)
+    cdef Py_ssize_t _redirected(self, InFlightEntry entry, const unsigned char *p, Py_ssize_t i, Py_ssize_t n) except -3
     @cython.locals(n=cython.Py_ssize_t)
     cdef Py_ssize_t _trace(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t i,
                              Py_ssize_t size) except -3
@@ -72,3 +76,6 @@ cdef class UpstreamPipeline(Outgoing):
     cdef _end(self)
     @cython.locals(unanswered=list)
     cpdef list abandon(self)
+
+
+cdef bint _is_redirect(const unsigned char *p, Py_ssize_t i, Py_ssize_t end) except -1

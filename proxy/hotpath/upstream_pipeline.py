@@ -11,7 +11,7 @@ If a frame does not fit the queue, the pipeline is out of step: the connection a
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.in_flight import (
@@ -36,12 +36,18 @@ from proxy.hotpath.pipeline_listener import CONFIRMATION, MESSAGE, REPLY, Pipeli
 from proxy.wire.reply import ReplyScanner
 
 _SHORT = 4096  # bytes; a longer run is not kept, so pending replies need little memory
+# Under two names: a C integer in here, Python's for everybody else.
+_MOST_KEPT = 16 << 20
+MOST_KEPT = _MOST_KEPT
+"""Bytes of what one connection has sent; beyond that, no more is kept to be sent again."""
 _MINUS = 45
 _STAR = 42
 _PUSH = 62
 
 _ANSWERS = frozenset((EDIT, CONFIRM, UNWRAP, TRACE))
 """Actions that send an error reply to a client, and are not followed by another action."""
+
+Redirects: TypeAlias = Callable[["UpstreamPipeline", InFlightEntry, bytes], bytes | None]
 
 
 class UpstreamPipeline(Outgoing):
@@ -50,6 +56,10 @@ class UpstreamPipeline(Outgoing):
     ``listener`` runs the connection. ``owner`` is the only client of a private upstream, and None for a shared one.
     ``usable``: clients may send commands. ``subscriptions`` are those of the owner; ``arrays``: they use RESP2.
     ``errors`` counts the error replies that clients get.
+
+    Before a cluster, ``redirects`` gets each error that sends a command elsewhere, or says that it can be sent again:
+    MOVED, ASK, TRYAGAIN and CLUSTERDOWN. It returns what to tell in its place, or None: then the reply comes from
+    elsewhere. Shared connections keep what they have sent, up to a bound, until it is answered.
     """
 
     def __init__(self, listener: PipelineListener, schedule: Schedule, errors: ErrorCounts | None = None) -> None:
@@ -68,6 +78,7 @@ class UpstreamPipeline(Outgoing):
         self.commands = self.strays = 0
         self.errors = errors
         self.large = 1 << 20
+        self.redirects: Redirects | None = None
 
     # Towards Redis
 
@@ -81,7 +92,12 @@ class UpstreamPipeline(Outgoing):
         sink.pending_replies += count
         sink.run = chunk if len(chunk) <= _SHORT else None
         sink.commands = count
-        self.forward(sink, count)
+        if self.redirects is None or self.owner is not None:
+            self.forward(sink, count)
+        elif self.kept < _MOST_KEPT:
+            self.forward_kept(sink, count, chunk, len(chunk))
+        else:
+            self.forward_kept(sink, count, None, 0)
 
     def enqueue(self, sink: ReplySink, due: int, action: int, payload: Any) -> None:
         self.expect(InFlightEntry(sink, due, action, payload))
@@ -100,6 +116,7 @@ class UpstreamPipeline(Outgoing):
         sink.pending_replies += due if due > 0 else 1
         sink.run = None
         sink.wrote = sink.wrote or action != LOCAL
+        self.kept += entry.size
         self.add(entry)
 
     def when_drained(self, act: Callable[[], object]) -> None:
@@ -188,6 +205,10 @@ class UpstreamPipeline(Outgoing):
             if n == i:
                 break
             if p[i] == _MINUS:
+                if self.redirects is not None and _is_redirect(p, i, n):
+                    if i == start:
+                        return self._redirected(entry, p, i, n)
+                    break
                 self._read_error(p, i, n)
                 if self.errors is not None:
                     self.errors.add(p, i, n)
@@ -234,6 +255,8 @@ class UpstreamPipeline(Outgoing):
             n = self.scanner.line_end(p, i, size)
             if n < 0:
                 return n
+            if self.redirects is not None and _is_redirect(p, i, n):
+                return self._redirected(entry, p, i, n)
             self._read_error(p, i, n)
             if self.errors is not None and action in _ANSWERS and entry.sink.client() is not None:
                 self.errors.add(p, i, n)
@@ -271,6 +294,22 @@ class UpstreamPipeline(Outgoing):
             return -1
         self.complete(entry, 1)
         return n
+
+    def _redirected(self, entry: InFlightEntry, p: bytes, i: int, n: int) -> int:
+        # The head's next frame is an error that says where else its command can run.
+        redirects = self.redirects
+        assert redirects is not None
+        error = redirects(self, entry, p[i:n])
+        if error is None:
+            self.complete(entry, 1)
+            return n
+        self.redirects = None
+        if entry.action == FORWARD:
+            taken = self._forward(entry, error, error, 0, len(error))
+        else:
+            taken = self._special(entry, error, error, 0, len(error))
+        self.redirects = redirects
+        return n if taken >= 0 else taken
 
     def _trace(self, entry: InFlightEntry, data: bytes, p: bytes, i: int, size: int) -> int:
         n = self.scanner.line_end(p, i, size)
@@ -416,3 +455,16 @@ class UpstreamPipeline(Outgoing):
         """Numbers; at least one of them changes with each piece of a reply."""
         due = 0 if self.head is None else self.head.due
         return id(self.head), due, self.scanner.elements, self.scanner.bulk, len(self.rest)
+
+
+def _is_redirect(p: bytes, i: int, end: int) -> bool:
+    # -MOVED, -ASK, -TRYAGAIN, -CLUSTERDOWN
+    if end - i < 8:
+        return False
+    if p[i + 1] == 77:
+        return p[i + 2] == 79 and p[i + 3] == 86 and p[i + 4] == 69 and p[i + 5] == 68 and p[i + 6] == 32
+    if p[i + 1] == 65:
+        return p[i + 2] == 83 and p[i + 3] == 75 and p[i + 4] == 32
+    if p[i + 1] == 84:
+        return p[i + 2] == 82 and p[i + 3] == 89 and p[i + 4] == 65 and p[i + 5] == 71 and p[i + 6] == 65
+    return p[i + 1] == 67 and p[i + 2] == 76 and p[i + 3] == 85 and p[i + 4] == 83 and p[i + 5] == 84 and p[i + 6] == 69

@@ -139,6 +139,7 @@ class Cluster:
         return kept
 
     def _assign(self) -> None:
+        self.router.version += 1
         self.router.own(0, SLOTS - 1, UNOWNED)
         for known in self.map.primaries():
             if known.endpoint is not None:

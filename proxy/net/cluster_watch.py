@@ -52,6 +52,7 @@ class ClusterWatch:
 
     output_limit = 0
     errors = None
+    redirects = None
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection
 
+from proxy.hotpath.command_sender import follow
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.net.capabilities import Capabilities
 from proxy.net.cluster import Change
@@ -52,6 +53,7 @@ class Connections:
         self.loop = loop
         self.output_limit = settings.client_output_limit
         self.errors = ErrorCounts()
+        self.redirects = follow if topology.router is not None else None
         self.all = ConnectionSet(
             PoolKey(None, topology.login.database, 2, topology.home), topology.place, loop, clients, events
         )

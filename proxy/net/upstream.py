@@ -18,6 +18,7 @@ from proxy.commands.table import Lane
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.in_flight import EDIT, HIDE, MEMBERS, NOTE, PEEK, UNWRAP, ReplySink
 from proxy.hotpath.sender_listener import ReplyRecipient
+from proxy.hotpath.upstream_pipeline import Redirects
 from proxy.net.slow_reader import LATER_PATIENCE, PATIENCE, SlowReader
 from proxy.session.client_identity import UNNAMED
 from proxy.session.ports import PoolKey, PrivatePipeline
@@ -40,6 +41,10 @@ class Keeper(Protocol):
     @property
     def errors(self) -> ErrorCounts | None:
         """Counts the error replies that clients get."""
+
+    @property
+    def redirects(self) -> Redirects | None:
+        """Gets the errors by which a node of a cluster sends a command elsewhere."""
 
     def lost(self, upstream: "UpstreamConnection") -> None:
         """The connection is gone."""
@@ -107,6 +112,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
 
     def __init__(self, keeper: Keeper, key: PoolKey, loop: asyncio.AbstractEventLoop) -> None:
         self.pipeline = PrivatePipeline(self, loop.call_soon, key, keeper.errors)
+        self.pipeline.redirects = keeper.redirects
         self.data_received = self.pipeline.receive
         self.unauthenticated = False
         self.apart = False

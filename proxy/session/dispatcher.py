@@ -121,7 +121,10 @@ class Dispatcher:
 
     def _waits(self) -> bool:
         # Whether the next command waits, for replies or for a procedure, before the policy judges it.
-        session = self.session
+        session, sender, router = self.session, self.session.sender, self.session.intake.config.router
+        if router is not None and sender.nodes is not None and not sender.fits(router):
+            switching.wait_until_drained(session)
+            return True
         if session.sender.pending_replies >= session.intake.config.window:
             session.sender.stalled = True
             return True

@@ -194,6 +194,7 @@ class SurroundedCommand:
             for i, argv in enumerate(self._before):
                 self._queue_hidden(i, argv)
         elif self._before or self._after:
+            self._session.sender.begin_unit(self._upstream)
             begun = _MULTI + b"".join(map(encode_command, self._before))
             self._session.sender.issue(self._upstream, begun, InFlightEntry(_NOBODY, 1 + len(self._before), HIDE, None))
 
@@ -221,6 +222,7 @@ class SurroundedCommand:
         if self._after:
             replies.insert(1, InFlightEntry(_NOBODY, len(self._after), HIDE, None))
         session.sender.issue(upstream, raw + b"".join(map(encode_command, self._after)) + _EXEC, *replies, commands=1)
+        session.sender.end_unit()
 
     def _queue(self, raw: bytes) -> None:
         # Each has its own place in EXEC's array.

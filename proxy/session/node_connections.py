@@ -89,6 +89,14 @@ class _HeldCommand:
         self.close(cause)
 
 
+def has_waited(session: NodeClient, item: Item) -> bool:
+    """Whether the command has waited for its node for as long as any does. Its wait begins with the first call."""
+    now = session.ports.route.now()
+    if item.held_since is None:
+        item.held_since = now
+    return now - item.held_since > HELD_SECONDS
+
+
 def wait_for_node(
     session: NodeClient, nodes: NodePort, item: Item, node: Node | None, lane: Lane, error: bytes = CLUSTERDOWN
 ) -> int:
@@ -96,10 +104,7 @@ def wait_for_node(
     is answered with the error."""
     if session.awaited is not None:
         return WAIT
-    now = session.ports.route.now()
-    if item.held_since is None:
-        item.held_since = now
-    elif now - item.held_since > HELD_SECONDS:
+    if has_waited(session, item):
         if item.trace is not None:
             item.trace.without_reply()
         sending.refuse(session, error)

@@ -28,7 +28,7 @@ from proxy.rules.verdict import chained
 from proxy.session import blocking, sending, switching, unplaced
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
-from proxy.session.node_connections import connection_to, wait_for_node
+from proxy.session.node_connections import connection_to, has_waited, wait_for_node
 from proxy.session.pinned import PinningClient, may_block
 from proxy.session.ports import EffectivePolicy, Node, NodePort, PrivatePipeline
 from proxy.session.state import POOLED, Unplaced
@@ -244,7 +244,7 @@ def place_transaction(session: ManyNodesClient, nodes: NodePort, item: Item, dat
         if spec.state is ConnectionState.EXEC:
             break
         if locate(session, nodes, spec, data[request.start : request.end]) == UNOWNED:
-            return wait_for_node(session, nodes, item, None, Lane.FAST)
+            return _wait_or_abort(session, nodes, item, None)
         node, end = session.node, request.end
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
@@ -252,10 +252,17 @@ def place_transaction(session: ManyNodesClient, nodes: NodePort, item: Item, dat
     node = node or next(iter(nodes.primaries()), None)
     upstream = None if node is None else connection_to(session, node, Lane.FAST)
     if upstream is None:
-        return wait_for_node(session, nodes, item, node, Lane.FAST)
+        return _wait_or_abort(session, nodes, item, node)
     session.sender.use(upstream)
     session.intake.direct = True
     return None
+
+
+def _wait_or_abort(session: ManyNodesClient, nodes: NodePort, item: Item, node: Node | None) -> int:
+    # Where no node is found in time, MULTI begins a transaction that fails: what is queued must not run alone.
+    if session.awaited is None and has_waited(session, item):
+        return unplaced.begin(session, spoiled=True)
+    return wait_for_node(session, nodes, item, node, Lane.FAST)
 
 
 def _split(session: ManyNodesClient, nodes: NodePort, item: Item) -> int:

@@ -9,12 +9,15 @@ Commands and answers of Keyrail's own fall silent where CLIENT REPLY says so.
 
 from collections.abc import Callable, Hashable
 
+from proxy.cluster.hidden_nodes import hidden_redirect
 from proxy.commands.command import Command
 from proxy.hotpath.command_sender import CommandSender
+from proxy.hotpath.in_flight import InFlightEntry
 from proxy.hotpath.intake import Intake
 from proxy.hotpath.intake_handler import IntakeHandler
 from proxy.hotpath.reply_order import MOST_HELD
 from proxy.hotpath.sender_listener import HeldUpstream
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller
 from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT
@@ -36,6 +39,7 @@ from proxy.session.ports import (
     PrivatePipeline,
     TracedCommand,
 )
+from proxy.session.redirects import Redirects
 from proxy.session.running_procedure import RunningProcedure
 from proxy.session.scripts import NOTHING_SOUGHT
 from proxy.session.state import (
@@ -77,6 +81,7 @@ class Session:
         "origin",
         "ports",
         "probe",
+        "redirects",
         "resolved",
         "running_procedure",
         "sender",
@@ -122,6 +127,7 @@ class Session:
         self.sought: frozenset[FactKey] = NOTHING_SOUGHT
         self.probe: CommandName | None = None
         self.trace: TracedCommand | None = None
+        self.redirects: Redirects | None = None
         self.n_plus_one: NPlusOneDetector | None = None
 
     # The state of its connection
@@ -287,6 +293,16 @@ class Session:
             self.ports.traces.observe_large(self, command.known_keys[0].name, size)
 
     # What connections to Redis ask
+
+    def on_redirect(self, upstream: UpstreamPipeline, entry: InFlightEntry, error: bytes) -> bytes | None:
+        """The next frame of this connection's head is MOVED or one of its kin: what to tell instead, or None."""
+        nodes = self.ports.nodes
+        if entry.sent is None or nodes is None or self.gone:
+            return hidden_redirect(error)
+        if self.redirects is None:
+            self.redirects = Redirects(self, nodes)
+        self.redirects.meet(upstream, entry, error)
+        return None
 
     @property
     def gone(self) -> bool:

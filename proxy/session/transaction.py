@@ -107,6 +107,7 @@ def multi(session: TransactionClient, item: Item, data: bytes, end: int) -> int:
             if running.outdated:
                 session.adopt()
 
+    session.sender.begin_unit(upstream)
     if whole or session.state.reply_mode != reply_mode.ON:
         sending.submit(session, item.raw)
     else:
@@ -237,6 +238,7 @@ def abort(session: TransactionClient, error: bytes) -> None:
 def _ended(session: TransactionClient) -> None:
     running = session.state.transaction
     assert running is not None
+    session.sender.end_unit()
     session.set_state(ended(session.state))
     _forget_keys(session)
     if session.deferred and not running.switches_database:

@@ -37,9 +37,11 @@ class UnplacedClient(NodeClient, Protocol):
         """A transaction or a WATCH has begun or ended: meanwhile the upstream takes nobody else's commands."""
 
 
-def begin(session: UnplacedClient) -> int:
-    """Answer MULTI."""
-    session.state = unplaced(session.state, Transaction(0, session.key.database))
+def begin(session: UnplacedClient, *, spoiled: bool = False) -> int:
+    """Answer MULTI. If it is ``spoiled``, nothing of the transaction runs."""
+    state = unplaced(session.state, Transaction(0, session.key.database))
+    state.spoiled = spoiled
+    session.state = state
     session.settle_nodes()
     session.intake.simple = bytes(len(session.intake.simple))
     sending.answer(session, OK)
@@ -87,6 +89,9 @@ def _ended(session: UnplacedClient, reply: bytes) -> int:
 def _place(session: UnplacedClient, nodes: NodePort, item: Item, state: Unplaced) -> int | None:
     if session.node is None and not item.command.known_keys:
         session.node = next(iter(nodes.primaries()), None)
+    if session.node is None and state.spoiled:
+        sending.refuse(session, CLUSTERDOWN)
+        return TAKEN
     if session.node is None:
         ends = item.command.spec.state is ConnectionState.EXEC
         outcome = wait_for_node(session, nodes, item, None, Lane.FAST, _NO_NODE if ends else CLUSTERDOWN)

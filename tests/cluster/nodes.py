@@ -130,6 +130,14 @@ class RealCluster:
             )
         return len(told) == 1
 
+    def replicas(self) -> list[Engine]:
+        """The nodes that are replicas now, by their own word."""
+        return [each for each in self.living() if self.role(each) == "slave"]
+
+    def keys_in(self, slot: int, node: Engine, most: int = 1_000_000) -> list[bytes]:
+        """Keys of a slot that this node holds."""
+        return cast("list[bytes]", node.do("CLUSTER", "GETKEYSINSLOT", slot, most))
+
     # What happens to clusters
 
     def failover(self, replica: Engine, how: str = "") -> None:
@@ -144,9 +152,9 @@ class RealCluster:
 
     def move_keys(self, slot: int, source: Engine, target: Engine, keys: Iterable[bytes] | None = None) -> None:
         """Move these keys of an open slot, or all."""
-        wanted = source.do("CLUSTER", "GETKEYSINSLOT", slot, 1_000_000) if keys is None else list(keys)
+        wanted = self.keys_in(slot, source) if keys is None else list(keys)
         if wanted:
-            source.do("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *cast("list[bytes]", wanted))
+            source.do("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *wanted)
 
     def close_slot(self, slot: int, target: Engine) -> None:
         """Give the slot to its new owner everywhere: there first, then at each primary."""

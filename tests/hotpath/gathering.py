@@ -157,6 +157,9 @@ class Client:
     def waiting(self) -> int:
         return 0
 
+    def on_redirect(self, upstream: object, entry: object, error: bytes) -> bytes | None:
+        return error
+
     def hold_upstream(self, upstream: HeldUpstream) -> None:
         """It takes everything."""
 

@@ -220,24 +220,6 @@ def test_no_more_is_kept_than_the_limit() -> None:
     client.finish(Random(1), 5000)
 
 
-def test_a_part_is_sent_again_where_its_error_says_so() -> None:
-    client = Splitting(Data({b"a": b"1", b"b": b"2"}))
-    client.ask([b"MGET", b"a", b"b"], [b"-MOVED 15495 127.0.0.1:7001\r\n"])
-    join, moved = client.joins[0], []
-
-    def redirects(index: int, frame: bytes) -> bool:
-        moved.append((index, frame))
-        client.sender.send_part(join, client.connections[1], pack(b"MGET", b"a"), index, 1)
-        client.connections[1].will_say(b"*1\r\n$1\r\n1\r\n")
-        return True
-
-    join.redirects = redirects
-    client.expected = b"*2\r\n$1\r\n1\r\n$1\r\n2\r\n"
-    client.finish(Random(1), 9)
-    assert moved == [(0, b"-MOVED 15495 127.0.0.1:7001\r\n")]
-    assert join.redirects is None
-
-
 def test_a_join_may_be_followed_by_another_one_in_its_place() -> None:
     client = Splitting(Data({b"a": b"1", b"b": b"2"}))
     place = client.sender.begin_order().segment(None)

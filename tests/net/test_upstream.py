@@ -110,6 +110,9 @@ class Client(ReplySink):
     def waiting(self) -> int:
         return 0
 
+    def on_redirect(self, upstream: object, entry: object, error: bytes) -> bytes | None:
+        return error
+
     def hold_upstream(self, upstream: HeldUpstream) -> None:
         """It takes everything."""
 
@@ -312,7 +315,7 @@ def test_a_connection_to_a_replica_takes_no_more_work_and_closes_when_it_is_paid
 
 def test_each_connection_asks_anew_where_its_name_leads() -> None:
     loop: Any = Loop()
-    keeper: Any = SimpleNamespace(errors=None)
+    keeper: Any = SimpleNamespace(errors=None, redirects=None)
     for _ in range(2):
         with pytest.raises(ConnectionRefusedError):
             asyncio.run(open_upstream(parse_upstream("redis://redis.internal:6400"), None, keeper, KEY, loop))
@@ -325,7 +328,9 @@ def test_nothing_is_asked_where_a_clients_unit_is_open() -> None:
     async def play() -> None:
         client = Client()
         for opened in ("unit", "partial"):
-            upstream = UpstreamConnection(cast("Any", SimpleNamespace(errors=None)), KEY, asyncio.get_running_loop())
+            upstream = UpstreamConnection(
+                cast("Any", SimpleNamespace(errors=None, redirects=None)), KEY, asyncio.get_running_loop()
+            )
             transport = Transport()
             upstream.connection_made(cast("Any", transport))
             upstream.open_to_all(Lane.FAST)

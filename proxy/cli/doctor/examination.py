@@ -30,6 +30,7 @@ class _Alone:
 
     output_limit = 1 << 20
     errors = None
+    redirects = None
 
     def lost(self, upstream: UpstreamConnection) -> None:
         """Its pending requests end with an error."""

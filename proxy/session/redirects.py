@@ -1,0 +1,342 @@
+"""Commands that a node of a cluster has refused because of their slot: sent again, each alone, in the client's order.
+
+    MOVED, ASK                the command goes to the node that is named; behind ASK in one piece with ASKING
+    TRYAGAIN, CLUSTERDOWN     it goes to the slot's owner again after a moment, for up to ``HELD_SECONDS``
+
+From the first of these errors on, nothing more of the client is sent, and its commands that are on their way to that
+node already are awaited. A command is not sent again behind a later one of its slot that has run, unless both only
+read: the client gets the error, in a form that names no node. All others are sent again in their order, and each reply
+comes in the place of its command. A transaction is sent again as a whole: after such an error nothing of it has run.
+
+Nothing else is ever sent twice: a command that was answered with another error, or was lost with a connection, may have
+run.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from proxy.cluster.hidden_nodes import hidden_redirect
+from proxy.commands.command import Command
+from proxy.commands.slots import slot_of
+from proxy.commands.table import Lane
+from proxy.hotpath.command_sender import SentUnit
+from proxy.hotpath.in_flight import HIDE, JOIN, LOCAL, NOTE, InFlightEntry, ReplySink
+from proxy.hotpath.reply_order import Segment
+from proxy.hotpath.upstream_pipeline import MOST_KEPT, UpstreamPipeline
+from proxy.session.guarded import guarded
+from proxy.session.node_connections import HELD_SECONDS, NodeClient, connection_to
+from proxy.session.ports import EffectivePolicy, Node, NodePort, PrivatePipeline
+from proxy.wire.encode import encode_command
+from proxy.wire.request import COMPLETE, Request
+
+_ASKING = encode_command([b"ASKING"])
+_MOST_HOPS = 3
+_AGAIN_SECONDS = 0.02
+_SLOWER_SECONDS = 0.1
+"""How long a command waits before it is sent again where no other node was named, or too many were: at first, and
+at most."""
+_NOBODY = ReplySink()
+"""Receives replies that no client gets."""
+
+
+class RedirectedClient(NodeClient, Protocol):
+    """A session before a cluster, some of whose commands nodes have refused."""
+
+    effective_policy: EffectivePolicy
+    redirects: "Redirects | None"
+
+
+class _Facts(NamedTuple):
+    """What matters of a command, or of a transaction, for its order. ``slots`` is None where nobody can tell them."""
+
+    slots: frozenset[int] | None
+    reads: bool
+    lane: Lane = Lane.FAST
+
+    def disturbs(self, other: "_Facts") -> bool:
+        """Whether the two may not change places."""
+        if self.reads and other.reads:
+            return False
+        return self.slots is None or other.slots is None or not self.slots.isdisjoint(other.slots)
+
+
+@dataclass(slots=True, eq=False)
+class _Command:
+    """A command, or a transaction, that was under way to a node when some other was refused there. ``refused`` if it
+    was, too."""
+
+    raw: bytes
+    facts: _Facts
+    refused: "_Refused | None" = None
+
+
+class _Frame(NamedTuple):
+    """What is to become of one frame; ``own`` if the client gets it."""
+
+    own: bool
+    action: int
+    payload: Any
+
+
+@dataclass(slots=True, eq=False)
+class _Refused:
+    """A command that was refused. Its reply is awaited at ``place``, and is ``frames``, of which ``answered`` others of
+    its transaction have come before. ``errors`` are what came in their place from ``upstream``. ``due`` says when it
+    may be sent again."""
+
+    command: _Command
+    unit: SentUnit | None
+    place: Segment
+    frames: list[_Frame]
+    answered: int
+    errors: list[bytes]
+    upstream: UpstreamPipeline
+    since: float
+    times: int
+    due: float = 0.0
+
+    @property
+    def names_node(self) -> bool:
+        """Whether the error names the node to which the command goes."""
+        return self.errors[0].startswith((b"-MOVED ", b"-ASK "))
+
+
+class _Round:
+    """What a client has under way to one connection, from the first command on that was refused there."""
+
+    def __init__(self, session: RedirectedClient, upstream: UpstreamPipeline) -> None:
+        self._session = session
+        self._commands: list[_Command] = []
+        self._by_sent: dict[int, tuple[object, list[_Command]]] = {}
+        for entry in upstream.entries():
+            self._add(entry)
+
+    def _add(self, entry: InFlightEntry) -> None:
+        sent, unit = entry.sent, isinstance(entry.sent, SentUnit)
+        sink = sent.sender if unit else entry.sink
+        if entry.action == LOCAL or sink.client() is not self._session:
+            return
+        if sent is None:
+            self._commands.append(_Command(b"", _Facts(None, False)))
+        elif id(sent) not in self._by_sent:
+            found = [_unit(self._session, sent)] if unit else list(_commands(self._session, sent))
+            self._by_sent[id(sent)] = sent, found
+            self._commands += found if unit else found[len(found) - entry.due :]
+
+    def command(self, entry: InFlightEntry) -> _Command:
+        """The command that the next frame of this entry is the reply to."""
+        _, found = self._by_sent[id(entry.sent)]
+        return found[0] if isinstance(entry.sent, SentUnit) else found[len(found) - entry.due]
+
+    def decide(self) -> Sequence[tuple[_Refused, bool]]:
+        """All that were refused, and whether each can be sent again, now that all of these are answered."""
+        ran: list[_Facts] = []
+        found = []
+        for command in reversed(self._commands):
+            if command.refused is None:
+                ran.append(command.facts)
+            else:
+                found.append((command.refused, not any(map(command.facts.disturbs, ran))))
+        return found[::-1]
+
+
+def _commands(session: RedirectedClient, raw: bytes) -> Iterator[_Command]:
+    request, table = Request(), session.effective_policy.table
+    while request.scan(raw, request.end, session.intake.limits) == COMPLETE:
+        command = Command(table, request.arguments())
+        slots = frozenset(slot_of(key.name) for key in command.known_keys)
+        unknown = not slots and command.spec.may_have_keys
+        facts = _Facts(None if unknown else slots, command.spec.only_reads, command.spec.lane)
+        yield _Command(raw[request.start : request.end], facts)
+
+
+def _unit(session: RedirectedClient, unit: SentUnit) -> _Command:
+    raw = b"".join(unit.chunks)
+    slots = [each.facts.slots or () for each in _commands(session, raw)]
+    return _Command(raw, _Facts(frozenset().union(*slots), False))
+
+
+class Redirects:
+    """The commands of one client that were refused, until all of them are answered.
+
+    ``_queue`` has those that are to be sent again. They leave in groups for one node; the next group waits until the
+    one before it is answered, since some of that may be refused once more.
+    """
+
+    def __init__(self, session: RedirectedClient, nodes: NodePort) -> None:
+        self.ports = session.ports
+        self._session = session
+        self._nodes = nodes
+        self._rounds: dict[UpstreamPipeline, _Round] = {}
+        self._queue: list[_Refused] = []
+        self._sent: dict[object, _Refused] = {}
+        self._under_way = False
+        self._timed = False
+        session.sender.redirecting = True
+        session.sender.stalled = True
+
+    def close(self, cause: str) -> None:
+        """Close the client."""
+        self._session.close(cause)
+
+    # What is refused
+
+    @guarded
+    def meet(self, upstream: UpstreamPipeline, entry: InFlightEntry, error: bytes) -> None:
+        """The next frame of this connection's head is such an error."""
+        under_way = self._rounds.get(upstream)
+        if under_way is None:
+            under_way = self._rounds[upstream] = _Round(self._session, upstream)
+            upstream.when_drained(partial(self._drained, upstream))
+        command, unit = under_way.command(entry), entry.sent if isinstance(entry.sent, SentUnit) else None
+        known = self._sent.get(entry if unit is None else unit)
+        errors = [error]
+        if unit is None:
+            place, frames, answered = self._alone(upstream, entry)
+        else:
+            place, frames, answered = self._whole(upstream, entry, unit, errors)
+        place.pending_replies += 1  # until it is sent again
+        now = self.ports.route.now()
+        since, times = (now, 1) if known is None else (known.since, known.times + 1)
+        refused = _Refused(command, unit, place, frames, answered, errors, upstream, since, times)
+        if not refused.names_node or times > _MOST_HOPS:
+            refused.due = now + min(_AGAIN_SECONDS * times, _SLOWER_SECONDS)
+        command.refused = refused
+
+    def _alone(self, upstream: UpstreamPipeline, entry: InFlightEntry) -> tuple[Segment, list[_Frame], int]:
+        if entry.action == JOIN:
+            assert isinstance(entry.sink, Segment), "a joined reply has a place of its own"
+            return entry.sink, [_Frame(True, JOIN, entry.payload.set_apart())], 0
+        frame = _Frame(True, entry.action, entry.payload)
+        _split_head(upstream, entry)
+        return self._session.sender.begin_order().set_apart(upstream, [entry]), [frame], 0
+
+    def _whole(
+        self, upstream: UpstreamPipeline, entry: InFlightEntry, unit: SentUnit, errors: list[bytes]
+    ) -> tuple[Segment, list[_Frame], int]:
+        # Redis answers the rest of the transaction, too, but runs nothing of it.
+        _split_head(upstream, entry)
+        rest = [each for each in upstream.entries() if each.sent is unit]
+        own = [each for each in rest if each.sink.client() is not None]
+        place = self._session.sender.begin_order().set_apart(upstream, own)
+        frames = [_Frame(each in own, each.action, each.payload) for each in rest for _ in range(each.due)]
+        for each in rest[1:]:
+            each.action, each.payload, each.sent = NOTE, errors.append, None
+        return place, frames, unit.frames - len(frames)
+
+    # What becomes of it
+
+    @guarded
+    def _drained(self, upstream: UpstreamPipeline) -> None:
+        # All that this client had under way there is answered; or lost, and then the client is closed at once.
+        if upstream.closed:
+            self.ports.route.after(0.0, partial(self._decide, upstream))
+        else:
+            self._decide(upstream)
+
+    @guarded
+    def _decide(self, upstream: UpstreamPipeline) -> None:
+        if self._session.gone:
+            return
+        again = []
+        for refused, in_order in self._rounds.pop(upstream).decide():
+            if in_order:
+                again.append(refused)
+            else:
+                _give_up(refused)
+        self._queue[:0] = again
+        self._go_on()
+
+    @guarded
+    def _answered(self, upstream: UpstreamPipeline) -> None:
+        self._under_way = False
+        if upstream.closed:
+            self._wait(0.0)
+        else:
+            self._go_on()
+
+    def _wait(self, seconds: float) -> None:
+        if not self._timed:
+            self._timed = True
+            self.ports.route.after(seconds, self._waited)
+
+    @guarded
+    def _waited(self) -> None:
+        self._timed = False
+        self._go_on()
+
+    def _go_on(self) -> None:
+        # Sends the next group, unless something of the one before it may come back in front of it.
+        if self._session.gone or self._rounds or self._under_way:
+            return
+        now = self.ports.route.now()
+        while self._queue and now - self._queue[0].since > HELD_SECONDS:
+            _give_up(self._queue.pop(0))
+        if not self._queue:
+            self._session.redirects = None
+            self._session.sender.redirecting = False
+            self._session.sender.go_on()
+        elif self._queue[0].due > now:
+            self._wait(self._queue[0].due - now)
+        elif not self._send(self._queue[0], now):
+            self._wait(_AGAIN_SECONDS)
+
+    def _send(self, first: _Refused, now: float) -> bool:
+        target = node, asks = self._target(first)
+        if node is None:
+            return False
+        upstream = connection_to(self._session, node, first.command.facts.lane)
+        if upstream is None or not upstream.admits(self._session.sender):
+            return False
+        self._sent.clear()
+        while self._queue and self._queue[0].due <= now and self._target(self._queue[0]) == target:
+            self._send_one(self._queue.pop(0), upstream, _ASKING if asks else b"")
+        self._under_way = True
+        upstream.when_drained(partial(self._answered, upstream))
+        return True
+
+    def _target(self, refused: _Refused) -> tuple[Node | None, bool]:
+        assert isinstance(refused.upstream, PrivatePipeline), "each connection to a node has a key"
+        node = None
+        if refused.names_node:
+            node = self._nodes.redirected(refused.errors[0], refused.upstream.key.node)
+        if node is not None:
+            return node, refused.errors[0].startswith(b"-ASK ")
+        slots = refused.command.facts.slots
+        return self._nodes.owner(min(slots)) if slots else None, False
+
+    def _send_one(self, refused: _Refused, upstream: UpstreamPipeline, asking: bytes) -> None:
+        replies = [InFlightEntry(_NOBODY, 1, HIDE, None)] if asking else []
+        sent: object = refused.command.raw if refused.unit is None else refused.unit
+        for frame in [_Frame(False, HIDE, None)] * refused.answered + refused.frames:
+            entry = InFlightEntry(refused.place if frame.own else _NOBODY, 1, frame.action, frame.payload)
+            if upstream.kept < MOST_KEPT:
+                entry.sent = sent
+                self._sent[entry if refused.unit is None else refused.unit] = refused
+            replies.append(entry)
+        replies[-1].size = len(refused.command.raw)
+        self._session.sender.issue(upstream, asking + refused.command.raw, *replies, commands=1)
+        refused.place.pending_replies -= 1
+
+
+def _split_head(upstream: UpstreamPipeline, head: InFlightEntry) -> None:
+    # The head is to be of one frame.
+    if head.due == 1:
+        return
+    rest = InFlightEntry(head.sink, head.due - 1, head.action, head.payload)
+    rest.sent, rest.size, rest.next = head.sent, head.size, head.next
+    head.due, head.size, head.next = 1, 0, rest
+    if upstream.tail is head:
+        upstream.tail = rest
+
+
+def _give_up(refused: _Refused) -> None:
+    # The errors, without the names of nodes, take the place of the replies, with all that is to be done to those.
+    place, source = refused.place, refused.upstream
+    errors = UpstreamPipeline(source.listener, lambda _: None, source.errors)
+    for frame in refused.frames:
+        errors.expect(InFlightEntry(place if frame.own else _NOBODY, 1, frame.action, frame.payload))
+    place.pending_replies -= 1
+    errors.receive(b"".join(map(hidden_redirect, refused.errors)))

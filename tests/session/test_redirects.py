@@ -1,0 +1,267 @@
+"""Commands that nodes of a cluster refuse because of their slot: sent again in order, or answered without a node's
+name."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from proxy.commands.slots import slot_of
+from proxy.hotpath.upstream_pipeline import MOST_KEPT
+from proxy.session.node_connections import HELD_SECONDS
+from tests.resp import FrameReader
+from tests.session.clustered import TAGS, Cluster, ClusterRoute, Routed, Served, keys_of
+from tests.session.given import Client, FakeRoute, call
+
+KEYS = [b"{%b}%d" % (tag.encode(), number) for tag in TAGS for number in range(3)]
+SLOTS_OF_KEYS = sorted({slot_of(key) for key in KEYS})
+NAMES = (b"-MOVED", b"-ASK ")
+
+
+class Interleaved:
+    """A client, three nodes, and chance: which of all that can happen happens next."""
+
+    def __init__(self, seed: int, *, transactions: bool) -> None:
+        self.random = Random(seed)
+        self.transactions = transactions
+        self.route = ClusterRoute(window=64)
+        self.client = Routed(self.route)
+        self.cluster = Cluster()
+        self.sent: list[tuple[bytes, ...]] = []
+        self.frames: list[bytes] = []
+        self.reader = FrameReader()
+        self.served: dict[int, Served] = {}
+        for key in KEYS:
+            if self.random.random() < 0.7:
+                self.cluster.held[self.cluster.owners[slot_of(key)]][key] = []
+
+    def run(self, steps: int = 250) -> None:
+        """So many things happen, then all that is left."""
+        for _ in range(steps):
+            self.random.choices(
+                [self.ask, self.step, self.arrive, self.migrate, self.learn, self.wait, self.fail],
+                [3, 8, 8, 2, 1, 1, 0.3],
+            )[0]()
+        self.cluster.down.clear()
+        self.client.nodes.lost.clear()
+        for slot in SLOTS_OF_KEYS:
+            self.cluster.close_slot(slot)
+        self.learn()
+        while sum(each.step() + each.arrive(1 << 20) for each in self.connections()) or self.wait():
+            pass
+        self.hear()
+
+    # What can happen
+
+    def ask(self) -> None:
+        data = b"".join(self.command() for _ in range(self.random.randint(1, 6)))
+        cut = 0 if b"MULTI" in data else self.random.randint(0, len(data))
+        self.client.send(data[:cut])
+        self.client.send(data[cut:])
+
+    def command(self) -> bytes:
+        chance = self.random.random()
+        tag = self.random.choice(TAGS).encode()
+        mine = [key for key in KEYS if key.startswith(b"{%b}" % tag)]
+        if self.transactions and chance < 0.2:
+            return self.said(b"MULTI") + self.single(mine) + self.single(mine) + self.said(b"EXEC")
+        if chance < 0.8:
+            return self.single(mine)
+        keys = self.random.sample(mine if chance < 0.9 else KEYS, 2)
+        if chance < 0.85:
+            return self.said(b"MSET", keys[0], b"?", keys[1], b"?")
+        return self.said(b"MGET", *keys)
+
+    def single(self, keys: list[bytes]) -> bytes:
+        key = self.random.choice(keys)
+        words = [(b"RPUSH", key, b"?"), (b"LRANGE", key, b"0", b"?"), (b"ECHO", b"?")]
+        return self.said(*self.random.choices(words, [4, 3, 1])[0])
+
+    def said(self, *words: bytes) -> bytes:
+        number = b"%d" % len(self.sent)
+        words = tuple(number if word == b"?" else word for word in words)
+        self.sent.append(words)
+        return call(*words)
+
+    def connections(self) -> list[Served]:
+        for upstream in self.route.all_upstreams():
+            if id(upstream) not in self.served:
+                self.served[id(upstream)] = Served(self.cluster, max(0, upstream.key.node.number), upstream)
+        return list(self.served.values())
+
+    def step(self) -> None:
+        for each in self.connections():
+            if self.random.random() < 0.5:
+                each.step()
+
+    def arrive(self) -> None:
+        for each in self.connections():
+            if self.random.random() < 0.5:
+                each.arrive(self.random.choice([1, 7, 60, 1000]))
+        self.hear()
+
+    def hear(self) -> None:
+        self.reader.feed(self.client.heard())
+        while (frame := self.reader.frame()) is not None:
+            self.frames.append(frame)
+
+    def migrate(self) -> None:
+        slot = self.random.choice(SLOTS_OF_KEYS)
+        {
+            0: lambda: self.cluster.open_slot(slot, self.random.randrange(3)),
+            1: lambda: self.cluster.move_key(self.random.choice(KEYS)),
+            2: lambda: self.cluster.close_slot(slot),
+        }[self.random.choice([0, 1, 1, 1, 2])]()
+
+    def learn(self) -> None:
+        self.client.learn(self.cluster)
+        looking, self.client.nodes.looking = self.client.nodes.looking, []
+        for waiter in looking:
+            waiter.arrived()
+
+    def wait(self) -> bool:
+        self.route.moment += 0.02
+        timers, self.route.timers = self.route.timers, []
+        for act in timers:
+            act()
+        return bool(timers)
+
+    def fail(self) -> None:
+        self.cluster.down ^= {self.random.randrange(3)}
+        self.client.nodes.lost ^= {self.random.randrange(3)} if self.random.random() < 0.3 else set()
+
+    # What must hold
+
+    def check(self) -> None:
+        """Each reply in its place, nothing run twice or out of order, no node named."""
+        assert not self.client.gone
+        assert len(self.frames) == len(self.sent)
+        assert not any(frame.startswith(NAMES) for frame in self.frames)
+        numbers = [number for number, _ in self.cluster.ran]
+        assert len(numbers) == len(set(numbers))
+        ran = set(numbers)
+        unit: list[int] = []
+        for number, (words, frame) in enumerate(zip(self.sent, self.frames, strict=True)):
+            if words[0] == b"MULTI" or unit:
+                unit.append(number)
+                if words[0] == b"EXEC":
+                    assert {each in ran for each in unit[1:-1]} == {frame.startswith(b"*2\r\n")}, frame
+                    unit = []
+            elif words[0] in (b"RPUSH", b"MSET", b"LRANGE"):
+                assert (number in ran) == (not frame.startswith(b"-")), (words, frame)
+            elif words[0] == b"ECHO":
+                assert frame == b"$%d\r\n%b\r\n" % (len(words[1]), words[1])
+        self.check_order()
+
+    def check_order(self) -> None:
+        last: dict[int, int] = {}
+        read: dict[int, int] = {}
+        for number, name in self.cluster.ran:
+            words, writes = self.sent[number], name != b"LRANGE"
+            for slot in {slot_of(key) for key in keys_of(words)}:
+                before = max(last.get(slot, -1), read.get(slot, -1) if writes else -1)
+                assert number > before, f"{words} ran behind {self.sent[before]}"
+                (last if writes else read)[slot] = max(number, (last if writes else read).get(slot, -1))
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_order_holds_in_every_interleaving(seed: int) -> None:
+    case = Interleaved(seed, transactions=seed % 2 == 0)
+    case.run()
+    case.check()
+
+
+def routed() -> tuple[ClusterRoute, Routed]:
+    route = ClusterRoute()
+    return route, Routed(route)
+
+
+def test_asking_goes_in_one_piece_with_its_command() -> None:
+    _, client = routed()
+    client.say("GET", "a")
+    client.at(2).taken()
+    client.at(2).answer(b"-ASK 15495 127.0.0.1:7001\r\n")
+    assert client.at(1).outgoing == [call("ASKING") + call("GET", "a")]
+    client.at(1).answer(b"+OK\r\n$1\r\n1\r\n")
+    assert client.heard() == b"$1\r\n1\r\n"
+
+
+def test_a_transaction_goes_again_as_a_whole() -> None:
+    _, client = routed()
+    client.send(call("MULTI") + call("INCR", "a") + call("GET", "{a}2") + call("EXEC") + call("PING"))
+    unit = client.at(2).taken()
+    client.at(2).answer(b"+OK\r\n+QUEUED\r\n-ASK 15495 127.0.0.1:7001\r\n-EXECABORT Transaction discarded\r\n+PONG\r\n")
+    assert client.heard() == b"+OK\r\n+QUEUED\r\n"
+    assert client.at(1).outgoing == [call("ASKING") + unit.removesuffix(call("PING"))]
+    client.at(1).answer(b"+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n$-1\r\n")
+    assert client.heard() == b"+QUEUED\r\n*2\r\n:1\r\n$-1\r\n+PONG\r\n"
+    assert client.sender.pending_replies == 0
+
+
+def test_what_cannot_be_sent_in_time_is_answered_with_the_error() -> None:
+    route, client = routed()
+    client.send(call("GET", "a") + call("GET", "b"))
+    assert client.at(2).taken() == call("GET", "a")
+    client.at(0).answer(b"$1\r\nb\r\n")
+    client.at(2).answer(b"-CLUSTERDOWN The cluster is down\r\n")
+    client.say("GET", "c")
+    for _ in range(200):
+        if client.at(2).taken():
+            client.at(2).answer(b"-CLUSTERDOWN The cluster is down\r\n")
+        route.moment += HELD_SECONDS / 100
+        timers, route.timers = route.timers, []
+        for act in timers:
+            act()
+    client.at(1).answer(b"$1\r\nc\r\n")
+    assert client.heard() == b"-CLUSTERDOWN The cluster is down\r\n$1\r\nb\r\n$1\r\nc\r\n"
+    assert client.redirects is None
+
+
+def test_behind_a_later_command_that_has_run_nothing_is_sent_again() -> None:
+    _, client = routed()
+    client.send(call("MSET", "{a}1", "x", "{a}2", "x") + call("SET", "{a}1", "y") + call("GET", "b"))
+    client.at(2).taken()
+    client.at(2).answer(b"-TRYAGAIN Multiple keys request during rehashing of slot\r\n+OK\r\n")
+    client.at(0).answer(b"$-1\r\n")
+    assert client.heard() == b"-TRYAGAIN Multiple keys request during rehashing of slot\r\n+OK\r\n$-1\r\n"
+    assert not client.at(2).taken()
+
+
+def test_bytes_are_kept_up_to_a_bound_and_no_longer_than_needed() -> None:
+    _, client = routed()
+    commands = call("SET", "a", "x" * 40) * 5
+    client.send(commands + call("GET", "b"))
+    assert client.at(2).kept == len(commands)
+    client.at(2).answer(b"+OK\r\n" * 5)
+    assert client.at(2).kept == 0
+    client.at(2).kept = MOST_KEPT
+    client.say("GET", "a")
+    client.at(0).answer(b"$-1\r\n")
+    client.at(2).answer(b"-MOVED 15495 127.0.0.1:7001\r\n")
+    assert client.heard().endswith(b"-CLUSTERDOWN keyrail: the slot is on its way to another node: try again\r\n")
+
+
+def test_before_one_redis_nothing_is_kept_and_its_errors_are_told() -> None:
+    client = Client(FakeRoute())
+    client.send(call("SET", "a", "x") + call("GET", "a"))
+    assert client.route.upstream().kept == 0
+    client.route.upstream().answer(b"+OK\r\n-MOVED 15495 127.0.0.1:7001\r\n")
+    assert client.heard() == b"+OK\r\n-MOVED 15495 127.0.0.1:7001\r\n"
+
+
+def test_a_transaction_without_a_node_fails_as_a_whole() -> None:
+    route, client = routed()
+    client.nodes.lost = {2}
+    client.send(call("MULTI") + call("INCR", "a") + call("EXEC") + call("ECHO", "x"))
+    assert client.heard() == b""
+    route.moment += HELD_SECONDS + 1
+    looking, client.nodes.looking = client.nodes.looking, []
+    for waiter in looking:
+        waiter.arrived()
+    client.at(0).answer(b"$1\r\nx\r\n")
+    assert client.heard() == (
+        b"+OK\r\n-CLUSTERDOWN Hash slot not served\r\n"
+        b"-EXECABORT Transaction discarded because of previous errors.\r\n$1\r\nx\r\n"
+    )
+    assert not client.at(2).taken()
