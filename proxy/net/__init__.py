@@ -40,8 +40,10 @@ backlog.py              commands in flight and queued, and the age of the oldest
 buffers.py              the sizes of all client buffers, and a limit on their sum
 idle_clients.py         closes clients that have sent no command for long
 expiries.py             asks Redis when traced keys expire
+readiness.py            whether commands reach Redis, and why not
 liveness.py             health checks with PING: whether Redis answers, and which connections are dead
 keepalive.py            TCP keepalive of client and upstream connections
+unsent.py               takes back what a closing connection has not sent yet
 delayed_ack.py          acknowledges the end of a TLS handshake at once
 latency_probe.py        how fast Redis answers a PING, for circuit breakers
 periodic.py             tasks that repeat, also after a failure

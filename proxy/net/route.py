@@ -14,6 +14,7 @@ The route puts these parts together. Sessions call them through the ports of ``s
     tracer.py               traces of commands
     expiries.py             the TTLs of traced keys
     logins.py               logins of clients
+    readiness.py            whether commands reach Redis, and why not
     liveness.py             health checks: whether Redis answers, and which connections are dead
     latency_probe.py        how fast Redis answers, for circuit breakers
     supervisor_requests.py  requests to the supervisor
@@ -38,7 +39,7 @@ from proxy.hotpath.sampler import Sampler
 from proxy.net.acceptor import Acceptor
 from proxy.net.admission import Admission
 from proxy.net.backlog import Backlog
-from proxy.net.capabilities import Capabilities, ClusterFoundError
+from proxy.net.capabilities import Capabilities
 from proxy.net.checkout import Checkout
 from proxy.net.client import ClientConnection, log_fault
 from proxy.net.cluster import Cluster
@@ -59,6 +60,7 @@ from proxy.net.nodes import Nodes
 from proxy.net.periodic import Periodic
 from proxy.net.plan_compiler import FindPlans
 from proxy.net.policies import Policies
+from proxy.net.readiness import Readiness
 from proxy.net.relearning import Relearning
 from proxy.net.reply_timeout import ReplyTimeout
 from proxy.net.route_clients import RouteClients
@@ -109,7 +111,6 @@ class Route(RoutePort):
         self.route_settings = route
         self._admission = admission
         self._user_changes = user_changes
-        self._topology = topology
         self.settings = settings
         self.pooling = settings.pooling
         self.query_limit = settings.client_query_limit
@@ -169,6 +170,7 @@ class Route(RoutePort):
         count = self._connections.count
         self._latency_probe = LatencyProbe(loop, self._policies.memory, self._connections.pools, time.time, count)
         self._liveness = Liveness(self._connections, settings.upstream_silence)
+        self.readiness = Readiness(topology, self._capabilities, self._connections, self._liveness, self._watch)
         self._reply_timeout = ReplyTimeout(loop, self.clients, settings.upstream_timeout, count)
         self._idle_clients = IdleClients(self.clients, settings.client_idle_timeout, loop.time)
         self._internal_queries = InternalQueries(self._checkout)
@@ -235,17 +237,8 @@ class Route(RoutePort):
         self._ticker.turn()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.connect_timeout):
-                await self._attempt()
-            if self._capabilities.refusal is not None:
-                raise ClusterFoundError(self._capabilities.refusal)
+                await self.readiness.attempted()
         await self._policies.begin()
-
-    async def _attempt(self) -> None:
-        if self._watch is not None:
-            self._watch.begin(self._connections.supply.tls)
-            await self._watch.attempted.wait()
-        if self._topology.nodes:
-            await self._connections.supply.attempted.wait()
 
     async def serve(
         self,
@@ -357,28 +350,6 @@ class Route(RoutePort):
         """Count an event of the whole worker."""
         self._events[event] += 1
 
-    @property
-    def found_cluster(self) -> bool:
-        """Whether the server that the route was made for has turned out to be a node of a cluster."""
-        return self._capabilities.refusal is not None
-
-    @property
-    def ready(self) -> bool:
-        """Whether commands reach Redis; of a cluster, whether a majority of it answers and those for any node do."""
-        if self._watch is not None:
-            return self._watch.quorum and any(map(self._connections.supply.alive, self._topology.nodes))
-        return (
-            self._capabilities.refusal is None
-            and all(map(self._connections.supply.alive, self._topology.nodes))
-            and self._liveness.silent_since is None
-        )
-
-    @property
-    def reason(self) -> str:
-        """Why commands do not reach Redis; empty if they do."""
-        known = None if self._watch is None else self._watch.problem
-        return self._capabilities.refusal or known or self._connections.supply.reason or self._liveness.reason
-
     def snapshot(self) -> dict[str, Any]:
         """All figures since the start, as JSON can hold them."""
         self._policies.count_into(self._verdicts)
@@ -386,10 +357,7 @@ class Route(RoutePort):
         engine = self._capabilities.engine
         return {
             "route": self.route_settings.name,
-            "ready": self.ready,
-            "reason": self.reason,
-            "silent_since": self._liveness.silent_since,
-            "nodes": self._nodes(),
+            **self.readiness.figures(),
             "engine": None if engine is None else {"name": engine.name, "version": engine.version_text},
             **self.clients.figures(),
             "upstreams": self._connections.all.connection_counts(),
@@ -414,10 +382,6 @@ class Route(RoutePort):
             "features_off": [] if engine is None else self._features_off(engine),
             "generation": self._policies.generation,
         }
-
-    def _nodes(self) -> list[dict[str, Any]]:
-        topology, alive = self._topology, self._connections.supply.alive
-        return topology.figures(alive) if isinstance(topology, Cluster) else []
 
     def _features_off(self, engine: Engine) -> list[str]:
         off = (self._policies.features_off, self._expiries.off, self._connections.restarts.off)

@@ -8,9 +8,6 @@ catch up if others wait behind it.
 """
 
 import asyncio
-import contextlib
-import socket
-import struct
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
@@ -20,6 +17,7 @@ from proxy.hotpath.in_flight import EDIT, HIDE, MEMBERS, NOTE, PEEK, UNWRAP, Rep
 from proxy.hotpath.sender_listener import ReplyRecipient
 from proxy.hotpath.upstream_pipeline import Redirects
 from proxy.net.slow_reader import LATER_PATIENCE, PATIENCE, SlowReader
+from proxy.net.unsent import discard_unsent
 from proxy.session.client_identity import UNNAMED
 from proxy.session.ports import PoolKey, PrivatePipeline
 from proxy.wire.encode import encode_command
@@ -29,8 +27,6 @@ _OBSERVED = frozenset((EDIT, MEMBERS, NOTE, PEEK, UNWRAP))
 """Actions that show a reply to code of Keyrail; that code may send a hidden command."""
 _LAST_REPLIES = 5.0
 """Seconds to wait for such replies when the client has left."""
-_RESET = struct.pack("ii", 1, 0)
-"""For SO_LINGER: the kernel resets the connection, and drops what it has still to send."""
 
 
 class Keeper(Protocol):
@@ -393,10 +389,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
 
     def drop(self) -> None:
         """Close at once, and take back what has not left this machine: nothing of it is to run any more."""
-        sock = None if self.transport is None else self.transport.get_extra_info("socket")
-        if sock is not None:
-            with contextlib.suppress(OSError):
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        discard_unsent(self.transport)
         self.abort()
 
     def abort(self) -> None:

@@ -352,7 +352,7 @@ class Worker:
 
     def _look_for_clusters(self) -> None:
         # One that was down at the start is served by the worker that takes this one's place.
-        if any(route.found_cluster for route in self._routes) and not self._stop.is_set():
+        if any(route.readiness.found_cluster for route in self._routes) and not self._stop.is_set():
             self._failed = True
             self._end_now()
 

@@ -93,7 +93,7 @@ def _lines(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_one_seed_leads_to_all_nodes(cluster: RealCluster) -> None:
     async def case(route: Route, topology: Cluster) -> None:
-        await until(lambda: route.ready)
+        await until(lambda: route.readiness.ready)
         assert ports_at_work(topology) == [node.port for node in cluster.nodes[:3]]
         assert [alias for alias, _, _ in topology.known()] == ["n1", "n2", "n3", "n4", "n5", "n6"]
         assert [port_of(topology, slot) for slot in (0, 5461, 16383)] == ports_at_work(topology)
@@ -102,7 +102,7 @@ def test_one_seed_leads_to_all_nodes(cluster: RealCluster) -> None:
             assert found.transport is not None
             assert found.transport.get_extra_info("peername")[1] == topology.address(node).port
         assert (await connection(route, ANY_NODE)).key.node is topology.nodes[0]
-        assert route.reason == ""
+        assert route.readiness.reason == ""
         figures = route.snapshot()["nodes"]
         assert [node["role"] for node in figures] == ["primary"] * 3 + ["replica"] * 3
         assert {node["primary"] for node in figures[3:]} == {"n1", "n2", "n3"}
@@ -114,7 +114,7 @@ def test_one_seed_leads_to_all_nodes(cluster: RealCluster) -> None:
 
 def test_dead_seeds_do_not_matter_while_one_lives(cluster: RealCluster) -> None:
     async def case(route: Route, topology: Cluster) -> None:
-        await until(lambda: route.ready)
+        await until(lambda: route.readiness.ready)
         assert len(topology.nodes) == 3
 
     dead = Engine(cluster.kind)
@@ -169,7 +169,7 @@ def test_a_planned_failover(cluster_name: str, new_cluster: Callable[..., RealCl
         await until(lambda: before[0].transport is None or before[0].closed)
         assert not before[1].closed
         assert alias_of(first) == "n1"
-        await until(lambda: route.ready)
+        await until(lambda: route.readiness.ready)
         (demoted,) = [known for _, node, known in topology.known() if node is first]
         assert not demoted.is_primary
         await asyncio.to_thread(cluster.settle)
@@ -184,12 +184,12 @@ def test_a_primary_that_dies(cluster_name: str, new_cluster: Callable[..., RealC
     cluster = new_cluster(cluster_name)
 
     async def case(route: Route, topology: Cluster) -> None:
-        await until(lambda: route.ready)
+        await until(lambda: route.readiness.ready)
         cluster.nodes[0].kill()
-        await until(lambda: "Connection refused" in route.reason)
-        assert route.ready
+        await until(lambda: "Connection refused" in route.readiness.reason)
+        assert route.readiness.ready
         await until(lambda: port_of(topology, 0) == cluster.nodes[3].port)
-        await until(lambda: not route.reason)
+        await until(lambda: not route.readiness.reason)
 
     play(case, cluster.nodes[0])
 
@@ -206,7 +206,7 @@ def test_a_primary_that_hangs_and_comes_back(cluster_name: str, new_cluster: Cal
         with pytest.raises(ConnectionResetError):
             await question
         hung.thaw()
-        await until(lambda: len(topology.nodes) == 3 and not route.reason)
+        await until(lambda: len(topology.nodes) == 3 and not route.readiness.reason)
         await asyncio.to_thread(cluster.settle)
 
     play(case, cluster.nodes[1])
@@ -220,7 +220,7 @@ def test_a_forgotten_node_is_left_although_it_answers(
     last = slice(12288, 16384)
 
     async def case(route: Route, topology: Cluster) -> None:
-        await until(lambda: route.ready and len(topology.nodes) == 4)
+        await until(lambda: route.readiness.ready and len(topology.nodes) == 4)
         for node in (*rest, gone):
             await asyncio.to_thread(node.do, "CLUSTER", "DELSLOTSRANGE", last.start, last.stop - 1)
         for node in rest[:1]:
@@ -238,7 +238,7 @@ def test_a_new_node_gets_a_number_and_a_connection(cluster_name: str, new_cluste
     cluster = new_cluster(cluster_name, None, replicas=0)
 
     async def case(route: Route, topology: Cluster) -> None:
-        await until(lambda: route.ready)
+        await until(lambda: route.readiness.ready)
         added = await asyncio.to_thread(cluster.add)
         await until(lambda: added.port in ports_at_work(topology))
         await asyncio.to_thread(cluster.move_slots, [3], cluster.nodes[0], added)
@@ -264,9 +264,9 @@ def test_all_seeds_are_dead(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         route, _ = route_to(parse_upstream(f"redis+cluster://127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}"))
         await route.start()
-        assert not route.ready
+        assert not route.readiness.ready
         for port in ports:
-            assert f"127.0.0.1:{port}: " in route.reason
+            assert f"127.0.0.1:{port}: " in route.readiness.reason
         route.close()
 
     asyncio.run(main())
@@ -281,11 +281,11 @@ def test_no_quorum(
         node.kill()
 
     async def case(route: Route, topology: Cluster) -> None:
-        assert not route.ready
+        assert not route.readiness.ready
         assert not topology.nodes
-        assert "1 of 3 primaries of the cluster answer" in route.reason
+        assert "1 of 3 primaries of the cluster answer" in route.readiness.reason
         await asyncio.to_thread(cluster.nodes[1].start)
-        await until(lambda: route.ready)
+        await until(lambda: route.readiness.ready)
 
     play(case, cluster.nodes[0])
     assert len(told(caplog, "1 of 3 primaries of the cluster answer")) == 1
@@ -299,10 +299,10 @@ def test_a_node_that_lies_about_its_address(
     liar.do("CONFIG", "SET", "cluster-announce-port", other.port)
 
     async def case(route: Route, topology: Cluster) -> None:
-        await until(lambda: "announces" in route.reason)
+        await until(lambda: "announces" in route.readiness.reason)
         assert port_of(topology, 0) == 0
         assert sorted(ports_at_work(topology)) == sorted(node.port for node in cluster.nodes[1:])
-        assert route.ready
+        assert route.readiness.ready
 
     play(case, *cluster.nodes)
     assert len(told(caplog, cluster.id(liar)[:8], "announces", f"127.0.0.1:{other.port}", "cluster-announce-port")) == 1
@@ -316,9 +316,9 @@ def test_slots_without_an_owner(
         node.do("CLUSTER", "DELSLOTS", slot_of(b"k"), 9)
 
     async def case(route: Route, topology: Cluster) -> None:
-        assert "2 of 16384 slots have no owner" in route.reason
+        assert "2 of 16384 slots have no owner" in route.readiness.reason
         assert port_of(topology, 9) == 0
-        assert route.ready
+        assert route.readiness.ready
 
     play(case, cluster.nodes[0])
     assert len(told(caplog, "2 of 16384 slots have no owner")) == 1
@@ -334,9 +334,9 @@ def test_a_password_that_one_node_refuses(
     async def main() -> None:
         route, topology = route_to(parse_upstream(f"redis+cluster://app:secret@127.0.0.1:{cluster.nodes[0].port}"))
         await route.start()
-        await until(lambda: route.ready)
+        await until(lambda: route.readiness.ready)
         assert len(topology.nodes) == 3
-        assert f"127.0.0.1:{cluster.nodes[2].port}: it refuses the connection: WRONGPASS" in route.reason
+        assert f"127.0.0.1:{cluster.nodes[2].port}: it refuses the connection: WRONGPASS" in route.readiness.reason
         route.close()
 
     asyncio.run(main())
@@ -347,7 +347,7 @@ def test_nodes_of_two_clusters(new_cluster: Callable[..., RealCluster], caplog: 
     one, other = (new_cluster("valkey-9.1", None, replicas=0) for _ in range(2))
 
     async def case(route: Route, topology: Cluster) -> None:
-        assert not route.ready
+        assert not route.readiness.ready
 
     play(case, one.nodes[0], other.nodes[0])
     assert len(told(caplog, "different clusters")) == 1
@@ -363,7 +363,7 @@ def test_addresses_behind_nat(cluster_name: str, new_cluster: Callable[..., Real
     file.write_text("\n".join(lines))
 
     async def case(route: Route, topology: Cluster) -> None:
-        await until(lambda: len(topology.nodes) == 3 and not route.reason)
+        await until(lambda: len(topology.nodes) == 3 and not route.readiness.reason)
         assert {topology.address(node).host for node in topology.nodes} == {"127.0.0.1"}
 
     play(case, cluster.nodes[0], options=f"?map={file}")

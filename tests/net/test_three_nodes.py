@@ -207,14 +207,14 @@ def test_pools_are_of_one_node_in_one_role(nodes: list[Engine]) -> None:
 def test_a_lost_node_is_connected_again_and_the_others_notice_nothing(nodes: list[Engine]) -> None:
     async def case(route: Route, topology: SlotMap) -> None:
         before = [await connection(route, node) for node in topology.nodes]
-        await until(lambda: route.ready)
+        await until(lambda: route.readiness.ready)
         lost, there = topology.nodes[1], topology.address(topology.nodes[1])
         topology.addresses[lost] = UpstreamAddress(port=free_port())
         await asyncio.to_thread(nodes[1].do, "CLIENT", "KILL", "TYPE", "normal")
-        await until(lambda: not route.ready)
-        assert route.reason.startswith(str(topology.address(lost)))
+        await until(lambda: not route.readiness.ready)
+        assert route.readiness.reason.startswith(str(topology.address(lost)))
         topology.addresses[lost] = there
-        await until(lambda: route.ready)
+        await until(lambda: route.readiness.ready)
         after = [await connection(route, node) for node in topology.nodes]
         assert [new is old for new, old in zip(after, before, strict=True)] == [True, False, True]
         assert route.snapshot()["reconnects"] == 1

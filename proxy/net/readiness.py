@@ -1,0 +1,67 @@
+"""Whether commands reach Redis, and why not."""
+
+from typing import Any
+
+from proxy.net.capabilities import Capabilities, ClusterFoundError
+from proxy.net.cluster import Cluster
+from proxy.net.cluster_watch import ClusterWatch
+from proxy.net.connections import Connections
+from proxy.net.liveness import Liveness
+from proxy.net.topology import Topology
+
+
+class Readiness:
+    """Of the upstream of one route. Before a cluster, ``watch`` asks its nodes for the topology."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        capabilities: Capabilities,
+        connections: Connections,
+        liveness: Liveness,
+        watch: ClusterWatch | None,
+    ) -> None:
+        self._topology = topology
+        self._capabilities = capabilities
+        self._supply = connections.supply
+        self._liveness = liveness
+        self._watch = watch
+
+    async def attempted(self) -> None:
+        """Wait until each node has been tried. Raises ClusterFoundError."""
+        if self._watch is not None:
+            self._watch.begin(self._supply.tls)
+            await self._watch.attempted.wait()
+        if self._topology.nodes:
+            await self._supply.attempted.wait()
+        if self._capabilities.refusal is not None:
+            raise ClusterFoundError(self._capabilities.refusal)
+
+    @property
+    def found_cluster(self) -> bool:
+        """Whether the server that the route was made for has turned out to be a node of a cluster."""
+        return self._capabilities.refusal is not None
+
+    @property
+    def ready(self) -> bool:
+        """Whether commands reach Redis; of a cluster, whether a majority of it answers and those for any node do."""
+        alive = map(self._supply.alive, self._topology.nodes)
+        if self._watch is not None:
+            return self._watch.quorum and any(alive)
+        return not self.found_cluster and all(alive) and self._liveness.silent_since is None
+
+    @property
+    def reason(self) -> str:
+        """Why commands do not reach Redis; empty if they do."""
+        known = None if self._watch is None else self._watch.problem
+        return self._capabilities.refusal or known or self._supply.reason or self._liveness.reason
+
+    def figures(self) -> dict[str, Any]:
+        """The same as JSON can hold it, and the nodes of a cluster."""
+        topology = self._topology
+        return {
+            "ready": self.ready,
+            "reason": self.reason,
+            "silent_since": self._liveness.silent_since,
+            "nodes": topology.figures(self._supply.alive) if isinstance(topology, Cluster) else [],
+        }
