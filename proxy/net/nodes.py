@@ -3,6 +3,10 @@
 import re
 from collections.abc import Sequence
 
+from proxy.cluster.cluster_answers import Presented
+from proxy.cluster.shares import Advertised, Share, shared_out
+from proxy.commands.slots import SLOTS
+from proxy.hotpath.router import UNOWNED
 from proxy.net.cluster import Cluster, alias_of
 from proxy.net.slot_map import Endpoint
 from proxy.session.pool_waiter import PoolWaiter
@@ -15,9 +19,29 @@ _UNNAMED = "?"
 class Nodes(NodePort):
     """Answers from the map in force; ``looked`` is to be called after each look at the cluster."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, advertised: Sequence[Advertised] = ()) -> None:
         self._cluster = cluster
+        self._advertised = advertised
+        self._owners: list[int] = []
+        self._shares: tuple[Share, ...] = ()
+        self._shared_version = -1
         self._waiting: list[PoolWaiter] = []
+
+    def presented(self, listener: str) -> Presented | None:
+        """The cluster of Keyrails that clients of this listener see; None where they see one Redis."""
+        if not self._advertised:
+            return None
+        if self._shared_version != self._cluster.version:
+            self._owners = [self._cluster.router.owner(slot) for slot in range(SLOTS)]
+            # All Keyrails share out alike, in whichever order their addresses stand.
+            self._shares = shared_out(self._owners, sorted(self._advertised))
+            self._shared_version = self._cluster.version
+        return Presented(self._own(listener), self._shares, UNOWNED not in self._owners)
+
+    def _own(self, listener: str) -> Advertised:
+        host, _, port = listener.rpartition(":")
+        alike = [each for each in self._advertised if str(each.port) == port]
+        return next((each for each in alike if each.host == host.strip("[]")), (*alike, *self._advertised)[0])
 
     def primaries(self) -> Sequence[Node]:
         """The nodes that commands go to."""

@@ -43,6 +43,11 @@ class Readiness:
         return self._capabilities.refusal is not None
 
     @property
+    def is_one_server(self) -> bool:
+        """Whether the upstream has said that it is no cluster."""
+        return self._watch is None and self._capabilities.engine is not None
+
+    @property
     def ready(self) -> bool:
         """Whether commands reach Redis; of a cluster, whether a majority of it answers and those for any node do."""
         alive = map(self._supply.alive, self._topology.nodes)

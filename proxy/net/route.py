@@ -158,7 +158,7 @@ class Route(RoutePort):
         self._watch: ClusterWatch | None = None
         nodes: Nodes | None = None
         if isinstance(topology, Cluster):
-            nodes = Nodes(topology)
+            nodes = Nodes(topology, route.advertised)
             adopt, count = self._connections.adopt, self._connections.count
             self._watch = ClusterWatch(topology, loop, settings.connect_timeout, adopt, nodes.looked, count)
         self._checkout = Checkout(self._connections, self._capabilities, self._policies, self.clients)

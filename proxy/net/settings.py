@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from proxy.cluster.shares import Advertised
 from proxy.net.address import ListenAddress, UpstreamAddress
 from proxy.net.client_auth import ClientAuth
 from proxy.traffic.redaction import Redact, Redaction
@@ -52,6 +53,13 @@ class Embedded(Enum):
     CLUSTER = "cluster"
 
 
+class Presented(Enum):
+    """How clients see a cluster."""
+
+    SINGLE = "single"
+    CLUSTER = "cluster"
+
+
 @dataclass(frozen=True, slots=True)
 class PolicySource:
     """Where a route's policy is read from, at start and at each reload."""
@@ -82,13 +90,15 @@ class ListenerSettings:
 
 @dataclass(frozen=True, slots=True)
 class RouteSettings:
-    """One Redis and the listeners in front of it; with ``embedded`` Keyrail itself starts that Redis."""
+    """One Redis, or a cluster, and the listeners in front of it; with ``embedded`` Keyrail itself starts it."""
 
     name: str
     listeners: tuple[ListenerSettings, ...]
     upstream: UpstreamAddress
     policy: PolicySource
     embedded: Embedded | None = None
+    advertised: tuple[Advertised, ...] = ()
+    """The addresses of all Keyrails where clients see a cluster of them; none where they see one Redis."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from proxy.cluster.shares import Advertised
 from proxy.net.address import ListenAddress, UpstreamAddress, parse_listen
 from proxy.net.client_auth import ClientAuth
 from proxy.net.settings import (
@@ -26,6 +27,7 @@ from proxy.net.settings import (
     ListenerSettings,
     PolicyKind,
     PolicySource,
+    Presented,
     RouteSettings,
     Settings,
     ViolationsSettings,
@@ -274,7 +276,21 @@ def _build_route(name: str, layer: _Layer, problems: list[str]) -> RouteSettings
         if policy is not None
         else PolicySource(PolicyKind.PACKAGED, "default" if engine is None else "tour"),
         embedded=engine,
+        advertised=_read_advertised(layer, problems),
     )
+
+
+def _read_advertised(layer: _Layer, problems: list[str]) -> tuple[Advertised, ...]:
+    present, advertise = layer.get("present"), layer.get("advertise")
+    as_cluster = present is not None and present.value is Presented.CLUSTER
+    if present is not None and as_cluster and advertise is None:
+        problems.append(f"{present.place}: expected the addresses of all Keyrails, as in --advertise 10.0.0.1:6380")
+    if advertise is None:
+        return ()
+    if not as_cluster:
+        problems.append(f"{advertise.place}: expected --present cluster, too")
+    addresses: tuple[Advertised, ...] = advertise.value
+    return addresses
 
 
 def _read_client_auth(layer: _Layer, problems: list[str]) -> tuple[ClientAuth, Path | None]:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from proxy.cluster.shares import Advertised
 from proxy.net.settings import AdminSettings, Embedded, PolicyKind, PolicySource, ViolationsSettings
 from proxy.traffic.time_series import LEAST_MEMORY
 from proxy.wire.numbers import read_whole
@@ -15,6 +16,7 @@ Word = TypeVar("Word", bound=Enum)
 
 PACKAGED_POLICIES = ("default", "observe", "cache", "strict", "tour", "bench")
 
+_LARGEST_PORT = 65_535
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZES = {
     "b": 1,
@@ -45,6 +47,19 @@ def read_embedded(text: str) -> Embedded | None:
         return Embedded.SINGLE if read_switch(text) else None
     except ValueError:
         raise ValueError(f"expected on, off or cluster, got {text!r}") from None
+
+
+def read_advertised(text: str) -> tuple[Advertised, ...]:
+    """Read addresses such as 10.0.0.1:6380,10.0.0.2:6380; an IPv6 address stands in brackets."""
+    found = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^\s:/@\[\]]+):([0-9]{1,5})", part.strip())
+        if match is None or not 0 < int(match[2]) <= _LARGEST_PORT:
+            raise ValueError(f"expected addresses such as 10.0.0.1:6380,10.0.0.2:6380, got {text!r}")
+        found.append(Advertised(match[1].strip("[]"), int(match[2])))
+    if len(set(found)) < len(found):
+        raise ValueError(f"an address stands there twice: {text!r}")
+    return tuple(found)
 
 
 def read_seconds(text: str) -> float:

@@ -11,11 +11,12 @@ from enum import Enum
 
 from proxy.net.address import parse_listen, parse_upstream
 from proxy.net.client_auth import read_client_auth
-from proxy.net.settings import LogFormat, ReadyWhen
+from proxy.net.settings import LogFormat, Presented, ReadyWhen
 from proxy.server.option_readers import (
     PACKAGED_POLICIES,
     count,
     read_admin,
+    read_advertised,
     read_embedded,
     read_file,
     read_policy,
@@ -106,6 +107,20 @@ OPTIONS: tuple[Option, ...] = (
         "on|off|cluster",
         "start a private Valkey as the upstream, or a cluster of three with a replica each, under the policy 'tour'",
         switch=True,
+    ),
+    Option(
+        "present",
+        OptionScope.ROUTE,
+        word_of(Presented),
+        "single|cluster",
+        "how clients see a cluster: as one Redis, or as a cluster of Keyrails (default single)",
+    ),
+    Option(
+        "advertise",
+        OptionScope.ROUTE,
+        read_advertised,
+        "HOST:PORT[,…]",
+        "with --present cluster: the addresses of all Keyrails, as clients reach them",
     ),
     Option(
         "policy",

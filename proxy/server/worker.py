@@ -72,6 +72,7 @@ from proxy.session.info_query import InfoQuery
 
 _log = logging.getLogger("keyrail.worker")
 
+_NEEDS_CLUSTER = "this is one server, and no cluster: start Keyrail with --present single"
 _NEEDS_POOLING = "a client uses a connection to each node of a cluster: start Keyrail with --pooling on"
 
 REPORT_SECONDS = 0.8
@@ -79,6 +80,10 @@ REPORT_SECONDS = 0.8
 
 A second of traffic is reported as soon as it is over: at the next report it would be nearly two seconds old.
 """
+
+
+class _UnfitRouteError(Exception):
+    """A route cannot serve its upstream with these options."""
 
 
 class Worker:
@@ -174,7 +179,7 @@ class Worker:
         starting = [self._start_route(index) for index in range(len(self._routes))]
         outcomes = await asyncio.gather(*starting, return_exceptions=True)
         for index, started in enumerate(outcomes):
-            if isinstance(started, ClusterFoundError | TlsError):
+            if isinstance(started, _UnfitRouteError | TlsError):
                 self._channel.notify(Unfit(index, str(started)))
                 return False
             if isinstance(started, BaseException):
@@ -192,14 +197,16 @@ class Worker:
     async def _start_route(self, index: int) -> None:
         upstream = self._start.settings.routes[index].upstream
         if upstream.seeds and not self._start.settings.pooling:
-            raise ClusterFoundError(f"{upstream}: {_NEEDS_POOLING}")
+            raise _UnfitRouteError(f"{upstream}: {_NEEDS_POOLING}")
         try:
             await self._routes[index].start()
+            if self._start.settings.routes[index].advertised and self._routes[index].readiness.is_one_server:
+                raise _UnfitRouteError(f"{upstream}: {_NEEDS_CLUSTER}")
         except ClusterFoundError as found:
             if not self._start.settings.pooling:
-                raise ClusterFoundError(f"{found}: {_NEEDS_POOLING}") from None
+                raise _UnfitRouteError(f"{found}: {_NEEDS_POOLING}") from None
             if upstream.path is not None:
-                raise ClusterFoundError(f"{found}: give the addresses of its nodes, {CLUSTER_EXPECTED}") from None
+                raise _UnfitRouteError(f"{found}: give the addresses of its nodes, {CLUSTER_EXPECTED}") from None
             self._routes[index].close()
             self._routes[index] = self._route(index, upstream.as_seed())
             await self._routes[index].start()

@@ -9,15 +9,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
+from proxy.cluster.cluster_answers import Presented
 from proxy.cluster.fan_out import fan_out, goes_to_several
 from proxy.cluster.hidden_nodes import Shown, hidden
 from proxy.cluster.own_answers import has_its_arguments, own_answer
-from proxy.cluster.scan_walk import scan
+from proxy.cluster.scan_walk import Rounds, scan
 from proxy.cluster.sending import send_fan_out, send_rounds, send_split
 from proxy.commands.command import Command
 from proxy.commands.over_nodes import Destination
 from proxy.commands.rows import ROWS
-from proxy.commands.slots import slot_of
+from proxy.commands.slots import SLOTS, slot_of
 from proxy.commands.spec import ConnectionState, Spec
 from proxy.commands.table import Lane
 from proxy.hotpath.intake import TAKEN, WAIT
@@ -63,8 +64,8 @@ def route(session: ManyNodesClient, item: Item) -> int | None:
     nodes = session.ports.nodes
     if nodes is None:
         return None
-    command = item.command
-    own = own_answer(command, None, session.key.protocol, valkey=session.ports.capabilities.is_valkey())
+    command, presented = item.command, nodes.presented(session.origin.listener)
+    own = own_answer(command, presented, session.key.protocol, valkey=session.ports.capabilities.is_valkey())
     if own is not None:
         return _answered(session, item, own)
     if command.spec.state is ConnectionState.SUBSCRIBE and any(name.startswith(_EVENTS) for name in command.argv[1:]):
@@ -72,7 +73,7 @@ def route(session: ManyNodesClient, item: Item) -> int | None:
     row = ROWS.get(command.spec.name)
     if row is not None and row.shows_nodes is not None and not item.hides_nodes:
         item.hides_nodes = True
-        item.edit = chained(partial(hidden, row.shows_nodes, _shown(session)), item.edit)
+        item.edit = chained(partial(hidden, row.shows_nodes, _shown(session, presented)), item.edit)
     several = goes_to_several(command) or command.spec.over_nodes.destination is Destination.WALK
     if several and has_its_arguments(command):
         if session.state.transaction is None:
@@ -97,7 +98,9 @@ def _answered(session: ManyNodesClient, item: Item, reply: bytes) -> int:
     return TAKEN
 
 
-def _shown(session: ManyNodesClient) -> Shown:
+def _shown(session: ManyNodesClient, presented: Presented | None) -> Shown:
+    if presented is not None:
+        return Shown(presented.own.host, presented.own.port, single=False)
     host, _, port = session.origin.listener.rpartition(":")
     return Shown(host, read_digits(port) or _DEFAULT_PORT)
 
@@ -109,6 +112,8 @@ def locate(session: ManyNodesClient, nodes: NodePort, spec: Spec, raw: bytes) ->
     """Find the node of a command's keys (``session.node``), or why it has none: as ``Router.node``."""
     session.node = None
     config, request = session.intake.config, Request()
+    if spec.over_nodes.destination is Destination.SLOT_NUMBER:
+        return _of_slot_number(session, nodes, raw)
     if config.router is None or not (spec.may_have_keys or _hashes_channels(spec)):
         return KEYLESS
     request.scan(raw, 0, session.intake.limits)
@@ -122,6 +127,16 @@ def locate(session: ManyNodesClient, nodes: NodePort, spec: Spec, raw: bytes) ->
         if session.node is None:
             return UNOWNED
     return number
+
+
+def _of_slot_number(session: ManyNodesClient, nodes: NodePort, raw: bytes) -> int:
+    request = Request()
+    request.scan(raw, 0, session.intake.limits)
+    slot = read_digits(next(iter(request.arguments()[2:3]), b"").decode("ascii", "replace"))
+    if slot is None or slot >= SLOTS:
+        return KEYLESS
+    session.node = nodes.owner(slot)
+    return UNOWNED if session.node is None else session.node.number
 
 
 def _hashes_channels(spec: Spec) -> bool:
@@ -297,13 +312,14 @@ def _to_several(session: ManyNodesClient, nodes: NodePort, item: Item) -> int:
     if alone and session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
-    primaries = nodes.primaries()
+    primaries, others = _stood_for(session, nodes)
     upstreams = _connections(session, nodes, item, primaries or [None], command.spec.lane)
     if isinstance(upstreams, int):
         return upstreams
     _note(session, item)
     if command.spec.over_nodes.destination is Destination.WALK:
-        _walk(session, nodes, primaries, upstreams, item)
+        ids, further = ([nodes.identity(node) for node in each] for each in (primaries, others))
+        _walk(session, scan(command.argv, ids, session.key.database, further), upstreams, item)
     else:
         names = [nodes.alias(node) for node in primaries]
         out = fan_out(command, names, session.key.protocol, session.ports.route.chance())
@@ -313,14 +329,16 @@ def _to_several(session: ManyNodesClient, nodes: NodePort, item: Item) -> int:
     return TAKEN
 
 
-def _walk(
-    session: ManyNodesClient,
-    nodes: NodePort,
-    primaries: Sequence[Node],
-    upstreams: Sequence[UpstreamPipeline],
-    item: Item,
-) -> None:
-    rounds = scan(item.command.argv, [nodes.identity(node) for node in primaries], session.key.database)
+def _stood_for(session: ManyNodesClient, nodes: NodePort) -> tuple[Sequence[Node], Sequence[Node]]:
+    # The primaries for which the client's address stands, and the others: clients of a cluster ask all addresses.
+    primaries, presented = nodes.primaries(), nodes.presented(session.origin.listener)
+    if presented is None:
+        return primaries, ()
+    mine = presented.own_share().nodes
+    return [node for node in primaries if node.number in mine], [node for node in primaries if node.number not in mine]
+
+
+def _walk(session: ManyNodesClient, rounds: Rounds, upstreams: Sequence[UpstreamPipeline], item: Item) -> None:
     reply = send_rounds(session.sender, rounds, upstreams.__getitem__, item.edit)
     if reply is not None:
         sending.answer(session, reply)

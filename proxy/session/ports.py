@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from proxy.cluster.cluster_answers import Presented
 from proxy.commands.command import Command
 from proxy.commands.table import Lane, Table
 from proxy.hotpath.error_counts import ErrorCounts
@@ -187,6 +188,9 @@ class PoolPort(Protocol):
 
 class NodePort(Protocol):
     """The nodes of a cluster. What a session knows of them holds until its next command: nodes come and go."""
+
+    def presented(self, listener: str) -> Presented | None:
+        """The cluster of Keyrails that clients of this listener see; None where they see one Redis."""
 
     def primaries(self) -> Sequence[Node]:
         """The nodes that commands go to."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from proxy.cluster.shares import Advertised
 from proxy.net.address import parse_upstream
 from proxy.net.cluster import Cluster
 from proxy.net.nodes import Nodes
@@ -119,3 +120,34 @@ def test_a_failed_node_gets_nothing(cluster: Cluster) -> None:
     assert cluster.adopt(SlotMap(nodes)).left == [first]
     assert cluster.router.owner(5) == -4
     assert [each["health"] for each in cluster.figures(lambda _: True)] == ["failed", "ok", "ok"]
+
+
+ADDRESSES = (Advertised("b", 1), Advertised("a", 1), Advertised("a", 2))
+
+
+@pytest.mark.parametrize(
+    ("listener", "own"),
+    [("a:1", 1), ("a:2", 2), ("0.0.0.0:2", 2), ("0.0.0.0:1", 0), ("[::1]:9", 0), ("/run/keyrail.sock", 0)],
+)
+def test_which_of_the_addresses_is_its_own(cluster: Cluster, listener: str, own: int) -> None:
+    presented = Nodes(cluster, ADDRESSES).presented(listener)
+    assert presented is not None
+    assert presented.own == ADDRESSES[own]
+
+
+def test_all_share_out_alike_and_anew_with_each_map(cluster: Cluster) -> None:
+    nodes, other = Nodes(cluster, ADDRESSES), Nodes(cluster, ADDRESSES[::-1])
+    seen, by_other = nodes.presented("a:1"), other.presented("b:1")
+    assert seen is not None
+    assert by_other is not None
+    assert seen.shares == by_other.shares
+    assert seen.shares is getattr(nodes.presented("a:2"), "shares", None), "computed once for each map"
+    assert (seen.healthy, seen.shares[0].primary) == (True, Advertised("a", 1))
+    cluster.adopt(a_map("h1", "h2", "h3", owned=4))
+    again = nodes.presented("a:1")
+    assert again is not None
+    assert not again.healthy
+
+
+def test_without_addresses_clients_see_one_redis(cluster: Cluster) -> None:
+    assert Nodes(cluster).presented("a:1") is None

@@ -47,6 +47,8 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
         "listen": "redis://h:1",
         "upstream": "redis://h:2",
         "policy": "none",
+        "present": "cluster",
+        "advertise": "h:1,h:2",
         "client_auth": "none",
         "client_password_file": "/run/secrets/clients",
         "admin": "off",
@@ -111,6 +113,36 @@ def test_files_in_a_file_lie_beside_it(tmp_path: Path) -> None:
     assert settings.routes[0].policy.path == tmp_path / "mine.yaml"
     assert settings.state == tmp_path / "state"
     assert load_settings({"violations": ["v"]}, {}).violations == ViolationsSettings(Path("v"))
+
+
+def test_a_cluster_of_keyrails_has_addresses() -> None:
+    (route,) = load_settings({"present": ["cluster"], "advertise": ["10.0.0.1:6380, [::1]:6381,name:1"]}, {}).routes
+    assert route.advertised == (("10.0.0.1", 6380), ("::1", 6381), ("name", 1))
+    assert load_settings({"present": ["single"]}, {}).routes[0].advertised == ()
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (
+            {"present": ["cluster"]},
+            "--present: expected the addresses of all Keyrails, as in --advertise 10.0.0.1:6380",
+        ),
+        ({"advertise": ["h:1"]}, "--advertise: expected --present cluster, too"),
+        ({"advertise": ["h"]}, "--advertise: expected addresses such as 10.0.0.1:6380,10.0.0.2:6380, got 'h'"),
+        ({"advertise": ["h:0"]}, "--advertise: expected addresses such as 10.0.0.1:6380,10.0.0.2:6380, got 'h:0'"),
+        (
+            {"advertise": ["h:70000"]},
+            "--advertise: expected addresses such as 10.0.0.1:6380,10.0.0.2:6380, got 'h:70000'",
+        ),
+        ({"advertise": ["h:1,h:1"]}, "--advertise: an address stands there twice: 'h:1,h:1'"),
+        ({"present": ["both"]}, "--present: expected single or cluster, got 'both'"),
+    ],
+)
+def test_addresses_that_cannot_be(flags: dict[str, list[str]], problem: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        load_settings(flags, {})
+    assert raised.value.problems == (problem,)
 
 
 def test_embedded_and_upstream_answer_one_question() -> None:

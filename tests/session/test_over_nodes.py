@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from proxy.cluster.cluster_answers import Presented
+from proxy.cluster.shares import Advertised, shared_out
 from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
 from proxy.hotpath.router import Router
@@ -27,6 +29,10 @@ class FakeNodes(NodePort):
     def __init__(self) -> None:
         self.lost: set[int] = set()
         self.looking: list[PoolWaiter] = []
+        self.shown: Presented | None = None
+
+    def presented(self, listener: str) -> Presented | None:
+        return self.shown
 
     def primaries(self) -> Sequence[Node]:
         return [node for node in NODES if node.number not in self.lost]
@@ -385,3 +391,56 @@ def test_a_shard_channel_that_the_client_leaves_closes_nobody() -> None:
     assert client.route.timers == []
     assert not client.gone
     assert not client.is_pinned()
+
+
+# As a cluster of Keyrails
+
+
+@pytest.fixture
+def shown() -> Routed:
+    """A client of the second of two addresses, which stands for the last two nodes."""
+    client = Routed(FakeRoute())
+    addresses = [Advertised("a", 1), Advertised("b", 2)]
+    client.nodes.shown = Presented(addresses[1], shared_out(owners(3), addresses))
+    return client
+
+
+def test_one_address_speaks_of_its_nodes_alone(shown: Routed) -> None:
+    shown.say("DBSIZE")
+    assert shown.taken() == [[], [[b"DBSIZE"]], [[b"DBSIZE"]]]
+    shown.at(1).answer(b":2\r\n")
+    shown.at(2).answer(b":3\r\n")
+    assert shown.heard() == b":5\r\n"
+
+
+def test_keys_of_other_addresses_are_served_all_the_same(shown: Routed) -> None:
+    shown.say("GET", "b")
+    assert shown.taken() == [[[b"GET", b"b"]], [], []]
+
+
+@pytest.mark.parametrize("slot", ["0", "6000", "16383"])
+def test_what_names_a_slot_goes_to_its_node(shown: Routed, slot: str) -> None:
+    shown.say("CLUSTER", "COUNTKEYSINSLOT", slot)
+    sent = shown.taken()
+    assert sent[owners(3)[int(slot)]] == [[b"CLUSTER", b"COUNTKEYSINSLOT", slot.encode()]]
+    assert sum(map(len, sent)) == 1
+
+
+@pytest.mark.parametrize("slot", ["16384", "x", "-1"])
+def test_of_a_slot_that_is_none_any_node_says_so(shown: Routed, slot: str) -> None:
+    shown.say("CLUSTER", "COUNTKEYSINSLOT", slot)
+    assert sum(map(len, shown.taken())) == 1
+
+
+def test_it_answers_as_a_node_does(shown: Routed) -> None:
+    shown.say("READONLY")
+    shown.say("ASKING")
+    shown.say("CLUSTER", "MYID")
+    shown.say("CLUSTER", "MEET", "h", "1")
+    own = Advertised("b", 2).id.encode()
+    refused = b"-ERR keyrail: CLUSTER MEET is not available before a cluster: run it on the nodes\r\n"
+    assert shown.heard() == b"+OK\r\n+OK\r\n$40\r\n%b\r\n" % own + refused
+    shown.say("INFO", "cluster")
+    upstream = next(each for each in shown.route.all_upstreams() if each.head is not None)
+    upstream.answer(b"$19\r\ncluster_enabled:1\r\n\r\n")
+    assert shown.heard() == b"$19\r\ncluster_enabled:1\r\n\r\n"
