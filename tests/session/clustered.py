@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
+from proxy.cluster.cluster_answers import Presented
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.commands.table import Lane
 from proxy.hotpath.command_sender import follow
@@ -166,6 +167,9 @@ class FakeNodes(NodePort):
         self.lost: set[int] = set()
         self.looking: list[PoolWaiter] = []
 
+    def presented(self, listener: str) -> Presented | None:
+        return None
+
     def primaries(self) -> Sequence[Node]:
         return [node for node in NODES if node.number not in self.lost]
 
@@ -174,9 +178,6 @@ class FakeNodes(NodePort):
 
     def node(self, number: int) -> Node | None:
         return None if number in self.lost else NODES[number]
-
-    def named(self, alias: str) -> Node | None:
-        return next((node for node in NODES if self.alias(node) == alias), None)
 
     def alias(self, node: Node) -> str:
         return f"n{node.number + 1}"
