@@ -18,11 +18,13 @@ from proxy.session.ports import ANY_NODE, Node
 
 @dataclass(slots=True)
 class Change:
-    """What a map brings, if it is ``new``: nodes to which commands go from now on, or not any more."""
+    """What a map brings, if it is ``new``: nodes to which commands go from now on, or not any more. Of the latter,
+    ``demoted`` are replicas now, and answer what they still get."""
 
     new: bool = False
     came: list[Node] = field(default_factory=list)
     left: list[Node] = field(default_factory=list)
+    demoted: list[Node] = field(default_factory=list)
 
 
 class _Place(NamedTuple):
@@ -116,6 +118,9 @@ class Cluster:
         serving = [self._places[known.id].node for known in found.primaries() if known.endpoint is not None]
         change.came = [node for node in serving if node not in self.nodes]
         change.left = [node for node in self.nodes if node not in serving]
+        replicas = [known for known in found.nodes.values() if not known.is_primary and not known.failed]
+        demoted = {self._places[known.id].node for known in replicas}
+        change.demoted = [node for node in change.left if node in demoted]
         for name, place in old.items():
             # Its connections lead to where it was.
             moved = name in self._places and self._places[name].known.endpoint != place.known.endpoint

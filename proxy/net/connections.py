@@ -27,6 +27,10 @@ _BETWEEN_LOGINS = 0.01
 """Seconds."""
 
 
+_LAST_ANSWERS = 2.0
+"""Seconds that a node that has become a replica has for what it was sent before."""
+
+
 class Connections:
     """Owns one route's upstream connections: ``all`` existing ones, and the ``supply`` of new ones.
 
@@ -108,12 +112,19 @@ class Connections:
 
     def adopt(self, change: Change) -> None:
         """Nodes have come and gone. What waits in the connections of those that have gone is not sent any more: a
-        primary that was deposed while it hung would run it, and it would be lost."""
+        primary that was deposed while it hung would run it, and it would be lost. One that says itself that it is a
+        replica answers what it was sent."""
         for node in change.left:
             self.supply.leave(node)
-            for upstream in [each for each in self.all.members.values() if each.key.node is node]:
-                upstream.drop()
+            theirs = [each for each in self.all.members.values() if each.key.node is node]
+            if node not in change.demoted:
+                for upstream in theirs:
+                    upstream.drop()
             self.pools.leave(node)
+            if node in change.demoted:
+                for upstream in theirs:
+                    upstream.retire()
+                    self.loop.call_later(_LAST_ANSWERS, upstream.drop)
             self.restarts.leave(node)
             self._capabilities.leave(node)
         for node in change.came:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from proxy.cluster.shares import Advertised
@@ -104,6 +106,19 @@ def test_numbers_stay_and_are_given_again(cluster: Cluster) -> None:
     assert cluster.nodes[0] is not first
     assert change.came == [cluster.nodes[0]]
     assert not cluster.adopt(found).new
+
+
+def test_a_node_that_has_become_a_replica_may_answer(cluster: Cluster) -> None:
+    first, second = cluster.nodes
+    nodes = dict(a_map("h1", "h2", "h3").nodes)
+    one, other = nodes["a"], nodes["b"]
+    all_slots = (SlotRange(0, LAST),)
+    demoted = replace(one, slots=(), is_primary=False, primary_id="b")
+    change = cluster.adopt(SlotMap(nodes | {"a": demoted, "b": replace(other, slots=all_slots)}))
+    assert (change.left, change.demoted) == ([first], [first])
+    failed = replace(other, slots=(), is_primary=False, failed=True)
+    change = cluster.adopt(SlotMap(nodes | {"a": replace(one, slots=all_slots), "b": failed}))
+    assert (change.left, change.demoted) == ([second], [])
 
 
 def test_a_node_that_moves_leaves_and_comes(cluster: Cluster) -> None:
