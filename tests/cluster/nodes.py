@@ -69,6 +69,10 @@ class RealCluster:
         lines = cast("bytes", of.do("CLUSTER", "NODES")).decode().splitlines()
         return [words for line in lines if "handshake" not in (words := line.split())[2]]
 
+    def listed(self, by: Engine) -> set[str]:
+        """The ids of all nodes that a node knows, living or not."""
+        return {words[0] for words in self.table(by)}
+
     def _shown(self, by: Engine) -> set[str]:
         ranges = cast("list[list[Any]]", by.do("CLUSTER", "SLOTS"))
         return {shown[2].decode() for _, _, *nodes in ranges for shown in nodes}
@@ -188,7 +192,8 @@ class RealCluster:
         for other in self.living():
             if other is not node:
                 node.do("CLUSTER", "MEET", "127.0.0.1", other.port, other.port + 10_000)
-        eventually(lambda: all(len(self.table(each)) >= len(self.living()) for each in self.living()))
+        names = {self.id(each) for each in self.living()}
+        eventually(lambda: all(names <= self.listed(each) for each in self.living()))
         return node
 
     def close(self) -> None:

@@ -37,7 +37,7 @@ def record() -> dict[str, dict[str, str]]:
         for protocol in (2, 3):
             found[f"{kind} unknown RESP{protocol}"] = _ask(asked, protocol)
         failing.kill()
-        eventually(lambda: cluster.role(cluster.nodes[5]) == "master")  # noqa: B023
+        eventually(lambda: cluster.role(cluster.nodes[5]) == "master")  # noqa: B023 - it is called at once
         cluster.settle()
         found[f"{kind} failed RESP2"] = _ask(asked, 2)
         cluster.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from random import Random
+from typing import cast
 from zlib import crc32
 
 import pytest
@@ -110,9 +111,8 @@ def step(model: Model, argv: list[bytes], database: int = 0, ids: Sequence[str] 
 
 
 def page(reply: bytes) -> tuple[bytes, list[bytes]]:
-    cursor, keys = decode(reply)  # type: ignore[misc]
-    assert isinstance(cursor, bytes)
-    return cursor, keys  # type: ignore[return-value]
+    cursor, keys = cast("tuple[bytes, list[bytes]]", decode(reply))
+    return cursor, keys
 
 
 def test_a_walk_over_quiet_nodes_shows_each_key_once() -> None:

@@ -48,7 +48,7 @@ class Asking(Client):
         request.scan(raw, 0, LIMITS)
         parts = split(command.spec.id, request, raw, STANDARD.keys, ROUTER)
         assert parts is not None
-        send_split(self.sender, command, parts, [self.connections[number] for number in parts.nodes], edit)  # type: ignore[arg-type]
+        send_split(self.sender, command, parts, [self.connections[number] for number in parts.nodes], edit)  # type: ignore[arg-type]  # they are pipelines
 
     def fan(self, *words: bytes) -> None:
         command = Command(STANDARD, words)

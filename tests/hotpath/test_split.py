@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from random import Random
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
@@ -49,8 +50,8 @@ def arguments(chunk: bytes) -> list[list[bytes]]:
     reader.feed(chunk)
     commands = []
     while (frame := reader.frame()) is not None:
-        commands.append(decode(frame))
-    return commands  # type: ignore[return-value]
+        commands.append(cast("list[bytes]", decode(frame)))
+    return commands
 
 
 def test_each_node_gets_a_command_for_each_of_its_slots() -> None:
