@@ -49,7 +49,7 @@ class Program:
         for line in self._process.stdout:
             self.lines.append(line.rstrip("\n"))
 
-    def wait_for_line(self, words: str, seconds: float = 20.0) -> str:
+    def wait_for_line(self, words: str, seconds: float = 60.0) -> str:
         """The first line of output that holds ``words``; raises StartError if it does not come."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -60,7 +60,7 @@ class Program:
             time.sleep(0.02)
         raise StartError(self._story(f"did not print {words!r} within {seconds:g} s"))
 
-    def wait_for_port(self, port: int, seconds: float = 20.0) -> None:
+    def wait_for_port(self, port: int, seconds: float = 60.0) -> None:
         """Return when the port of 127.0.0.1 accepts connections; raises StartError if it does not."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:

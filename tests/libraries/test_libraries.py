@@ -90,7 +90,8 @@ def cells(library: str) -> Iterator[Cell]:
         match = CELL.fullmatch(said)
         assert match, said
         for name in names:
-            text = packaged_policy(f"{name}.yaml").read_text(encoding="utf-8")
+            packaged = packaged_policy(f"{name}.yaml").read_text(encoding="utf-8")
+            text = re.sub(r"failing_for: \w+", "failing_for: 10m", packaged)  # no breaker opens on a busy machine
             granted = with_lines(text, match["lines"]) if match["lines"] else text if match["jobs"] else ""
             login = JOBS if match["jobs"] or match["lines"] == BESIDE_A_CACHE else ""
             yield Cell(name, text, match["rule"] or "", granted, login)
