@@ -3,6 +3,7 @@
     keyrail: 1                                      # the version of this language
     include: [apps/*.yaml]                          # more files, beside this one; in the first file only
     defaults: {mode: audit, on_rule_error: refuse, contact: "#redis"}
+    cross_slot: split                               # MSET with keys of several slots of a cluster
     traffic: {count_keys: on, redact: none}
     alerts: {hot_key: {share: 10%, rate: 1000/s}}
     apps: …    schema: …    rules: …    rollout: …    exceptions: …    tests: …
@@ -37,10 +38,11 @@ _VERSION = "1"
 _ON_ERROR = {each.value: each for each in OnError}
 _INCLUDING = "the file that includes this one to have them"
 _PLATFORMS = {
-    **dict.fromkeys(("include", "defaults", "traffic", "alerts", "apps", "exceptions"), _INCLUDING),
+    **dict.fromkeys(("include", "defaults", "cross_slot", "traffic", "alerts", "apps", "exceptions"), _INCLUDING),
     "rollout": f"{_INCLUDING}, or app: NAME at the beginning of this one",
 }
 _SWITCH = {"on": True, "off": False}
+_CROSS_SLOT = {"split": True, "refuse": False}
 
 
 @dataclass(slots=True)
@@ -54,6 +56,7 @@ class Document:
     default: Stage | None = None
     on_rule_error: OnError | None = None
     contact: str = ""
+    splits_writes: bool = False
     count_keys: bool = True
     redact: Redact = Redact.NONE
     alerts: Alerts = USUAL
@@ -127,6 +130,7 @@ def _read_platform(document: Document, fields: Fields) -> None:
     defaults = fields.take("defaults")
     if defaults is not None:
         _read_defaults(document, defaults, problems)
+    document.splits_writes = fields.read("cross_slot", choice(_CROSS_SLOT), False)
     traffic = fields.take("traffic")
     if traffic is not None:
         _read_traffic(document, traffic, problems)

@@ -87,6 +87,7 @@ def _join(documents: list[Document], problems: Problems) -> Policy:
         schema=join_schema(placed, problems),
         on_rule_error=first.on_rule_error or OnError.REFUSE,
         contact=first.contact,
+        splits_writes=first.splits_writes,
         count_keys=first.count_keys,
         redact=first.redact,
         alerts=first.alerts,

@@ -141,6 +141,8 @@ class Policy:
     source: str
     rules: tuple[PolicyRule, ...] = ()
     on_rule_error: OnError = OnError.REFUSE
+    splits_writes: bool = False
+    """Whether a write of keys in several slots of a cluster is split, although it is not atomic then."""
     count_keys: bool = True
     redact: Redact = Redact.NONE
     """How traffic views show keys."""

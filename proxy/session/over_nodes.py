@@ -152,6 +152,8 @@ def _channels(spec: Spec, argv: Sequence[bytes]) -> Sequence[bytes]:
 def locate_large(session: ManyNodesClient, nodes: NodePort, command: Command, expected: int) -> bool:
     """The same for a command of so many arguments of which only the first have arrived; whether the rest can follow
     them at once. A client with a connection to one node may not send what is for another."""
+    if command.spec.over_nodes.destination in (Destination.SPLIT, Destination.SPLIT_IF_ALLOWED):
+        return False
     if _hashes_channels(command.spec):
         names = list(_channels(command.spec, command.argv))
     else:
@@ -286,8 +288,7 @@ def _split(session: ManyNodesClient, nodes: NodePort, item: Item) -> int:
     assert router is not None, "it has found several slots"
     request.scan(item.raw, 0, session.intake.limits)
     parts = split(command.spec.id, request, item.raw, config.keys, router)
-    splits = command.spec.over_nodes.destination is Destination.SPLIT and session.state.transaction is None
-    if parts is None or not splits or item.hidden:
+    if parts is None or not _may_be_split(session, command) or item.hidden:
         return _answered(session, item, _CROSSSLOT)
     owners = [nodes.node(number) for number in parts.nodes]
     upstreams = _connections(session, nodes, item, owners, Lane.FAST)
@@ -295,6 +296,17 @@ def _split(session: ManyNodesClient, nodes: NodePort, item: Item) -> int:
         return upstreams
     _send_split(session, item, parts, upstreams)
     return TAKEN
+
+
+def _may_be_split(session: ManyNodesClient, command: Command) -> bool:
+    if session.state.transaction is not None:
+        return False
+    match command.spec.over_nodes.destination:
+        case Destination.SPLIT:
+            return True
+        case Destination.SPLIT_IF_ALLOWED:
+            return session.effective_policy.compiled.policy.splits_writes
+    return False
 
 
 def _send_split(session: ManyNodesClient, item: Item, parts: Split, upstreams: Sequence[UpstreamPipeline]) -> None:

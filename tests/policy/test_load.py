@@ -34,6 +34,7 @@ def test_every_guardrail_is_read() -> None:
     loaded = policy("""
         defaults: {mode: enforce, on_rule_error: pass}
         traffic: {count_keys: off}
+        cross_slot: split
         rules:
           a: {refuse: [flushall, config|set, "Config  Rewrite", no.drop], because: "it  wipes", instead: x, mode: warn}
           b: {replace: {del: unlink}}
@@ -42,11 +43,12 @@ def test_every_guardrail_is_read() -> None:
     """)
     assert loaded.on_rule_error is OnError.LET_THROUGH
     assert not loaded.count_keys
+    assert loaded.splits_writes
     assert [(rule.name, str(rule.mode or loaded.default), rule.where.line) for rule in loaded.rules] == [
-        ("a", "warn", 6),
-        ("b", "enforce", 7),
-        ("c", "enforce", 8),
-        ("d", "off", 9),
+        ("a", "warn", 7),
+        ("b", "enforce", 8),
+        ("c", "enforce", 9),
+        ("d", "off", 10),
     ]
     assert [rule.settings for rule in loaded.rules] == [
         RefuseSettings(("FLUSHALL", "CONFIG SET", "CONFIG REWRITE", "NO.DROP")),
@@ -69,6 +71,7 @@ def test_a_short_policy_has_defaults() -> None:
     assert (loaded.rules[0].mode, loaded.default.mode) == (None, Mode.AUDIT)
     assert loaded.on_rule_error is OnError.REFUSE
     assert loaded.count_keys
+    assert not loaded.splits_writes
     assert policy("rules: {}").rules == ()
 
 
@@ -185,6 +188,7 @@ def test_a_misspelt_key_is_one_problem_that_suggests_what_was_meant(text: str, p
         ("rules: {l: {lifetime: 5m}}", "rules.l.lifetime: found '5m', expected a mapping"),
         ("defaults: audit\nrules: {}", "defaults: found 'audit', expected a mapping"),
         ("traffic: on\nrules: {}", "traffic: found 'on', expected a mapping"),
+        ("cross_slot: on\nrules: {}", "cross_slot: found 'on', expected one of split, refuse"),
         ("traffic: {count_keys: true}\nrules: {}", "traffic.count_keys: found 'true', expected one of on, off"),
         (
             "defaults: {on_rule_error: ignore}\nrules: {}",

@@ -18,7 +18,7 @@ from proxy.session.ports import Node, NodePort
 from tests.cluster.test_scan_walk import IDS, KEYS, Model, page
 from tests.hotpath.routed import owners
 from tests.hotpath.test_split import arguments
-from tests.session.given import HOME, Client, FakeRoute, Upstream, call
+from tests.session.given import HOME, Client, FakeRoute, Upstream, call, route_with
 
 NODES = [Node(number) for number in range(3)]
 
@@ -444,3 +444,51 @@ def test_it_answers_as_a_node_does(shown: Routed) -> None:
     upstream = next(each for each in shown.route.all_upstreams() if each.head is not None)
     upstream.answer(b"$19\r\ncluster_enabled:1\r\n\r\n")
     assert shown.heard() == b"$19\r\ncluster_enabled:1\r\n\r\n"
+
+
+# MSET, where the policy lets it be split
+
+SPLIT = "cross_slot: split\nrules: {}\n"
+
+
+def test_a_policy_lets_mset_be_split() -> None:
+    client = Routed(route_with(SPLIT))
+    client.say("MSET", "a", "1", "b", "2")
+    assert client.taken() == [[[b"MSET", b"b", b"2"]], [], [[b"MSET", b"a", b"1"]]]
+    client.at(0).answer(b"+OK\r\n")
+    assert client.heard() == b""
+    client.at(2).answer(b"+OK\r\n")
+    assert client.heard() == b"+OK\r\n"
+
+
+def test_an_mset_that_ran_by_halves_says_so() -> None:
+    client = Routed(route_with(SPLIT))
+    client.say("MSET", "a", "1", "b", "2")
+    client.at(0).answer(b"-OOM no\r\n")
+    client.at(2).answer(b"+OK\r\n")
+    assert client.heard() == b"-OOM no (MSET ran for 1 of 2 keys, and not for arguments 3)\r\n"
+
+
+@pytest.mark.parametrize(
+    "words", [("MSETNX", "a", "1", "b", "2"), ("RENAME", "a", "b"), ("MSETEX", "2", "a", "1", "b", "2")]
+)
+def test_it_lets_no_other_write_be_split(words: tuple[str, ...]) -> None:
+    client = Routed(route_with(SPLIT))
+    client.say(*words)
+    assert client.heard().startswith(b"-CROSSSLOT")
+
+
+def test_inside_multi_it_is_not_split() -> None:
+    client = Routed(route_with(SPLIT))
+    client.say("MULTI")
+    client.heard()
+    client.say("MSET", "a", "1", "b", "2")
+    assert client.heard().startswith(b"-CROSSSLOT")
+
+
+def test_a_large_one_is_collected_and_split() -> None:
+    client = Routed(route_with(SPLIT))
+    client.send(call("MSET", "a", "x" * 2_000_000, "b", "y" * 2_000_000))
+    sent = client.taken()
+    assert [len(commands) for commands in sent] == [1, 0, 1]
+    assert sent[0][0][:2] == [b"MSET", b"b"]
