@@ -8,11 +8,14 @@ from random import Random
 import pytest
 
 from proxy.commands.slots import slot_of
+from proxy.hotpath.in_flight import NOTE, InFlightEntry, ReplySink
 from proxy.hotpath.upstream_pipeline import MOST_KEPT
 from proxy.session.node_connections import HELD_SECONDS
+from tests.hotpath.test_split import arguments
+from tests.policy.given import policy as policy_of
 from tests.resp import FrameReader
 from tests.session.clustered import TAGS, Cluster, ClusterRoute, Routed, Served, keys_of
-from tests.session.given import Client, FakeRoute, call
+from tests.session.given import RULES, Client, FakeRoute, call
 
 KEYS = [b"{%b}%d" % (tag.encode(), number) for tag in TAGS for number in range(3)]
 SLOTS_OF_KEYS = sorted({slot_of(key) for key in KEYS})
@@ -265,3 +268,30 @@ def test_a_transaction_without_a_node_fails_as_a_whole() -> None:
         b"-EXECABORT Transaction discarded because of previous errors.\r\n$1\r\nx\r\n"
     )
     assert not client.at(2).taken()
+
+
+def test_a_command_goes_again_with_its_hidden_ones() -> None:
+    route = ClusterRoute(policy_of(RULES))
+    client = Routed(route)
+    client.say("INCR", "a")
+    unit = client.at(2).taken()
+    assert [words[0] for words in arguments(unit)] == [b"MULTI", b"EXISTS", b"INCR", b"EXEC"]
+    client.at(2).answer(b"+OK\r\n+QUEUED\r\n-MOVED 15495 127.0.0.1:7001\r\n-EXECABORT Transaction discarded\r\n")
+    assert client.heard() == b""
+    assert client.at(1).taken() == unit
+    client.at(1).answer(b"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:0\r\n:1\r\n")
+    assert arguments(client.at(2).taken()) == [[b"EXPIRE", b"a", b"300", b"NX"]]
+    client.at(2).answer(b"-MOVED 15495 127.0.0.1:7001\r\n")
+    assert arguments(client.at(1).taken()) == [[b"EXPIRE", b"a", b"300", b"NX"]]
+    client.at(1).answer(b":1\r\n")
+    assert client.heard() == b":1\r\n"
+    assert client.sender.pending_replies == 0
+
+
+def test_keyrail_itself_is_told_what_its_own_commands_get() -> None:
+    _, client = routed()
+    said: list[bytes] = []
+    own = ReplySink()
+    client.at(0).expect(InFlightEntry(own, 1, NOTE, said.append))
+    client.at(0).answer(b"-MOVED 15495 127.0.0.1:7001\r\n")
+    assert said == [b"-MOVED 15495 127.0.0.1:7001\r\n"]
