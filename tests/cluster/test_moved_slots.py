@@ -71,3 +71,24 @@ def test_subscribers_of_a_shard_channel_are_closed_and_find_the_new_owner(
 
 def subscribed(wire: Wire) -> bool:
     return b"ssubscribe" in wire.ask("SSUBSCRIBE", "{x}channel")
+
+
+def test_a_planned_failover(
+    cluster_name: str, new_cluster: Callable[..., RealCluster], new_keyrail: Callable[..., Keyrail]
+) -> None:
+    cluster = new_cluster(cluster_name)
+    keyrail = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}")
+    eventually(lambda: keyrail.http("/readyz")[0] == 200)
+    with keyrail.wire(3) as blocked, keyrail.wire(3) as subscriber, keyrail.wire() as other:
+        subscriber.ask("SSUBSCRIBE", "{x}channel")
+        blocked.say("BLPOP", "{x}list", "30")
+        owner = cluster.owner(SLOT)
+        eventually(lambda: owner.info("clients")["blocked_clients"] == "1")
+        (replica,) = cluster.replicas_of(owner)
+        cluster.failover(replica)
+        eventually(lambda: replica.info("clients")["blocked_clients"] == "1")
+        assert other.ask("RPUSH", "{x}list", "v") == b":1\r\n"
+        assert blocked.frame() == b"*2\r\n$7\r\n{x}list\r\n$1\r\nv\r\n"
+        with pytest.raises(Closed):
+            subscriber.frame()
+    assert "Exception" not in keyrail.stderr
