@@ -119,22 +119,32 @@ def writers(keyrail: Keyrail, *, closable: bool = False) -> Iterator[list[Writer
         each.finish()
 
 
-def check(keyrail: Keyrail, started: list[Writer], *, lost: bool = False) -> None:
+def acknowledged(started: list[Writer]) -> frozenset[bytes]:
+    """All numbers that Redis has taken so far."""
+    return frozenset(number for each in started for number in each.acknowledged.copy())
+
+
+def check(keyrail: Keyrail, started: list[Writer], lost: frozenset[bytes] = frozenset()) -> None:
     """Each list holds what was acknowledged, in the order sent, and nobody saw where a node is. The cluster itself may
-    have `lost` some."""
+    have `lost` some of these."""
     with keyrail.wire() as wire:
         for each in started:
             assert {error.split(b" ")[0] for error in each.errors} <= {*TRY_AGAIN, b"-EXECABORT"}, each.errors
             for key, numbers in each.sent.items():
                 found = cast("list[bytes]", decode(wire.ask("LRANGE", key, "0", "-1")))
                 each.check(key, found)
-                assert lost or each.acknowledged & set(numbers) <= set(found)
+                assert (each.acknowledged & set(numbers)) - set(found) <= lost
                 assert each.closable or set(found) <= each.acknowledged
 
 
 @pytest.fixture
 def keyrail(cluster: RealCluster, new_keyrail: Callable[..., Keyrail]) -> Keyrail:
     """Keyrail before the cluster that the tests of this file share."""
+    return served(cluster, new_keyrail)
+
+
+def served(cluster: RealCluster, new_keyrail: Callable[..., Keyrail]) -> Keyrail:
+    """Keyrail before this cluster."""
     running = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}")
     eventually(lambda: running.http("/readyz")[0] == 200)
     return running
@@ -177,26 +187,51 @@ def test_slots_move_at_once_under_load(cluster: RealCluster, keyrail: Keyrail) -
 
 
 @pytest.mark.parametrize("how", ["", "FORCE", "TAKEOVER"])
-def test_replicas_are_promoted_under_load(cluster: RealCluster, keyrail: Keyrail, how: str) -> None:
+def test_replicas_are_promoted_under_load(
+    cluster_name: str, new_cluster: Callable[..., RealCluster], new_keyrail: Callable[..., Keyrail], how: str
+) -> None:
+    cluster = new_cluster(cluster_name)
+    keyrail = served(cluster, new_keyrail)
     with writers(keyrail, closable=how != "") as started:
         for replica in cluster.replicas():
             await_pipelines(started)
             cluster.failover(replica, how)
             cluster.settle()
         await_pipelines(started)
-    check(keyrail, started, lost=how != "")
+    check(keyrail, started, acknowledged(started) if how else frozenset())
 
 
 def test_a_primary_dies_under_load(
     cluster_name: str, new_cluster: Callable[..., RealCluster], new_keyrail: Callable[..., Keyrail]
 ) -> None:
     cluster = new_cluster(cluster_name)
-    keyrail = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}")
-    eventually(lambda: keyrail.http("/readyz")[0] == 200)
+    keyrail = served(cluster, new_keyrail)
     with writers(keyrail, closable=True) as started:
         await_pipelines(started)
         cluster.nodes[1].kill()
         eventually(lambda: cluster.role(cluster.nodes[4]) == "master")
         keyrail.await_line(rf"127.0.0.1:{cluster.nodes[4].port} is a primary")
         await_pipelines(started)
-    check(keyrail, started, lost=True)
+    check(keyrail, started, acknowledged(started))
+
+
+def test_a_primary_that_hangs_under_load_runs_nothing_later(
+    cluster_name: str, new_cluster: Callable[..., RealCluster], new_keyrail: Callable[..., Keyrail]
+) -> None:
+    cluster = new_cluster(cluster_name)
+    keyrail = served(cluster, new_keyrail)
+    hung = cluster.nodes[1]
+    with writers(keyrail, closable=True) as started:
+        await_pipelines(started)
+        hung.freeze()
+        try:
+            eventually(lambda: cluster.role(cluster.nodes[4]) == "master")
+            keyrail.await_line(rf"127.0.0.1:{cluster.nodes[4].port} is a primary")
+            before = acknowledged(started)
+            await_pipelines(started)
+        finally:
+            hung.thaw()
+        eventually(lambda: cluster.role(hung) == "slave")
+        await_pipelines(started)
+    cluster.settle()
+    check(keyrail, started, before)
