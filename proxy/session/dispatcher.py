@@ -66,7 +66,7 @@ class Dispatcher:
         session.sender.upstream = session.ports.pools.ready(session.key)
         session.intake.direct = session.sender.upstream is not None
         if session.intake.direct and session.effective_policy.compiled.limits:
-            judging.join_limits(session, judging.context_of(session))
+            judging.join_limits(session)
 
     def handle(self, command_id: int, data: bytes, request: Request) -> int:
         """Judge the command that the intake stopped at, and route it."""
