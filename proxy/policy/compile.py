@@ -36,6 +36,7 @@ from proxy.policy.script_call_rules import introduce
 from proxy.policy.wording import refusals_of, shown_by, wording_of
 from proxy.rules.context import Context
 from proxy.rules.key_claims import KeyClaim
+from proxy.rules.limit_membership import LimitMemberships
 from proxy.rules.memory import Memory
 from proxy.rules.order import place_of
 from proxy.rules.refusals import Refusals
@@ -75,10 +76,10 @@ class CompiledPolicy:
     """A policy bound to a command table, for the clients of one app.
 
     `plan` runs on the hot path. Until ``run`` replaces it, it sends every command to the rules. `limits` are the rules
-    that clients are members of. `needs` are the commands that rewrites send in place of the client's own. `lowered`
-    maps each counter of the plan's own edits and refusals to the hits that one of them stands for. `app` is the name
-    under which clients are counted. With `follows_slots`, rules need the hash slot of a transaction's keys. `learning`
-    are the rules that know facts.
+    that clients are members of, by `memberships`. `needs` are the commands that rewrites send in place of the client's
+    own. `lowered` maps each counter of the plan's own edits and refusals to the hits that one of them stands for. `app`
+    is the name under which clients are counted. With `follows_slots`, rules need the hash slot of a transaction's keys.
+    `learning` are the rules that know facts.
     """
 
     def __init__(self, policy: Policy, table: Table, app: App | None, steps: tuple[Step, ...]) -> None:
@@ -91,6 +92,7 @@ class CompiledPolicy:
         self.learning = tuple(step for step in steps if step.rule.needs.facts)
         introduce(steps)
         self.limits = tuple(step.rule for step in steps if step.rule.needs.place)
+        self.memberships = LimitMemberships(self.limits)
         self._touching = TouchingSteps(steps, table)
         self.plan = Plan.judging(len(table.specs))
         self.lowered: Mapping[int, Hit] = {}

@@ -170,7 +170,7 @@ class Rule(Protocol):
         return self.judge(command, context)
 
     def enter(self, _context: Context, /) -> Presence:
-        """Count a client in."""
+        """The presence of a client, by its user, name, address and app: clients that are alike in these share it."""
         return NO_LIMIT
 
     def prepay(self, _command: Command, _context: Context, /) -> Prepayment | None:

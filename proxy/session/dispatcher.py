@@ -71,7 +71,7 @@ class Dispatcher:
             session.settle_nodes()
             session.intake.direct = True
         if session.intake.direct and session.effective_policy.compiled.limits:
-            judging.join_limits(session, judging.context_of(session))
+            judging.join_limits(session)
 
     def handle(self, command_id: int, data: bytes, request: Request) -> int:
         """Judge the command that the intake stopped at, and route it."""

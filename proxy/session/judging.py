@@ -53,7 +53,7 @@ def judge(
         return NOTHING
     context = context_of(client, no_wait, prepaid)
     if compiled.limits:
-        join_limits(client, context)
+        context.surplus = join_limits(client).surplus
     decision = compiled.judge(command, context)
     if context.surplus and client.limit_membership is not None and not closes(decision.verdict):
         client.limit_membership.told(hit.rule for hit in decision.hits)
@@ -65,12 +65,15 @@ def judge(
     return decision
 
 
-def join_limits(client: JudgedClient, context: Context) -> None:
-    """Count the client in under each limit, if it is not yet; ``context`` learns which have one too many."""
-    if client.limit_membership is None:
-        client.limit_membership = LimitMembership(client.effective_policy.compiled.limits, context, client.sender)
-        client.intake.token_sets = client.limit_membership.token_sets
-    context.surplus = client.limit_membership.surplus
+def join_limits(client: JudgedClient) -> LimitMembership:
+    """Count the client in under each limit, if it is not yet."""
+    membership = client.limit_membership
+    if membership is None:
+        membership = client.limit_membership = client.effective_policy.compiled.memberships.join(
+            client.sender, client.user_name, client.names.client, client.origin.host, lambda: context_of(client)
+        )
+        client.intake.token_sets = membership.token_sets
+    return membership
 
 
 def end_if_closed_by(client: JudgedClient, verdict: Verdict) -> int:

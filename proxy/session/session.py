@@ -185,7 +185,7 @@ class Session:
         """Who the client is has changed, or the policy: other limits may hold."""
         self.intake.token_sets = None
         if self.limit_membership is not None:
-            self.limit_membership.leave()
+            self.limit_membership.leave(self.sender)
             self.limit_membership = None
 
     def caller(self) -> Caller:

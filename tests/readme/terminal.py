@@ -48,10 +48,12 @@ def pattern(shown: str) -> re.Pattern[str]:
 
 
 def _line(shown: str) -> str:
+    # What follows an ellipsis is looked for once, at its first place: all places of several ellipses take hours.
     if shown == "…":
         return r"(?:.*\n)*?"
-    words = [re.escape(word).replace("…", ".*") for word in shown.split()]
-    return "[ ]*" + "[ ]+".join(words) + r"[ ]*(?:\n|\Z)"
+    words = r"[ ]+".join(re.escape(word) for word in shown.split())
+    first, *others = (words + r"[ ]*(?:\n|\Z)").split("…")
+    return "[ ]*" + first + "".join(f"(?>.*?{each})" for each in others)
 
 
 class Terminal:

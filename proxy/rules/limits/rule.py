@@ -92,9 +92,7 @@ class LimitRule(Rule):
         self._buckets = binding.memory.of(
             name,
             settings,
-            lambda: TokenBuckets(
-                settings.quota, binding.memory.workers, counts_clients=settings.connections is not None
-            ),
+            lambda: TokenBuckets(settings.quota, binding.memory.workers, connections=settings.connections),
         )
         self._rehearsal = binding.memory.rehearsal
         self._limited = settings.quota != Quota()
@@ -188,11 +186,8 @@ class LimitRule(Rule):
     # A client's membership
 
     def enter(self, context: Context) -> Presence:
-        """Add a client to its subject, unless it exceeds the limit of connections."""
-        account = self._buckets.account(self._subject(context), context.now)
-        if self._connections is not None and account.clients + account.elsewhere >= self._connections:
-            return Presence(account.token_set, surplus=True)
-        return account.presence
+        """The presence of the client's subject."""
+        return self._buckets.account(self._subject(context), context.now).presence
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """The plan spends tokens. Commands with a matching key, and free commands, are judged."""

@@ -187,17 +187,28 @@ class Places(LeasedTokens):
 
 
 class Account:
-    """The tokens of one subject, and its `members`, the clients that count. `presence` is the membership of each."""
+    """The tokens of one subject, and its `members`, the clients that count: at most `connections` in all workers.
 
-    def __init__(self, quota: Quota, share: float, now: float) -> None:
+    `presence` is the membership of each; it `lasts` until the subject has another account.
+    """
+
+    def __init__(
+        self, quota: Quota, share: float, now: float, *, connections: int | None = None, lasts: bool = True
+    ) -> None:
         self.members: set[ReplySink] = set()
-        self.elsewhere = 0
+        self._connections = connections
         self._commands = None if quota.commands is None else TokenBucket(quota.commands, share, now)
         self._volume = None if quota.volume is None else TokenBucket(quota.volume, share, now)
         self._places = None if quota.concurrency is None else Places(quota.concurrency, share)
         self.token_set = TokenSet(self._commands or _UNLIMITED, self._volume or _UNLIMITED, self._places or _UNLIMITED)
-        self.presence = Presence(self.token_set, self.members)
+        self.presence = Presence(self.token_set, self.members, lasts=lasts)
+        self._reserve(0)
         self._buckets = [bucket for bucket in (self._commands, self._volume) if bucket is not None]
+
+    def _reserve(self, elsewhere: int) -> None:
+        self.elsewhere = elsewhere
+        if self._connections is not None:
+            self.presence.most = self._connections - elsewhere
 
     @property
     def clients(self) -> int:
@@ -236,7 +247,7 @@ class Account:
 
     def lease(self, lease: Lease, now: float) -> None:
         """Take over a share of the limit."""
-        self.elsewhere = lease.elsewhere
+        self._reserve(lease.elsewhere)
         for bucket in self._buckets:
             bucket.lease(lease.share, now)
         if self._places is not None:
@@ -258,7 +269,7 @@ class Account:
 class TokenBuckets(DividedState):
     """The accounts of one limit, by subject, in one of `workers` workers.
 
-    If it `counts_clients`, each worker needs the number of clients in the other workers.
+    With a limit of `connections`, each worker needs the number of clients in the other workers.
     """
 
     def __init__(
@@ -266,10 +277,11 @@ class TokenBuckets(DividedState):
         quota: Quota,
         workers: int = 1,
         *,
-        counts_clients: bool = False,
+        connections: int | None = None,
         most_subjects: int = _MOST_SUBJECTS,
     ) -> None:
-        self.counts_clients = counts_clients
+        self.counts_clients = connections is not None
+        self._connections = connections
         self._quota = quota
         self._equal = 1.0 / workers
         self._most_subjects = most_subjects
@@ -285,12 +297,17 @@ class TokenBuckets(DividedState):
                 self._sweep(now)
             if len(self._accounts) >= self._most_subjects and subject != _OTHERS:
                 return self.account(_OTHERS, now)
-            account = self._accounts[subject] = Account(self._quota, self._equal, now)
+            account = self._accounts[subject] = Account(
+                self._quota, self._equal, now, connections=self._connections, lasts=subject != _OTHERS
+            )
         return account
 
     def _sweep(self, now: float) -> None:
         self._swept = now
-        self._accounts = {subject: account for subject, account in self._accounts.items() if not account.idle(now)}
+        for subject, account in list(self._accounts.items()):
+            if account.idle(now):
+                account.presence.lasts = False
+                del self._accounts[subject]
 
     def __len__(self) -> int:
         return len(self._accounts)

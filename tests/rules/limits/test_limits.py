@@ -131,12 +131,13 @@ def test_what_is_not_known_is_counted() -> None:
 @pytest.mark.parametrize(("per", "may_still_log_in"), [(Per.ALL, False), (Per.ADDRESS, False), (Per.USER, True)])
 def test_one_client_too_many(per: Per, may_still_log_in: bool) -> None:
     rule = limits(LimitsSettings(per=per, connections=2))
-    presences = []
+    full = []
     for _ in range(3):
-        presences.append(rule.enter(caller()))
-        if presences[-1].members is not None:
-            presences[-1].members.add(ReplySink())
-    assert [presence.surplus for presence in presences] == [False, False, True]
+        presence = rule.enter(caller())
+        full.append(presence.full)
+        assert presence.members is not None
+        presence.members.add(ReplySink())
+    assert full == [False, False, True]
     surplus = replace(caller(), surplus=frozenset({"fair"}))
     assert rule.judge(command("GET a"), caller()) == PASS
     refused = rule.judge(command("GET a"), surplus)
@@ -150,9 +151,9 @@ def test_connections_of_other_workers_count() -> None:
     memory = Memory(workers=2)
     settings = LimitsSettings(connections=2)
     rule = limits(settings, memory=memory)
-    assert not rule.enter(caller()).surplus
+    assert not rule.enter(caller()).full
     memory.each(TokenBuckets)["fair"].lease({"": Lease(0.5, 2)}, 0.0)
-    assert rule.enter(caller()).surplus
+    assert rule.enter(caller()).full
 
 
 def test_a_reload_forgets_nothing_unless_the_limit_is_another() -> None:
