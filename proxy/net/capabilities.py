@@ -13,8 +13,9 @@ from proxy.commands.table import Table
 from proxy.net.engine import Engine, complete_table
 from proxy.net.topology import Topology
 from proxy.net.upstream import UpstreamConnection
+from proxy.session.pool_key import Node, PoolKey
 from proxy.session.pool_waiter import PoolWaiter
-from proxy.session.ports import CapabilityPort, CommandName, Node, PoolKey
+from proxy.session.ports import CapabilityPort, CommandName
 from proxy.wire.limits import limits_of
 from proxy.wire.request import RequestLimits
 

@@ -23,8 +23,9 @@ from proxy.net.engine import Engine, described_by
 from proxy.net.policies import Policies
 from proxy.net.pool import Pool, Wait, turn_away
 from proxy.net.upstream import UpstreamConnection
+from proxy.session.pool_key import PoolKey
 from proxy.session.pool_waiter import PoolWaiter
-from proxy.session.ports import PoolKey, PoolPort, PrivatePipeline
+from proxy.session.ports import PoolPort, PrivatePipeline
 from proxy.session.session import Session
 from proxy.wire.decode import read_reply
 

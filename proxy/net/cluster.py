@@ -13,7 +13,7 @@ from proxy.commands.slots import SLOTS
 from proxy.hotpath.router import UNOWNED, Router
 from proxy.net.address import UpstreamAddress
 from proxy.net.slot_map import ClusterNode, Endpoint, SlotMap
-from proxy.session.ports import ANY_NODE, Node
+from proxy.session.pool_key import ANY_NODE, Node
 
 
 @dataclass(slots=True)

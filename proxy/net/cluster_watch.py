@@ -24,7 +24,7 @@ from proxy.net.connect import UpstreamRefusedError, open_upstream
 from proxy.net.slot_map import Endpoint, NoQuorumError, SlotMap, View, ViewError, agreed, read_view
 from proxy.net.tls import FollowedContext, reason_of
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.ports import PoolKey
+from proxy.session.pool_key import PoolKey
 from proxy.wire.decode import read_reply
 
 POLL_SECONDS = 1.0

@@ -11,7 +11,7 @@ from proxy.net.engine import Engine, described_by
 from proxy.net.keepalive import watch_over
 from proxy.net.tls import FollowedContext
 from proxy.net.upstream import Keeper, UpstreamConnection
-from proxy.session.ports import PoolKey
+from proxy.session.pool_key import PoolKey
 from proxy.wire.decode import read_reply
 
 _WHILE_BUSY = 0.05

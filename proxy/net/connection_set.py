@@ -8,7 +8,7 @@ from typing import Any
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.net.pools import Pools
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.ports import Node, PoolKey
+from proxy.session.pool_key import Node, PoolKey
 from proxy.session.session import Session
 
 

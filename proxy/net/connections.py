@@ -20,7 +20,7 @@ from proxy.net.settings import Settings
 from proxy.net.supply import Supply
 from proxy.net.topology import Topology
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.ports import UNAUTHENTICATED, PoolKey
+from proxy.session.pool_key import UNAUTHENTICATED, PoolKey
 from proxy.session.session import Session
 
 _BETWEEN_LOGINS = 0.01

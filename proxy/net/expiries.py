@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from proxy.session.ports import PoolKey, Questions
+from proxy.session.pool_key import PoolKey
+from proxy.session.ports import Questions
 from proxy.traffic.trace import Trace
 
 QueryRedis: TypeAlias = Callable[[PoolKey, Questions, Callable[[Sequence[bytes] | None], None]], None]

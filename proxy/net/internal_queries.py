@@ -13,8 +13,9 @@ from typing import TypeAlias
 
 from proxy.net.checkout import Checkout
 from proxy.net.upstream import UpstreamConnection
+from proxy.session.pool_key import PoolKey
 from proxy.session.pool_waiter import PoolWaiter
-from proxy.session.ports import PoolKey, QueryPort, Questions
+from proxy.session.ports import QueryPort, Questions
 
 Answered: TypeAlias = Callable[[Sequence[bytes] | None], None]
 

@@ -24,7 +24,7 @@ from proxy.commands.table import Lane
 from proxy.net.connect import UpstreamRefusedError
 from proxy.net.connections import Connections
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.ports import Node
+from proxy.session.pool_key import Node
 
 _HELD_LIKE_WRITES = ["PFCOUNT", "keyrail:answers"]
 

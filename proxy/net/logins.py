@@ -25,8 +25,9 @@ from proxy.net.node_logins import NodeLogins
 from proxy.net.pool import turn_away
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.user_changes import UserChanges
+from proxy.session.pool_key import PoolKey, user_named
 from proxy.session.pool_waiter import LoginClient, PoolWaiter
-from proxy.session.ports import Credentials, LoginPort, LoginReply, PoolKey, user_named
+from proxy.session.ports import Credentials, LoginPort, LoginReply
 from proxy.traffic.key_text import shown
 from proxy.wire.encode import OK
 

@@ -12,7 +12,8 @@ from proxy.net.connect import UpstreamRefusedError, set_to
 from proxy.net.connections import Connections
 from proxy.net.tls import reason_of
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.ports import Credentials, Node, PoolKey
+from proxy.session.pool_key import Node, PoolKey
+from proxy.session.ports import Credentials
 
 _log = logging.getLogger("keyrail.logins")
 

@@ -9,8 +9,9 @@ from proxy.commands.slots import SLOTS
 from proxy.hotpath.router import UNOWNED
 from proxy.net.cluster import Cluster, alias_of
 from proxy.net.slot_map import Endpoint
+from proxy.session.pool_key import Node
 from proxy.session.pool_waiter import PoolWaiter
-from proxy.session.ports import Node, NodePort
+from proxy.session.ports import NodePort
 
 _REDIRECT = re.compile(rb"-(?:MOVED|ASK) [0-9]{1,5} (.*):([0-9]{1,5})\r\n")
 _UNNAMED = "?"

@@ -35,7 +35,8 @@ from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.model import Policy
 from proxy.rules.memory import Memory
-from proxy.session.ports import UNAUTHENTICATED, EffectivePolicy, PolicyPort, PoolKey
+from proxy.session.pool_key import UNAUTHENTICATED, PoolKey
+from proxy.session.ports import EffectivePolicy, PolicyPort
 from proxy.session.session import Session
 from proxy.traffic.redaction import Redact
 from proxy.wire.request import Request

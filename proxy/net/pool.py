@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 from proxy.commands.table import Lane
 from proxy.net.upstream import UpstreamConnection
+from proxy.session.pool_key import PoolKey
 from proxy.session.pool_waiter import PoolWaiter
-from proxy.session.ports import PoolKey
 
 _IDLE_SECONDS = 60.0
 

@@ -7,7 +7,7 @@ from weakref import WeakSet
 from proxy.commands.table import Lane
 from proxy.net.pool import Pool
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.ports import ANY_NODE, Login, Node, PoolKey
+from proxy.session.pool_key import ANY_NODE, Login, Node, PoolKey
 
 
 class Pools:

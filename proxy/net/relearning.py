@@ -16,7 +16,7 @@ from proxy.net.checkout import Checkout
 from proxy.net.connections import Connections
 from proxy.net.policies import Policies
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.ports import PoolKey
+from proxy.session.pool_key import PoolKey
 from proxy.session.session import Session
 
 _ENTRY_SECONDS = 5

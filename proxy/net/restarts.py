@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection
 
 from proxy.net.topology import Topology
 from proxy.net.upstream import UpstreamConnection
+from proxy.session.pool_key import Login, Node
 from proxy.session.pool_waiter import PoolWaiter
-from proxy.session.ports import Login, Node
 
 _RUN_ID = re.compile(rb"\nrun_id:([0-9a-zA-Z]+)\r\n")
 

@@ -27,7 +27,7 @@ from proxy.net.settings import Settings
 from proxy.net.tls import FollowedContext, handshake_failure, reason_of, upstream_context
 from proxy.net.topology import Topology
 from proxy.net.upstream import Keeper, UpstreamConnection
-from proxy.session.ports import Node, PoolKey
+from proxy.session.pool_key import Node, PoolKey
 
 IDLE_KEPT = 16
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from proxy.hotpath.router import Router
 from proxy.net.address import UpstreamAddress
-from proxy.session.ports import SOLE_NODE, Node
+from proxy.session.pool_key import SOLE_NODE, Node
 
 
 class Topology(Protocol):

@@ -19,7 +19,8 @@ from proxy.hotpath.upstream_pipeline import Redirects
 from proxy.net.slow_reader import LATER_PATIENCE, PATIENCE, SlowReader
 from proxy.net.unsent import discard_unsent
 from proxy.session.client_identity import UNNAMED
-from proxy.session.ports import PoolKey, PrivatePipeline
+from proxy.session.pool_key import PoolKey
+from proxy.session.ports import PrivatePipeline
 from proxy.wire.encode import encode_command
 
 _HIGH_WATER = 1 << 20

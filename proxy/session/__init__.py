@@ -10,6 +10,7 @@ judging.py            what the policy decides about a client's commands
 state.py              the states of a client's connection, and the table of their transitions
 pool_waiter.py        a session that waits, as the network side sees it
 item.py               one judged command, and what is to follow it
+pool_key.py           what the connections of a pool have in common
 ports.py              what a session needs from the network side
 sending.py            commands that leave, and answers of Keyrail's own
 forwarding.py         commands without connection state

@@ -33,7 +33,7 @@ from proxy.session.client_link import BYTES_WAIT
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.open_trace import OpenTrace
-from proxy.session.ports import UNAUTHENTICATED
+from proxy.session.pool_key import UNAUTHENTICATED
 from proxy.session.session import Session
 from proxy.session.state import POOLED, Awaited
 from proxy.wire.encode import encode_command, encode_error

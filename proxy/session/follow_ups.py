@@ -25,7 +25,8 @@ from proxy.policy.decision import What
 from proxy.rules.verdict import Renewal
 from proxy.session import reply_mode
 from proxy.session.item import FollowUp
-from proxy.session.ports import PoolKey, ReportedClient
+from proxy.session.pool_key import PoolKey
+from proxy.session.ports import ReportedClient
 from proxy.session.state import ClientState, ended
 from proxy.session.views import ConnectedClient
 from proxy.wire.encode import OK, encode_command, encode_error

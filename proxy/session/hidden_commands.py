@@ -27,7 +27,7 @@ from proxy.rules.verdict import ReplyEdit
 from proxy.session import follow_ups, sending
 from proxy.session.follow_ups import FollowedClient
 from proxy.session.item import FollowUp, Item
-from proxy.session.ports import PoolKey
+from proxy.session.pool_key import PoolKey
 from proxy.session.sending import SendingClient
 from proxy.wire.encode import encode_command, encode_error
 

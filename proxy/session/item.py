@@ -8,7 +8,8 @@ from proxy.commands.command import Command
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.decision import HiddenCommands
 from proxy.rules.verdict import Renewal, ReplyEdit
-from proxy.session.ports import PoolKey, TracedCommand
+from proxy.session.pool_key import PoolKey
+from proxy.session.ports import TracedCommand
 from proxy.session.state import Transaction
 
 

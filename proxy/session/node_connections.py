@@ -14,7 +14,8 @@ from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import sending, switching
 from proxy.session.item import Item
-from proxy.session.ports import Node, NodePort, PrivatePipeline
+from proxy.session.pool_key import Node
+from proxy.session.ports import NodePort, PrivatePipeline
 from proxy.session.sending import SendingClient
 from proxy.session.state import Awaited
 from proxy.session.switching import SwitchingClient

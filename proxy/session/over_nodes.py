@@ -31,7 +31,8 @@ from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.node_connections import connection_to, has_waited, wait_for_node
 from proxy.session.pinned import PinningClient, may_block
-from proxy.session.ports import EffectivePolicy, Node, NodePort, PrivatePipeline
+from proxy.session.pool_key import Node
+from proxy.session.ports import EffectivePolicy, NodePort, PrivatePipeline
 from proxy.session.state import POOLED, Unplaced
 from proxy.session.unplaced import UnplacedClient
 from proxy.session.wait_for_replicas import wait

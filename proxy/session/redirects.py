@@ -27,7 +27,8 @@ from proxy.hotpath.reply_order import Segment
 from proxy.hotpath.upstream_pipeline import MOST_KEPT, UpstreamPipeline
 from proxy.session.guarded import guarded
 from proxy.session.node_connections import HELD_SECONDS, NodeClient, connection_to
-from proxy.session.ports import EffectivePolicy, Node, NodePort, PrivatePipeline
+from proxy.session.pool_key import Node
+from proxy.session.ports import EffectivePolicy, NodePort, PrivatePipeline
 from proxy.wire.encode import encode_command
 from proxy.wire.request import COMPLETE, Request
 

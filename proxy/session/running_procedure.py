@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from proxy.rules.verdict import End, Procedure, Steps
-from proxy.session.ports import PoolKey, Ports
+from proxy.session.pool_key import PoolKey
+from proxy.session.ports import Ports
 
 _NO_CONNECTION = "no connection to Redis could be had for it"
 

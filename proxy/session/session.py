@@ -29,16 +29,8 @@ from proxy.session.client_link import UPSTREAM_CONGESTED, ClientLink, ClientTran
 from proxy.session.guarded import guarded
 from proxy.session.item import FollowUp, Item
 from proxy.session.n_plus_one import NPlusOneDetector
-from proxy.session.ports import (
-    CommandName,
-    EffectivePolicy,
-    LoginPort,
-    Node,
-    PoolKey,
-    Ports,
-    PrivatePipeline,
-    TracedCommand,
-)
+from proxy.session.pool_key import Node, PoolKey
+from proxy.session.ports import CommandName, EffectivePolicy, LoginPort, Ports, PrivatePipeline, TracedCommand
 from proxy.session.redirects import Redirects
 from proxy.session.running_procedure import RunningProcedure
 from proxy.session.scripts import NOTHING_SOUGHT

@@ -16,7 +16,8 @@ from proxy.commands.table import Lane
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import reply_mode
 from proxy.session.client_identity import Names
-from proxy.session.ports import Node, PoolKey, PrivatePipeline
+from proxy.session.pool_key import Node, PoolKey
+from proxy.session.ports import PrivatePipeline
 from proxy.session.state import (
     Awaited,
     ClientState,

@@ -21,7 +21,8 @@ from proxy.session import sending, switching
 from proxy.session.item import Item
 from proxy.session.node_connections import NodeClient, wait_for_node
 from proxy.session.pinned import WAIT_CHANNEL, WAIT_REFUSED
-from proxy.session.ports import Node, NodePort, PrivatePipeline
+from proxy.session.pool_key import Node
+from proxy.session.ports import NodePort, PrivatePipeline
 from proxy.session.state import POOLED, Awaited, Waiting, ended, waiting
 from proxy.wire.encode import encode_error
 

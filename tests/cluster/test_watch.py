@@ -20,7 +20,7 @@ from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.user_changes import of_one_worker
 from proxy.policy.model import TRANSPARENT
-from proxy.session.ports import ANY_NODE, Node, PoolKey
+from proxy.session.pool_key import ANY_NODE, Node, PoolKey
 from tests.cluster.nodes import RealCluster
 from tests.engines import Engine, free_port
 from tests.net.test_three_nodes import Waiter, until

@@ -14,7 +14,7 @@ from proxy.net.capabilities import Capabilities
 from proxy.net.checkout import Checkout
 from proxy.net.pool import Pool
 from proxy.net.topology import Single
-from proxy.session.ports import PoolKey
+from proxy.session.pool_key import PoolKey
 
 KEY = PoolKey(None, 0, 2)
 

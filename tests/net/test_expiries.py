@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from proxy.net.expiries import BARRED_SECONDS, MOST_PER_SECOND, Expiries
-from proxy.session.ports import PoolKey, Questions
+from proxy.session.pool_key import PoolKey
+from proxy.session.ports import Questions
 from proxy.traffic.trace import Trace
 
 TRACE = Trace(

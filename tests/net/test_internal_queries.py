@@ -9,8 +9,8 @@ from typing import cast
 
 from proxy.net.checkout import Checkout
 from proxy.net.internal_queries import InternalQueries
+from proxy.session.pool_key import PoolKey
 from proxy.session.pool_waiter import PoolWaiter
-from proxy.session.ports import PoolKey
 
 KEY = PoolKey(None, 0, 2)
 

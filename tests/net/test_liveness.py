@@ -12,7 +12,7 @@ from proxy.commands.table import Lane
 from proxy.net.address import UpstreamAddress
 from proxy.net.liveness import Liveness
 from proxy.net.topology import Single
-from proxy.session.ports import SOLE_NODE, Node, PoolKey
+from proxy.session.pool_key import SOLE_NODE, Node, PoolKey
 
 SILENCE = 3.0
 PONG = b"+PONG\r\n"

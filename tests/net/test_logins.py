@@ -12,7 +12,8 @@ import pytest
 from proxy.net.logins import REMEMBERED_SECONDS, Logins
 from proxy.net.user_changes import of_one_worker
 from proxy.session.client_identity import Origin
-from proxy.session.ports import Credentials, LoginReply, PoolKey
+from proxy.session.pool_key import PoolKey
+from proxy.session.ports import Credentials, LoginReply
 
 OK, WRONG = b"+OK\r\n", b"-WRONGPASS no\r\n"
 OWN = Credentials(b"default", b"pw")

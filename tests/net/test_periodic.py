@@ -14,7 +14,7 @@ from proxy.net.periodic import Periodic
 from proxy.net.pools import Pools
 from proxy.rules.memory import Memory
 from proxy.rules.shared_state import ObservingState
-from proxy.session.ports import PoolKey
+from proxy.session.pool_key import PoolKey
 
 
 class Loop:

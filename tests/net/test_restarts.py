@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from proxy.net.address import UpstreamAddress
 from proxy.net.restarts import Restarts
 from proxy.net.topology import Single
-from proxy.session.ports import SOLE_NODE, Node, PoolKey
+from proxy.session.pool_key import SOLE_NODE, Node, PoolKey
 
 
 class Connection:

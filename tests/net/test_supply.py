@@ -27,7 +27,8 @@ from proxy.net.connections import Connections
 from proxy.net.failures import Failures
 from proxy.net.pool import Pool
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.ports import SOLE_NODE, Node, PoolKey, PrivatePipeline
+from proxy.session.pool_key import SOLE_NODE, Node, PoolKey
+from proxy.session.ports import PrivatePipeline
 
 HOME = PoolKey(None, 0, 2)
 

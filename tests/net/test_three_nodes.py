@@ -28,7 +28,7 @@ from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.net.user_changes import of_one_worker
 from proxy.policy.apps import Caller
 from proxy.policy.model import TRANSPARENT
-from proxy.session.ports import Node, PoolKey, Role
+from proxy.session.pool_key import Node, PoolKey, Role
 from tests.conftest import kind_named
 from tests.engines import Engine, free_port
 from tests.hotpath.gathering import OK, pack

@@ -22,7 +22,7 @@ from proxy.net.failures import Failures
 from proxy.net.pool import Pool
 from proxy.net.topology import Single
 from proxy.net.upstream import UnitOpenError, UpstreamConnection
-from proxy.session.ports import PoolKey
+from proxy.session.pool_key import PoolKey
 from tests.session.given import call
 
 KEY = PoolKey(None, 0, 2)

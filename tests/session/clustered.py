@@ -16,8 +16,9 @@ from proxy.commands.slots import SLOTS, slot_of
 from proxy.commands.table import Lane
 from proxy.hotpath.command_sender import follow
 from proxy.hotpath.router import Router
+from proxy.session.pool_key import Node, PoolKey
 from proxy.session.pool_waiter import PoolWaiter
-from proxy.session.ports import Node, NodePort, PoolKey
+from proxy.session.ports import NodePort
 from proxy.wire.encode import encode_array, encode_bulk
 from tests.hotpath.routed import owners
 from tests.resp import FrameReader, decode

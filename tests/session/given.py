@@ -25,6 +25,7 @@ from proxy.rules.scripts.memory import ScriptKey
 from proxy.session.dispatcher import Dispatcher
 from proxy.session.handshake import LINGER
 from proxy.session.info_query import InfoQuery
+from proxy.session.pool_key import PoolKey, user_named
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import (
     CapabilityPort,
@@ -34,7 +35,6 @@ from proxy.session.ports import (
     LoginPort,
     LoginReply,
     PolicyPort,
-    PoolKey,
     PoolPort,
     Ports,
     PrivatePipeline,
@@ -47,7 +47,6 @@ from proxy.session.ports import (
     SupervisorPort,
     TracedCommand,
     TracePort,
-    user_named,
 )
 from proxy.session.session import Session
 from proxy.wire.request import Request, RequestLimits

@@ -13,8 +13,9 @@ from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
 from proxy.hotpath.router import Router
 from proxy.session.node_connections import CLUSTERDOWN, HELD_SECONDS
+from proxy.session.pool_key import Node
 from proxy.session.pool_waiter import PoolWaiter
-from proxy.session.ports import Node, NodePort
+from proxy.session.ports import NodePort
 from tests.cluster.test_scan_walk import IDS, KEYS, Model, page
 from tests.hotpath.routed import owners
 from tests.hotpath.test_split import arguments

@@ -5,7 +5,8 @@ from itertools import count
 
 import pytest
 
-from proxy.session.ports import PoolKey, PrivatePipeline
+from proxy.session.pool_key import PoolKey
+from proxy.session.ports import PrivatePipeline
 from tests.policy.given import policy
 from tests.session.given import Client, FakeRoute, call, route_with
 

@@ -14,7 +14,7 @@ from proxy.rules.verdict import PASS, Rewrite, Surround
 from proxy.session import judging, sending
 from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.judging import judge
-from proxy.session.ports import PoolKey
+from proxy.session.pool_key import PoolKey
 from proxy.session.session import Session
 from proxy.wire.request import Request
 from tests.policy.given import policy

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from proxy.session import session, state
-from proxy.session.ports import PoolKey
+from proxy.session.pool_key import PoolKey
 from proxy.session.state import (
     KEEPING,
     POOLED,

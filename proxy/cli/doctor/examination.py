@@ -19,7 +19,7 @@ from proxy.net.tls import upstream_context
 from proxy.net.upstream import UpstreamConnection
 from proxy.policy.model import Policy
 from proxy.server.notices import notice
-from proxy.session.ports import PoolKey
+from proxy.session.pool_key import PoolKey
 from proxy.wire.decode import read_reply
 
 _HOME = PoolKey(None, 0, 2)
