@@ -304,10 +304,11 @@ class UpstreamPipeline(Outgoing):
             self.complete(entry, 1)
             return n
         self.redirects = None
-        if entry.action == FORWARD:
-            taken = self._forward(entry, error, error, 0, len(error))
-        else:
+        taken = 0
+        if entry.action != FORWARD:
             taken = self._special(entry, error, error, 0, len(error))
+        if taken == 0 and not self.closed:  # only looked at
+            taken = self._forward(entry, error, error, 0, len(error))
         self.redirects = redirects
         return n if taken >= 0 else taken
 

@@ -635,3 +635,24 @@ def a_part_out_of_step_closes_both_sides(module: ModuleType) -> None:
     bench.upstream.enqueue(bench.client(), 1, module.JOIN, part_of(module))
     bench.upstream.receive(b"?\r\n")
     assert bench.events == ["out of step"]
+
+
+def an_error_that_is_told_in_place_of_a_redirect_is_the_reply_whatever_waits_for_it(module: ModuleType) -> None:
+    def told(upstream: Any, entry: Any, error: bytes) -> bytes:
+        return b"-CLUSTERDOWN later\r\n"
+
+    for action in ("FORWARD", "PEEK", "MEMBERS", "EDIT", "UNWRAP"):
+        bench = Bench(module)
+        bench.upstream.redirects = told
+        client, seen = bench.client(), list[bytes]()
+
+        def edited(frame: bytes) -> bytes:
+            return frame
+
+        payloads: dict[str, Any] = {"PEEK": seen.append, "MEMBERS": {}, "EDIT": edited, "UNWRAP": ([], edited)}
+        bench.upstream.enqueue(client, 1, getattr(module, action), payloads.get(action))
+        bench.upstream.enqueue(client, 1, module.FORWARD, None)
+        bench.upstream.receive(b"-MOVED 1 10.0.0.1:7000\r\n" + OK)
+        assert heard(client) == b"-CLUSTERDOWN later\r\n" + OK, action
+        assert seen == ([b"-CLUSTERDOWN later\r\n"] if action == "PEEK" else [])
+        assert bench.pending_replies() == []
