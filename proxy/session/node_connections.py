@@ -18,9 +18,8 @@ from proxy.session.pool_key import Node
 from proxy.session.ports import NodePort, PrivatePipeline
 from proxy.session.sending import SendingClient
 from proxy.session.state import Awaited
-from proxy.session.switching import SwitchingClient
+from proxy.session.switching import HELD_SECONDS, SwitchingClient
 
-HELD_SECONDS = 2.0
 CLUSTERDOWN = b"-CLUSTERDOWN Hash slot not served\r\n"
 
 

@@ -180,7 +180,7 @@ def _by_keys(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | Non
             if not leave_node(session):
                 return WAIT
         elif session.node is not own.key.node:
-            return _answered(session, item, _ELSEWHERE)
+            return _elsewhere(session, item)
     if session.state.transaction is not None:
         return _within_transaction(session, item)
     if number == UNOWNED:
@@ -201,13 +201,26 @@ def _by_keys(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | Non
 
 def leave_node(session: ManyNodesClient) -> bool:
     """Give back a connection to one node that holds nothing of the client any more; False: the command waits."""
-    if session.state.upstream is None or session.keeps_pin():
+    if session.state.upstream is None or (session.keeps_pin() and not _may_end(session)):
         return True
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return False
     session.unpin()
     return True
+
+
+def _may_end(session: ManyNodesClient) -> bool:
+    # Whether a reply that is pending may end the last subscription.
+    unopened = session.state.transaction is None and session.state.watching is None
+    return unopened and session.state.subscriptions is not None and session.sender.pending_replies > 0
+
+
+def _elsewhere(session: ManyNodesClient, item: Item) -> int:
+    if _may_end(session):
+        switching.wait_until_drained(session)
+        return WAIT
+    return _answered(session, item, _ELSEWHERE)
 
 
 def _ends_its_client(command: Command) -> bool:

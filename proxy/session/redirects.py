@@ -26,9 +26,10 @@ from proxy.hotpath.in_flight import HIDE, JOIN, LOCAL, NOTE, InFlightEntry, Repl
 from proxy.hotpath.reply_order import Segment
 from proxy.hotpath.upstream_pipeline import MOST_KEPT, UpstreamPipeline
 from proxy.session.guarded import guarded
-from proxy.session.node_connections import HELD_SECONDS, NodeClient, connection_to
+from proxy.session.node_connections import NodeClient, connection_to
 from proxy.session.pool_key import Node
 from proxy.session.ports import EffectivePolicy, NodePort, PrivatePipeline
+from proxy.session.switching import HELD_SECONDS
 from proxy.wire.encode import encode_command
 from proxy.wire.request import COMPLETE, Request
 

@@ -81,6 +81,7 @@ class Session:
         "sought",
         "state",
         "trace",
+        "unreached_since",
     )
 
     def __init__(
@@ -103,6 +104,7 @@ class Session:
         self.local_user = ""
         self.key = home
         self.node: Node | None = None
+        self.unreached_since: float | None = None
         self.names = UNNAMED
         self.origin = Origin(listener)
         self.effective_policy: EffectivePolicy = effective_policy

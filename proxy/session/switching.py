@@ -17,7 +17,8 @@ from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import reply_mode
 from proxy.session.client_identity import Names
 from proxy.session.pool_key import Node, PoolKey
-from proxy.session.ports import PrivatePipeline
+from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.ports import NodePort, PrivatePipeline
 from proxy.session.state import (
     Awaited,
     ClientState,
@@ -32,15 +33,19 @@ from proxy.session.state import (
 from proxy.session.views import ConnectedClient, WaitingClient
 from proxy.wire.encode import encode_command
 
+HELD_SECONDS = 2.0
+"""How long a command waits for its node, before a cluster."""
+
 
 class SwitchingClient(WaitingClient, ConnectedClient, Protocol):
     """A session, as far as it moves between connections. ``key`` is its pool, ``node`` that of the keys of the
-    command at hand, before a cluster."""
+    command at hand, before a cluster. ``unreached_since`` is when it first got no private connection there."""
 
     state: ClientState
     key: PoolKey
     names: Names
     node: Node | None
+    unreached_since: float | None
 
     @property
     def on_its_own(self) -> Pinned:
@@ -120,11 +125,49 @@ def to_private(session: SwitchingClient) -> PrivatePipeline | None:
     found = session.ports.pools.private(key)
     if found is None:
         session.wait_for(Awaited.UPSTREAM)
-        session.ports.pools.await_private(session, key)
+        session.ports.pools.await_private(private_waiter(session), key)
         return None
     _pin(session, found)
     _introduce(session, found)
     return found
+
+
+def private_waiter(session: SwitchingClient) -> PoolWaiter:
+    """Who waits for a private connection of this client."""
+    nodes = session.ports.nodes
+    return session if nodes is None else _ClientOfNodes(session, nodes)
+
+
+class _ClientOfNodes:
+    """A client that waits for a private connection to a node. That none comes in time is no reason to close it: by
+    then another node may own the slot, and it looks again, for up to ``HELD_SECONDS``."""
+
+    def __init__(self, session: SwitchingClient, nodes: NodePort) -> None:
+        self._session = session
+        self._nodes = nodes
+
+    @property
+    def gone(self) -> bool:
+        """Whether the client has left."""
+        return self._session.gone
+
+    def arrived(self) -> None:
+        """There may be a connection, or another map."""
+        self._session.arrived()
+
+    def close(self, cause: str) -> None:
+        """None came in time."""
+        now, since = self._session.ports.route.now(), self._session.unreached_since
+        if since is None or now - since > 2 * HELD_SECONDS:  # longer ago than a wait lasts, that was another command's
+            since = self._session.unreached_since = now
+        if now - since > HELD_SECONDS:
+            self._session.close(cause)
+        else:
+            self._nodes.await_look(self)
+
+    def turn_away(self, error: bytes, cause: str) -> None:
+        """Redis refuses connections, or there is no room for one."""
+        self._session.turn_away(error, cause)
 
 
 def to_drained_private(session: SwitchingClient) -> PrivatePipeline | None:
@@ -137,6 +180,7 @@ def to_drained_private(session: SwitchingClient) -> PrivatePipeline | None:
 
 def _pin(session: SwitchingClient, upstream: PrivatePipeline) -> None:
     session.state = pinned(session.state, upstream)
+    session.unreached_since = None
     session.sender.upstream = upstream
     session.settle_nodes()
     upstream.owner = session.sender

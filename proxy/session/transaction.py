@@ -281,8 +281,19 @@ def _watch(session: TransactionClient, item: JudgedCommand) -> int:
         switching.wait_until_drained(session)
         return WAIT
     state = session.on_its_own
-    state.unit = watch(state.unit, item.command.argv[1:])
-    sending.submit(session, item.raw)
+    before = state.watching
+    watching = state.unit = watch(before, item.command.argv[1:])
+
+    def answered(line: bytes) -> None:
+        if line.startswith(b"-") and session.state is state and state.unit is watching:
+            session.set_state(ended(state, before))
+            session.sender.notify_when_idle = True
+
+    if session.state.reply_mode != reply_mode.ON:
+        sending.submit(session, item.raw)
+    else:
+        session.sender.forwarded += 1
+        session.sender.submit_with_action(item.raw, PEEK, answered)
     session.set_state(state)
     return TAKEN
 

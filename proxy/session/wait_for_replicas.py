@@ -68,7 +68,7 @@ def _connections(session: NodeClient, primaries: Sequence[Node]) -> list[Private
         upstream = pools.private_anywhere(key)
         if upstream is None:
             session.wait_for(Awaited.UPSTREAM)
-            pools.await_private_anywhere(session, key)
+            pools.await_private_anywhere(switching.private_waiter(session), key)
             for each in found:
                 pools.release(each)
             return None

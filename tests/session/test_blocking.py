@@ -6,7 +6,8 @@ import pytest
 
 from proxy.commands.table import STANDARD
 from proxy.session.blocking import shortened
-from proxy.session.node_connections import CLUSTERDOWN, HELD_SECONDS
+from proxy.session.node_connections import CLUSTERDOWN
+from proxy.session.switching import HELD_SECONDS
 from tests.hotpath.test_split import arguments
 from tests.session.given import FakeRoute, Upstream, call
 from tests.session.test_over_nodes import NODES, Routed

@@ -12,10 +12,12 @@ from proxy.cluster.shares import Advertised, shared_out
 from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
 from proxy.hotpath.router import Router
-from proxy.session.node_connections import CLUSTERDOWN, HELD_SECONDS
+from proxy.session.node_connections import CLUSTERDOWN
 from proxy.session.pool_key import Node
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import NodePort
+from proxy.session.state import POOLED
+from proxy.session.switching import HELD_SECONDS
 from tests.cluster.test_scan_walk import IDS, KEYS, Model, page
 from tests.hotpath.routed import owners
 from tests.hotpath.test_split import arguments
@@ -266,6 +268,74 @@ def test_a_node_without_a_connection_closes_nobody() -> None:
     client.route.starving = False
     client.nodes.looking[0].arrived()
     assert client.taken() == [[], [], [[b"GET", b"a"]]]
+
+
+@pytest.mark.parametrize("words", [("BLPOP", "a", "1"), ("WATCH", "a"), ("WAIT", "1", "0")])
+def test_a_node_without_a_private_connection_closes_nobody_for_a_while(words: tuple[str, ...]) -> None:
+    client = Routed(FakeRoute())
+    client.route.starving = True
+    client.say(*words)
+    client.route.waiting.pop().close("no_upstream")
+    client.route.moment += HELD_SECONDS / 2
+    client.nodes.looking.pop().arrived()
+    client.route.waiting.pop().close("no_upstream")
+    assert not client.gone
+    client.route.moment += HELD_SECONDS
+    client.nodes.looking.pop().arrived()
+    client.route.waiting.pop().close("no_upstream")
+    assert client.gone
+
+
+def test_each_command_has_its_own_time_to_wait_for_a_private_connection() -> None:
+    client = Routed(FakeRoute())
+    for _ in range(2):
+        client.route.starving = True
+        client.say("BLPOP", "a", "1")
+        client.route.waiting.pop().close("no_upstream")
+        client.route.starving = False
+        client.nodes.looking.pop().arrived()
+        client.own.answer(b"*-1\r\n")
+        client.route.moment += HELD_SECONDS + 1
+    assert client.heard() == b"*-1\r\n" * 2
+
+
+def test_what_stands_behind_the_end_of_a_subscription_goes_to_its_node() -> None:
+    client = Routed(FakeRoute())
+    client.send(call("SUBSCRIBE", "x") + call("UNSUBSCRIBE", "x") + call("GET", "a") + call("GET", "b"))
+    own = client.own
+    own.answer(b"*3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n", b"*3\r\n$11\r\nunsubscribe\r\n$1\r\nx\r\n:0\r\n")
+    assert b"CROSSSLOT" not in client.heard()
+    assert client.taken() == [[[b"GET", b"b"]], [], [[b"GET", b"a"]]]
+
+
+def test_a_transaction_behind_the_end_of_a_subscription_goes_to_its_node() -> None:
+    client = Routed(FakeRoute())
+    transaction = call("MULTI") + call("GET", "a") + call("EXEC")
+    client.send(call("SSUBSCRIBE", "b") + call("SUNSUBSCRIBE", "b") + transaction)
+    own = client.own
+    own.answer(b"*3\r\n$10\r\nssubscribe\r\n$1\r\nb\r\n:1\r\n", b"*3\r\n$12\r\nsunsubscribe\r\n$1\r\nb\r\n:0\r\n")
+    assert client.taken() == [[], [], [[b"MULTI"], [b"GET", b"a"], [b"EXEC"]]]
+
+
+def test_a_refused_watch_leaves_nothing_behind() -> None:
+    client = Routed(FakeRoute())
+    client.say("WATCH", "a")
+    client.own.answer(b"-CLUSTERDOWN The cluster is down\r\n")
+    assert client.heard().startswith(b"-CLUSTERDOWN")
+    assert client.state is POOLED
+    client.say("GET", "b")
+    assert client.taken() == [[[b"GET", b"b"]], [], []]
+
+
+def test_a_refused_watch_leaves_an_earlier_one() -> None:
+    client = Routed(FakeRoute())
+    client.say("WATCH", "a")
+    client.own.answer(b"+OK\r\n")
+    client.say("WATCH", "{a}2")
+    client.own.answer(b"-TRYAGAIN later\r\n")
+    client.heard()
+    client.say("GET", "b")
+    assert b"CROSSSLOT" in client.heard()
 
 
 def test_a_whole_transaction_goes_to_the_node_of_its_first_key() -> None:

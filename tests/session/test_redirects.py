@@ -10,7 +10,7 @@ import pytest
 from proxy.commands.slots import slot_of
 from proxy.hotpath.in_flight import NOTE, InFlightEntry, ReplySink
 from proxy.hotpath.upstream_pipeline import MOST_KEPT
-from proxy.session.node_connections import HELD_SECONDS
+from proxy.session.switching import HELD_SECONDS
 from tests.hotpath.test_split import arguments
 from tests.policy.given import policy as policy_of
 from tests.resp import FrameReader

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.session.node_connections import HELD_SECONDS
 from proxy.session.state import POOLED
+from proxy.session.switching import HELD_SECONDS
 from proxy.session.unplaced import MOST_KEPT
 from tests.hotpath.test_split import arguments
 from tests.session.given import FakeRoute, call, route_with
