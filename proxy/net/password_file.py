@@ -16,7 +16,7 @@ import hmac
 import logging
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from proxy.net.followed import Followed
@@ -72,14 +72,36 @@ def _digest_in(word: bytes, place: str) -> bytes:
 
 
 class FileLogins(LoginPort):
-    """The logins of one listener's clients. Raises PasswordFileError where its file cannot be used at first."""
+    """The logins of one listener's clients. Raises PasswordFileError where its file cannot be used at first.
+
+    ``soon`` calls a function at the end of this turn of the event loop.
+    """
 
     local = True
 
-    def __init__(self, file: Path, refused: RefusedLogins, outcomes: Counter[str]) -> None:
+    def __init__(
+        self,
+        file: Path,
+        refused: RefusedLogins,
+        outcomes: Counter[str],
+        soon: Callable[[Callable[[], None]], object],
+    ) -> None:
         self._passwords = Followed(lambda: read_passwords(file), (file,), _log.warning, PasswordFileError)
         self._refused = refused
         self._outcomes = outcomes
+        self._soon = soon
+        self._known: Mapping[bytes, tuple[bytes, ...]] | None = None
+
+    def _current(self) -> Mapping[bytes, tuple[bytes, ...]]:
+        # Clients that are served in one turn of the event loop had sent their logins when it began, so one look at the
+        # file is enough for them: it costs more than all the rest.
+        if self._known is None:
+            self._known = self._passwords.current()
+            self._soon(self._forget)
+        return self._known
+
+    def _forget(self) -> None:
+        self._known = None
 
     def is_own(self, login: Credentials) -> bool:
         """Redis is asked about none of them."""
@@ -88,7 +110,7 @@ class FileLogins(LoginPort):
     def check(self, client: LoginClient, login: Credentials) -> LoginReply | None:
         """Compare in constant time."""
         given = hashlib.sha256(login.password).digest()
-        known = self._passwords.current().get(login.user)
+        known = self._current().get(login.user)
         right = False
         for each in known or _NOBODY:
             right |= hmac.compare_digest(each, given)
