@@ -11,7 +11,7 @@ from proxy.session.ports import UNAUTHENTICATED, LoginPort, PoolKey
 
 
 class Entrance:
-    """One listener; ``soon`` is the event loop's. Raises PasswordFileError where its password file cannot be used."""
+    """One listener; ``now`` is the event loop's time. Raises PasswordFileError if its password file cannot be used."""
 
     def __init__(
         self,
@@ -19,11 +19,11 @@ class Entrance:
         home: PoolKey,
         capabilities: Capabilities,
         logins: Logins,
-        soon: Callable[[Callable[[], None]], object],
+        now: Callable[[], float],
     ) -> None:
         must_log_in = of.client_auth is not ClientAuth.NONE
         file = of.password_file
         self.listener = str(of.address).partition("://")[2]
         self.home = home._replace(user=UNAUTHENTICATED) if must_log_in else home
         self.limits = capabilities.limits(authenticated=False, must_log_in=must_log_in)
-        self.logins: LoginPort = logins if file is None else FileLogins(file, logins.refusals, logins.outcomes, soon)
+        self.logins: LoginPort = logins if file is None else FileLogins(file, logins.refusals, logins.outcomes, now)

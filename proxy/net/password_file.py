@@ -8,7 +8,7 @@ A line of the file is a password of the user ``default``, or a name and a passwo
 
 ``#`` and 64 hexadecimal digits are the SHA-256 of a password, as in Redis's ACL files. Each user may have any number of
 passwords, so that a new one counts before the old one goes. Empty lines, and lines that begin with ``#`` and a space,
-mean nothing. A file that has changed counts for the next login.
+mean nothing. A file that has changed counts for logins that come a millisecond later.
 """
 
 import hashlib
@@ -74,7 +74,7 @@ def _digest_in(word: bytes, place: str) -> bytes:
 class FileLogins(LoginPort):
     """The logins of one listener's clients. Raises PasswordFileError where its file cannot be used at first.
 
-    ``soon`` calls a function at the end of this turn of the event loop.
+    ``now`` is the time of the event loop: uvloop has whole milliseconds, and looks at the clock once in a turn.
     """
 
     local = True
@@ -84,24 +84,21 @@ class FileLogins(LoginPort):
         file: Path,
         refused: RefusedLogins,
         outcomes: Counter[str],
-        soon: Callable[[Callable[[], None]], object],
+        now: Callable[[], float],
     ) -> None:
         self._passwords = Followed(lambda: read_passwords(file), (file,), _log.warning, PasswordFileError)
         self._refused = refused
         self._outcomes = outcomes
-        self._soon = soon
-        self._known: Mapping[bytes, tuple[bytes, ...]] | None = None
+        self._now = now
+        self._known: Mapping[bytes, tuple[bytes, ...]] = {}
+        self._looked_at = -1.0
 
     def _current(self) -> Mapping[bytes, tuple[bytes, ...]]:
-        # Clients that are served in one turn of the event loop had sent their logins when it began, so one look at the
-        # file is enough for them: it costs more than all the rest.
-        if self._known is None:
-            self._known = self._passwords.current()
-            self._soon(self._forget)
+        # A look at the file costs a third of a login.
+        now = self._now()
+        if now != self._looked_at:
+            self._known, self._looked_at = self._passwords.current(), now
         return self._known
-
-    def _forget(self) -> None:
-        self._known = None
 
     def is_own(self, login: Credentials) -> bool:
         """Redis is asked about none of them."""
