@@ -1,3 +1,5 @@
+cimport cython
+
 from proxy.commands.keys cimport KeyFinder
 from proxy.commands.lookup cimport Lookup
 from proxy.hotpath.counters cimport Counters
@@ -26,4 +28,6 @@ cdef class HotPathConfig:
     cdef public TokenSpender spender
     cdef unsigned long long[::1] calls
 
+    @cython.locals(plan=Plan, request=Request, spender=TokenSpender, numbers=bytes)
+    cpdef bint passes(self, int command_id, const unsigned char *data, list token_sets) except -1
     cpdef int count(self, Py_ssize_t command_id) except -1

@@ -7,7 +7,7 @@ from array import array
 from proxy.commands.keys import KeyFinder
 from proxy.commands.lookup import Lookup
 from proxy.hotpath.counters import Counters
-from proxy.hotpath.leased_tokens import TokenSpender
+from proxy.hotpath.leased_tokens import TokenSet, TokenSpender
 from proxy.hotpath.plan import Plan
 from proxy.hotpath.router import Router
 from proxy.hotpath.sampler import Sampler
@@ -59,6 +59,22 @@ class HotPathConfig:
         self.splice = Splice()
         self.spender = TokenSpender()
         self.calls = array("Q", bytes(8 * len(pooled))) if calls is None else calls
+
+    def passes(self, command_id: int, data: bytes, token_sets: list[TokenSet] | None) -> bool:
+        """Whether the plan lets the command that ``request`` holds go on as it is. If so, it is paid for."""
+        plan = self.plan
+        request = self.request
+        if not plan.passes(command_id, request, data, self.keys):
+            return False
+        if plan.spends:
+            spender = self.spender
+            numbers = plan.token_sets[plan.token_sets_of[command_id]]
+            if numbers is not spender.numbers:
+                spender.open(token_sets, numbers)
+            if not spender.affords(request.end - request.start):
+                return False
+            spender.take(request.end - request.start)
+        return True
 
     def count(self, command_id: int) -> None:
         """Count one command; an id of another table, which this one may not have, is left out."""

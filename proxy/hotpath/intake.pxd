@@ -41,6 +41,7 @@ cdef class Intake:
     cdef public int command_id
     cdef public list token_sets
     cdef public long long sampled
+    cdef public bint passes
 
     cpdef receive(self, data)
     cpdef resume(self)

@@ -6,7 +6,7 @@ One pass over each read. Commands that the plan lets pass and that need no conne
 slice of the client's own bytes and one entry with a count in the queue of the upstream that the session chose. A
 command that is rewritten by a closed operation stays in the run, with its pieces replaced. A command that the plan
 refuses ends the run, and ``refuse`` answers in its place. Everything else stops the run and goes to the handler, as do
-the commands that the sampler wants traced (``sampled`` is then what each stands for):
+the commands that the sampler wants traced (``sampled``: what each stands for; ``passes``: the plan lets it go on):
 
     handle(command_id, data, request)   a command to judge or to route
     handle_inline(words, size)          an inline command, taken apart
@@ -93,6 +93,7 @@ class Intake:
         "direct",
         "handler",
         "limits",
+        "passes",
         "pending",
         "phase",
         "running",
@@ -119,9 +120,8 @@ class Intake:
         self.unfinished: Assembly | RequestStream | None = None
         self.command_id = 0
         self.sampled = 0
+        self.passes = False
         self.token_sets: list[TokenSet] | None = None
-
-    # The phase
 
     def wait(self) -> None:
         """Go on no further until ``go_on``: a command waits for something."""
@@ -139,8 +139,6 @@ class Intake:
         self.pending = None
         if isinstance(self.unfinished, Assembly):
             self.unfinished = None
-
-    # Bytes
 
     def receive(self, data: bytes) -> None:
         """Take bytes that the client sent."""
@@ -312,6 +310,8 @@ class Intake:
             self.command_id = command_id
             if not self.again and config.sampler.due():
                 self.sampled = config.sampler.weight
+                if direct and simple[command_id] != 0 and count < budget:
+                    self.passes = config.passes(command_id, p, self.token_sets)
                 code = _SPECIAL
                 break
             if not direct or (simple[command_id] == 0 and not plan.refuses(command_id)):

@@ -57,6 +57,11 @@ cdef class Plan:
     @cython.locals(operation=cython.int, found=cython.Py_ssize_t, outcome=cython.int)
     cpdef int decide(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
                      Counters counters) except -1
+    @cython.locals(operation=cython.int)
+    cpdef bint passes(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -1
+    @cython.locals(found=cython.Py_ssize_t)
+    cdef Py_ssize_t _check(self, int command_id, int operation, Request request, const unsigned char *data,
+                           KeyFinder keys) except -2
     @cython.locals(program=NameProgram, i=cython.Py_ssize_t, index=cython.Py_ssize_t)
     cdef bint _names_pass(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
                           Py_ssize_t found) except -1

@@ -257,18 +257,8 @@ class Plan:
             self.error = self.errors[self.error_of[command_id]]
             self.changed[command_id] += 1
             return _REFUSE
-        if operation & _OP_LIMIT and (
-            request.end - request.start > self.most_bytes[command_id] or request.argc > self.most_arguments[command_id]
-        ):
-            return _JUDGE
-        found = 0
-        if operation & (_OP_COUNT | _OP_NAMES | _OP_ENTRIES):
-            found = keys.find(command_id, request)
-            if found < 0:
-                return _JUDGE
-        if operation & _OP_NAMES and not self._names_pass(command_id, request, data, keys, found):
-            return _JUDGE
-        if operation & _OP_ENTRIES and not self._entries_pass(command_id, request, data, keys, found):
+        found = self._check(command_id, operation, request, data, keys)
+        if found < 0:
             return _JUDGE
         outcome = _PASS
         if operation & (_OP_EDIT | _OP_EDIT_BY_ENTRY):
@@ -278,6 +268,30 @@ class Plan:
         if operation & _OP_COUNT:
             self.count(request, data, keys, found, counters)
         return outcome
+
+    def passes(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> bool:
+        """Whether the request goes on as it is. Nothing is counted."""
+        operation = self.operations[command_id]
+        if operation & (_OP_JUDGE | _OP_EDIT | _OP_EDIT_BY_ENTRY):
+            return False
+        return operation == 0 or self._check(command_id, operation, request, data, keys) >= 0
+
+    def _check(self, command_id: int, operation: int, request: Request, data: bytes, keys: KeyFinder) -> int:
+        # How many keys the request has, if the operation looks at them; below zero if it must be judged.
+        if operation & _OP_LIMIT and (
+            request.end - request.start > self.most_bytes[command_id] or request.argc > self.most_arguments[command_id]
+        ):
+            return -1
+        found = 0
+        if operation & (_OP_COUNT | _OP_NAMES | _OP_ENTRIES):
+            found = keys.find(command_id, request)
+            if found < 0:
+                return -1
+        if operation & _OP_NAMES and not self._names_pass(command_id, request, data, keys, found):
+            return -1
+        if operation & _OP_ENTRIES and not self._entries_pass(command_id, request, data, keys, found):
+            return -1
+        return found
 
     def _names_pass(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, found: int) -> bool:
         program = self.programs[self.program_of[command_id]]

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
 """Which commands are traced: one of ``interval``, at random, and never more than a worker can afford.
 
-A traced command leaves the run: it is judged and timed, and its client and reply are noted. That costs tens of
+A traced command leaves the run: it is timed, and its client and reply are noted. That costs tens of
 microseconds, so there is a limit on traces for each second. While there are few commands, it is every one, so their
 figures are exact. Each second the interval is set anew to what the last one would have wanted, but it shrinks by steps,
 and slowly while nothing comes: what was busy a moment ago will hardly come back as one command.

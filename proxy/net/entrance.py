@@ -1,5 +1,7 @@
 """How the clients of a listener come in: who decides about their logins, and with which pool and limits they begin."""
 
+from collections.abc import Callable
+
 from proxy.net.capabilities import Capabilities
 from proxy.net.client_auth import ClientAuth
 from proxy.net.logins import Logins
@@ -10,12 +12,19 @@ from proxy.session.ports import LoginPort
 
 
 class Entrance:
-    """One listener. Raises PasswordFileError where its password file cannot be used."""
+    """One listener; ``now`` is the event loop's time. Raises PasswordFileError if its password file cannot be used."""
 
-    def __init__(self, of: ListenerSettings, home: PoolKey, capabilities: Capabilities, logins: Logins) -> None:
+    def __init__(
+        self,
+        of: ListenerSettings,
+        home: PoolKey,
+        capabilities: Capabilities,
+        logins: Logins,
+        now: Callable[[], float],
+    ) -> None:
         must_log_in = of.client_auth is not ClientAuth.NONE
         file = of.password_file
         self.listener = str(of.address).partition("://")[2]
         self.home = home._replace(user=UNAUTHENTICATED) if must_log_in else home
         self.limits = capabilities.limits(authenticated=False, must_log_in=must_log_in)
-        self.logins: LoginPort = logins if file is None else FileLogins(file, logins.refusals, logins.outcomes)
+        self.logins: LoginPort = logins if file is None else FileLogins(file, logins.refusals, logins.outcomes, now)

@@ -8,7 +8,7 @@ A line of the file is a password of the user ``default``, or a name and a passwo
 
 ``#`` and 64 hexadecimal digits are the SHA-256 of a password, as in Redis's ACL files. Each user may have any number of
 passwords, so that a new one counts before the old one goes. Empty lines, and lines that begin with ``#`` and a space,
-mean nothing. A file that has changed counts for the next login.
+mean nothing. A file that has changed counts for logins that come a millisecond later.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ import hmac
 import logging
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from proxy.net.followed import Followed
@@ -73,14 +73,33 @@ def _digest_in(word: bytes, place: str) -> bytes:
 
 
 class FileLogins(LoginPort):
-    """The logins of one listener's clients. Raises PasswordFileError where its file cannot be used at first."""
+    """The logins of one listener's clients. Raises PasswordFileError where its file cannot be used at first.
+
+    ``now`` is the time of the event loop: uvloop has whole milliseconds, and looks at the clock once in a turn.
+    """
 
     local = True
 
-    def __init__(self, file: Path, refused: RefusedLogins, outcomes: Counter[str]) -> None:
+    def __init__(
+        self,
+        file: Path,
+        refused: RefusedLogins,
+        outcomes: Counter[str],
+        now: Callable[[], float],
+    ) -> None:
         self._passwords = Followed(lambda: read_passwords(file), (file,), _log.warning, PasswordFileError)
         self._refused = refused
         self._outcomes = outcomes
+        self._now = now
+        self._known: Mapping[bytes, tuple[bytes, ...]] = {}
+        self._looked_at = -1.0
+
+    def _current(self) -> Mapping[bytes, tuple[bytes, ...]]:
+        # A look at the file costs a third of a login.
+        now = self._now()
+        if now != self._looked_at:
+            self._known, self._looked_at = self._passwords.current(), now
+        return self._known
 
     def is_own(self, login: Credentials) -> bool:
         """Redis is asked about none of them."""
@@ -89,7 +108,7 @@ class FileLogins(LoginPort):
     def check(self, client: LoginClient, login: Credentials) -> LoginReply | None:
         """Compare in constant time."""
         given = hashlib.sha256(login.password).digest()
-        known = self._passwords.current().get(login.user)
+        known = self._current().get(login.user)
         right = False
         for each in known or _NOBODY:
             right |= hmac.compare_digest(each, given)

@@ -252,7 +252,7 @@ class Route(RoutePort):
 
         Raises PasswordFileError.
         """
-        entrance = Entrance(of, self._connections.pools.home, self._capabilities, self._logins)
+        entrance = Entrance(of, self._connections.pools.home, self._capabilities, self._logins, self.loop.time)
         new_client = partial(self._new_client, entrance)
         name = str(of.address)
         acceptor = Acceptor(sock, name, place, self.loop, new_client, tls, self._failures, self._admission, handover)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
+from proxy.policy.compile import NOTHING
 from proxy.rules.verdict import Answer, Refuse, Rewrite, chained
 from proxy.session import (
     client_names,
@@ -76,7 +77,8 @@ class Dispatcher:
     def handle(self, command_id: int, data: bytes, request: Request) -> int:
         """Judge the command that the intake stopped at, and route it."""
         session = self.session
-        if self._waits():
+        passes, session.intake.passes = session.intake.passes, False
+        if not passes and self._waits():
             return WAIT
         held = session.held
         if held is not None:
@@ -92,6 +94,8 @@ class Dispatcher:
             session.intake.sampled = 0
             session.trace = OpenTrace(traces, session, command, weight, size, traces.clock())
             n_plus_one.begin(session, command, weight)
+        if passes:
+            session.resolved = NOTHING
         return self._take(command, data[request.start : request.end], data, request.end, request)
 
     def refuse(self, error: bytes) -> None:

@@ -227,6 +227,13 @@ def planned(bound: CompiledPolicy, argv: Sequence[bytes]) -> int:
     return bound.plan.decide(bound.table.lookup.find(request), request, data, bound.table.keys, Counters(1))
 
 
+def passes(bound: CompiledPolicy, argv: Sequence[bytes]) -> bool:
+    """Whether the plan lets a traced request go on."""
+    data = encode_command(list(argv))
+    request = scanned(data)
+    return bound.plan.passes(bound.table.lookup.find(request), request, data, bound.table.keys)
+
+
 def edited_by(bound: CompiledPolicy, argv: Sequence[bytes]) -> list[bytes]:
     """What the plan makes of the request that it has just decided to edit."""
     data, splice = encode_command(list(argv)), Splice()
@@ -241,6 +248,7 @@ def assert_agreement(bound: CompiledPolicy, argv: Sequence[bytes]) -> None:
     given_command = Command(bound.table, argv)
     decision = bound.judge(given_command, context())
     assert not counted or outcome in (REFUSE, EDIT)
+    assert outcome == PASS or not passes(bound, argv)
     if outcome == PASS:
         assert decision == Decision(PASSED)
     elif outcome == REFUSE:

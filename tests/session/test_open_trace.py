@@ -2,7 +2,9 @@
 
 import pytest
 
-from tests.session.given import RULES, Client, call, route_with
+from proxy.policy.compile import CompiledPolicy
+from tests.policy.given import policy
+from tests.session.given import RULES, Client, FakeRoute, call, route_with
 
 
 def test_order_and_replies_are_the_same_and_each_trace_is_taken_once() -> None:
@@ -19,6 +21,34 @@ def test_order_and_replies_are_the_same_and_each_trace_is_taken_once() -> None:
     told = looked.route.observed
     assert len(told) == 20
     assert len({id(each) for each in told}) == len(told)
+
+
+def test_the_plan_decides_about_a_traced_command_and_its_keys_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = "defaults: {mode: enforce}\nrules: {names: {names: {separator: ':', segments: 2..3}}}"
+    plain, looked = Client(route_with(names)), Client(route_with(names, traces=200))
+    judged: list[str] = []
+    judge = CompiledPolicy.judge
+
+    def noted(compiled: CompiledPolicy, command, context, observer=None):  # type: ignore[no-untyped-def]
+        judged.append(command.name)
+        return judge(compiled, command, context, observer)
+
+    monkeypatch.setattr(CompiledPolicy, "judge", noted)
+    for client in (plain, looked):
+        client.send(call("PING"))
+        client.send(call("GET", "a:b") + call("SET", "a:c", 1) + call("SET", "a", 1))
+    assert judged == ["SET"] * 2
+    assert [client.route.counters.total for client in (plain, looked)] == [2, 2]
+    assert looked.route.observed[-1].refused
+
+
+def test_a_traced_command_costs_its_tokens_once() -> None:
+    sent = []
+    for traces in (0, 200):
+        route = FakeRoute(policy("defaults: {mode: enforce}\nrules: {fair: {limits: {rate: 10/m}}}"), traces=traces)
+        Client(route).send(call("GET", "a") * 13)
+        sent.append(route.upstream().taken())
+    assert sent == [call("GET", "a") * 10] * 2
 
 
 @pytest.mark.parametrize(
