@@ -2,7 +2,10 @@
 
 import pytest
 
-from proxy.policy.compile import CompiledPolicy
+from proxy.commands.command import Command
+from proxy.policy.compile import CompiledPolicy, Observer
+from proxy.policy.decision import Decision
+from proxy.rules.context import Context
 from tests.policy.given import policy
 from tests.session.given import RULES, Client, FakeRoute, call, route_with
 
@@ -29,7 +32,9 @@ def test_the_plan_decides_about_a_traced_command_and_its_keys_count_once(monkeyp
     judged: list[str] = []
     judge = CompiledPolicy.judge
 
-    def noted(compiled: CompiledPolicy, command, context, observer=None):  # type: ignore[no-untyped-def]
+    def noted(
+        compiled: CompiledPolicy, command: Command, context: Context, observer: Observer | None = None
+    ) -> Decision:
         judged.append(command.name)
         return judge(compiled, command, context, observer)
 
