@@ -62,7 +62,13 @@ class UpstreamPipeline(Outgoing):
     elsewhere. Shared connections keep what they have sent, up to a bound, until it is answered.
     """
 
-    def __init__(self, listener: PipelineListener, schedule: Schedule, errors: ErrorCounts | None = None) -> None:
+    def __init__(
+        self,
+        listener: PipelineListener,
+        schedule: Schedule,
+        errors: ErrorCounts | None = None,
+        redirects: Redirects | None = None,
+    ) -> None:
         super().__init__(schedule)
         self.listener = listener
         self.scanner = ReplyScanner()
@@ -78,7 +84,7 @@ class UpstreamPipeline(Outgoing):
         self.commands = self.strays = 0
         self.errors = errors
         self.large = 1 << 20
-        self.redirects: Redirects | None = None
+        self.redirects = redirects
 
     # Towards Redis
 

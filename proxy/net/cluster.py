@@ -4,6 +4,7 @@
 what has changed for the connections.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -48,7 +49,7 @@ class Cluster:
         self.map = SlotMap()
         self.version = 0
         self.nodes: Sequence[Node] = ()
-        self.on_doubt: Callable[[], None] = lambda: None
+        self.doubted = asyncio.Event()
         self._places: dict[str, _Place] = {}
         self._by_node: dict[Node, str] = {}
 
@@ -69,7 +70,7 @@ class Cluster:
 
     def doubt(self) -> None:
         """A node is missing or lost: find out soon whether all is as it was."""
-        self.on_doubt()
+        self.doubted.set()
 
     def node(self, number: int) -> Node | None:
         """The node with this number; None where it has left."""

@@ -79,10 +79,9 @@ class ClusterWatch:
         self._failures: dict[Endpoint, str] = {}
         self._silent: dict[Endpoint, float] = {}
         self._told: set[str] = set()
-        self._wanted = asyncio.Event()
+        self._wanted = cluster.doubted
         self._changed_at = self._looked_at = loop.time()
         self._task: asyncio.Task[None] | None = None
-        cluster.on_doubt = self._wanted.set
 
     def begin(self, tls: FollowedContext | None) -> None:
         """Begin to look."""

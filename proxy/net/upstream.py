@@ -108,8 +108,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
     """Bound to the pipeline's method, so that each read costs one call."""
 
     def __init__(self, keeper: Keeper, key: PoolKey, loop: asyncio.AbstractEventLoop) -> None:
-        self.pipeline = PrivatePipeline(self, loop.call_soon, key, keeper.errors)
-        self.pipeline.redirects = keeper.redirects
+        self.pipeline = PrivatePipeline(self, loop.call_soon, key, keeper.errors, keeper.redirects)
         self.data_received = self.pipeline.receive
         self.unauthenticated = False
         self.apart = False

@@ -11,7 +11,7 @@ from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.hot_path_config import HotPathConfig
 from proxy.hotpath.outgoing import Schedule
 from proxy.hotpath.pipeline_listener import PipelineListener
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.upstream_pipeline import Redirects, UpstreamPipeline
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Hit
@@ -61,9 +61,14 @@ class PrivatePipeline(UpstreamPipeline):
     __slots__ = ("key", "names")
 
     def __init__(
-        self, listener: PipelineListener, schedule: Schedule, key: PoolKey, errors: ErrorCounts | None = None
+        self,
+        listener: PipelineListener,
+        schedule: Schedule,
+        key: PoolKey,
+        errors: ErrorCounts | None = None,
+        redirects: Redirects | None = None,
     ) -> None:
-        super().__init__(listener, schedule, errors)
+        super().__init__(listener, schedule, errors, redirects)
         self.key = key
         self.names = UNNAMED
 

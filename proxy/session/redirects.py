@@ -176,8 +176,11 @@ class Redirects:
         self._sent: dict[object, _Refused] = {}
         self._under_way = False
         self._timed = False
-        session.sender.redirecting = True
-        session.sender.stalled = True
+
+    def begin(self) -> None:
+        """No further command of the client leaves until all are answered."""
+        self._session.sender.redirecting = True
+        self._session.sender.stalled = True
 
     def close(self, cause: str) -> None:
         """Close the client."""

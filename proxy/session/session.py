@@ -295,6 +295,7 @@ class Session:
             return hidden_redirect(error)
         if self.redirects is None:
             self.redirects = Redirects(self, nodes)
+            self.redirects.begin()
         self.redirects.meet(upstream, entry, error)
         return None
 

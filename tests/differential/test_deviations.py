@@ -44,10 +44,6 @@ ELSEWHERE = {
         "failures/test_slow_readers.py::test_one_that_never_reads_is_held_back_and_closed",
         "failures/test_slow_readers.py::test_the_cap_is_configurable",
     ],
-    "an upstream in cluster mode": [
-        "failures/test_restricted.py::test_cluster_mode_is_refused",
-        "server/test_serve.py::test_a_cluster_is_refused_unless_asked_for",
-    ],
     "after Redis restarts": [
         "failures/test_upstream_loss.py::test_idle_clients_survive_a_restart",
         "failures/test_upstream_loss.py::test_clients_with_pending_replies_are_closed",

@@ -55,13 +55,11 @@ def test_numbers_and_names(cluster: Cluster) -> None:
 
 def test_the_owner_of_a_slot(cluster: Cluster) -> None:
     nodes = Nodes(cluster)
-    doubts = []
-    cluster.on_doubt = lambda: doubts.append(1)
     assert nodes.owner(5) is nodes.primaries()[0]
-    assert not doubts
+    assert not cluster.doubted.is_set()
     cluster.adopt(a_map("h1", "h2", "h3", owned=4))
     assert nodes.owner(5) is None
-    assert doubts
+    assert cluster.doubted.is_set()
 
 
 @pytest.mark.parametrize(
@@ -79,11 +77,9 @@ def test_the_owner_of_a_slot(cluster: Cluster) -> None:
 )
 def test_whom_a_redirect_names(cluster: Cluster, error: bytes, number: int | None) -> None:
     nodes = Nodes(cluster)
-    doubts = []
-    cluster.on_doubt = lambda: doubts.append(1)
     by = nodes.primaries()[0]
     assert nodes.redirected(error, by) is (None if number is None else nodes.node(number))
-    assert doubts
+    assert cluster.doubted.is_set()
 
 
 def test_who_waits_is_told_after_the_next_look(cluster: Cluster) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import socket
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any, assert_never, cast
 
 import pytest
@@ -47,6 +48,7 @@ class FakeRoute:
         self.counted: Counter[str] = Counter()
         self.clients: set[object] = set()
         self.done: list[str] = []
+        self.readiness = SimpleNamespace(found_cluster=False)
         self.compiled = asyncio.Event()
         self.well: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self.leased: asyncio.Queue[object] = asyncio.Queue()
