@@ -167,12 +167,19 @@ class ClusterWatch:
         tasks = {target: self._loop.create_task(self._ask(target)) for target in asked}
         if not tasks:
             return {}
-        late = await self._await_most({*tasks.values()})
+        try:
+            late = await self._await_most({*tasks.values()})
+        except asyncio.CancelledError:
+            for task in tasks.values():
+                task.add_done_callback(_ended)
+                task.cancel()
+            raise
         found: dict[Endpoint, View] = {}
         for target, task in tasks.items():
             self._failures.pop(target, None)
             self._silent.pop(target, None)
             if task in late:
+                task.add_done_callback(_ended)
                 task.cancel()
                 self._failed(target, "it does not answer")
                 self._silent[target] = self._loop.time() + _SILENT_SECONDS
@@ -285,6 +292,12 @@ def _figures_of(question: "asyncio.Future[bytes]") -> bytes | None:
     if not question.done() or question.cancelled() or question.exception() is not None:
         return None
     return b"".join(line for line in question.result().splitlines() if line.startswith(_FIGURES))
+
+
+def _ended(task: "asyncio.Task[View]") -> None:
+    # It was given up, and may still fail: its exception has been seen.
+    if not task.cancelled():
+        task.exception()
 
 
 def _reason(error: BaseException) -> str:
