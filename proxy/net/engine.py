@@ -128,7 +128,7 @@ async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> Probed:
         # A user may be limited to keys that the probe does not name. That says nothing about the command (acl.c,
         # getAclErrorMessage: "to run" a command, "to access" keys). These errors contain the user name, which can be
         # any text.
-        if reply.startswith(b"+QUEUED") or (reply.startswith(b"-NOPERM") and b" to access " in reply):
+        if reply.startswith(_ALLOWED) or (reply.startswith(b"-NOPERM") and b" to access " in reply):
             able.add(name)
         elif not reply.startswith(_NO):
             unclear.add(name)
@@ -144,6 +144,9 @@ def _fewest(name: str) -> tuple[str, ...]:
     return ("keyrail",) * (1 if spec is None else abs(spec.arity) - 1)
 
 
+_ALLOWED = (b"+QUEUED", b"-MOVED ", b"-ASK ", b"-TRYAGAIN ", b"-CLUSTERDOWN ", b"-CROSSSLOT ")
+"""A node of a cluster asks whether the user may run a command before it asks whose its keys are (server.c,
+processCommand)."""
 _PROBES = {
     "CLIENT": ("GETNAME",),
     "EXPIRE": ("keyrail", "1", "NX"),

@@ -22,6 +22,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from proxy.commands.slots import SLOTS
+from proxy.wire.numbers import read_digits
 
 _UNNAMED = "?"
 _OWNED = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
@@ -155,8 +156,9 @@ def _read_row(words: Sequence[str]) -> _Row | None:
     if flags & {"handshake", "noaddr"}:
         return None
     address, _, names = words[1].partition(",")
-    ip, colon, port = address.partition("@")[0].rpartition(":")
-    if not colon or not port.isdecimal() or not words[6].isdecimal():
+    ip, colon, digits = address.partition("@")[0].rpartition(":")
+    port, epoch = read_digits(digits), read_digits(words[6])
+    if not colon or port is None or epoch is None:
         raise ViewError(f"CLUSTER NODES: {' '.join(words[:_FIELDS])!r}")
     ranges, opened = [], []
     for word in words[_FIELDS:]:
@@ -167,7 +169,7 @@ def _read_row(words: Sequence[str]) -> _Row | None:
             opened.append(OpenSlot(int(moving[1]), source, target))
     primary = words[3] if words[3] != "-" else ""
     hostname = names.partition(",")[0] if "=" not in names.partition(",")[0] else ""
-    return _Row(words[0], ip, int(port), hostname, flags, primary, int(words[6]), tuple(ranges), tuple(opened))
+    return _Row(words[0], ip, port, hostname, flags, primary, epoch, tuple(ranges), tuple(opened))
 
 
 def _range(first: int, last: int) -> SlotRange:

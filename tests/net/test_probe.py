@@ -42,6 +42,10 @@ def able(redis: Any) -> frozenset[str]:
     ("told", "may"),
     [
         (QUEUED, True),
+        *(
+            (f"-{code} 1 127.0.0.1:1\r\n".encode(), True)
+            for code in ("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "CROSSSLOT")
+        ),
         (b"-ERR unknown command 'UNLINK'\r\n", False),
         (b"-NOPERM User app has no permissions to run the 'unlink' command\r\n", False),
         (b"-NOPERM User keyrail has no permissions to run the 'unlink' command\r\n", False),

@@ -30,6 +30,7 @@ SOURCE = Path(proxy.__file__).parent
 _OF_OTHERS = ("isdigit", "isdecimal", "isnumeric")
 OF_BYTES = {
     *(
+        "cluster/scan_cursor.py",
         "commands/expiry.py",
         "commands/values.py",
         "hotpath/upstream_pipeline.py",
