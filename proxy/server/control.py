@@ -117,7 +117,7 @@ class ShareLimits(ProcessRequest[tuple[Leases, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
-class FindPlans(ProcessRequest[NewParts | None]):
+class FindPlans(ProcessRequest[Packed[NewParts] | None]):
     """Send plans of a route's policy."""
 
     seconds: ClassVar[float] = 20.0  # there may be many apps

@@ -37,8 +37,10 @@ class GroupPlans:
         """Forget all editions but the one in force."""
         self._compilers = {self.in_force: self._compilers[self.in_force]}
 
-    async def find(self, request: FindPlans) -> NewParts | None:
+    async def find(self, request: FindPlans) -> Packed[NewParts] | None:
         """Plans that a worker asks for; None if its policies are not in force any more. Raises what compiling
         raises."""
         compilers = self._compilers.get(request.edition)
-        return None if compilers is None else await compilers[request.route].find(request.wanted)
+        if compilers is None:
+            return None
+        return await asyncio.to_thread(Packed.of, await compilers[request.route].find(request.wanted))

@@ -319,7 +319,7 @@ class Worker:
             raise PlanUnavailableError(str(error)) from None
         if found is None:
             raise PlanUnavailableError("other policies are in force")
-        return found
+        return await asyncio.to_thread(found.unpack)
 
     def _share_limits(self) -> None:
         now = time.monotonic()

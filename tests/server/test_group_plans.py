@@ -23,7 +23,8 @@ NOBODY = WantedPlans((), frozenset(), False, ("",), 0)
 
 
 def find(plans: GroupPlans, edition: int, wanted: WantedPlans = NOBODY) -> NewParts | None:
-    return asyncio.run(plans.find(FindPlans(0, edition, wanted)))
+    packed = asyncio.run(plans.find(FindPlans(0, edition, wanted)))
+    return None if packed is None else packed.unpack()
 
 
 def refuses_keys(of: Policy, found: NewParts | None) -> bool:
