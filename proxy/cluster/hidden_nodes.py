@@ -2,7 +2,8 @@
 
 A client is shown the address of Keyrail, and no replication: Keyrail's own address where the node shows its own,
 nothing where it shows another one's. As one plain Redis (``single``) it says that it is no cluster. Which form a reply
-has stands in the command's row (``shows_nodes``); ``hidden_redirect`` is for errors, of whichever command.
+has stands in the command's row (``shows_nodes``); ``hidden_redirect`` and ``hidden_own_error`` are for errors, of
+whichever command.
 """
 
 import re
@@ -54,6 +55,14 @@ def hidden_redirect(frame: bytes) -> bytes:
     if not frame.startswith(_REDIRECTS):
         return frame
     return b"-CLUSTERDOWN keyrail: the slot is on its way to another node: try again\r\n"
+
+
+def hidden_own_error(frame: bytes) -> bytes:
+    """The same for an error of a command that may have run, such as the error that a script returns."""
+    if not frame.startswith(_REDIRECTS):
+        return frame
+    word = frame[1 : frame.index(b" ")]
+    return b"-ERR keyrail: the command answered with an error that begins with %b, and may have run\r\n" % word
 
 
 # Frames

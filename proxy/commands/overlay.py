@@ -46,6 +46,7 @@ def lane_of(name: str, flags: frozenset[str]) -> Lane:
     return Lane.SLOW if _row(name).slow or "module" in flags else Lane.FAST
 
 
+_RUN_SCRIPTS = frozenset({"text", "sha", "function"})
 _CHANGING = frozenset({"write", "may_replicate", "admin", "noscript", "pubsub", "blocking"})
 
 
@@ -92,6 +93,11 @@ def only_reads(name: str, flags: frozenset[str], *, container: bool) -> bool:
         return True
     told = "readonly" in flags or not (container or "module" in flags)
     return told and not flags & _CHANGING
+
+
+def own_errors(name: str, flags: frozenset[str]) -> bool:
+    """Whether the command may answer an error of any text after it has run: a script returns whatever it likes."""
+    return _row(name).script in _RUN_SCRIPTS or "module" in flags
 
 
 def process_bound(name: str, categories: frozenset[str]) -> bool:

@@ -143,6 +143,8 @@ class Spec:
     """May remove the TTL of a key."""
     only_reads: bool
     """Changes nothing. False for scripts, unknown commands, and modules' commands without the flag of a read."""
+    own_errors: bool
+    """It may answer an error of any text after it has run: scripts, functions, modules' commands."""
     process_bound: bool
     """Its sender relies on memory that the server loses when it restarts: loaded scripts and functions, tracking."""
     over_nodes: OverNodes

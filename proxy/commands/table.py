@@ -18,6 +18,7 @@ from proxy.commands.overlay import (
     lane_of,
     only_reads,
     over_nodes,
+    own_errors,
     process_bound,
     state_of,
 )
@@ -43,6 +44,7 @@ UNKNOWN = Spec(
     creates=True,
     drops_ttl=True,
     only_reads=False,
+    own_errors=True,
     process_bound=False,
     over_nodes=ANY_NODE,
     since="",
@@ -140,6 +142,7 @@ def _spec(spec_id: int, found: Description, since: str = "", engines: Iterable[s
         creates=True if creates is None else creates,
         drops_ttl=drops_ttl(found.name),
         only_reads=only_reads(found.name, found.flags, container=found.container),
+        own_errors=own_errors(found.name, found.flags),
         process_bound=process_bound(found.name, found.categories),
         over_nodes=REFUSED if nodes is None else nodes,
         since=since,

@@ -55,6 +55,8 @@ NOTE = _NOTE
 UNWRAP = _UNWRAP
 TRACE = _TRACE
 JOIN = _JOIN
+RAN = object()
+"""In ``InFlightEntry.sent``: the command was part of a transaction that has run."""
 
 
 class ReplySink:
@@ -248,6 +250,7 @@ class InFlightQueue:
         self.kept -= entry.size
         behind = entry.next
         for each in reversed(entries):
+            each.sent = RAN
             each.next = behind
             behind = each
         if self.tail is entry:

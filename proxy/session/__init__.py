@@ -34,6 +34,7 @@ blocking.py           BLPOP and its relatives before a cluster
 wait_for_replicas.py  WAIT and WAITAOF before a cluster
 unhindered.py         commands that wait behind nobody else's: SCRIPT KILL, CLIENT UNPAUSE, CONFIG SET …
 scripts.py            EVAL, FCALL and their relatives: what the rules need to know about the script
+script_units.py       scripts before a cluster: each in a transaction of its own
 procedure.py          rules that ask Redis before they decide
 running_procedure.py  the questions of one such rule
 streaming.py          a request too large to buffer

@@ -1,8 +1,8 @@
 """Blocking commands before a cluster: on a private connection to the slot's node, and sent again where the slot leaves.
 
-A node answers a blocked command with MOVED when its slot leaves, and with UNBLOCKED when it becomes a replica. Nothing
-has been popped then, so the command is sent to the slot's new owner with what is left of its timeout. Nothing else of
-the client is sent meanwhile, so it stays in its place.
+A node answers a blocked command with MOVED when its slot leaves, and with UNBLOCKED when it becomes a replica (in other
+words than CLIENT UNBLOCK). Nothing has been popped then, so the command is sent to the slot's new owner with what is
+left of its timeout. Nothing else of the client is sent meanwhile, so it stays in its place.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from proxy.session.node_connections import NodeClient, wait_for_node
 from proxy.session.ports import NodePort
 from proxy.wire.encode import encode_command
 
-_LEFT = (b"-MOVED ", b"-ASK ", b"-TRYAGAIN ", b"-CLUSTERDOWN ", b"-UNBLOCKED ")
+_LEFT = (b"-MOVED ", b"-ASK ", b"-TRYAGAIN ", b"-CLUSTERDOWN ", b"-UNBLOCKED force ")
 _LONG = 1.0
 """Seconds. A command that was blocked for so long has been where it belonged."""
 _LEAST = 0.001
@@ -59,7 +59,7 @@ def send(session: NodeClient, nodes: NodePort, item: Item) -> int:
 
 
 def _answered(item: Item, blocked: BlockedCommand, frame: bytes) -> bytes:
-    if frame.startswith(_LEFT):
+    if frame.startswith(_LEFT) and not item.command.spec.own_errors:
         blocked.phase = "refused"
         return b""
     blocked.phase = "answered"

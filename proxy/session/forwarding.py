@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.session import hidden_commands, sending, switching
+from proxy.session import hidden_commands, script_units, sending, switching
 from proxy.session.hidden_commands import SurroundedClient
 from proxy.session.item import Item, JudgedCommand
 from proxy.session.switching import SwitchingClient
@@ -39,6 +39,8 @@ def dispatch(session: ForwardingClient, item: Item) -> None:
         if trace is not None:
             trace.without_reply()
         hidden_commands.send(session, item)
+    elif script_units.proves_refusals(session, item):
+        script_units.send(session, item)
     elif trace is None:
         sending.submit(session, item.raw, item.edit)
     else:

@@ -25,6 +25,7 @@ from proxy.hotpath.in_flight import EDIT, HIDE, NOTE, PEEK, UNWRAP, InFlightEntr
 from proxy.policy.decision import HiddenCommands, What
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import follow_ups, sending
+from proxy.session.exec_abort import EXEC_ABORTED, reason_of
 from proxy.session.follow_ups import FollowedClient
 from proxy.session.item import FollowUp, Item
 from proxy.session.pool_key import PoolKey
@@ -34,8 +35,6 @@ from proxy.wire.encode import encode_command, encode_error
 _MULTI = encode_command([b"MULTI"])
 _EXEC = encode_command([b"EXEC"])
 _QUEUED = b"+QUEUED\r\n"
-_ABORTED = b"-EXECABORT"
-_REASON = b"-EXECABORT Transaction discarded because of: "
 
 _NOBODY = ReplySink()
 """Receives replies that no client gets."""
@@ -269,12 +268,9 @@ class SurroundedCommand:
 
     def _instead(self, frame: bytes) -> bytes:
         # EXEC has run nothing. The client gets the reason why its own command did not run.
-        if self._early is not None:
-            reply = self._early
-        elif frame.startswith(_REASON):
-            reply = b"-" + frame[len(_REASON) :]
-        else:
-            if not frame.startswith(_ABORTED):
+        reply = reason_of(frame) if self._early is None else self._early
+        if reply is None:
+            if not frame.startswith(EXEC_ABORTED):
                 # The transaction may still be open: Redis could queue further commands in it.
                 self._session.ports.pools.discard(self._upstream)
             return self._refuse()

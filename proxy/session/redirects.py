@@ -6,10 +6,12 @@
 From the first of these errors on, nothing more of the client is sent, and its commands that are on their way to that
 node already are awaited. A command is not sent again behind a later one of its slot that has run, unless both only
 read: the client gets the error, in a form that names no node. All others are sent again in their order, and each reply
-comes in the place of its command. A transaction is sent again as a whole: after such an error nothing of it has run.
+comes in the place of its command. A transaction is sent again as a whole, if it is proved that nothing of it has run: EXEC
+itself was refused, or a command before it, and EXEC answers EXECABORT.
 
 Nothing else is ever sent twice: a command that was answered with another error, or was lost with a connection, may have
-run.
+run. So may one that answers errors of its own making, such as a script, unless it stands in a transaction
+(``script_units``): nothing tells its errors from those of the node.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,14 +19,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from proxy.cluster.hidden_nodes import hidden_redirect
+from proxy.cluster.hidden_nodes import hidden_own_error, hidden_redirect
 from proxy.commands.command import Command
 from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
 from proxy.hotpath.command_sender import SentUnit
-from proxy.hotpath.in_flight import HIDE, JOIN, LOCAL, NOTE, InFlightEntry, ReplySink
+from proxy.hotpath.in_flight import HIDE, JOIN, LOCAL, NOTE, RAN, InFlightEntry, ReplySink
 from proxy.hotpath.reply_order import Segment
 from proxy.hotpath.upstream_pipeline import MOST_KEPT, UpstreamPipeline
+from proxy.session.exec_abort import EXEC_ABORTED
 from proxy.session.guarded import guarded
 from proxy.session.node_connections import NodeClient, connection_to
 from proxy.session.pool_key import Node
@@ -51,11 +54,13 @@ class RedirectedClient(NodeClient, Protocol):
 
 
 class _Facts(NamedTuple):
-    """What matters of a command, or of a transaction, for its order. ``slots`` is None where nobody can tell them."""
+    """What matters of a command, or of a transaction, for its order. ``slots`` is None where nobody can tell them;
+    ``own_errors`` says that an error may be its own, and not the node's."""
 
     slots: frozenset[int] | None
     reads: bool
     lane: Lane = Lane.FAST
+    own_errors: bool = False
 
     def disturbs(self, other: "_Facts") -> bool:
         """Whether the two may not change places."""
@@ -104,6 +109,14 @@ class _Refused:
         """Whether the error names the node to which the command goes."""
         return self.errors[0].startswith((b"-MOVED ", b"-ASK "))
 
+    @property
+    def has_not_run(self) -> bool:
+        """Whether it is proved that the node has run nothing of it."""
+        if self.unit is None:
+            return not self.command.facts.own_errors
+        # Refused at EXEC; or before it, inside MULTI. Where Redis has refused the MULTI, each command has run by itself.
+        return len(self.errors) == 1 or self.errors[-1].startswith(EXEC_ABORTED)
+
 
 class _Round:
     """What a client has under way to one connection, from the first command on that was refused there."""
@@ -120,7 +133,7 @@ class _Round:
         sink = sent.sender if unit else entry.sink
         if entry.action == LOCAL or sink.client() is not self._session:
             return
-        if sent is None:
+        if sent is None or sent is RAN:
             self._commands.append(_Command(b"", _Facts(None, False)))
         elif id(sent) not in self._by_sent:
             found = [_unit(self._session, sent)] if unit else list(_commands(self._session, sent))
@@ -137,10 +150,11 @@ class _Round:
         ran: list[_Facts] = []
         found = []
         for command in reversed(self._commands):
-            if command.refused is None:
+            refused, may_have_run = command.refused, command.refused is None or not command.refused.has_not_run
+            if refused is not None:
+                found.append((refused, not may_have_run and not any(map(command.facts.disturbs, ran))))
+            if may_have_run:
                 ran.append(command.facts)
-            else:
-                found.append((command.refused, not any(map(command.facts.disturbs, ran))))
         return found[::-1]
 
 
@@ -150,14 +164,16 @@ def _commands(session: RedirectedClient, raw: bytes) -> Iterator[_Command]:
         command = Command(table, request.arguments())
         slots = frozenset(slot_of(key.name) for key in command.known_keys)
         unknown = not slots and command.spec.may_have_keys
-        facts = _Facts(None if unknown else slots, command.spec.only_reads, command.spec.lane)
+        spec = command.spec
+        facts = _Facts(None if unknown else slots, spec.only_reads, spec.lane, spec.own_errors)
         yield _Command(raw[request.start : request.end], facts)
 
 
 def _unit(session: RedirectedClient, unit: SentUnit) -> _Command:
     raw = b"".join(unit.chunks)
-    slots = [each.facts.slots or () for each in _commands(session, raw)]
-    return _Command(raw, _Facts(frozenset().union(*slots), False))
+    facts = [each.facts for each in _commands(session, raw)]
+    lane = Lane.SLOW if any(each.own_errors for each in facts) else Lane.FAST
+    return _Command(raw, _Facts(frozenset().union(*(each.slots or () for each in facts)), False, lane))
 
 
 class Redirects:
@@ -344,4 +360,5 @@ def _give_up(refused: _Refused) -> None:
     for frame in refused.frames:
         errors.expect(InFlightEntry(place if frame.own else _NOBODY, 1, frame.action, frame.payload))
     place.pending_replies -= 1
-    errors.receive(b"".join(map(hidden_redirect, refused.errors)))
+    hidden = hidden_redirect if refused.has_not_run else hidden_own_error
+    errors.receive(b"".join(map(hidden, refused.errors)))

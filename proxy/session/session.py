@@ -9,10 +9,10 @@ Commands and answers of Keyrail's own fall silent where CLIENT REPLY says so.
 
 from collections.abc import Callable, Hashable
 
-from proxy.cluster.hidden_nodes import hidden_redirect
+from proxy.cluster.hidden_nodes import hidden_own_error, hidden_redirect
 from proxy.commands.command import Command
 from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.in_flight import InFlightEntry
+from proxy.hotpath.in_flight import RAN, InFlightEntry
 from proxy.hotpath.intake import Intake
 from proxy.hotpath.intake_handler import IntakeHandler
 from proxy.hotpath.reply_order import MOST_HELD
@@ -69,6 +69,7 @@ class Session:
         "n_plus_one",
         "names",
         "no_hidden_commands",
+        "no_transactions",
         "node",
         "origin",
         "ports",
@@ -118,6 +119,7 @@ class Session:
         self.may_have_follow_ups = False
         self.deferred: dict[Hashable, FollowUp] | None = None
         self.no_hidden_commands = ""
+        self.no_transactions = False
         self.sought: frozenset[FactKey] = NOTHING_SOUGHT
         self.probe: CommandName | None = None
         self.trace: TracedCommand | None = None
@@ -291,6 +293,8 @@ class Session:
     def on_redirect(self, upstream: UpstreamPipeline, entry: InFlightEntry, error: bytes) -> bytes | None:
         """The next frame of this connection's head is MOVED or one of its kin: what to tell instead, or None."""
         nodes = self.ports.nodes
+        if entry.sent is RAN:
+            return hidden_own_error(error)
         if entry.sent is None or nodes is None or self.gone:
             return hidden_redirect(error)
         if self.redirects is None:

@@ -39,13 +39,15 @@ HELD_SECONDS = 2.0
 
 class SwitchingClient(WaitingClient, ConnectedClient, Protocol):
     """A session, as far as it moves between connections. ``key`` is its pool, ``node`` that of the keys of the
-    command at hand, before a cluster. ``unreached_since`` is when it first got no private connection there."""
+    command at hand, before a cluster. ``unreached_since`` is when it first got no private connection there.
+    ``no_transactions`` says that Redis has refused it a MULTI."""
 
     state: ClientState
     key: PoolKey
     names: Names
     node: Node | None
     unreached_since: float | None
+    no_transactions: bool
 
     @property
     def on_its_own(self) -> Pinned:
@@ -206,6 +208,7 @@ def _introduce(session: SwitchingClient, upstream: PrivatePipeline) -> None:
 def move(session: SwitchingClient, key: PoolKey) -> None:
     """Redis has accepted: from now on this client belongs to another pool."""
     session.key = key
+    session.no_transactions = False
     if session.state.upstream is not None:
         session.state.upstream.key = key._replace(node=session.state.upstream.key.node)
         if session.state.subscriptions is not None:

@@ -1,6 +1,7 @@
 """Nodes of a cluster that answer a session: they own slots, pass them on key by key, and run what they are sent.
 
 What they ran is in ``ran``, in order, with the number of each command, which is its last argument (MGET has none).
+A script (EVAL) writes as RPUSH does, and returns what its text says.
 ``Routed`` is a client whose session knows the cluster by a map that can be older.
 """
 
@@ -37,6 +38,7 @@ class Cluster:
         self.opened: dict[int, int] = {}
         self.held: list[dict[bytes, list[bytes]]] = [{} for _ in NODES]
         self.down: set[int] = set()
+        self.allows_multi = True
         self.ran: list[tuple[int, bytes]] = []
 
     def open_slot(self, slot: int, target: int) -> None:
@@ -79,9 +81,11 @@ class Cluster:
         held, name, keys = self.held[node], argv[0], keys_of(argv)
         if name != b"MGET":
             self.ran.append((int(argv[-1]), name))
-        if name in (b"RPUSH", b"MSET"):
+        if name in (b"RPUSH", b"MSET", b"EVAL"):
             for key in keys:
                 held.setdefault(key, []).append(argv[-1])
+            if name == b"EVAL":
+                return argv[1] + b"\r\n"
             return b":%d\r\n" % len(held[keys[0]]) if name == b"RPUSH" else b"+OK\r\n"
         if name == b"ECHO":
             return encode_bulk(argv[1])
@@ -92,10 +96,12 @@ _TRYAGAIN = b"-TRYAGAIN Multiple keys request during rehashing of slot\r\n"
 
 
 def keys_of(argv: Sequence[bytes]) -> Sequence[bytes]:
-    """RPUSH key number · MSET key number … · MGET key … · LRANGE key 0 number · ECHO number"""
+    """RPUSH key number · MSET key number … · MGET key … · LRANGE key 0 number · EVAL reply 1 key number · ECHO number"""
     match argv[0]:
         case b"RPUSH" | b"LRANGE":
             return argv[1:2]
+        case b"EVAL":
+            return argv[3:4]
         case b"MSET":
             return argv[1::2]
         case b"MGET":
@@ -135,6 +141,10 @@ class Served:
         asking, self.asking = self.asking, argv[0] == b"ASKING"
         if self.asking:
             return b"+OK\r\n"
+        if argv[0] == b"MULTI" and not self.cluster.allows_multi:
+            return b"-NOPERM no MULTI\r\n"
+        if argv[0] == b"EXEC" and self.queued is None:
+            return b"-ERR EXEC without MULTI\r\n"
         if argv[0] == b"MULTI":
             self.queued, self.spoiled, self.asking = [], False, asking
             return b"+OK\r\n"

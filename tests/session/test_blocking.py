@@ -43,6 +43,14 @@ def test_where_its_slot_leaves_it_is_sent_to_the_new_owner(error: bytes) -> None
     assert client.route.lent == []
 
 
+@pytest.mark.parametrize("error", [b"-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n", b"-WRONGTYPE no\r\n"])
+def test_other_errors_are_the_reply(error: bytes) -> None:
+    client, lent = blocked("BLPOP", "c", "10")
+    lent.answer(error)
+    assert client.heard() == error
+    assert not client.nodes.looking
+
+
 def test_what_is_refused_again_and_again_is_an_error_and_the_client_stays() -> None:
     client, lent = blocked("BLPOP", "c", "0")
     lent.answer(b"-CLUSTERDOWN The cluster is down\r\n")

@@ -3,11 +3,13 @@ name."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from proxy.commands.slots import slot_of
+from proxy.commands.table import STANDARD, Lane, Table
 from proxy.hotpath.in_flight import NOTE, InFlightEntry, ReplySink
 from proxy.hotpath.upstream_pipeline import MOST_KEPT
 from proxy.session.switching import HELD_SECONDS
@@ -20,17 +22,20 @@ from tests.session.given import RULES, Client, FakeRoute, call
 KEYS = [b"{%b}%d" % (tag.encode(), number) for tag in TAGS for number in range(3)]
 SLOTS_OF_KEYS = sorted({slot_of(key) for key in KEYS})
 NAMES = (b"-MOVED", b"-ASK ")
+OWN_ERRORS = [b"-%b own" % word for word in (b"MOVED 5 127.0.0.1:7001", b"ASK 5 127.0.0.1:7001", b"TRYAGAIN", b"CLUSTERDOWN")]
+OWN_REPLIES = (b"+own", b"-TRYAGAIN own", b"-CLUSTERDOWN own", b"-ERR keyrail: the command answered")
 
 
 class Interleaved:
     """A client, three nodes, and chance: which of all that can happen happens next."""
 
-    def __init__(self, seed: int, *, transactions: bool) -> None:
+    def __init__(self, seed: int, *, transactions: bool, allows_multi: bool = True) -> None:
         self.random = Random(seed)
         self.transactions = transactions
         self.route = ClusterRoute(window=64)
         self.client = Routed(self.route)
         self.cluster = Cluster()
+        self.cluster.allows_multi = allows_multi
         self.sent: list[tuple[bytes, ...]] = []
         self.frames: list[bytes] = []
         self.reader = FrameReader()
@@ -78,8 +83,9 @@ class Interleaved:
 
     def single(self, keys: list[bytes]) -> bytes:
         key = self.random.choice(keys)
-        words = [(b"RPUSH", key, b"?"), (b"LRANGE", key, b"0", b"?"), (b"ECHO", b"?")]
-        return self.said(*self.random.choices(words, [4, 3, 1])[0])
+        script = (b"EVAL", self.random.choice([b"+own", *OWN_ERRORS]), b"1", key, b"?")
+        words = [(b"RPUSH", key, b"?"), (b"LRANGE", key, b"0", b"?"), (b"ECHO", b"?"), script]
+        return self.said(*self.random.choices(words, [4, 3, 1, 1])[0])
 
     def said(self, *words: bytes) -> bytes:
         number = b"%d" % len(self.sent)
@@ -153,6 +159,10 @@ class Interleaved:
                     unit = []
             elif words[0] in (b"RPUSH", b"MSET", b"LRANGE"):
                 assert (number in ran) == (not frame.startswith(b"-")), (words, frame)
+            elif words[0] == b"EVAL":
+                own = frame.startswith(OWN_REPLIES)
+                assert number not in ran or own, (words, frame)
+                assert number in ran or not own or not self.cluster.allows_multi, (words, frame)
             elif words[0] == b"ECHO":
                 assert frame == b"$%d\r\n%b\r\n" % (len(words[1]), words[1])
         self.check_order()
@@ -171,6 +181,13 @@ class Interleaved:
 @pytest.mark.parametrize("seed", range(300))
 def test_order_holds_in_every_interleaving(seed: int) -> None:
     case = Interleaved(seed, transactions=seed % 2 == 0)
+    case.run()
+    case.check()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_nothing_runs_twice_where_nodes_refuse_multi(seed: int) -> None:
+    case = Interleaved(seed, transactions=False, allows_multi=False)
     case.run()
     case.check()
 
@@ -200,6 +217,72 @@ def test_a_transaction_goes_again_as_a_whole() -> None:
     client.at(1).answer(b"+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n$-1\r\n")
     assert client.heard() == b"+QUEUED\r\n*2\r\n:1\r\n$-1\r\n+PONG\r\n"
     assert client.sender.pending_replies == 0
+
+
+OWN_MOVED = b"-MOVED 15495 127.0.0.1:7001\r\n"
+MAY_HAVE_RUN = b"-ERR keyrail: the command answered with an error that begins with MOVED, and may have run\r\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("EVAL", "return 1", 1, "a"),
+        ("EVALSHA", "0" * 40, 1, "a"),
+        ("FCALL", "f", 1, "a"),
+        ("EVAL_RO", "return 1", 1, "a"),
+        ("EVALSHA_RO", "0" * 40, 1, "a"),
+        ("FCALL_RO", "f", 1, "a"),
+    ],
+)
+def test_an_error_of_the_script_is_told_from_that_of_the_node(words: tuple[str | int, ...]) -> None:
+    _, client = routed()
+    client.say(*words)
+    unit = client.at(2, Lane.SLOW).taken()
+    assert unit == call("MULTI") + call(*words) + call("EXEC")
+    client.at(2, Lane.SLOW).answer(b"+OK\r\n+QUEUED\r\n*1\r\n" + OWN_MOVED)
+    assert client.heard() == MAY_HAVE_RUN
+    client.say(*words)
+    client.at(2, Lane.SLOW).taken()
+    client.at(2, Lane.SLOW).answer(b"+OK\r\n" + OWN_MOVED + b"-EXECABORT Transaction discarded\r\n")
+    assert client.at(1, Lane.SLOW).taken() == unit
+    client.at(1, Lane.SLOW).answer(b"+OK\r\n+QUEUED\r\n*1\r\n*2\r\n:1\r\n:2\r\n")
+    assert client.heard() == b"*2\r\n:1\r\n:2\r\n"
+    assert client.sender.pending_replies == 0
+
+
+def test_a_script_of_a_user_without_multi_is_never_sent_again() -> None:
+    _, client = routed()
+    script = call("EVAL", "return 1", 1, "a")
+    client.send(script)
+    client.at(2, Lane.SLOW).taken()
+    client.at(2, Lane.SLOW).answer(b"-NOPERM no MULTI\r\n" + OWN_MOVED + b"-ERR EXEC without MULTI\r\n")
+    assert client.heard() == MAY_HAVE_RUN
+    client.send(script)
+    assert client.at(2, Lane.SLOW).taken() == script
+    client.at(2, Lane.SLOW).answer(OWN_MOVED)
+    assert client.heard() == MAY_HAVE_RUN
+    assert not client.at(1, Lane.SLOW).taken()
+
+
+def test_a_transaction_of_which_something_has_run_is_not_sent_again() -> None:
+    _, client = routed()
+    client.send(call("MULTI") + call("INCR", "a") + call("GET", "{a}2") + call("EXEC"))
+    client.at(2).taken()
+    client.at(2).answer(b"-NOPERM no MULTI\r\n:1\r\n" + OWN_MOVED + b"-ERR EXEC without MULTI\r\n")
+    assert client.heard() == b"-NOPERM no MULTI\r\n:1\r\n" + MAY_HAVE_RUN + b"-ERR EXEC without MULTI\r\n"
+    assert not client.at(1).taken()
+
+
+def test_the_command_of_a_module_is_never_sent_again() -> None:
+    _, client = routed()
+    module = replace(STANDARD.specs[client.effective_policy.table.spec_of([b"GET"]).id], own_errors=True)
+    specs = [module if spec.id == module.id else spec for spec in STANDARD.specs]
+    client.effective_policy = replace(client.effective_policy, table=Table(specs))
+    client.say("GET", "a")
+    client.at(2).taken()
+    client.at(2).answer(OWN_MOVED)
+    assert client.heard() == MAY_HAVE_RUN
+    assert not client.at(1).taken()
 
 
 def test_what_cannot_be_sent_in_time_is_answered_with_the_error() -> None:

@@ -1,0 +1,89 @@
+"""Scripts before a real cluster: what has run is never sent again, whatever a script returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from proxy.commands.slots import slot_of
+from tests.cluster.nodes import RealCluster
+from tests.cluster.test_hidden_nodes import addresses
+from tests.keyrail_process import Keyrail
+from tests.resp import Wire, eventually
+
+RETURNED = "redis.call('incr', KEYS[1]); return redis.error_reply(ARGV[1])"
+RAISED = "redis.call('incr', KEYS[1]); error({err = ARGV[1]})"
+KEPT = "redis.call('incr', KEYS[1]); return {err = ARGV[1]}"
+LIBRARY = f"#!lua name=keyrail_own_errors\nredis.register_function('own_error', function(KEYS, ARGV) {RETURNED} end)"
+_NUMBERS = count()
+
+
+@pytest.fixture(scope="module")
+def keyrail(cluster: RealCluster) -> Iterator[Keyrail]:
+    """Keyrail before the cluster that the tests of this file share."""
+    cluster.nodes[0].do("PING")
+    for node in cluster.nodes[:3]:
+        node.do("FUNCTION", "LOAD", "REPLACE", LIBRARY)
+        node.do("ACL", "SETUSER", "scripter", "on", ">secret", "~*", "&*", "+@all", "-multi")
+    running = Keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}")
+    eventually(lambda: running.http("/readyz")[0] == 200)
+    yield running
+    running.close()
+
+
+def own_errors(cluster: RealCluster, key: str) -> list[str]:
+    """Errors that read as those of a node: the very ones that it could send for this key, and others."""
+    slot, ports = slot_of(key.encode()), [node.port for node in cluster.nodes[:3]]
+    names = [f"{word} {slot} 127.0.0.1:{port}" for word in ("MOVED", "ASK") for port in ports]
+    return [*names, "MOVED 1 h:1", "TRYAGAIN own", "CLUSTERDOWN own", "REDIRECT 127.0.0.1:1", "EXECABORT own"]
+
+
+@pytest.mark.parametrize("way", [RETURNED, RAISED, KEPT, "function"])
+@pytest.mark.parametrize("user", ["", "scripter"])
+def test_an_error_of_its_own_is_no_reason_to_run_it_again(
+    cluster: RealCluster, keyrail: Keyrail, way: str, user: str
+) -> None:
+    ports = addresses(cluster)
+    with keyrail.wire() as wire:
+        if user:
+            assert wire.ask("AUTH", user, "secret") == b"+OK\r\n"
+        for key in ("a", "b", "c"):
+            for error in own_errors(cluster, key):
+                counted = f"{{{key}}}:{next(_NUMBERS)}"
+                script = ("FCALL", "own_error") if way == "function" else ("EVAL", way)
+                reply = wire.ask(*script, 1, counted, error)
+                assert reply.startswith(b"-"), (error, reply)
+                assert not ports.search(reply), reply
+                assert not reply.startswith((b"-MOVED", b"-ASK"))
+                assert wire.ask("GET", counted) == b"$1\r\n1\r\n", (error, reply)
+
+
+def absent_key(tag: str) -> str:
+    return f"{{{tag}}}:{next(_NUMBERS)}"
+
+
+def run(wire: Wire, key: str) -> bytes:
+    return wire.ask("EVAL", "return redis.call('incr', KEYS[1])", 1, key)
+
+
+def test_scripts_follow_a_slot_that_moves(cluster: RealCluster, keyrail: Keyrail) -> None:
+    slot = slot_of(b"moved")
+    source = cluster.owner(slot)
+    target = next(each for each in cluster.primaries() if each is not source)
+    with keyrail.wire() as wire:
+        there = absent_key("moved")
+        assert run(wire, there) == b":1\r\n"
+        cluster.open_slot(slot, source, target)
+        assert run(wire, there) == b":2\r\n", "the key is at the source"
+        absent = absent_key("moved")
+        assert run(wire, absent) == b":1\r\n", "ASK"
+        assert run(wire, absent) == b":2\r\n"
+        cluster.move_keys(slot, source, target)
+        assert run(wire, there) == b":3\r\n", "ASK"
+        cluster.close_slot(slot, target)
+        assert run(wire, there) == b":4\r\n", "MOVED"
+        assert wire.ask("EVALSHA", "0" * 40, 1, there).startswith(b"-NOSCRIPT")
+        assert wire.ask("EVAL", "return {KEYS[1], {1, ARGV[1]}}", 1, there, "x" * 100_000).endswith(b"x" * 9 + b"\r\n")
+    cluster.settle()
