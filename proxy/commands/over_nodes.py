@@ -21,7 +21,7 @@ class Destination(Enum):
     ONE_NODE = "the first primary"
     PUBLISH = "any primary, while the others are asked for their subscribers"
     WALK = "all primaries, one after the other"
-    WAIT = "all primaries, on connections of this client alone"
+    WAIT = "the primaries that the client has written to, on connections of its own"
     TRANSACTION = "the primary of the transaction's keys"
     CONNECTION = "any primary; the client's later commands on all nodes follow it"
     HERE = "Keyrail answers"

@@ -121,6 +121,9 @@ _FIND_FIELDS = {
 }
 
 
+_REPLICATED = frozenset({"write", "may_replicate"})
+
+
 @dataclass(frozen=True, slots=True)
 class Spec:
     """One command or subcommand: ``name`` is ``"GET"`` or ``"CLIENT|SETNAME"``; id 0 is the unknown command."""
@@ -152,10 +155,14 @@ class Spec:
     since: str
     engines: tuple[str, ...]
     """The engines that have it: ``valkey-9.1``, ``redis-7.0``, …; empty if only the running engine reported it."""
+    may_replicate: bool = field(init=False, compare=False)
+    """Its effects may reach replicas: WAIT is about it. What scripts and modules' commands do is unknown."""
     may_have_keys: bool = field(init=False, compare=False)
     """Some request of the command has keys. Computed once: every rule reads it each time that a policy is compiled."""
 
     def __post_init__(self) -> None:
+        replicates = bool(self.flags & _REPLICATED) or (self.own_errors and not self.only_reads)
+        object.__setattr__(self, "may_replicate", replicates)
         object.__setattr__(self, "may_have_keys", any(key_spec.names_keys for key_spec in self.key_specs))
 
     @property

@@ -15,7 +15,10 @@ cdef class CommandSender(ReplySink):
     cdef public long long map_version
     cdef public bint redirecting
     cdef public object unit
+    cdef public bint writes
+    cdef public long long written_nodes
 
+    cpdef note_write(self, UpstreamPipeline upstream)
     @cython.locals(segment=Segment)
     cdef forward_run(self, UpstreamPipeline upstream, bytes chunk, Py_ssize_t count, bint wrote)
     cpdef use(self, UpstreamPipeline upstream)

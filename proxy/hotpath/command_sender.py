@@ -22,6 +22,9 @@ from proxy.hotpath.router import Router
 from proxy.hotpath.sender_listener import SenderListener
 from proxy.hotpath.upstream_pipeline import MOST_KEPT, UpstreamPipeline
 
+EVERY_NODE = -1
+"""In ``CommandSender.written_nodes``: the slot map has changed since the first write, so it may have gone to any."""
+
 
 class SentUnit:
     """A transaction that ``sender`` has sent in one piece. It can be sent again only as a whole: ``chunks`` are its
@@ -50,11 +53,23 @@ class CommandSender(ReplySink):
 
     Before a cluster, all pending replies are to commands that were sent where the slot map of ``map_version`` says.
     While ``redirecting``, some commands are being sent again, and none may follow them. ``unit`` is the transaction
-    that is being sent on a shared connection.
+    that is being sent on a shared connection. ``written_nodes`` has the bits of the nodes to which writes have gone
+    (``bit_of``); while ``writes``, all that is sent is one.
     """
 
     # Not compiled, a dictionary of so many names would be a kilobyte larger for each client.
-    __slots__ = ("forwarded", "listener", "map_version", "nodes", "order", "redirecting", "unit", "upstream")
+    __slots__ = (
+        "forwarded",
+        "listener",
+        "map_version",
+        "nodes",
+        "order",
+        "redirecting",
+        "unit",
+        "upstream",
+        "writes",
+        "written_nodes",
+    )
 
     def __init__(self, listener: SenderListener, low_water: int) -> None:
         super().__init__()
@@ -67,6 +82,8 @@ class CommandSender(ReplySink):
         self.map_version = 0
         self.redirecting = False
         self.unit: SentUnit | None = None
+        self.writes = False
+        self.written_nodes = 0
 
     # What its listener is told
 
@@ -95,6 +112,8 @@ class CommandSender(ReplySink):
 
     def forward(self, upstream: UpstreamPipeline, chunk: bytes) -> None:
         """Send one command on this connection; its reply comes as it is, behind all others."""
+        if self.writes:
+            self.note_write(upstream)
         self.forward_run(upstream, chunk, 1, True)
 
     def forward_run(self, upstream: UpstreamPipeline, chunk: bytes, count: int, wrote: bool) -> None:
@@ -120,12 +139,18 @@ class CommandSender(ReplySink):
 
     def issue(self, upstream: UpstreamPipeline, chunk: bytes, *replies: InFlightEntry, commands: int = 0) -> None:
         """Send whole commands on this connection, and expect these replies; ``commands`` of them are the client's."""
+        if self.writes:
+            self.note_write(upstream)
         upstream.send_commands(self, chunk)
         upstream.commands += commands
         if upstream.redirects is not None and upstream.owner is None:
             self._keep(upstream, chunk, replies)
         for entry in replies:
             upstream.expect(entry)
+
+    def note_write(self, upstream: UpstreamPipeline) -> None:
+        """What is sent on this connection may write."""
+        self.written_nodes |= upstream.node_bit
 
     def _keep(self, upstream: UpstreamPipeline, chunk: bytes, replies: Sequence[InFlightEntry]) -> None:
         if self.unit is not None:
@@ -146,8 +171,10 @@ class CommandSender(ReplySink):
     def fits(self, router: Router) -> bool:
         """Whether commands may be sent as this router says: not while others are pending that were sent by another
         map, since their slot may have moved, and Redis might run them behind those."""
-        if self.pending_replies == 0:
+        if self.pending_replies == 0 and self.map_version != router.version:
             self.map_version = router.version
+            if self.written_nodes != 0:
+                self.written_nodes = EVERY_NODE
         return self.map_version == router.version
 
     def send_for(

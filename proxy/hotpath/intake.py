@@ -372,6 +372,8 @@ class Intake:
         else:
             splice.put(p, start, end)
             chunk = splice.take()
+        if wrote:
+            self.sender.note_write(upstream)
         self.sender.forward_run(upstream, chunk, count, wrote)
         return 0
 

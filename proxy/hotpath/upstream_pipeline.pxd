@@ -29,6 +29,7 @@ cdef class UpstreamPipeline(Outgoing):
     cdef public ErrorCounts errors
     cdef public long long large
     cdef public object redirects
+    cdef public long long node_bit
 
     @cython.locals(admitted=cython.bint)
     cpdef send_run(self, ReplySink sink, bytes chunk, Py_ssize_t count)

@@ -44,6 +44,8 @@ _MINUS = 45
 _STAR = 42
 _PUSH = 62
 
+_LAST_BIT = 62
+
 _ANSWERS = frozenset((EDIT, CONFIRM, UNWRAP, TRACE))
 """Actions that send an error reply to a client, and are not followed by another action."""
 
@@ -55,7 +57,7 @@ class UpstreamPipeline(Outgoing):
 
     ``listener`` runs the connection. ``owner`` is the only client of a private upstream, and None for a shared one.
     ``usable``: clients may send commands. ``subscriptions`` are those of the owner; ``arrays``: they use RESP2.
-    ``errors`` counts the error replies that clients get.
+    ``errors`` counts the error replies that clients get. ``node_bit`` stands for its node: see ``bit_of``.
 
     Before a cluster, ``redirects`` gets each error that sends a command elsewhere, or says that it can be sent again:
     MOVED, ASK, TRYAGAIN and CLUSTERDOWN. It returns what to tell in its place, or None: then the reply comes from
@@ -85,6 +87,7 @@ class UpstreamPipeline(Outgoing):
         self.errors = errors
         self.large = 1 << 20
         self.redirects = redirects
+        self.node_bit = 0
 
     # Towards Redis
 
@@ -462,6 +465,11 @@ class UpstreamPipeline(Outgoing):
         """Numbers; at least one of them changes with each piece of a reply."""
         due = 0 if self.head is None else self.head.due
         return id(self.head), due, self.scanner.elements, self.scanner.bulk, len(self.rest)
+
+
+def bit_of(node: int) -> int:
+    """The bit that stands for the node of this number in a set of nodes; all large numbers share one."""
+    return 0 if node < 0 else 1 << min(node, _LAST_BIT)
 
 
 def _is_redirect(p: bytes, i: int, end: int) -> bool:

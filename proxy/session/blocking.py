@@ -30,27 +30,13 @@ _OPTION_ARGUMENTS = {b"GROUP": 2, b"COUNT": 1, b"BLOCK": 1}
 
 def send(session: NodeClient, nodes: NodePort, item: Item) -> int:
     """Send it and wait for its reply. Called again when something has come: until then the command waits."""
-    now = session.ports.route.now()
-    blocked = item.blocked
-    if blocked is not None:
-        if blocked.phase == "answered":
-            return TAKEN
-        if blocked.phase == "sent":
-            switching.wait_until_drained(session)
-            return WAIT
-        if blocked.phase == "refused":
-            blocked.phase = "waits"
-            if now - blocked.sent_at > _LONG:
-                item.held_since = None
-            return wait_for_node(session, nodes, item, None, Lane.FAST)
+    outcome = under_way(session, nodes, item)
+    if outcome is not None:
+        return outcome
     if switching.to_drained_private(session) is None:
         return WAIT
-    argv = item.command.argv
-    if blocked is None:
-        blocked = item.blocked = BlockedCommand(now)
-    else:
-        argv = shortened(item.command.spec, argv, now - blocked.since)
-    blocked.phase, blocked.sent_at = "sent", now
+    blocked, seconds = begin(session, item)
+    argv = shortened(item.command.spec, item.command.argv, seconds) if seconds else item.command.argv
     session.on_its_own.blocked += 1
     session.sender.forwarded += 1
     session.sender.submit_with_action(encode_command(argv), EDIT, lambda frame: _answered(item, blocked, frame))
@@ -58,8 +44,39 @@ def send(session: NodeClient, nodes: NodePort, item: Item) -> int:
     return WAIT
 
 
+def under_way(session: NodeClient, nodes: NodePort, item: Item) -> int | None:
+    """What becomes of a command that may have been sent already; None for one that is to be sent, perhaps again."""
+    blocked = item.blocked
+    if blocked is None or blocked.phase == "waits":
+        return None
+    if blocked.phase == "answered":
+        return TAKEN
+    if blocked.phase == "sent":
+        switching.wait_until_drained(session)
+        return WAIT
+    blocked.phase = "waits"
+    if session.ports.route.now() - blocked.sent_at > _LONG:
+        item.held_since = None
+    return wait_for_node(session, nodes, item, None, Lane.FAST)
+
+
+def begin(session: NodeClient, item: Item) -> tuple[BlockedCommand, float]:
+    """The command is being sent; for how many seconds it has been blocked before."""
+    now = session.ports.route.now()
+    blocked = item.blocked
+    if blocked is None:
+        blocked = item.blocked = BlockedCommand(now)
+    blocked.phase, blocked.sent_at = "sent", now
+    return blocked, now - blocked.since
+
+
+def refused(frame: bytes) -> bool:
+    """Whether a node has answered a blocked command because of its slot or its role, so that nothing has run."""
+    return frame.startswith(_LEFT)
+
+
 def _answered(item: Item, blocked: BlockedCommand, frame: bytes) -> bytes:
-    if frame.startswith(_LEFT) and not item.command.spec.own_errors:
+    if refused(frame) and not item.command.spec.own_errors:
         blocked.phase = "refused"
         return b""
     blocked.phase = "answered"

@@ -245,6 +245,14 @@ class Dispatcher:
     # Routing
 
     def _route(self, item: Item, data: bytes, end: int) -> int:
+        sender = self.session.sender
+        sender.writes = item.command.spec.may_replicate and not item.reads
+        try:
+            return self._hand_over(item, data, end)
+        finally:
+            sender.writes = False
+
+    def _hand_over(self, item: Item, data: bytes, end: int) -> int:
         session = self.session
         state = item.command.spec.state
         if item.command.spec.process_bound:

@@ -11,7 +11,7 @@ from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.hot_path_config import HotPathConfig
 from proxy.hotpath.outgoing import Schedule
 from proxy.hotpath.pipeline_listener import PipelineListener
-from proxy.hotpath.upstream_pipeline import Redirects, UpstreamPipeline
+from proxy.hotpath.upstream_pipeline import Redirects, UpstreamPipeline, bit_of
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Hit
@@ -70,6 +70,7 @@ class PrivatePipeline(UpstreamPipeline):
     ) -> None:
         super().__init__(listener, schedule, errors, redirects)
         self.key = key
+        self.node_bit = bit_of(key.node.number)
         self.names = UNNAMED
 
 

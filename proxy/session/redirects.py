@@ -338,6 +338,8 @@ class Redirects:
                 self._sent[entry if refused.unit is None else refused.unit] = refused
             replies.append(entry)
         replies[-1].size = len(refused.command.raw)
+        if not refused.command.facts.reads:
+            self._session.sender.note_write(upstream)
         self._session.sender.issue(upstream, asking + refused.command.raw, *replies, commands=1)
         refused.place.pending_replies -= 1
 

@@ -289,6 +289,8 @@ class _Stream:
         assert session.sender.upstream is not None
         assert self.judged is not None
         session.sender.end_pieces(session.sender.upstream)
+        if self.judged.spec.may_replicate:
+            session.sender.note_write(session.sender.upstream)
         if session.state.transaction is None:
             session.sender.notify_when_idle = True
         may_block = pinned.may_block(session, self.judged)

@@ -1,8 +1,14 @@
-"""WAIT and WAITAOF before a cluster: each primary is asked on a private connection, and the least reply counts.
+"""WAIT and WAITAOF before a cluster: each primary that the client has written to is asked, and the least reply counts.
 
-WAIT speaks of what the server had written when the connection last moved its offset. In front of WAIT a message goes to
-a shard channel of each node: that covers all writes of this client that have been answered (see ``pinned``). The client
-may have written to fewer nodes than are asked, so the reply never promises more than is true.
+WAIT speaks of what the server had written when its connection last moved its offset. So it runs on a private connection
+behind a message to a shard channel of the node: that covers all writes of this client that have been answered (see
+``pinned``).
+
+The sender knows to which nodes writes have gone. Once the slot map has changed since the first of them, they may be
+anywhere, and all primaries are asked. A client that has not written asks any one.
+
+A node that becomes a replica refuses WAIT. Then those who are primaries by now are asked, with what is left of the
+timeout: WAIT changes nothing, so it can be sent twice.
 """
 
 from collections.abc import Sequence
@@ -15,9 +21,11 @@ from proxy.cluster.sending import send_fan_out
 from proxy.commands.over_nodes import Join
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.commands.table import Lane
+from proxy.hotpath.command_sender import EVERY_NODE
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.hotpath.router import Router
-from proxy.session import sending, switching
+from proxy.hotpath.router import UNOWNED, Router
+from proxy.hotpath.upstream_pipeline import bit_of
+from proxy.session import blocking, sending, switching
 from proxy.session.item import Item
 from proxy.session.node_connections import NodeClient, wait_for_node
 from proxy.session.pinned import WAIT_CHANNEL, WAIT_REFUSED
@@ -27,11 +35,15 @@ from proxy.session.state import POOLED, Awaited, Waiting, ended, waiting
 from proxy.wire.encode import encode_error
 
 _HAS_STATE = encode_error("ERR keyrail: this connection has state on one node: send WAIT on another one")
+_OF_REPLICAS = (b"-ERR WAIT cannot be used with replica", b"-ERR WAITAOF cannot be used with replica")
 _MOST_TRIED = 16 * SLOTS
 
 
 def wait(session: NodeClient, nodes: NodePort, item: Item) -> int:
-    """Ask all primaries."""
+    """Ask them. Called again when something has come: until then the command waits."""
+    outcome = blocking.under_way(session, nodes, item)
+    if outcome is not None:
+        return outcome
     if session.state is not POOLED:
         sending.answer(session, _HAS_STATE)
         return TAKEN
@@ -40,23 +52,49 @@ def wait(session: NodeClient, nodes: NodePort, item: Item) -> int:
         return WAIT
     router = session.intake.config.router
     assert router is not None, "a cluster has one"
+    asked = _asked(session.sender.written_nodes, nodes, router)
+    if not asked:
+        return wait_for_node(session, nodes, item, None, Lane.FAST)
+    upstreams = _connections(session, asked)
+    if upstreams is not None:
+        _send(session, nodes, item, router, upstreams)
+    return WAIT
+
+
+def _asked(written: int, nodes: NodePort, router: Router) -> Sequence[Node]:
+    # None of them where some are missing.
     owners = {router.owner(slot) for slot in range(SLOTS)}
     primaries = [node for node in nodes.primaries() if node.number in owners]
-    if not primaries:
-        return wait_for_node(session, nodes, item, None, Lane.FAST)
-    upstreams = _connections(session, primaries)
-    if upstreams is None:
-        return WAIT
-    requests = [[[b"SPUBLISH", _channel(router, node), b""], item.command.argv] for node in primaries]
+    if written == 0:
+        return primaries[:1]
+    if written == EVERY_NODE:
+        return [] if UNOWNED in owners else primaries
+    return [node for node in primaries if written & bit_of(node.number)]
+
+
+def _send(
+    session: NodeClient, nodes: NodePort, item: Item, router: Router, upstreams: list[PrivatePipeline]
+) -> None:
+    _, seconds = blocking.begin(session, item)
+    argv = _shortened(item.command.argv, seconds)
+    asked = [upstream.key.node for upstream in upstreams]
+    requests = [[[b"SPUBLISH", _channel(router, node), b""], argv] for node in asked]
     state = session.state = waiting(session.state, upstreams)
     session.settle_nodes()
     session.sender.forwarded += 1
-    joined = joiner(Join.MIN, item.command.name, [nodes.alias(node) for node in primaries])
-    send_fan_out(session.sender, FanOut(requests, partial(_answered, session, joined)), upstreams, item.edit)
+    joined = joiner(Join.MIN, item.command.name, [nodes.alias(node) for node in asked])
+    out = FanOut(requests, partial(_answered, session, item, joined))
+    send_fan_out(session.sender, out, upstreams, item.edit)
     for upstream in list(upstreams):
         upstream.when_drained(partial(_release, session, state, upstream))
     switching.wait_until_drained(session)
-    return TAKEN
+
+
+def _shortened(argv: Sequence[bytes], seconds: float) -> Sequence[bytes]:
+    # The timeout is the last argument, in milliseconds; 0 is for ever. The engine answers what is no number.
+    if not argv[-1].isdigit() or int(argv[-1]) == 0:
+        return argv
+    return [*argv[:-1], b"%d" % max(1, int(argv[-1]) - int(seconds * 1000))]
 
 
 def _connections(session: NodeClient, primaries: Sequence[Node]) -> list[PrivatePipeline] | None:
@@ -88,12 +126,17 @@ def _release(session: NodeClient, state: Waiting, upstream: PrivatePipeline) -> 
         session.ports.pools.release(upstream)
 
 
-def _answered(session: NodeClient, joined: Joiner, frames: Sequence[bytes]) -> bytes:
+def _answered(session: NodeClient, item: Item, joined: Joiner, frames: Sequence[bytes]) -> bytes:
     if type(session.state) is Waiting:
         session.state = ended(session.state)
         session.settle_nodes()
+    assert item.blocked is not None, "it has been sent"
+    if any(blocking.refused(frame) or frame.startswith(_OF_REPLICAS) for frame in frames):
+        item.blocked.phase = "refused"
+        return b""
+    item.blocked.phase = "answered"
     covering, waited = frames[::2], frames[1::2]
-    refused = next((frame for frame in covering if is_error(frame)), None)
-    if refused is not None and not session.ports.capabilities.any_command_covers():
-        return WAIT_REFUSED if refused.startswith(b"-NOPERM") else hidden_redirect(refused)
+    failed = next((frame for frame in covering if is_error(frame)), None)
+    if failed is not None and not session.ports.capabilities.any_command_covers():
+        return WAIT_REFUSED if failed.startswith(b"-NOPERM") else hidden_redirect(failed)
     return joined(waited)

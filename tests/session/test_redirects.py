@@ -371,6 +371,23 @@ def test_a_command_goes_again_with_its_hidden_ones() -> None:
     assert client.sender.pending_replies == 0
 
 
+def test_where_exec_is_refused_for_too_long_the_client_gets_the_error_of_the_node() -> None:
+    route = ClusterRoute(policy_of(RULES))
+    client = Routed(route)
+    client.say("INCR", "a")
+    refused = b"+OK\r\n+QUEUED\r\n+QUEUED\r\n-TRYAGAIN Multiple keys\r\n"
+    client.at(2).answer(refused)
+    route.moment += HELD_SECONDS + 1
+    timers, route.timers = route.timers, []
+    for act in timers:
+        act()
+    assert client.heard() == b"-TRYAGAIN Multiple keys\r\n"
+    assert not client.at(2).closed
+    client.at(2).taken()
+    client.say("INCR", "a")
+    assert [words[0] for words in arguments(client.at(2).taken())] == [b"MULTI", b"EXISTS", b"INCR", b"EXEC"]
+
+
 def test_keyrail_itself_is_told_what_its_own_commands_get() -> None:
     _, client = routed()
     said: list[bytes] = []

@@ -1,26 +1,136 @@
-"""WAIT before a cluster: all primaries are asked on private connections behind a message that covers earlier writes."""
+"""WAIT before a cluster: the primaries that the client has written to are asked, on private connections behind a message
+that covers earlier writes."""
 
 from __future__ import annotations
 
 import pytest
 
-from proxy.commands.slots import slot_of
+from proxy.commands.slots import SLOTS, slot_of
+from proxy.commands.table import STANDARD
+from proxy.hotpath.router import UNOWNED
+from proxy.session.node_connections import CLUSTERDOWN
 from proxy.session.state import POOLED
-from tests.hotpath.routed import owners
+from proxy.session.switching import HELD_SECONDS
+from tests.commands.invocations import INVOCATIONS, split
 from tests.hotpath.test_split import arguments
 from tests.session.given import FakeRoute, call
 from tests.session.test_over_nodes import Routed
 
 
-def waiting(*words: str) -> Routed:
+NODE_OF = {"b": 0, "c": 1, "a": 2}
+
+
+def written(*keys: str) -> Routed:
+    """A client that has written to the nodes of these keys, and read from all."""
     client = Routed(FakeRoute())
-    client.say(*words)
-    assert len(client.route.lent) == 3
-    for number, lent in enumerate(client.route.lent):
-        covering, wait = arguments(lent.taken())
-        assert owners(3)[slot_of(covering[1])] == lent.key.node.number == number
-        assert (covering[0], wait) == (b"SPUBLISH", [word.encode() for word in words])
+    client.send(b"".join(call("GET", key) for key in NODE_OF) + b"".join(call("SET", key, "x") for key in keys))
+    for key, number in NODE_OF.items():
+        client.at(number).answer(b"$-1\r\n" + b"+OK\r\n" * keys.count(key))
+    client.taken()
+    client.heard()
     return client
+
+
+def asked(client: Routed, *words: str) -> list[int]:
+    """The nodes that are asked for this, each behind a message to a channel of its own."""
+    for lent in client.route.lent:
+        covering, wait = arguments(lent.taken())
+        router = client.intake.config.router
+        assert router is not None
+        assert router.owner(slot_of(covering[1])) == lent.key.node.number
+        assert (covering[0], wait) == (b"SPUBLISH", [word.encode() for word in words])
+    return [lent.key.node.number for lent in client.route.lent]
+
+
+def waiting(*words: str) -> Routed:
+    client = written(*NODE_OF)
+    client.say(*words)
+    assert asked(client, *words) == [0, 1, 2]
+    return client
+
+
+@pytest.mark.parametrize("keys", [("a",), ("b",), ("a", "c", "a"), ("a", "b", "c")])
+def test_only_nodes_that_were_written_to_are_asked(keys: tuple[str, ...]) -> None:
+    client = written(*keys)
+    client.say("WAIT", "1", "0")
+    assert asked(client, "WAIT", "1", "0") == sorted({NODE_OF[key] for key in keys})
+
+
+def test_who_has_not_written_asks_one() -> None:
+    client = written()
+    client.say("WAIT", "1", "0")
+    assert asked(client, "WAIT", "1", "0") == [0]
+
+
+def test_when_the_map_has_changed_since_the_first_write_all_are_asked() -> None:
+    client = written("a")
+    router = client.intake.config.router
+    assert router is not None
+    router.version += 1
+    client.say("WAIT", "1", "0")
+    assert asked(client, "WAIT", "1", "0") == [0, 1, 2]
+
+
+def test_when_slots_have_no_owner_nobody_knows_where_the_writes_are() -> None:
+    client = written("a")
+    router = client.intake.config.router
+    assert router is not None
+    router.version += 1
+    router.own(0, 0, UNOWNED)
+    client.say("WAIT", "1", "0")
+    (waiter,) = client.nodes.looking
+    client.nodes.looking.clear()
+    client.route.moment += HELD_SECONDS + 1
+    waiter.arrived()
+    assert client.heard() == CLUSTERDOWN
+    assert not client.gone
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        b"-UNBLOCKED force unblock from blocking operation\r\n",
+        b"-ERR WAIT cannot be used with replica instances.\r\n",
+        b"-CLUSTERDOWN The cluster is down\r\n",
+    ],
+)
+def test_a_node_that_is_demoted_is_no_answer(error: bytes) -> None:
+    client = written("a")
+    client.send(call("WAIT", "1", "5000") + call("GET", "a"))
+    assert asked(client, "WAIT", "1", "5000") == [2]
+    client.route.moment += 2
+    client.route.lent[0].answer(b":0\r\n", error)
+    assert client.heard() == b""
+    assert client.route.lent == []
+    router = client.intake.config.router
+    assert router is not None
+    router.own(0, SLOTS - 1, 1)
+    router.version += 1
+    client.nodes.looking.pop().arrived()
+    assert asked(client, "WAIT", "1", "3000") == [1]
+    client.route.lent[0].answer(b":0\r\n", b":1\r\n")
+    assert client.heard() == b":1\r\n"
+    assert client.taken() == [[], [[b"GET", b"a"]], []], "the next command waited"
+
+
+WRITES = [
+    argv
+    for argv in (split(line) for line, _ in INVOCATIONS)
+    for spec in [STANDARD.spec_of(argv)]
+    if spec.may_replicate and not spec.over_nodes.destination.refusal
+]
+
+
+@pytest.mark.parametrize("argv", WRITES, ids=lambda argv: argv[0].decode())
+def test_each_command_that_may_write_is_known_to_have_gone_to_its_nodes(argv: list[bytes]) -> None:
+    client = Routed(FakeRoute())
+    client.say(*argv)
+    reached = 0
+    for upstream in client.route.all_upstreams():
+        if upstream.taken():
+            reached |= upstream.node_bit
+    assert client.sender.written_nodes == reached
+    assert reached or client.heard().startswith(b"-")
 
 
 def test_the_least_reply_counts() -> None:
@@ -54,7 +164,7 @@ def test_who_leaves_meanwhile_leaves_no_connection_that_waits() -> None:
     ("covering", "reply"),
     [
         (b"-NOPERM no\r\n", b"-ERR Keyrail: WAIT can't be answered truthfully"),
-        (b"-MOVED 5 127.0.0.1:7001\r\n", b"-CLUSTERDOWN keyrail: "),
+        (b"-ASKING 5 127.0.0.1:7001\r\n", b"-ASKING"),
     ],
 )
 def test_what_does_not_cover_the_writes_proves_nothing(
@@ -77,8 +187,8 @@ def test_it_needs_a_client_without_state_on_one_node() -> None:
 
 
 def test_it_waits_for_its_connections() -> None:
-    route = FakeRoute()
-    client = Routed(route)
+    client = written(*NODE_OF)
+    route = client.route
     route.starving = True
     client.say("WAIT", "0", "0")
     assert client.state is POOLED
