@@ -6,8 +6,8 @@
 From the first of these errors on, nothing more of the client is sent, and its commands that are on their way to that
 node already are awaited. A command is not sent again behind a later one of its slot that has run, unless both only
 read: the client gets the error, in a form that names no node. All others are sent again in their order, and each reply
-comes in the place of its command. A transaction is sent again as a whole, if it is proved that nothing of it has run: EXEC
-itself was refused, or a command before it, and EXEC answers EXECABORT.
+comes in the place of its command. A transaction is sent again as a whole, if it is proved that nothing of it has run:
+EXEC was refused, or a command before it, and EXEC answers EXECABORT.
 
 Nothing else is ever sent twice: a command that was answered with another error, or was lost with a connection, may have
 run. So may one that answers errors of its own making, such as a script, unless it stands in a transaction
@@ -114,7 +114,7 @@ class _Refused:
         """Whether it is proved that the node has run nothing of it."""
         if self.unit is None:
             return not self.command.facts.own_errors
-        # Refused at EXEC; or before it, inside MULTI. Where Redis has refused the MULTI, each command has run by itself.
+        # Refused at EXEC; or before it, inside MULTI. Where the MULTI was refused, each command has run by itself.
         return len(self.errors) == 1 or self.errors[-1].startswith(EXEC_ABORTED)
 
 

@@ -72,9 +72,7 @@ def _asked(written: int, nodes: NodePort, router: Router) -> Sequence[Node]:
     return [node for node in primaries if written & bit_of(node.number)]
 
 
-def _send(
-    session: NodeClient, nodes: NodePort, item: Item, router: Router, upstreams: list[PrivatePipeline]
-) -> None:
+def _send(session: NodeClient, nodes: NodePort, item: Item, router: Router, upstreams: list[PrivatePipeline]) -> None:
     _, seconds = blocking.begin(session, item)
     argv = _shortened(item.command.argv, seconds)
     asked = [upstream.key.node for upstream in upstreams]

@@ -22,9 +22,7 @@ def cluster(cluster_name: str, new_cluster: Callable[..., RealCluster]) -> RealC
     return started
 
 
-def test_only_the_shards_that_were_written_to_count(
-    cluster: RealCluster, new_keyrail: Callable[..., Keyrail]
-) -> None:
+def test_only_the_shards_that_were_written_to_count(cluster: RealCluster, new_keyrail: Callable[..., Keyrail]) -> None:
     keyrail = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}")
     eventually(lambda: keyrail.http("/readyz")[0] == 200)
     with keyrail.wire() as wire, keyrail.wire() as other:

@@ -96,7 +96,7 @@ _TRYAGAIN = b"-TRYAGAIN Multiple keys request during rehashing of slot\r\n"
 
 
 def keys_of(argv: Sequence[bytes]) -> Sequence[bytes]:
-    """RPUSH key number · MSET key number … · MGET key … · LRANGE key 0 number · EVAL reply 1 key number · ECHO number"""
+    """RPUSH key number · MSET key number … · MGET key … · LRANGE key 0 number · EVAL text 1 key number · ECHO number"""
     match argv[0]:
         case b"RPUSH" | b"LRANGE":
             return argv[1:2]

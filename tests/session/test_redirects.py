@@ -22,7 +22,9 @@ from tests.session.given import RULES, Client, FakeRoute, call
 KEYS = [b"{%b}%d" % (tag.encode(), number) for tag in TAGS for number in range(3)]
 SLOTS_OF_KEYS = sorted({slot_of(key) for key in KEYS})
 NAMES = (b"-MOVED", b"-ASK ")
-OWN_ERRORS = [b"-%b own" % word for word in (b"MOVED 5 127.0.0.1:7001", b"ASK 5 127.0.0.1:7001", b"TRYAGAIN", b"CLUSTERDOWN")]
+OWN_ERRORS = [
+    b"-%b own" % word for word in (b"MOVED 5 127.0.0.1:7001", b"ASK 5 127.0.0.1:7001", b"TRYAGAIN", b"CLUSTERDOWN")
+]
 OWN_REPLIES = (b"+own", b"-TRYAGAIN own", b"-CLUSTERDOWN own", b"-ERR keyrail: the command answered")
 
 

@@ -1,5 +1,5 @@
-"""WAIT before a cluster: the primaries that the client has written to are asked, on private connections behind a message
-that covers earlier writes."""
+"""WAIT before a cluster: the primaries that the client has written to are asked, on private connections, behind a
+message that covers earlier writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tests.commands.invocations import INVOCATIONS, split
 from tests.hotpath.test_split import arguments
 from tests.session.given import FakeRoute, call
 from tests.session.test_over_nodes import Routed
-
 
 NODE_OF = {"b": 0, "c": 1, "a": 2}
 
