@@ -29,6 +29,7 @@ from proxy.session import (
     switching,
     transaction,
     unhindered,
+    unplaced,
 )
 from proxy.session.client_link import BYTES_WAIT
 from proxy.session.forwarding import forward
@@ -82,8 +83,7 @@ class Dispatcher:
             return WAIT
         held = session.held
         if held is not None:
-            session.held = None
-            return self._route(held, data, request.end)
+            return self._resume(held, data, request.end)
         table = session.effective_policy.table
         command = Command(table, request.arguments(), table.specs[command_id])
         if session.n_plus_one is not None and session.resolved is None:
@@ -110,6 +110,17 @@ class Dispatcher:
             command = Command(table, request.arguments(), table.specs[command_id])
             session.ports.reports.inspect((session.effective_policy.compiled.lowered[command_id],), command, session)
 
+    def _resume(self, held: Item, data: bytes, end: int) -> int:
+        session = self.session
+        session.held = None
+        if not session.unreachable:
+            return self._route(held, data, end)
+        session.unreachable = False
+        session.end_probe()
+        if held.trace is not None:
+            held.trace.without_reply()
+        return unplaced.unreachable(session, held)
+
     def handle_inline(self, words: list[bytes], size: int) -> int:
         """Judge an inline command as the command that it is; it travels as an array."""
         session = self.session
@@ -117,8 +128,7 @@ class Dispatcher:
             return WAIT
         held = session.held
         if held is not None:
-            session.held = None
-            return self._route(held, b"", 0)
+            return self._resume(held, b"", 0)
         command = Command(session.effective_policy.table, words)
         session.intake.command_id = command.spec.id
         return self._take(command, encode_command(words), b"", 0)

@@ -24,10 +24,9 @@ CLUSTERDOWN = b"-CLUSTERDOWN Hash slot not served\r\n"
 
 
 class NodeClient(SwitchingClient, SendingClient, Protocol):
-    """A session, as far as its commands go to nodes. ``held`` is the command that waits, ``awaited`` what for."""
+    """A session, as far as its commands go to nodes. ``held`` is the command that waits."""
 
     held: Item | None
-    awaited: Awaited | None
 
 
 def connection_to(session: NodeClient, node: Node, lane: Lane) -> UpstreamPipeline | None:

@@ -82,6 +82,7 @@ class Session:
         "sought",
         "state",
         "trace",
+        "unreachable",
         "unreached_since",
     )
 
@@ -106,6 +107,7 @@ class Session:
         self.key = home
         self.node: Node | None = None
         self.unreached_since: float | None = None
+        self.unreachable = False
         self.names = UNNAMED
         self.origin = Origin(listener)
         self.effective_policy: EffectivePolicy = effective_policy
@@ -398,6 +400,12 @@ class Session:
             sending.answer(self, error)
             self.close_when_drained(cause)
 
+    def end_probe(self) -> None:
+        """If it asks about a command, it does not any more; others may."""
+        if self.probe is not None:
+            self.ports.capabilities.end_probe(self.probe, False)
+            self.probe = None
+
     def on_close(self) -> None:
         """The client has left: its pending replies are dropped, its private upstream is closed."""
         sender, intake = self.sender, self.intake
@@ -415,7 +423,5 @@ class Session:
         holds = self.keeps_pin()
         if self.deferred or (self.state.transaction is not None and self.state.upstream is not None):
             follow_ups.leave(self)
-        if self.probe is not None:
-            self.ports.capabilities.end_probe(self.probe, False)
-            self.probe = None
+        self.end_probe()
         switching.depart(self, holds)

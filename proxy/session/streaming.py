@@ -79,8 +79,7 @@ def begin(session: StreamingClient, data: bytes, request: Request) -> int:
     session.assembling(request.position - request.start + request.bulk)
     if session.gone:
         return ENDED
-    nodes = session.ports.nodes
-    if nodes is not None and not over_nodes.locate_large(session, nodes, Command(table, argv, spec), request.expected):
+    if not _may_stream_to_node(session, Command(table, argv, spec), request.expected):
         session.intake.collect(data[request.start :])
         return TAKEN
     may_block = spec.state is ConnectionState.BLOCKING and session.state.transaction is None
@@ -94,6 +93,15 @@ def begin(session: StreamingClient, data: bytes, request: Request) -> int:
     stream.begin(data[request.start : request.position])
     stream.receive(data[request.position :])
     return TAKEN
+
+
+def _may_stream_to_node(session: StreamingClient, command: Command, expected: int) -> bool:
+    nodes = session.ports.nodes
+    if session.unreachable:
+        # Its node could not be reached in time. An error can be the reply to it once it has arrived whole.
+        session.unreachable = False
+        return False
+    return nodes is None or over_nodes.locate_large(session, nodes, command, expected)
 
 
 class _Stream:

@@ -39,7 +39,8 @@ HELD_SECONDS = 2.0
 
 class SwitchingClient(WaitingClient, ConnectedClient, Protocol):
     """A session, as far as it moves between connections. ``key`` is its pool, ``node`` that of the keys of the
-    command at hand, before a cluster. ``unreached_since`` is when it first got no private connection there.
+    command at hand, before a cluster. ``unreached_since`` is when it first got no private connection there;
+    ``unreachable`` says that the command that waits for one has waited long enough. ``awaited`` is what it waits for.
     ``no_transactions`` says that Redis has refused it a MULTI."""
 
     state: ClientState
@@ -47,6 +48,8 @@ class SwitchingClient(WaitingClient, ConnectedClient, Protocol):
     names: Names
     node: Node | None
     unreached_since: float | None
+    unreachable: bool
+    awaited: Awaited | None
     no_transactions: bool
 
     @property
@@ -142,7 +145,7 @@ def private_waiter(session: SwitchingClient) -> PoolWaiter:
 
 class _ClientOfNodes:
     """A client that waits for a private connection to a node. That none comes in time is no reason to close it: by
-    then another node may own the slot, and it looks again, for up to ``HELD_SECONDS``."""
+    then another node may own the slot, and it looks again, for up to ``HELD_SECONDS``. Then it is ``unreachable``."""
 
     def __init__(self, session: SwitchingClient, nodes: NodePort) -> None:
         self._session = session
@@ -157,15 +160,16 @@ class _ClientOfNodes:
         """There may be a connection, or another map."""
         self._session.arrived()
 
-    def close(self, cause: str) -> None:
+    def close(self, _cause: str) -> None:
         """None came in time."""
         now, since = self._session.ports.route.now(), self._session.unreached_since
         if since is None or now - since > 2 * HELD_SECONDS:  # longer ago than a wait lasts, that was another command's
             since = self._session.unreached_since = now
-        if now - since > HELD_SECONDS:
-            self._session.close(cause)
-        else:
+        if now - since <= HELD_SECONDS:
             self._nodes.await_look(self)
+        elif self._session.awaited is Awaited.UPSTREAM:
+            self._session.unreached_since, self._session.unreachable = None, True
+            self._session.arrived()
 
     def turn_away(self, error: bytes, cause: str) -> None:
         """Redis refuses connections, or there is no room for one."""

@@ -48,6 +48,14 @@ def begin(session: UnplacedClient, *, spoiled: bool = False) -> int:
     return TAKEN
 
 
+def unreachable(session: UnplacedClient, item: Item) -> int:
+    """No node could be reached in time for the command: the client gets an error, and stays."""
+    if type(session.state) is Unplaced and item.command.spec.state is ConnectionState.EXEC:
+        return _ended(session, _NO_NODE)
+    sending.refuse(session, CLUSTERDOWN)
+    return TAKEN
+
+
 def meet(session: UnplacedClient, nodes: NodePort, item: Item, state: Unplaced) -> int | None:
     """What becomes of the next command; None for one that goes on: it takes the transaction to its node, or ends it."""
     spec = item.command.spec

@@ -270,22 +270,6 @@ def test_a_node_without_a_connection_closes_nobody() -> None:
     assert client.taken() == [[], [], [[b"GET", b"a"]]]
 
 
-@pytest.mark.parametrize("words", [("BLPOP", "a", "1"), ("WATCH", "a"), ("WAIT", "1", "0")])
-def test_a_node_without_a_private_connection_closes_nobody_for_a_while(words: tuple[str, ...]) -> None:
-    client = Routed(FakeRoute())
-    client.route.starving = True
-    client.say(*words)
-    client.route.waiting.pop().close("no_upstream")
-    client.route.moment += HELD_SECONDS / 2
-    client.nodes.looking.pop().arrived()
-    client.route.waiting.pop().close("no_upstream")
-    assert not client.gone
-    client.route.moment += HELD_SECONDS
-    client.nodes.looking.pop().arrived()
-    client.route.waiting.pop().close("no_upstream")
-    assert client.gone
-
-
 def test_each_command_has_its_own_time_to_wait_for_a_private_connection() -> None:
     client = Routed(FakeRoute())
     for _ in range(2):

@@ -1,0 +1,86 @@
+"""Before a cluster, a client whose command finds no private connection in time gets CLUSTERDOWN, and stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.session.node_connections import CLUSTERDOWN
+from proxy.session.switching import HELD_SECONDS
+from tests.session.given import LARGE, FakeRoute, call
+from tests.session.test_over_nodes import Routed
+
+
+def wait_in_vain(client: Routed, seconds: float = 3 * HELD_SECONDS) -> None:
+    """Nobody gets a connection, and no look at the cluster brings one, for so long."""
+    for _ in range(20):
+        client.route.moment += seconds / 20
+        waiting, client.route.waiting = client.route.waiting, []
+        for waiter in waiting:
+            if not waiter.gone:
+                waiter.close("no_upstream")
+        looking, client.nodes.looking = client.nodes.looking, []
+        for waiter in looking:
+            if not waiter.gone:
+                waiter.arrived()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("WATCH", "a"),
+        ("BLPOP", "a", "0"),
+        ("XREAD", "BLOCK", "0", "STREAMS", "a", "$"),
+        ("SUBSCRIBE", "x"),
+        ("PSUBSCRIBE", "x*"),
+        ("SSUBSCRIBE", "a"),
+        ("WAIT", "1", "0"),
+        ("NOSUCHCOMMAND", "a"),
+        ("SCRIPT", "KILL"),
+        ("AUTH", "user", "password"),
+        ("SELECT", "1"),
+        ("SET", "a", "x" * 2 * LARGE),
+        ("BLPOP", "x" * 2 * LARGE, "0"),
+    ],
+    ids=lambda words: " ".join(words)[:20],
+)
+def test_it_gets_clusterdown_and_stays(words: tuple[str, ...]) -> None:
+    client = Routed(FakeRoute())
+    client.route.starving = True
+    client.send(call(*words))
+    wait_in_vain(client)
+    assert client.heard() == CLUSTERDOWN
+    assert not client.gone
+    client.route.feed()
+    client.say("GET", "b")
+    client.at(0).answer(b"$1\r\nx\r\n")
+    assert client.heard() == b"$1\r\nx\r\n"
+
+
+def test_a_transaction_fails_as_a_whole() -> None:
+    client = Routed(FakeRoute())
+    client.route.starving = True
+    client.send(call("MULTI"))
+    client.send(call("INCR", "a"))
+    client.send(call("ECHO", "x") + call("EXEC"))
+    wait_in_vain(client)
+    aborted = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
+    assert client.heard() == b"+OK\r\n" + CLUSTERDOWN + b"+QUEUED\r\n" + aborted
+    client.send(call("MULTI"))
+    client.send(call("ECHO", "x"))
+    client.send(call("EXEC"))
+    wait_in_vain(client)
+    aborted = b"-EXECABORT Transaction discarded because of: " + CLUSTERDOWN[1:]
+    assert client.heard() == b"+OK\r\n+QUEUED\r\n" + aborted
+    client.route.feed()
+    client.say("GET", "a")
+    client.at(2).answer(b"$-1\r\n")
+    assert client.heard() == b"$-1\r\n"
+
+
+def test_others_who_ask_about_the_same_command_do_not_wait_for_ever() -> None:
+    client = Routed(FakeRoute())
+    client.route.starving = True
+    client.say("NOSUCHCOMMAND", "a")
+    assert client.route.ports.capabilities.probing((b"NOSUCHCOMMAND",))
+    wait_in_vain(client)
+    assert not client.route.ports.capabilities.probing((b"NOSUCHCOMMAND",))
