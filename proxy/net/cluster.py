@@ -52,6 +52,7 @@ class Cluster:
         self.doubted = asyncio.Event()
         self._places: dict[str, _Place] = {}
         self._by_node: dict[Node, str] = {}
+        self._disconnected: set[Node] = set()
 
     def address(self, node: Node) -> UpstreamAddress:
         """Where this node is; for none in particular: the seeds."""
@@ -65,8 +66,18 @@ class Cluster:
         return self.login.reachable.get(announced, announced)
 
     def place(self, node: Node) -> Node:
-        """The first of the nodes stands for any."""
-        return self.nodes[0] if node is ANY_NODE and self.nodes else node
+        """The first of the nodes stands for any: of those with a connection, if there are any."""
+        if node is not ANY_NODE or not self.nodes:
+            return node
+        return next((each for each in self.nodes if each not in self._disconnected), self.nodes[0])
+
+    def connected(self, node: Node) -> None:
+        """It may stand for any."""
+        self._disconnected.discard(node)
+
+    def disconnected(self, node: Node) -> None:
+        """What any node can do, another one does."""
+        self._disconnected.add(node)
 
     def doubt(self) -> None:
         """A node is missing or lost: find out soon whether all is as it was."""
@@ -129,6 +140,7 @@ class Cluster:
                 change.left.append(place.node)
                 change.came.append(place.node)
         self.nodes = sorted(serving, key=lambda node: node.number)
+        self._disconnected.intersection_update(self.nodes)
         self._assign()
         return change
 

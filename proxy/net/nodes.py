@@ -9,7 +9,7 @@ from proxy.commands.slots import SLOTS
 from proxy.hotpath.router import UNOWNED
 from proxy.net.cluster import Cluster, alias_of
 from proxy.net.slot_map import Endpoint
-from proxy.session.pool_key import Node
+from proxy.session.pool_key import ANY_NODE, Node
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import NodePort
 
@@ -47,6 +47,10 @@ class Nodes(NodePort):
     def primaries(self) -> Sequence[Node]:
         """The nodes that commands go to."""
         return self._cluster.nodes
+
+    def any(self) -> Node | None:
+        """The node for what any of them can do: one with a connection, if there is one."""
+        return self._cluster.place(ANY_NODE) if self._cluster.nodes else None
 
     def size(self) -> int:
         """All numbers of nodes are below this."""

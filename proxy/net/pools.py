@@ -111,7 +111,11 @@ class Pools:
     def join(self, node: Node) -> None:
         """A node has come: whoever waits for any looks again."""
         self._left.discard(node)
-        for pool in [pool for key, pool in self._pools.items() if key.node is ANY_NODE]:
+        self.look_again(ANY_NODE)
+
+    def look_again(self, node: Node) -> None:
+        """Whoever waits for a connection to this node looks whether another one will do."""
+        for pool in [pool for key, pool in self._pools.items() if key.node is node]:
             for queue in (pool.waiting_private, *pool.waiting_shared.values()):
                 pool.wake(queue)
 

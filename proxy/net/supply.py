@@ -260,6 +260,7 @@ class Supply:
             self.supply_all()
 
     def _reach(self, node: Node) -> None:
+        self._topology.connected(node)
         if self._reasons.pop(node, "") and node in self._reached:
             self._keeper.count("reconnects")
         self._reached.add(node)
@@ -302,7 +303,7 @@ class Supply:
         self._keeper.count("connect_failures")
         address = self._topology.address(pool.key.node)
         if self._pools.is_home(pool.key) and not pool.alive(Lane.FAST):
-            self._reasons[pool.key.node] = f"{address}: {reason_of(error)}"
+            self._miss(pool.key.node, f"{address}: {reason_of(error)}")
         if isinstance(error, UpstreamRefusedError) and not any(each.refusal for each in self._pools):
             _log.warning("%s refuses connections: %s", address, error)
         if isinstance(error, ssl.SSLError):
@@ -325,5 +326,12 @@ class Supply:
             return
         self._topology.doubt()
         if not self._connections.closing and self._pools.is_home(pool.key) and not pool.alive(Lane.FAST):
-            self._reasons[pool.key.node] = f"{self._topology.address(pool.key.node)}: the connection was lost"
+            self._miss(pool.key.node, f"{self._topology.address(pool.key.node)}: the connection was lost")
             self.ensure(pool, Lane.FAST)
+
+    def _miss(self, node: Node, reason: str) -> None:
+        self._reasons[node] = reason
+        before = self._topology.place(self._topology.home)
+        self._topology.disconnected(node)
+        if self._topology.place(self._topology.home) is not before:
+            self._pools.look_again(node)

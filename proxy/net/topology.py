@@ -45,6 +45,12 @@ class Topology(Protocol):
     def doubt(self) -> None:
         """A node is missing or lost: find out soon whether all is as it was."""
 
+    def connected(self, node: Node) -> None:
+        """The connection to this node that is always kept stands."""
+
+    def disconnected(self, node: Node) -> None:
+        """It is lost, or could not be opened: ``home`` stands for another node."""
+
 
 class Single:
     """One server for every command. The hot path computes no slots."""
@@ -66,3 +72,9 @@ class Single:
 
     def doubt(self) -> None:
         """Whether it is there, its connections tell."""
+
+    def connected(self, node: Node) -> None:
+        """There is no other one."""
+
+    def disconnected(self, node: Node) -> None:
+        """There is no other one."""

@@ -252,7 +252,7 @@ def _to_shared(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | N
     if node is None:
         if current is not None and current.usable and session.intake.direct and lane is Lane.FAST:
             return None
-        node = next(iter(nodes.primaries()), None)
+        node = nodes.any()
         if node is None:
             return wait_for_node(session, nodes, item, None, lane)
     upstream = connection_to(session, node, lane)
@@ -280,7 +280,7 @@ def place_transaction(session: ManyNodesClient, nodes: NodePort, item: Item, dat
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
-    node = node or next(iter(nodes.primaries()), None)
+    node = node or nodes.any()
     upstream = None if node is None else connection_to(session, node, Lane.FAST)
     if upstream is None:
         return _wait_or_abort(session, nodes, item, node)

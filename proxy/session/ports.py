@@ -139,6 +139,9 @@ class NodePort(Protocol):
     def primaries(self) -> Sequence[Node]:
         """The nodes that commands go to."""
 
+    def any(self) -> Node | None:
+        """The node for what any of them can do: one with a connection, if there is one."""
+
     def size(self) -> int:
         """All numbers of nodes are below this."""
 

@@ -96,7 +96,7 @@ def _ended(session: UnplacedClient, reply: bytes) -> int:
 
 def _place(session: UnplacedClient, nodes: NodePort, item: Item, state: Unplaced) -> int | None:
     if session.node is None and not item.command.known_keys:
-        session.node = next(iter(nodes.primaries()), None)
+        session.node = nodes.any()
     if session.node is None and state.spoiled:
         sending.refuse(session, CLUSTERDOWN)
         return TAKEN

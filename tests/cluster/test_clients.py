@@ -127,14 +127,19 @@ def test_a_failover_closes_nobody_who_waits_for_nothing(
 def test_a_dead_slot_is_answered_and_the_client_stays(
     cluster_name: str, new_cluster: Callable[..., RealCluster], new_keyrail: Callable[..., Keyrail]
 ) -> None:
-    cluster = new_cluster(cluster_name, {"cluster-require-full-coverage": "no"}, replicas=0)
+    # The other nodes do not say in time that it has failed.
+    options = {"cluster-require-full-coverage": "no", "cluster-node-timeout": "60000"}
+    cluster = new_cluster(cluster_name, options, replicas=0)
     keyrail = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}")
     eventually(lambda: keyrail.http("/readyz")[0] == 200)
-    cluster.nodes[2].kill()
-    with keyrail.wire() as wire:
+    cluster.nodes[0].kill()  # the first one, to which commands without keys went
+    with keyrail.wire() as wire, keyrail.wire() as other:
         replies = {wire.ask("GET", f"{{{tag}}}") for tag in ("a", "b", "c", "d")}
         assert {reply.split(b" ")[0] for reply in replies} == {b"$-1\r\n", b"-CLUSTERDOWN"}
         assert wire.ask("PING") == b"+PONG\r\n"
+        assert other.ask("ECHO", "a") == b"$1\r\na\r\n"
+        other.send(b"".join(map(pack_command, [("MULTI",), ("ECHO", "b"), ("EXEC",)])))
+        assert other.frames(3) == [b"+OK\r\n", b"+QUEUED\r\n", b"*1\r\n$1\r\nb\r\n"]
 
 
 def bulk(value: bytes) -> bytes:

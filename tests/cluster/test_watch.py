@@ -194,6 +194,26 @@ def test_a_primary_that_dies(cluster_name: str, new_cluster: Callable[..., RealC
     play(case, cluster.nodes[0])
 
 
+def test_what_any_node_can_do_does_not_wait_for_one_that_is_lost(
+    cluster_name: str, new_cluster: Callable[..., RealCluster]
+) -> None:
+    cluster = new_cluster(cluster_name, None, replicas=0)
+
+    async def case(route: Route, topology: Cluster) -> None:
+        first = topology.nodes[0]
+        lost = await connection(route, ANY_NODE)
+        assert lost.key.node is first
+        cluster.nodes[0].kill()
+        await until(lambda: lost.closed)
+        assert (await connection(route, ANY_NODE)).key.node is topology.nodes[1]
+        assert first in topology.nodes
+        cluster.nodes[0].start()
+        await connection(route, first)
+        assert (await connection(route, ANY_NODE)).key.node is first
+
+    play(case, *cluster.nodes)
+
+
 def test_a_primary_that_hangs_and_comes_back(cluster_name: str, new_cluster: Callable[..., RealCluster]) -> None:
     cluster = new_cluster(cluster_name)
     hung = cluster.nodes[0]

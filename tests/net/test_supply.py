@@ -50,6 +50,12 @@ class TwoNodes:
     def doubt(self) -> None:
         pass
 
+    def connected(self, node: Node) -> None:
+        pass
+
+    def disconnected(self, node: Node) -> None:
+        pass
+
 
 TOPOLOGY = TwoNodes()
 

@@ -62,6 +62,12 @@ class SlotMap:
     def doubt(self) -> None:
         pass
 
+    def connected(self, node: Node) -> None:
+        pass
+
+    def disconnected(self, node: Node) -> None:
+        pass
+
 
 @pytest.fixture(scope="module", params=["redis-7.0", "valkey-9.1"])
 def nodes(request: pytest.FixtureRequest) -> Iterator[list[Engine]]:

@@ -184,6 +184,9 @@ class FakeNodes(NodePort):
     def primaries(self) -> Sequence[Node]:
         return [node for node in NODES if node.number not in self.lost]
 
+    def any(self) -> Node | None:
+        return next(iter(self.primaries()), None)
+
     def size(self) -> int:
         return len(NODES)
 
