@@ -21,10 +21,16 @@ _NOT_CONNECTED = b"-CLUSTERDOWN keyrail: a node of the cluster is not connected\
 
 
 def send_split(
-    sender: CommandSender, command: Command, parts: Split, upstreams: Sequence[UpstreamPipeline], edit: Edit
+    sender: CommandSender,
+    command: Command,
+    parts: Split,
+    upstreams: Sequence[UpstreamPipeline],
+    edit: Edit,
+    failed: Callable[[Sequence[bytes]], object] | None = None,
 ) -> Join:
-    """Send a split command; ``upstreams`` has the connection to each of its nodes."""
-    join = _split_join(sender.begin_order().segment(None), command, parts)
+    """Send a split command; ``upstreams`` has the connection to each of its nodes. If some parts fail, ``failed`` gets
+    the replies to all, before ``edit`` gets the joined reply."""
+    join = _split_join(sender.begin_order().segment(None), command, parts, failed)
     join.edit = edit
     index = 0
     for upstream, chunk, count in zip(upstreams, parts.chunks, parts.counts, strict=True):
@@ -33,9 +39,11 @@ def send_split(
     return join
 
 
-def _split_join(place: Segment, command: Command, parts: Split) -> Join:
-    failed = partial(keys_failed, command.name, parts.width, parts.places) if command.spec.write else first_error
-    joined = partial(_first_unless, failed)
+def _split_join(
+    place: Segment, command: Command, parts: Split, failed: Callable[[Sequence[bytes]], object] | None
+) -> Join:
+    error = partial(keys_failed, command.name, parts.width, parts.places) if command.spec.write else first_error
+    joined = partial(_first_unless, error, failed)
     match command.spec.over_nodes.join:
         case HowJoined.BY_KEY:
             return ValuesJoin(place, parts.places, len(parts.keys), joined)
@@ -44,8 +52,29 @@ def _split_join(place: Segment, command: Command, parts: Split) -> Join:
     return Join(place, len(parts.places), joined)
 
 
-def _first_unless(failed: Callable[[Sequence[bytes]], bytes], frames: Sequence[bytes]) -> bytes:
-    return hidden_redirect(failed(frames)) if any(map(is_error, frames)) else frames[0]
+def _first_unless(
+    error: Callable[[Sequence[bytes]], bytes],
+    failed: Callable[[Sequence[bytes]], object] | None,
+    frames: Sequence[bytes],
+) -> bytes:
+    if not any(map(is_error, frames)):
+        return frames[0]
+    if failed is not None:
+        failed(frames)
+    return hidden_redirect(error(frames))
+
+
+def send_behind(
+    sender: CommandSender,
+    place: Segment,
+    requests: Sequence[tuple[UpstreamPipeline, bytes]],
+    answered: Callable[[Sequence[bytes]], bytes],
+) -> None:
+    """Send commands of Keyrail's own behind a joined one, each on its connection; ``answered`` gets their replies, and
+    returns what the client gets in this place."""
+    join = Join(place, len(requests), answered)
+    for index, (upstream, raw) in enumerate(requests):
+        sender.send_part(join, upstream, raw, index, 1)
 
 
 def send_fan_out(sender: CommandSender, out: FanOut, upstreams: Sequence[UpstreamPipeline], edit: Edit) -> Join:

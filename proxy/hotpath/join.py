@@ -9,8 +9,8 @@ When the last frame has come, ``joined`` makes one reply of them; it is a plain 
 by key and sums, which are frequent, are made one in here. No more than ``most`` bytes are kept: behind that the rest is
 dropped, and the reply is an error.
 
-If ``joined`` returns nothing, the segment's reply is still to come: another join has been begun for it. ``edit``, if
-set, is applied to the joined reply.
+``edit``, if set, is applied to the joined reply. If ``joined`` or ``edit`` returns nothing, the segment's reply is
+still to come: another join has been begun for it.
 """
 
 from collections.abc import Callable, Sequence
@@ -97,11 +97,10 @@ class Join:
         # Nothing of a circle stays: a segment's entry has this as payload.
         self.segment = None
         self.frames = []
-        if not reply:
-            return
-        if self.edit is not None:
+        if reply and self.edit is not None:
             reply = self.edit(reply)
-        segment.order.bring(segment, reply)
+        if reply:
+            segment.order.bring(segment, reply)
 
     def reply(self) -> bytes:
         """The joined reply, where no frame is an error."""

@@ -8,7 +8,8 @@ A node refuses keys of several of its slots in one command, so it is sent a comm
                     node 2: MGET c
 
 The arguments are copied as the client has sent them. An argument between two keys (MSET's values) goes with the key
-before it.
+before it. Where the first argument is the number of keys (MSETEX), each command gets its own number, and all get the
+options behind the keys.
 """
 
 from proxy.commands.keys import KeyFinder
@@ -21,13 +22,16 @@ class Split:
 
     ``nodes`` has the number of each node that gets something, in the order of the first key of each, ``chunks`` the
     bytes that it is sent, ``counts`` how many commands these are. ``places`` has the keys of each command, in the order
-    of ``chunks``: where they stood among the keys of the request. ``owners`` has the node of each command.
+    of ``chunks``: where they stood among the keys of the request. ``options`` of them stand behind the keys; where that
+    is not negative, the number of keys stands before them.
     """
 
-    def __init__(self, name: bytes, keys: list[bytes], width: int) -> None:
+    def __init__(self, name: bytes, keys: list[bytes], width: int, options: int = -1, behind: bytes = b"") -> None:
         self.name = name
         self.keys = keys
         self.width = width
+        self.options = options
+        self.behind = behind
         self.begin = b"*%d\r\n%b" % (1 + width, name)
         self.nodes: list[int] = []
         self.chunks: list[bytes] = []
@@ -36,10 +40,20 @@ class Split:
 
     def command(self, places: list[int]) -> bytes:
         """The command about these keys."""
+        if self.options >= 0:
+            return self._counted(places)
         if len(places) == 1:
             return self.begin + self.keys[places[0]]
         pieces = [b"*%d\r\n" % (1 + len(places) * self.width), self.name]
         pieces.extend([self.keys[place] for place in places])
+        return b"".join(pieces)
+
+    def _counted(self, places: list[int]) -> bytes:
+        number = b"%d" % len(places)
+        argc = 2 + len(places) * self.width + self.options
+        pieces = [b"*%d\r\n%b$%d\r\n%b\r\n" % (argc, self.name, len(number), number)]
+        pieces.extend([self.keys[place] for place in places])
+        pieces.append(self.behind)
         return b"".join(pieces)
 
     def add_node(self, node: int, commands: list[list[int]]) -> None:
@@ -56,10 +70,12 @@ def split(command_id: int, request: Request, data: bytes, keys: KeyFinder, route
     ``nodes`` has UNOWNED where a slot has no node.
     """
     found = keys.find(command_id, request)
-    if found < 2 or keys.indexes[0] != 1:
+    first = keys.indexes[0] if found > 1 else 0
+    if first != 1 and first != 2:
         return None
-    width = keys.indexes[1] - 1
-    if width < 1 or request.argc != 1 + found * width:
+    width = keys.indexes[1] - first
+    options = request.argc - first - found * width
+    if width < first or options < 0 or (first == 1 and options > 0):
         return None
     by_slot: dict[int, list[int]] = {}
     by_node: dict[int, list[list[int]]] = {}
@@ -67,7 +83,7 @@ def split(command_id: int, request: Request, data: bytes, keys: KeyFinder, route
     place = 0
     while place < found:
         index = keys.indexes[place]
-        if index != 1 + place * width:
+        if index != first + place * width:
             return None
         arguments.append(data[request.ends[index - 1] + 2 : request.ends[index + width - 1] + 2])
         slot = router.slot(data, request.starts[index], request.ends[index])
@@ -77,7 +93,12 @@ def split(command_id: int, request: Request, data: bytes, keys: KeyFinder, route
             by_node.setdefault(router.owners[slot], []).append(places)
         places.append(place)
         place += 1
-    result = Split(data[request.header_end : request.ends[0] + 2], arguments, width)
+    name = data[request.header_end : request.ends[0] + 2]
+    if first == 1:
+        result = Split(name, arguments, width)
+    else:
+        behind = data[request.ends[first + found * width - 1] + 2 : request.end]
+        result = Split(name, arguments, width, options, behind)
     for node, commands in by_node.items():
         result.add_node(node, commands)
     return result

@@ -22,6 +22,7 @@ client_names.py       CLIENT SETNAME, GETNAME, SETINFO
 redirects.py          commands that a node has refused because of their slot, sent again
 node_connections.py   the connection for a command of one node of a cluster
 over_nodes.py         commands to several nodes of a cluster, or answered in their place
+over_slots.py         commands with keys of several slots, split
 keyrail_command.py    KEYRAIL …: commands that Keyrail answers
 info_query.py         the arguments of KEYRAIL HOTKEYS and its relatives
 transaction.py        MULTI … EXEC, whole or in pieces

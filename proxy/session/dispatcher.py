@@ -223,7 +223,8 @@ class Dispatcher:
             raw = encode_command(verdict.argv)
             reads = command.spec.only_reads
             edit = chained(scripts.edit_for(session, rewritten) if learns else None, verdict.edit)
-            return self._route(Item(rewritten, raw, edit, decision.hidden, reads=reads), data, end)
+            item = Item(rewritten, raw, edit, decision.hidden, reads=reads, instead_of=command)
+            return self._route(item, data, end)
         if request is None:
             judging.count_keys(session, command)
         elif session.effective_policy.compiled.policy.count_keys:

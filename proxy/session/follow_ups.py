@@ -60,7 +60,7 @@ def take(client: FollowedClient, follow_up: FollowUp) -> None:
     elif _may_carry(client, follow_up):
         _send(client, follow_up)
     else:
-        _send_elsewhere(client, follow_up, follow_up.key)
+        send_elsewhere(client, follow_up, follow_up.key)
 
 
 def catch_up(client: FollowedClient, most: int = _AT_ONCE) -> bool:
@@ -74,7 +74,7 @@ def catch_up(client: FollowedClient, most: int = _AT_ONCE) -> bool:
             _send(client, follow_up)
             sent += 1
         else:
-            _send_elsewhere(client, follow_up, follow_up.key)
+            send_elsewhere(client, follow_up, follow_up.key)
     return client.sender.pending_replies > 0
 
 
@@ -148,7 +148,7 @@ def _send(client: FollowedClient, follow_up: FollowUp) -> None:
 
     def answered(frame: bytes) -> None:
         # Of a unit's array, the member behind that of SELECT.
-        _note(client, follow_up, frame.split(b"\r\n")[2] + b"\r\n" if frame.startswith(b"*3") else frame)
+        note(client, follow_up, frame.split(b"\r\n")[2] + b"\r\n" if frame.startswith(b"*3") else frame)
         if client.deferred:
             catch_up(client, 1)
 
@@ -162,20 +162,23 @@ def _send(client: FollowedClient, follow_up: FollowUp) -> None:
     client.sender.wrote = wrote  # this write is not the client's
 
 
-def _send_elsewhere(client: FollowedClient, follow_up: FollowUp, key: PoolKey) -> None:
+def send_elsewhere(client: FollowedClient, follow_up: FollowUp, key: PoolKey) -> None:
+    """Send a follow-up on a connection of Keyrail's own."""
+
     # As the same user if there is a connection for that, else with the route's own login.
     def answered(replies: Sequence[bytes] | None) -> None:
         if replies is not None:
-            _note(client, follow_up, replies[0])
+            note(client, follow_up, replies[0])
         elif key.user is not None:
-            _send_elsewhere(client, follow_up, key._replace(user=None))
+            send_elsewhere(client, follow_up, key._replace(user=None))
         else:
             _report(client, follow_up, "skipped", _NO_CONNECTION)
 
     client.ports.queries.ask(key if key.user is not None else key._replace(protocol=2), [follow_up.argv], answered)
 
 
-def _note(client: FollowedClient, follow_up: FollowUp, frame: bytes) -> None:
+def note(client: FollowedClient, follow_up: FollowUp, frame: bytes) -> None:
+    """Count what has become of a follow-up."""
     if frame.startswith(b"-"):
         _report(client, follow_up, "error", frame[1:].split(b" ", 1)[0].decode("ascii", "replace").rstrip())
     elif frame in (b":1\r\n", OK):

@@ -80,7 +80,7 @@ def alongside(
     `begun` says that the command is on its way already.
     """
     obstacle = _obstacle(session, command, hidden) if hidden else ""
-    if begun and _needs_unit(hidden):
+    if begun and needs_unit(hidden):
         obstacle = "the value is too large to be held back"
     if not obstacle:
         return _overflow(session, command, hidden), hidden
@@ -97,7 +97,7 @@ def _obstacle(session: SurroundedClient, command: Command, hidden: tuple[HiddenC
     silent = follow_ups.silent(session)
     if silent:
         return silent
-    if session.state.transaction is None and _needs_unit(hidden):
+    if session.state.transaction is None and needs_unit(hidden):
         if session.state.watching is not None:
             return "the connection is between WATCH and EXEC"
         if command.spec.state is ConnectionState.BLOCKING:
@@ -105,8 +105,16 @@ def _obstacle(session: SurroundedClient, command: Command, hidden: tuple[HiddenC
     return ""
 
 
-def _needs_unit(hidden: tuple[HiddenCommands, ...]) -> bool:
+def needs_unit(hidden: tuple[HiddenCommands, ...]) -> bool:
+    """Whether some of them run right before or after the command, as one with it."""
     return any(each.surround.before or each.surround.after for each in hidden)
+
+
+def notice(session: SurroundedClient, command: Command, hidden: HiddenCommands, line: bytes) -> None:
+    """Count what a rule finds worth counting in the first line of a reply."""
+    noticed = "" if hidden.surround.notice is None else hidden.surround.notice(line)
+    if noticed:
+        session.ports.reports.report([hidden.hit("noticed", noticed)], command, session)
 
 
 def _overflow(session: SurroundedClient, command: Command, hidden: tuple[HiddenCommands, ...]) -> bytes | None:
@@ -300,7 +308,7 @@ class SurroundedCommand:
                 self._report(hidden, "skipped", "an error proves nothing")
                 continue
             try:
-                self._notice(hidden, line)
+                notice(self._session, self._item.command, hidden, line)
                 found = hidden.surround.conclude(line, [self._said[place] for place in places])
             except Exception as error:  # noqa: BLE001 - a rule's bug must not take the connection down
                 self._report(hidden, "error", type(error).__name__)
@@ -310,11 +318,6 @@ class SurroundedCommand:
                     self._session,
                     FollowUp(argv, hidden, self._item.command, self._key, self._upstream, self._running),
                 )
-
-    def _notice(self, hidden: HiddenCommands, line: bytes) -> None:
-        noticed = "" if hidden.surround.notice is None else hidden.surround.notice(line)
-        if noticed:
-            self._report(hidden, "noticed", noticed)
 
     def _report(self, hidden: HiddenCommands, what: What, detail: str) -> None:
         self._session.ports.reports.report([hidden.hit(what, detail)], self._item.command, self._session)

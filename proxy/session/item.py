@@ -46,6 +46,8 @@ class Item(JudgedCommand):
     """In seconds since the epoch, if its node could not be reached then."""
     blocked: BlockedCommand | None = None
     """Before a cluster: a command that blocks, once it has been sent."""
+    instead_of: Command | None = None
+    """The client's own command, where a rule has rewritten it."""
     hides_nodes: bool = False
     """Before a cluster: whether ``edit`` already removes the addresses of nodes."""
 

@@ -14,7 +14,7 @@ from proxy.cluster.fan_out import fan_out, goes_to_several
 from proxy.cluster.hidden_nodes import Shown, hidden
 from proxy.cluster.own_answers import has_its_arguments, own_answer
 from proxy.cluster.scan_walk import Rounds, scan
-from proxy.cluster.sending import send_fan_out, send_rounds, send_split
+from proxy.cluster.sending import send_fan_out, send_rounds
 from proxy.commands.command import Command
 from proxy.commands.over_nodes import Destination
 from proxy.commands.rows import ROWS
@@ -23,13 +23,14 @@ from proxy.commands.spec import ConnectionState, Spec
 from proxy.commands.table import Lane
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.router import KEYLESS, SEVERAL_SLOTS, UNOWNED
-from proxy.hotpath.split import Split, split
+from proxy.hotpath.split import split
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.rules.verdict import chained
-from proxy.session import blocking, sending, switching, unplaced
+from proxy.session import blocking, over_slots, sending, switching, unplaced
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.node_connections import connection_to, has_waited, wait_for_node
+from proxy.session.over_slots import SplittingClient
 from proxy.session.pinned import PinningClient, may_block
 from proxy.session.pool_key import Node
 from proxy.session.ports import EffectivePolicy, NodePort, PrivatePipeline
@@ -54,7 +55,7 @@ _EVENTS_REFUSED = encode_error(
 _DEFAULT_PORT = 6379
 
 
-class ManyNodesClient(PinningClient, UnplacedClient, Protocol):
+class ManyNodesClient(PinningClient, SplittingClient, UnplacedClient, Protocol):
     """A session before a cluster."""
 
     effective_policy: EffectivePolicy
@@ -302,31 +303,15 @@ def _split(session: ManyNodesClient, nodes: NodePort, item: Item) -> int:
     assert router is not None, "it has found several slots"
     request.scan(item.raw, 0, session.intake.limits)
     parts = split(command.spec.id, request, item.raw, config.keys, router)
-    if parts is None or not _may_be_split(session, command) or item.hidden:
+    if parts is None or not over_slots.may_be_split(session, item):
         return _answered(session, item, _CROSSSLOT)
     owners = [nodes.node(number) for number in parts.nodes]
     upstreams = _connections(session, nodes, item, owners, Lane.FAST)
     if isinstance(upstreams, int):
         return upstreams
-    _send_split(session, item, parts, upstreams)
-    return TAKEN
-
-
-def _may_be_split(session: ManyNodesClient, command: Command) -> bool:
-    if session.state.transaction is not None:
-        return False
-    match command.spec.over_nodes.destination:
-        case Destination.SPLIT:
-            return True
-        case Destination.SPLIT_IF_ALLOWED:
-            return session.effective_policy.compiled.policy.splits_writes
-    return False
-
-
-def _send_split(session: ManyNodesClient, item: Item, parts: Split, upstreams: Sequence[UpstreamPipeline]) -> None:
     _note(session, item)
-    send_split(session.sender, item.command, parts, upstreams, item.edit)
-    switching.wait_until_drained(session)
+    over_slots.send(session, item, parts, upstreams)
+    return TAKEN
 
 
 # All nodes
