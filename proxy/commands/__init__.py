@@ -18,6 +18,7 @@ keys.py                       finds the keys of a request (compiled)
 sort_patterns.py              the keys that SORT reads through BY and GET
 slots.py                      the hash slot of a key
 command.py                    one request as rules see it
+wrapped.py                    KEYRAIL NODE …, which carries another command
 values.py                     which arguments are values to store, and how many members they make
 payload.py                    the size of the value in a payload of RESTORE
 spans.py                      how many elements a read asks for

@@ -1038,6 +1038,7 @@ ALL: tuple[Row, ...] = (
     Row("KEYRAIL|HELP", own_arity=2),
     Row("KEYRAIL|HOTKEYS", own_arity=-2),
     Row("KEYRAIL|INFO", own_arity=2),
+    Row("KEYRAIL|NODE", own_arity=-4),
     Row("KEYRAIL|PATTERNS", own_arity=-2),
     Row("KEYRAIL|POLICY", own_arity=2),
     Row("KEYRAIL|RULES", own_arity=-2),

@@ -15,7 +15,7 @@ The replies come to the sender, and it tells its ``listener`` when few enough, o
 
 from collections.abc import Callable, Iterable, Sequence
 
-from proxy.hotpath.in_flight import EDIT, FORWARD, HIDE, JOIN, LOCAL, InFlightEntry, ReplySink
+from proxy.hotpath.in_flight import EDIT, FORWARD, HIDE, JOIN, LOCAL, ONCE, InFlightEntry, ReplySink
 from proxy.hotpath.join import Join
 from proxy.hotpath.reply_order import MOST_HELD, ReplyOrder, Segment
 from proxy.hotpath.router import Router
@@ -203,11 +203,20 @@ class CommandSender(ReplySink):
         self.send_for(self.order.segment(upstream), upstream, raw, action, payload)
         self.wrote = True
 
-    def send_elsewhere(self, upstream: UpstreamPipeline, raw: bytes, edit: Callable[[bytes], bytes] | None) -> None:
-        """Send one command on another connection than the current one. Its reply keeps its place among the client's."""
+    def send_elsewhere(
+        self, upstream: UpstreamPipeline, raw: bytes, edit: Callable[[bytes], bytes] | None, *, once: bool = False
+    ) -> None:
+        """Send one command on another connection than the current one. Its reply keeps its place among the client's.
+
+        If ``once``, it is not sent again where a node refuses it because of its slot.
+        """
         segment = self.begin_order().segment(upstream)
         self.forwarded += 1
-        self.send_for(segment, upstream, raw, FORWARD if edit is None else EDIT, edit)
+        entry = InFlightEntry(segment, 1, FORWARD if edit is None else EDIT, edit)
+        if once:
+            entry.sent = ONCE
+        self.issue(upstream, raw, entry, commands=1)
+        segment.order.ask(segment, 1)
 
     def awaits_elsewhere(self) -> bool:
         """Whether a command that was sent elsewhere is unanswered."""

@@ -57,6 +57,8 @@ TRACE = _TRACE
 JOIN = _JOIN
 RAN = object()
 """In ``InFlightEntry.sent``: the command was part of a transaction that has run."""
+ONCE = object()
+"""In ``InFlightEntry.sent``: the command is for this node alone, and must not be sent again."""
 
 
 class ReplySink:

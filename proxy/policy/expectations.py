@@ -16,7 +16,7 @@ from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
 from proxy.policy.compile import CompiledPolicy, PolicyCompiler
 from proxy.policy.decision import Decision
-from proxy.policy.explain import followers, refused_alone, shown_command
+from proxy.policy.explain import followers, judged_first, refused_alone, shown_command
 from proxy.policy.model import Expectation, Policy, PolicyRule
 from proxy.policy.precedence import is_active
 from proxy.rules.context import Context
@@ -81,7 +81,7 @@ def _needs_history(policy: Policy, rule: PolicyRule) -> bool:
 def _decisions(compiled: CompiledPolicy, test: Expectation, now: float) -> Iterator[Decision]:
     for chance in _CHANCES[:1] if test.without_jitter else _CHANCES:
         context = Context("default", "", 0, False, now, repeat(chance).__next__, test.app)
-        yield compiled.judge(Command(STANDARD, test.send), context)
+        yield compiled.judge(judged_first(compiled, Command(STANDARD, test.send), context), context)
 
 
 def _heard(decision: Decision) -> Iterator[str]:

@@ -16,6 +16,7 @@ from typing import assert_never
 
 from proxy.commands.command import Command
 from proxy.commands.spec import ConnectionState
+from proxy.commands.wrapped import wrapped_in
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Decision, Step
 from proxy.policy.model import Mode, PolicyRule
@@ -64,8 +65,8 @@ class Explanation:
 
 def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context) -> Explanation:
     """Judge a command, and note the verdict of every rule of the policy. Jitter is left out."""
-    command = Command(compiled.table, argv)
     context = replace(context, random=_without_chance)
+    command = judged_first(compiled, Command(compiled.table, argv), context)
     said: dict[str, tuple[str, str]] = {}
 
     def observer(step: Step, current: Command, mode: Mode, verdict: Verdict | Exception) -> None:
@@ -85,7 +86,15 @@ def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context) -
             lines.append(RuleLine(rule.name, str(rule.where), *_unasked(compiled, rule, asked, command, context)))
     owned = _owners(compiled.policy.schema, command)
     verdict = refused_alone(command, decision)[0] or decision.verdict
-    return Explanation(shown_command(argv), compiled.app, (*owned, *lines), _outcome(verdict, argv))
+    return Explanation(shown_command(argv), compiled.app, (*owned, *lines), _outcome(verdict, command.argv))
+
+
+def judged_first(compiled: CompiledPolicy, command: Command, context: Context) -> Command:
+    """The command that decides: the one that KEYRAIL NODE carries, unless the policy refuses KEYRAIL NODE itself."""
+    wrapped = wrapped_in(command, compiled.table)
+    if wrapped is None or isinstance(compiled.judge(command, context).verdict, Refuse | Answer):
+        return command
+    return wrapped
 
 
 def refused_alone(command: Command, decision: Decision) -> tuple[Refuse | None, str]:

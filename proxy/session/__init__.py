@@ -23,6 +23,7 @@ redirects.py          commands that a node has refused because of their slot, se
 node_connections.py   the connection for a command of one node of a cluster
 over_nodes.py         commands to several nodes of a cluster, or answered in their place
 over_slots.py         commands with keys of several slots, split
+named_node.py         KEYRAIL NODE …: a command for a node of a cluster that the client names
 keyrail_command.py    KEYRAIL …: commands that Keyrail answers
 info_query.py         the arguments of KEYRAIL HOTKEYS and its relatives
 transaction.py        MULTI … EXEC, whole or in pieces

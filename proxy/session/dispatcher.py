@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping
 
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
+from proxy.commands.wrapped import node_of, wrapped_in
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.policy.compile import NOTHING
+from proxy.policy.decision import Decision
 from proxy.rules.verdict import Answer, Refuse, Rewrite, chained
 from proxy.session import (
     client_names,
@@ -18,6 +20,7 @@ from proxy.session import (
     keyrail_command,
     login,
     n_plus_one,
+    named_node,
     over_nodes,
     pinned,
     procedure,
@@ -36,6 +39,7 @@ from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.open_trace import OpenTrace
 from proxy.session.pool_key import UNAUTHENTICATED
+from proxy.session.ports import NodePort
 from proxy.session.session import Session
 from proxy.session.state import POOLED, Awaited
 from proxy.wire.encode import encode_command, encode_error
@@ -86,6 +90,7 @@ class Dispatcher:
             return self._resume(held, data, request.end)
         table = session.effective_policy.table
         command = Command(table, request.arguments(), table.specs[command_id])
+        wrapper, command = self._unwrapped(command)
         if session.n_plus_one is not None and session.resolved is None:
             session.n_plus_one.meet(session, command)
         if session.intake.sampled:
@@ -96,7 +101,17 @@ class Dispatcher:
             n_plus_one.begin(session, command, weight)
         if passes:
             session.resolved = NOTHING
+        if wrapper is not None:
+            return self._take(command, encode_command(command.argv), b"", 0, wrapper=wrapper)
         return self._take(command, data[request.start : request.end], data, request.end, request)
+
+    def _unwrapped(self, command: Command) -> tuple[Command | None, Command]:
+        # KEYRAIL NODE and the command that it carries, which is what is judged and counted; or None, and any other.
+        wrapped = wrapped_in(command, self.session.effective_policy.table)
+        if wrapped is None:
+            return None, command
+        self.session.intake.command_id = wrapped.spec.id
+        return command, wrapped
 
     def refuse(self, error: bytes) -> None:
         """Answer a command that the plan refuses."""
@@ -131,7 +146,8 @@ class Dispatcher:
             return self._resume(held, b"", 0)
         command = Command(session.effective_policy.table, words)
         session.intake.command_id = command.spec.id
-        return self._take(command, encode_command(words), b"", 0)
+        wrapper, command = self._unwrapped(command)
+        return self._take(command, encode_command(command.argv), b"", 0, wrapper=wrapper)
 
     def _waits(self) -> bool:
         # Whether the next command waits, for replies or for a procedure, before the policy judges it.
@@ -186,7 +202,15 @@ class Dispatcher:
         sending.answer(session, session.ports.route.protocol_error(request.error, request.error_byte))
         session.close_when_drained("protocol_error")
 
-    def _take(self, command: Command, raw: bytes, data: bytes, end: int, request: Request | None = None) -> int:
+    def _take(
+        self,
+        command: Command,
+        raw: bytes,
+        data: bytes,
+        end: int,
+        request: Request | None = None,
+        wrapper: Command | None = None,
+    ) -> int:
         session = self.session
         if session.key.user == UNAUTHENTICATED:
             if login.from_web_page(command):
@@ -197,13 +221,13 @@ class Dispatcher:
                 sending.answer(session, error)
                 return TAKEN
         if session.ports.nodes is not None:
-            over_nodes.locate(session, session.ports.nodes, command.spec, raw)
+            self._locate(session.ports.nodes, command, raw, wrapper)
         decision, session.resolved = session.resolved, None
         learns = bool(session.effective_policy.compiled.learning)
         if decision is None:
             if learns and scripts.waits(session, command):
                 return WAIT
-            decision = judging.judge(session, command)
+            decision = judging.judge(session, command) if wrapper is None else self._judge_both(wrapper, command)
         if decision.pause is not None or decision.background:
             decision = procedure.settle(session, command, decision)
             if decision is None:
@@ -223,7 +247,7 @@ class Dispatcher:
             raw = encode_command(verdict.argv)
             reads = command.spec.only_reads
             edit = chained(scripts.edit_for(session, rewritten) if learns else None, verdict.edit)
-            item = Item(rewritten, raw, edit, decision.hidden, reads=reads, instead_of=command)
+            item = Item(rewritten, raw, edit, decision.hidden, reads=reads, instead_of=command, wrapper=wrapper)
             return self._route(item, data, end)
         if request is None:
             judging.count_keys(session, command)
@@ -232,7 +256,18 @@ class Dispatcher:
             found = config.keys.find(command.spec.id, request)
             config.plan.count(request, data, config.keys, found, config.counters)
         edit = scripts.edit_for(session, command) if learns else None
-        return self._route(Item(command, raw, edit, decision.hidden, reads=command.spec.only_reads), data, end)
+        item = Item(command, raw, edit, decision.hidden, reads=command.spec.only_reads, wrapper=wrapper)
+        return self._route(item, data, end)
+
+    def _locate(self, nodes: NodePort, command: Command, raw: bytes, wrapper: Command | None) -> None:
+        over_nodes.locate(self.session, nodes, command.spec, raw)
+        if wrapper is not None and self.session.node is None:
+            self.session.node = named_node.named(nodes, node_of(wrapper))
+
+    def _judge_both(self, wrapper: Command, command: Command) -> Decision:
+        # A policy can refuse KEYRAIL NODE itself.
+        decision = judging.judge(self.session, wrapper)
+        return decision if isinstance(decision.verdict, Refuse | Answer) else judging.judge(self.session, command)
 
     def _deny(self, command: Command, verdict: Refuse) -> int:
         session = self.session
@@ -289,7 +324,7 @@ class Dispatcher:
         changed = item.hidden or (item.edit is not None and not item.hides_nodes and state not in _HANDLERS)
         if changed and not queued and state not in _SURROUNDED:
             return self._deny(item.command, Refuse(_unchangeable(item.command)))
-        outcome = over_nodes.route(session, item)
+        outcome = _over_nodes(session, item)
         if outcome is not None:
             if outcome == WAIT:
                 session.held = item
@@ -324,6 +359,12 @@ class Dispatcher:
     def assembling(self, size: int) -> None:
         """An unfinished command grows."""
         self.session.assembling(size)
+
+
+def _over_nodes(session: Session, item: Item) -> int | None:
+    if item.wrapper is not None:
+        return named_node.route(session, item, node_of(item.wrapper))
+    return over_nodes.route(session, item)
 
 
 def _unchangeable(command: Command) -> bytes:

@@ -50,6 +50,8 @@ class Item(JudgedCommand):
     """The client's own command, where a rule has rewritten it."""
     hides_nodes: bool = False
     """Before a cluster: whether ``edit`` already removes the addresses of nodes."""
+    wrapper: Command | None = None
+    """The KEYRAIL NODE that carried it, if one did."""
 
 
 class FollowUp(NamedTuple):

@@ -31,6 +31,8 @@ _HELP = (
     "    The busiest keys of the last so many seconds, and the clients behind each.",
     "INFO",
     "    What this Keyrail is, and how it does.",
+    "NODE <node> <command> [<arg> ...]",
+    "    Run a command of yours on this node of the cluster: n1, n2 … as /nodes on the admin port has them.",
     "PATTERNS [COUNT <count>] [WINDOW 5|10|60|600|3600]",
     "    The same by pattern of keys: reads, writes, bytes, hits, latency.",
     "POLICY",

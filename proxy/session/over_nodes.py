@@ -41,7 +41,7 @@ from proxy.wire.encode import encode_error
 from proxy.wire.numbers import read_digits
 from proxy.wire.request import COMPLETE, Request
 
-_CROSSSLOT = b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
+CROSSSLOT = b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
 _ELSEWHERE = encode_error(
     "CROSSSLOT keyrail: this key is on another node than the transaction, WATCH, subscription or other state of this "
     "connection: use another connection for it"
@@ -69,27 +69,33 @@ def route(session: ManyNodesClient, item: Item) -> int | None:
     command, presented = item.command, nodes.presented(session.origin.listener)
     own = own_answer(command, presented, session.key.protocol, valkey=session.ports.capabilities.is_valkey())
     if own is not None:
-        return _answered(session, item, own)
+        return answered(session, item, own)
     if command.spec.state is ConnectionState.SUBSCRIBE and any(name.startswith(_EVENTS) for name in command.argv[1:]):
-        return _answered(session, item, _EVENTS_REFUSED)
-    row = ROWS.get(command.spec.name)
-    if row is not None and row.shows_nodes is not None and not item.hides_nodes:
-        item.hides_nodes = True
-        item.edit = chained(partial(hidden, row.shows_nodes, _shown(session, presented)), item.edit)
+        return answered(session, item, _EVENTS_REFUSED)
+    hide_nodes(session, item, presented)
     several = goes_to_several(command) or command.spec.over_nodes.destination is Destination.WALK
     if several and has_its_arguments(command):
         if session.state.transaction is None:
             return _to_several(session, nodes, item)
         if command.spec.over_nodes.destination is not Destination.PUBLISH:
             error = encode_error(f"ERR keyrail: {command.name} is of all nodes: not inside MULTI")
-            return _answered(session, item, error)
+            return answered(session, item, error)
     if command.spec.over_nodes.destination is Destination.WAIT and session.state.transaction is None:
         confined = session.state.subscriptions is not None and session.state.subscriptions.confines()
         return None if confined or not has_its_arguments(command) else wait(session, nodes, item)
     return _by_keys(session, nodes, item)
 
 
-def _answered(session: ManyNodesClient, item: Item, reply: bytes) -> int:
+def hide_nodes(session: ManyNodesClient, item: Item, presented: Presented | None) -> None:
+    """Remove the addresses of nodes from the reply."""
+    row = ROWS.get(item.command.spec.name)
+    if row is not None and row.shows_nodes is not None and not item.hides_nodes:
+        item.hides_nodes = True
+        item.edit = chained(partial(hidden, row.shows_nodes, _shown(session, presented)), item.edit)
+
+
+def answered(session: ManyNodesClient, item: Item, reply: bytes) -> int:
+    """Answer in place of the nodes; inside MULTI, the transaction fails."""
     if item.trace is not None:
         item.trace.without_reply()
     if session.state.transaction is not None:
@@ -188,9 +194,12 @@ def _by_keys(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | Non
         return wait_for_node(session, nodes, item, None, Lane.FAST)
     if session.state is not POOLED or not session.ports.route.pooling:
         return None
-    if item.command.spec.state is ConnectionState.POOL:
+    blocks = may_block(session, item.command)
+    if item.command.spec.state is ConnectionState.POOL or (
+        item.command.spec.state is ConnectionState.BLOCKING and not blocks
+    ):
         return _to_shared(session, nodes, item)
-    if item.command.spec.state is ConnectionState.BLOCKING and not item.hidden and may_block(session, item.command):
+    if blocks and not item.hidden:
         return blocking.send(session, nodes, item)
     if item.command.spec.state is ConnectionState.PIN and not _ends_its_client(item.command):
         # Pinned to one node, the client could not reach the keys of others; and what these set or tell is about a
@@ -221,7 +230,7 @@ def _elsewhere(session: ManyNodesClient, item: Item) -> int:
     if _may_end(session):
         switching.wait_until_drained(session)
         return WAIT
-    return _answered(session, item, _ELSEWHERE)
+    return answered(session, item, _ELSEWHERE)
 
 
 def _ends_its_client(command: Command) -> bool:
@@ -239,7 +248,7 @@ def _within_transaction(session: ManyNodesClient, item: Item) -> int | None:
         running.slot = slot
     if upstream.key.node is session.node and slot in (None, running.slot):
         return None
-    return _answered(session, item, _CROSSSLOT)
+    return answered(session, item, CROSSSLOT)
 
 
 def _to_shared(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | None:
@@ -304,7 +313,7 @@ def _split(session: ManyNodesClient, nodes: NodePort, item: Item) -> int:
     request.scan(item.raw, 0, session.intake.limits)
     parts = split(command.spec.id, request, item.raw, config.keys, router)
     if parts is None or not over_slots.may_be_split(session, item):
-        return _answered(session, item, _CROSSSLOT)
+        return answered(session, item, CROSSSLOT)
     owners = [nodes.node(number) for number in parts.nodes]
     upstreams = _connections(session, nodes, item, owners, Lane.FAST)
     if isinstance(upstreams, int):

@@ -24,7 +24,7 @@ from proxy.commands.command import Command
 from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
 from proxy.hotpath.command_sender import SentUnit
-from proxy.hotpath.in_flight import HIDE, JOIN, LOCAL, NOTE, RAN, InFlightEntry, ReplySink
+from proxy.hotpath.in_flight import HIDE, JOIN, LOCAL, NOTE, ONCE, RAN, InFlightEntry, ReplySink
 from proxy.hotpath.reply_order import Segment
 from proxy.hotpath.upstream_pipeline import MOST_KEPT, UpstreamPipeline
 from proxy.session.exec_abort import EXEC_ABORTED
@@ -133,7 +133,7 @@ class _Round:
         sink = sent.sender if unit else entry.sink
         if entry.action == LOCAL or sink.client() is not self._session:
             return
-        if sent is None or sent is RAN:
+        if sent is None or sent is RAN or sent is ONCE:
             self._commands.append(_Command(b"", _Facts(None, False)))
         elif id(sent) not in self._by_sent:
             found = [_unit(self._session, sent)] if unit else list(_commands(self._session, sent))

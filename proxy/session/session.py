@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from proxy.cluster.hidden_nodes import hidden_own_error, hidden_redirect
 from proxy.commands.command import Command
 from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.in_flight import RAN, InFlightEntry
+from proxy.hotpath.in_flight import ONCE, RAN, InFlightEntry
 from proxy.hotpath.intake import Intake
 from proxy.hotpath.intake_handler import IntakeHandler
 from proxy.hotpath.reply_order import MOST_HELD
@@ -297,7 +297,7 @@ class Session:
         nodes = self.ports.nodes
         if entry.sent is RAN:
             return hidden_own_error(error)
-        if entry.sent is None or nodes is None or self.gone:
+        if entry.sent is None or entry.sent is ONCE or nodes is None or self.gone:
             return hidden_redirect(error)
         if self.redirects is None:
             self.redirects = Redirects(self, nodes)

@@ -103,11 +103,16 @@ def asked(wire: Wire, argv: tuple[bytes, ...]) -> bytes:
     return frames
 
 
+def addresses(cluster: RealCluster) -> re.Pattern[bytes]:
+    """Any port of a node, or of its bus."""
+    ports = b"|".join(b"%d|%d" % (node.port, node.port + 10_000) for node in cluster.nodes)
+    return re.compile(rb"(?<![0-9.])(%b)(?![0-9])" % ports)
+
+
 def test_each_command(cluster: RealCluster, keyrail: Keyrail, new_engine: Callable[..., Engine]) -> None:
     plain = new_engine(cluster.kind.name)
     protocol = 2 if cluster.kind.is_valkey else 3
-    ports = b"|".join(b"%d|%d" % (node.port, node.port + 10_000) for node in cluster.nodes)
-    named = re.compile(rb"(?<![0-9.])(%b)(?![0-9])" % ports)
+    named = addresses(cluster)
     unlike = {}
     for argv in invocations():
         name = STANDARD.spec_of(list(argv)).display or "-"
@@ -129,3 +134,17 @@ def test_each_command(cluster: RealCluster, keyrail: Keyrail, new_engine: Callab
             if not same:
                 unlike[argv] = (expected, reply)
     assert unlike == {}
+
+
+def test_each_command_to_a_named_node(cluster: RealCluster, keyrail: Keyrail) -> None:
+    """It comes from a node that may not have the key, and still names none."""
+    named, errors = addresses(cluster), 0
+    for number, argv in enumerate(invocations()):
+        if {STANDARD.spec_of(list(argv)).display.split(" ")[0], argv[0].decode()} & NOT_COMPARED:
+            continue
+        with keyrail.wire(2 + number % 2) as wire:
+            reply = asked(wire, (b"KEYRAIL", b"NODE", b"n%d" % (1 + number % 3), *argv))
+        assert not named.search(reply), (argv, reply)
+        assert not reply.endswith(b"closed"), argv
+        errors += reply.startswith(b"-ERR keyrail: the keys of this ")
+    assert errors > 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from proxy.commands.slots import SLOTS
 from proxy.commands.table import STANDARD
@@ -22,6 +23,11 @@ REFUSAL = b"-DENIED by the test\r\n"
 
 def owners(nodes: int) -> list[int]:
     """Slots in equal parts, as redis-cli shares them out."""
+    return list(_shared_out(nodes))
+
+
+@cache
+def _shared_out(nodes: int) -> Sequence[int]:
     return [slot * nodes // SLOTS for slot in range(SLOTS)]
 
 
