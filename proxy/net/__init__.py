@@ -11,6 +11,9 @@ cluster.py              the nodes of a cluster as a topology, with stable number
 slot_map.py             what the nodes of a cluster tell, and the map that follows
 nodes.py                the nodes of a cluster as sessions see them
 cluster_watch.py        asks the nodes of a cluster what it is, and follows its changes
+own_connections.py      the keeper of connections that no client and no pool gets
+replica_lag.py          how far replicas of a cluster are behind their primaries
+node_figures.py         the nodes of a cluster in figures
 supply.py               opens a route's upstream connections, and puts them into pools
 connections.py          reacts when upstream connections close or their server changes its role
 connection_set.py       all upstream connections of a route, and how many commands they carried

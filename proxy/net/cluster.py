@@ -5,16 +5,18 @@ what has changed for the connections.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from proxy.commands.slots import SLOTS
 from proxy.hotpath.router import UNOWNED, Router
 from proxy.net.address import UpstreamAddress
 from proxy.net.slot_map import ClusterNode, Endpoint, SlotMap
 from proxy.session.pool_key import ANY_NODE, Node
+
+_SHORT_ID = 8
 
 
 @dataclass(slots=True)
@@ -53,6 +55,7 @@ class Cluster:
         self._places: dict[str, _Place] = {}
         self._by_node: dict[Node, str] = {}
         self._disconnected: set[Node] = set()
+        self._aliases: Mapping[str, str] = {}
 
     def address(self, node: Node) -> UpstreamAddress:
         """Where this node is; for none in particular: the seeds."""
@@ -94,25 +97,28 @@ class Cluster:
     def known(self) -> Iterator[tuple[str, Node, ClusterNode]]:
         """All members: alias, node, and what the map says."""
         for place in sorted(self._places.values(), key=lambda place: place.node.number):
-            yield alias_of(place.node), place.node, place.known
+            yield self._alias(place), place.node, place.known
 
-    def figures(self, reached: Callable[[Node], bool]) -> list[dict[str, Any]]:
-        """All members as JSON can hold them; ``reached`` says whether a connection to a node stands."""
-        return [
-            {
-                "node": alias,
-                "id": known.id,
-                "address": "" if known.endpoint is None else str(known.endpoint),
-                "role": "primary" if known.is_primary else "replica",
-                "primary": ""
-                if known.primary_id not in self._places
-                else alias_of(self._places[known.primary_id].node),
-                "slots": [[first, last] for first, last in known.slots],
-                "open": sorted(each.slot for each in self.map.opened if known.id in (each.source, each.target)),
-                "health": "failed" if known.failed else "ok" if node not in self.nodes or reached(node) else "lost",
-            }
-            for alias, node, known in self.known()
-        ]
+    def member(self, name: str) -> Node | None:
+        """The node with this id."""
+        return self._places[name].node if name in self._places else None
+
+    # What operators call the nodes
+
+    def alias(self, node: Node) -> str:
+        """The name of a node for operators: n1, n2, …"""
+        place = self._places.get(self._by_node.get(node, ""))
+        return _own_alias(node) if place is None else self._alias(place)
+
+    def rename(self, aliases: Mapping[str, str]) -> None:
+        """What all workers call the nodes, by id: each has met them in an order of its own."""
+        self._aliases = aliases
+
+    def _alias(self, place: _Place) -> str:
+        known, own = self._aliases.get(place.known.id), _own_alias(place.node)
+        if known is None and own in self._aliases.values():
+            return place.known.id[:_SHORT_ID]
+        return known or own
 
     # A new map
 
@@ -165,6 +171,5 @@ class Cluster:
                     self.router.own(first, last, self._places[known.id].node.number)
 
 
-def alias_of(node: Node) -> str:
-    """The name of a node for operators: n1, n2, …"""
+def _own_alias(node: Node) -> str:
     return f"n{node.number + 1}"

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from proxy.commands.slots import SLOTS
 from proxy.net.cluster import Change, Cluster
 from proxy.net.connect import UpstreamRefusedError, open_upstream
+from proxy.net.own_connections import OwnConnections
 from proxy.net.slot_map import Endpoint, NoQuorumError, SlotMap, View, ViewError, agreed, read_view
 from proxy.net.tls import FollowedContext, reason_of
 from proxy.net.upstream import UpstreamConnection
@@ -42,17 +43,13 @@ _FIGURES = (b"cluster_state:", b"cluster_slots_", b"cluster_known_nodes:", b"clu
 _log = logging.getLogger("keyrail.route")
 
 
-class ClusterWatch:
+class ClusterWatch(OwnConnections):
     """Asks the nodes of one cluster. ``adopted`` hears of each change, ``looked`` of each look;
     ``attempted`` is set after the first.
 
     ``quorum`` says that a majority of the primaries tells the map that is in force. ``problem`` is why not, or what is
     not as it should be; it is empty where all is well.
     """
-
-    output_limit = 0
-    errors = None
-    redirects = None
 
     def __init__(
         self,
@@ -63,6 +60,7 @@ class ClusterWatch:
         looked: Callable[[], None],
         count: Callable[[str], None],
     ) -> None:
+        super().__init__(count)
         self.problem = f"connecting to {cluster.login}"
         self.quorum = False
         self.attempted = asyncio.Event()
@@ -72,7 +70,6 @@ class ClusterWatch:
         self._connect_seconds = connect_seconds
         self._adopted = adopted
         self._looked = looked
-        self._count = count
         self._tls: FollowedContext | None = None
         self._links: dict[Endpoint, UpstreamConnection] = {}
         self._figures: dict[Endpoint, bytes] = {}
@@ -268,24 +265,8 @@ class ClusterWatch:
 
     def lost(self, upstream: UpstreamConnection) -> None:
         """A node may have ended."""
-        upstream.pipeline.abandon()
+        super().lost(upstream)
         self._wanted.set()
-
-    def on_resume(self, upstream: UpstreamConnection) -> None:
-        """None of them is shared."""
-
-    def doubted(self, upstream: UpstreamConnection) -> None:
-        """None of them carries what says READONLY."""
-
-    def command_refused(self, upstream: UpstreamConnection, line: bytes) -> None:
-        """That CLUSTER is not allowed, the look itself tells."""
-
-    def retired(self, upstream: UpstreamConnection) -> None:
-        """None of them is retired."""
-
-    def count(self, event: str) -> None:
-        """Count an event for the metrics."""
-        self._count(event)
 
 
 def _figures_of(question: "asyncio.Future[bytes]") -> bytes | None:

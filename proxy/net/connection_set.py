@@ -36,6 +36,7 @@ class ConnectionSet:
         self._tasks: set[asyncio.Task[None]] = set()
         self._pooled = 0
         self._pinned = 0
+        self._by_node: Counter[Node] = Counter()
 
     def start(self, work: Any) -> None:
         """Run a coroutine until it ends or the route closes."""
@@ -87,6 +88,7 @@ class ConnectionSet:
             self._pooled += pipeline.commands
         else:
             self._pinned += pipeline.commands
+        self._by_node[pipeline.key.node] += pipeline.commands
         pipeline.commands = 0
         if pipeline.strays:
             self.events["ownerless_push"] += pipeline.strays
@@ -97,6 +99,16 @@ class ConnectionSet:
         for upstream in self.members.values():
             self.account(upstream)
         return {"pooled": self._pooled, "pinned": self._pinned}
+
+    def carried_by_node(self, nodes: Collection[Node]) -> dict[Node, int]:
+        """How many commands each of these nodes got, up to the last call of ``carried``; all others are forgotten."""
+        for gone in self._by_node.keys() - set(nodes):
+            del self._by_node[gone]
+        return {node: self._by_node[node] for node in nodes}
+
+    def connections_by_node(self) -> Counter[Node]:
+        """How many connections each node has."""
+        return Counter(upstream.key.node for upstream in self.members.values())
 
     def connection_counts(self) -> dict[str, int]:
         """How many connections are shared, used by one client, or ready for one client."""

@@ -48,12 +48,14 @@ class _Question:
 class NodeLiveness:
     """The health checks of one node of a route, in one worker.
 
-    Redis has not answered since ``silent_since``, in seconds since the epoch; None while it answers. ``silence`` is in
-    seconds; 0 turns the checks off.
+    Redis has not answered since ``silent_since``, in seconds since the epoch; None while it answers. ``ping`` is how
+    many seconds its last answer took, on the connection of the checks. ``silence`` is in seconds; 0 turns the checks
+    off.
     """
 
     def __init__(self, connections: Connections, node: Node, silence: float) -> None:
         self.silent_since: float | None = None
+        self.ping: float | None = None
         self._connections = connections
         self._supply = connections.supply
         self._node = node
@@ -118,10 +120,12 @@ class NodeLiveness:
             upstream.ask(["PING"]).add_done_callback(partial(self._answered, upstream))
 
     def _answered(self, upstream: UpstreamConnection, question: "asyncio.Future[bytes]") -> None:
-        self._questions.pop(upstream, None)
+        asked = self._questions.pop(upstream, None)
         if not question.cancelled() and question.exception() is None:
             self._heard = self._connections.loop.time()
             self.silent_since = None
+            if upstream is self._own and asked is not None:
+                self.ping = self._heard - asked.asked
 
     def _open(self) -> None:
         # Without any connection to the node, the pool reports that itself and keeps trying.
@@ -216,6 +220,10 @@ class Liveness:
     def reason(self) -> str:
         """Which nodes have not answered, and since when; empty while all answer."""
         return "; ".join(each.reason for each in self._nodes.values() if each.reason)
+
+    def of(self, node: Node) -> NodeLiveness | None:
+        """The health checks of this node, if it has any."""
+        return self._nodes.get(node)
 
     def another_second(self) -> None:
         """Check the current nodes of the topology, and forget the others."""

@@ -7,7 +7,7 @@ from proxy.cluster.cluster_answers import Presented
 from proxy.cluster.shares import Advertised, Share, shared_out
 from proxy.commands.slots import SLOTS
 from proxy.hotpath.router import UNOWNED
-from proxy.net.cluster import Cluster, alias_of
+from proxy.net.cluster import Cluster
 from proxy.net.slot_map import Endpoint
 from proxy.session.pool_key import ANY_NODE, Node
 from proxy.session.pool_waiter import PoolWaiter
@@ -62,7 +62,7 @@ class Nodes(NodePort):
 
     def alias(self, node: Node) -> str:
         """The name of a node for operators."""
-        return alias_of(node)
+        return self._cluster.alias(node)
 
     def identity(self, node: Node) -> str:
         """Its id in the cluster; empty once it has left."""

@@ -1,5 +1,6 @@
 """Whether commands reach Redis, and why not."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from proxy.net.capabilities import Capabilities, ClusterFoundError
@@ -7,11 +8,15 @@ from proxy.net.cluster import Cluster
 from proxy.net.cluster_watch import ClusterWatch
 from proxy.net.connections import Connections
 from proxy.net.liveness import Liveness
+from proxy.net.node_figures import NodeFigures
 from proxy.net.topology import Topology
 
 
 class Readiness:
-    """Of the upstream of one route. Before a cluster, ``watch`` asks its nodes for the topology."""
+    """Of the upstream of one route. Before a cluster, ``watch`` asks its nodes for the topology.
+
+    If it ``asks_replicas``, the figures of a cluster tell how they do.
+    """
 
     def __init__(
         self,
@@ -20,18 +25,25 @@ class Readiness:
         connections: Connections,
         liveness: Liveness,
         watch: ClusterWatch | None,
+        *,
+        asks_replicas: bool,
     ) -> None:
         self._topology = topology
         self._capabilities = capabilities
         self._supply = connections.supply
         self._liveness = liveness
         self._watch = watch
+        self._nodes: NodeFigures | None = None
+        if isinstance(topology, Cluster):
+            self._nodes = NodeFigures(topology, connections, liveness, asks_replicas=asks_replicas)
 
     async def attempted(self) -> None:
         """Wait until each node has been tried. Raises ClusterFoundError."""
         if self._watch is not None:
             self._watch.begin(self._supply.tls)
             await self._watch.attempted.wait()
+        if self._nodes is not None:
+            self._nodes.begin()
         if self._topology.nodes:
             await self._supply.attempted.wait()
         if self._capabilities.refusal is not None:
@@ -61,12 +73,23 @@ class Readiness:
         known = None if self._watch is None else self._watch.problem
         return self._capabilities.refusal or known or self._supply.reason or self._liveness.reason
 
+    def close(self) -> None:
+        """End what asks the nodes of a cluster."""
+        if self._watch is not None:
+            self._watch.close()
+        if self._nodes is not None:
+            self._nodes.close()
+
+    def rename_nodes(self, aliases: Mapping[str, str]) -> None:
+        """What all workers call the nodes of a cluster, by id."""
+        if self._nodes is not None:
+            self._nodes.rename(aliases)
+
     def figures(self) -> dict[str, Any]:
-        """The same as JSON can hold it, and the nodes of a cluster."""
-        topology = self._topology
+        """The same as JSON can hold it."""
         return {
             "ready": self.ready,
             "reason": self.reason,
             "silent_since": self._liveness.silent_since,
-            "nodes": topology.figures(self._supply.alive) if isinstance(topology, Cluster) else [],
+            **({} if self._nodes is None else self._nodes.figures()),
         }

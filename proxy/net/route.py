@@ -107,6 +107,8 @@ class Route(RoutePort):
         on_second: Callable[[], None],
         admission: Admission,
         user_changes: UserChanges,
+        *,
+        asks_replicas: bool = True,
     ) -> None:
         self.route_settings = route
         self._admission = admission
@@ -155,12 +157,12 @@ class Route(RoutePort):
             give_back=self._give_back,
             doubt=self._doubt,
         )
-        self._watch: ClusterWatch | None = None
+        watch: ClusterWatch | None = None
         nodes: Nodes | None = None
         if isinstance(topology, Cluster):
             nodes = Nodes(topology, route.advertised)
             adopt, count = self._connections.adopt, self._connections.count
-            self._watch = ClusterWatch(topology, loop, settings.connect_timeout, adopt, nodes.looked, count)
+            watch = ClusterWatch(topology, loop, settings.connect_timeout, adopt, nodes.looked, count)
         self._checkout = Checkout(self._connections, self._capabilities, self._policies, self.clients)
         self._relearning = Relearning(
             self._connections, self._checkout, self._capabilities, self._policies, self.clients
@@ -170,7 +172,9 @@ class Route(RoutePort):
         count = self._connections.count
         self._latency_probe = LatencyProbe(loop, self._policies.memory, self._connections.pools, time.time, count)
         self._liveness = Liveness(self._connections, settings.upstream_silence)
-        self.readiness = Readiness(topology, self._capabilities, self._connections, self._liveness, self._watch)
+        self.readiness = Readiness(
+            topology, self._capabilities, self._connections, self._liveness, watch, asks_replicas=asks_replicas
+        )
         self._reply_timeout = ReplyTimeout(loop, self.clients, settings.upstream_timeout, count)
         self._idle_clients = IdleClients(self.clients, settings.client_idle_timeout, loop.time)
         self._internal_queries = InternalQueries(self._checkout)
@@ -283,8 +287,7 @@ class Route(RoutePort):
     def close(self) -> None:
         """Close everything now."""
         self._connections.all.closing = True
-        if self._watch is not None:
-            self._watch.close()
+        self.readiness.close()
         self.stop_accepting()
         self._latency_probe.end()
         self._reply_timeout.end()

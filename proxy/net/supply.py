@@ -30,6 +30,7 @@ from proxy.net.upstream import Keeper, UpstreamConnection
 from proxy.session.pool_key import Node, PoolKey
 
 IDLE_KEPT = 16
+_CONNECTING = "connecting to"
 
 _log = logging.getLogger("keyrail.route")
 
@@ -68,7 +69,7 @@ class Supply:
         self._failures = failures
         self._give_back = give_back
         self.tls: FollowedContext | None = None
-        self._reasons = {node: f"connecting to {topology.address(node)}" for node in topology.nodes}
+        self._reasons = {node: f"{_CONNECTING} {topology.address(node)}" for node in topology.nodes}
         self._reached: set[Node] = set()
 
     def begin(self) -> None:
@@ -81,7 +82,7 @@ class Supply:
 
     def join(self, node: Node) -> None:
         """A node has come: connect to it."""
-        self._reasons[node] = f"connecting to {self._topology.address(node)}"
+        self._reasons[node] = f"{_CONNECTING} {self._topology.address(node)}"
         self.ensure(self._pools.of(self._pools.home_of(node)), Lane.FAST)
 
     def leave(self, node: Node) -> None:
@@ -95,6 +96,11 @@ class Supply:
     def alive(self, node: Node) -> bool:
         """Whether the pool that always has a connection to this node has one."""
         return self._pools.alive(self._pools.home_of(node))
+
+    def lacks(self, node: Node) -> bool:
+        """Whether it has lost this node, or could not connect to it."""
+        reason = self._reasons.get(node, "")
+        return bool(reason) and not reason.startswith(_CONNECTING)
 
     @property
     def reason(self) -> str:

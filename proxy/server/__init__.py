@@ -27,6 +27,9 @@ violations.py           where violations are logged
 line_writer.py          whole lines at the end of a file, also after the disk was full
 rule_stats.py           what each rule has found, for /rules
 process_figures.py      how busy a process is, a worker or the supervisor
+node_names.py           what operators call the nodes of a cluster, the same in all workers
+node_views.py           the nodes of a cluster as all workers see them
+node_metrics.py         Prometheus metrics about the nodes of clusters
 figures.py              counters of all workers, summed
 readiness.py            why Keyrail or one of its routes is not ready, for /readyz
 group_info.py           the answers to clients and operators about the whole group

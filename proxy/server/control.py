@@ -15,8 +15,8 @@
     supervisor tells a worker                      a worker tells the supervisor
     Start   the settings, policies and sockets     Serving        every listener accepts
     Cover   accept for missing workers             Unfit          this route must not be served, and why: the group ends
-    Drain   finish, then end                       WorkerReport   figures, every second and before the end
-                                                   News           with each report: violations, changed evidence
+    NameNodes  what to call a cluster's nodes      WorkerReport   figures, every second and before the end
+    Drain   finish, then end                       News           with each report: violations, changed evidence
                                                    TrafficReport  with each report: the traffic, second by second
 
 A successor (SIGUSR2) starts its own workers, so both ends of a channel always have the same version.
@@ -140,6 +140,7 @@ class Start(Notification):
     number: int
     sockets: tuple[ListenerSocket, ...]
     paused: bool
+    aliases: tuple[dict[str, str], ...]
     sharing: SharingFiles | None = None
 
 
@@ -148,6 +149,14 @@ class Cover(Notification):
     """Accept connections for these workers, too, and for no others."""
 
     workers: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class NameNodes(Notification):
+    """What all workers call the nodes of a route's cluster, by id."""
+
+    route: int
+    aliases: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +208,6 @@ WorkerOrder: TypeAlias = Prepare | Commit | Switch
 """The requests that change how a worker judges. A worker follows them one after another, in order;
 but it turns the kill switch at once, also while it prepares."""
 WorkerRequest: TypeAlias = WorkerOrder | RecallScript
-WorkerNotification: TypeAlias = Cover | Drain
+WorkerNotification: TypeAlias = Cover | NameNodes | Drain
 SupervisorRequest: TypeAlias = GroupInfo | FindScript | ShareLimits | FindPlans
 SupervisorNotification: TypeAlias = Serving | Unfit | WorkerReport | News | TrafficReport

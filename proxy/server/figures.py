@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from proxy.server.node_views import merged_nodes
+
 COUNTERS = (
     "clients_total",
     "commands",
@@ -23,6 +25,7 @@ COUNTERS = (
     "out_of_step",
     "reconnects",
     "traces",
+    "node_commands",
 )
 GAUGES = ("clients", "buffers", "backlog", "upstreams", "breakers")
 
@@ -36,7 +39,7 @@ class RouteFigures:
     ``oldest`` is the longest time in seconds that a client has been waiting for a reply.
 
     Redis has not answered since ``silent_since``, in seconds since the epoch; None while it answers. ``nodes`` has the
-    nodes of a cluster, as one worker sees them.
+    nodes of a cluster.
     """
 
     name: str
@@ -77,13 +80,13 @@ def merge_snapshots(name: str, living: Iterable[Snapshot], departed: Mapping[str
         oldest=max((s["oldest"] for s in snapshots), default=0.0),
         engine=next((s["engine"] for s in snapshots if s["engine"]), None),
         generation=min((s["generation"] for s in snapshots), default=0),
-        nodes=next((s["nodes"] for s in snapshots if s.get("nodes")), []),
         features_off=sorted({feature for s in snapshots for feature in s["features_off"]}),
     )
     add_numbers(merged.counters, departed)
     for snapshot in snapshots:
         add_numbers(merged.counters, counters_of(snapshot))
         add_numbers(merged.gauges, {name: snapshot[name] for name in GAUGES if name in snapshot})
+    merged.nodes = merged_nodes(snapshots, merged.counters.get("node_commands", {}))
     if not snapshots:
         merged.reason = "no worker has reported yet"
     return merged

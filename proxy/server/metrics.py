@@ -27,7 +27,7 @@ keyrail_supervisor_lag_seconds              of the process that adds all this up
 keyrail_open_files_limit                    of the supervisor and of each worker
 keyrail_policy_generation, keyrail_policy_reload_failures_total, keyrail_kill_switch, keyrail_build_info{version,form}
 
-``traffic_metrics`` has the metrics about keys and clients.
+``node_metrics`` has the metrics about nodes of clusters, ``traffic_metrics`` those about keys and clients.
 """
 
 import time
@@ -47,6 +47,7 @@ from proxy.build_form import BUILD_FORM
 from proxy.server.figures import RouteFigures
 from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
+from proxy.server.node_metrics import collect_nodes
 from proxy.server.open_files import open_files_limit
 from proxy.server.process_figures import ProcessFigures, figures_of_this_process
 from proxy.server.reload import Reloader
@@ -80,6 +81,7 @@ class GroupCollector(Collector):
         yield from collect_traces(routes)
         yield from _collect_clients(routes)
         yield from _collect_upstreams(routes)
+        yield from collect_nodes(routes)
         yield from _collect_incidents(routes, self._incidents)
         workers = self._workers
         traffic = [

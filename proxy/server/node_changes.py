@@ -25,7 +25,13 @@ def changes(before: Nodes, after: Nodes) -> Iterator[str]:
         yield f"node {gone['node']} {gone['address']} has left the cluster"
 
 
-_HEALTH = {"ok": "is back", "failed": "has failed, most others say", "lost": "cannot be reached"}
+_HEALTH = {
+    "ok": "is back",
+    "unlinked": "has lost its primary",
+    "silent": "does not answer",
+    "failed": "has failed, most others say",
+    "lost": "cannot be reached",
+}
 
 
 def _role(node: Mapping[str, Any]) -> str:

@@ -49,6 +49,7 @@ from proxy.server.control import (
     FindScript,
     GroupInfo,
     ListenerSocket,
+    NameNodes,
     News,
     Prepare,
     RecallScript,
@@ -121,11 +122,12 @@ class Worker:
         }
         self._reports = Periodic(loop, REPORT_SECONDS, reports, self._count)
         self._limits = Periodic(loop, LEASE_SECONDS, {"sharing limits": self._share_limits}, self._count)
+        self._aliases = list(start.aliases)
         self._routes = [self._route(index, route.upstream) for index, route in enumerate(start.settings.routes)]
 
     def _route(self, index: int, upstream: UpstreamAddress) -> Route:
         start = self._start
-        return Route(
+        route = Route(
             start.settings.routes[index],
             start.settings,
             Cluster(upstream) if upstream.seeds else Single(upstream),
@@ -139,7 +141,10 @@ class Worker:
             self._report_traffic,
             self._admission,
             self._changes,
+            asks_replicas=start.number == 0,
         )
+        route.readiness.rename_nodes(self._aliases[index])
+        return route
 
     async def run(self) -> int:
         """Serve until the supervisor or a signal stops it, then drain; return the exit status."""
@@ -246,6 +251,9 @@ class Worker:
         match notification:
             case Cover(workers):
                 self._covers.put_nowait(workers)
+            case NameNodes(route, aliases):
+                self._aliases[route] = aliases
+                self._routes[route].readiness.rename_nodes(aliases)
             case Drain(seconds):
                 self._drain_seconds = seconds
                 self._stop.set()

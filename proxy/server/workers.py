@@ -42,6 +42,7 @@ from proxy.server.group_plans import GroupPlans
 from proxy.server.hung_workers import SILENT_SECONDS, TURN_SECONDS, HungWorkers, silence
 from proxy.server.leases import Leases, deal_out
 from proxy.server.listeners import Listeners
+from proxy.server.node_names import GroupNodeNames
 from proxy.server.notices import Level, notice
 from proxy.server.process_figures import ProcessFigures
 from proxy.server.requests import (
@@ -106,6 +107,7 @@ class Workers:
         self._violations = violations
         self._plans = GroupPlans(policies)
         self._workers: dict[int, WorkerProcess] = {}
+        self._node_names = GroupNodeNames(len(settings.routes))
         self._departed: list[dict[str, Any]] = [{} for _ in settings.routes]
         self._departed_evidence: list[Records] = [{} for _ in settings.routes]
         self._tasks: list[asyncio.Task[None]] = []
@@ -284,7 +286,10 @@ class Workers:
 
     def _start_of(self, sharing: SharingFiles | None, number: int, sockets: tuple[ListenerSocket, ...]) -> Start:
         plans = self._plans.in_force
-        return Start(self._settings, self.policies, self.generation, plans, number, sockets, self.paused, sharing)
+        names = self._node_names.by_id()
+        return Start(
+            self._settings, self.policies, self.generation, plans, number, sockets, self.paused, names, sharing
+        )
 
     def _cover(self) -> None:
         """Let the workers that serve accept connections for those that are missing."""
@@ -340,6 +345,8 @@ class Workers:
                 self._on_change()
             case WorkerReport():
                 worker.report = notification
+                reports = [each.report for each in self._workers.values() if each.report is not None]
+                self._node_names.follow(notification, reports, worker.channel.notify)
                 worker.heard, worker.forgiven = time.monotonic(), 0.0
                 self._on_change()
             case News(routes):

@@ -13,7 +13,7 @@ from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
 from proxy.net.address import UpstreamAddress, parse_upstream
 from proxy.net.admission import Admission
-from proxy.net.cluster import Cluster, alias_of
+from proxy.net.cluster import Cluster
 from proxy.net.plan_compiler import PlanCompiler
 from proxy.net.route import Route
 from proxy.net.settings import PolicySource, RouteSettings, Settings
@@ -103,13 +103,41 @@ def test_one_seed_leads_to_all_nodes(cluster: RealCluster) -> None:
             assert found.transport.get_extra_info("peername")[1] == topology.address(node).port
         assert (await connection(route, ANY_NODE)).key.node is topology.nodes[0]
         assert route.readiness.reason == ""
+        await until(lambda: all(node["lag"] is not None for node in route.snapshot()["nodes"][3:]))
         figures = route.snapshot()["nodes"]
         assert [node["role"] for node in figures] == ["primary"] * 3 + ["replica"] * 3
         assert {node["primary"] for node in figures[3:]} == {"n1", "n2", "n3"}
         assert [node["slots"] for node in figures[:3]] == [[[0, 5460]], [[5461, 10921]], [[10922, 16383]]]
         assert {node["health"] for node in figures} == {"ok"}
+        await until(lambda: all(node["ping_ms"] is not None for node in route.snapshot()["nodes"][:3]))
+        assert [node["connections"] > 0 for node in figures] == [True] * 3 + [False] * 3
 
     play(case, cluster.nodes[4])
+
+
+def test_a_replica_that_lags_loses_its_primary_or_is_gone(
+    cluster_name: str, new_cluster: Callable[..., RealCluster]
+) -> None:
+    cluster = new_cluster(cluster_name)
+    primary, replica = cluster.nodes[0], cluster.nodes[3]
+
+    async def case(route: Route, topology: Cluster) -> None:
+        def figure(name: str) -> object:
+            by_address = {node["address"]: node for node in route.snapshot()["nodes"]}
+            return by_address[f"127.0.0.1:{replica.port}"][name]
+
+        await until(lambda: figure("lag") == 0)
+        replica.freeze()
+        await until(lambda: figure("health") in ("lost", "failed"))
+        replica.thaw()
+        await until(lambda: figure("health") == "ok" and figure("lag") == 0)
+        with primary.wire() as wire:
+            wire.ask("CONFIG", "SET", "requirepass", "x", "masterauth", "x")
+            wire.ask("CLIENT", "KILL", "TYPE", "replica")
+        await until(lambda: figure("health") == "unlinked")
+        assert figure("lag") is None
+
+    play(case, cluster.nodes[1])
 
 
 def test_dead_seeds_do_not_matter_while_one_lives(cluster: RealCluster) -> None:
@@ -168,7 +196,7 @@ def test_a_planned_failover(cluster_name: str, new_cluster: Callable[..., RealCl
         await until(lambda: first not in topology.nodes)
         await until(lambda: before[0].transport is None or before[0].closed)
         assert not before[1].closed
-        assert alias_of(first) == "n1"
+        assert topology.alias(first) == "n1"
         await until(lambda: route.readiness.ready)
         (demoted,) = [known for _, node, known in topology.known() if node is first]
         assert not demoted.is_primary
@@ -265,7 +293,7 @@ def test_a_new_node_gets_a_number_and_a_connection(cluster_name: str, new_cluste
         await until(lambda: port_of(topology, 3) == added.port)
         node = topology.node(topology.router.owner(3))
         assert node is not None
-        assert alias_of(node) == "n4"
+        assert topology.alias(node) == "n4"
         await connection(route, node)
 
     play(case, cluster.nodes[0])

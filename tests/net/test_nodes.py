@@ -130,7 +130,6 @@ def test_a_failed_node_gets_nothing(cluster: Cluster) -> None:
     first = cluster.nodes[0]
     assert cluster.adopt(SlotMap(nodes)).left == [first]
     assert cluster.router.owner(5) == -4
-    assert [each["health"] for each in cluster.figures(lambda _: True)] == ["failed", "ok", "ok"]
 
 
 ADDRESSES = (Advertised("b", 1), Advertised("a", 1), Advertised("a", 2))

@@ -23,6 +23,7 @@ from proxy.server.figures import RouteFigures
 from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
 from proxy.server.metrics import GroupCollector, registry_of
+from proxy.server.node_views import merged_nodes
 from proxy.server.process_figures import ProcessFigures
 from proxy.server.reload import Reloader
 from proxy.server.traffic_metrics import MOST_CLIENTS, MOST_KEYS, MOST_PATTERNS, RouteTraffic, collect_traffic
@@ -33,6 +34,7 @@ from proxy.traffic.latency import Latencies
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.time_series import TimeSeries
 from proxy.traffic.trace import Trace
+from tests.server.given_nodes import a_node
 from tests.traffic.given import READ
 
 NOW = 1001.0
@@ -60,6 +62,13 @@ def time_series(
     found.add(IntervalStats(began - 59, 1.0))
     found.add(made)
     return found
+
+
+NODES = [
+    a_node("n1", slots=[[0, 99], [200, 299]], ping_ms=0.25, connections=3),
+    a_node("n2", slots=[[100, 199]], health="silent"),
+    a_node("n4", role="replica", primary="n1", lag=512),
+]
 
 
 class OneRoute:
@@ -102,7 +111,8 @@ class OneRoute:
             "breakers": {"calm": 0},
         }
         engine = {"name": "valkey", "version": "9.1.0"}
-        return [RouteFigures("default", True, "", engine, 1, ["COMMAND"], counters, gauges)]
+        nodes = merged_nodes([{"nodes": NODES}], {"n1-id": 7})
+        return [RouteFigures("default", True, "", engine, 1, ["COMMAND"], counters, gauges, nodes=nodes)]
 
 
 @pytest.fixture(scope="module")
@@ -312,3 +322,22 @@ def test_each_signal_of_saturation_is_exported_and_has_a_panel(name: str, export
 def test_what_nobody_exports_is_seen(exported: list[Metric]) -> None:
     wrong = 'sum by (route, who) (keyrail_nothing) / keyrail_clients{where="x", route="r"}'
     assert set(unknown_names(wrong, exported)) == {"keyrail_nothing", "who", "where"}
+
+
+def test_nodes_of_a_cluster(exported: list[Metric]) -> None:
+    told = {
+        (sample.name.removeprefix("keyrail_"), sample.labels.get("node")): sample.value
+        for metric in exported
+        for sample in metric.samples
+        if "node" in sample.labels or metric.name == "keyrail_slots_without_node"
+    }
+    assert {name: value for (name, node), value in told.items() if node == "n1"} == {
+        "node_ready": 1,
+        "node_primary": 1,
+        "node_slots": 200,
+        "node_ping_seconds": 0.00025,
+        "node_connections": 3,
+        "node_commands_total": 7,
+    }
+    assert (told["node_ready", "n2"], told["node_primary", "n4"], told["node_lag_bytes", "n4"]) == (0, 0, 512)
+    assert told["slots_without_node", None] == 16384 - 200

@@ -43,12 +43,12 @@ KEY = script_key(b"1")
 class FakeRoute:
     """A route that fails where a test says so: ``failing`` says how often each part does."""
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self, *_: object, asks_replicas: bool) -> None:
         self.failing: Counter[str] = Counter()
         self.counted: Counter[str] = Counter()
         self.clients: set[object] = set()
         self.done: list[str] = []
-        self.readiness = SimpleNamespace(found_cluster=False)
+        self.readiness = SimpleNamespace(found_cluster=False, rename_nodes=lambda aliases: None)
         self.compiled = asyncio.Event()
         self.well: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self.leased: asyncio.Queue[object] = asyncio.Queue()
@@ -154,7 +154,7 @@ async def a_worker(**failing: int) -> AsyncIterator[tuple[Supervisor, FakeRoute]
     here, there = socket.socketpair()
     ours, theirs = await Channel.over(here), await Channel.over(there)
     route_settings = RouteSettings("r", (), UpstreamAddress(), PolicySource())
-    worker = Worker(theirs, Start(Settings((route_settings,), workers=2), (TRANSPARENT,), 1, 1, 0, (), False))
+    worker = Worker(theirs, Start(Settings((route_settings,), workers=2), (TRANSPARENT,), 1, 1, 0, (), False, ({},)))
     route = cast("FakeRoute", worker._routes[0])
     route.failing.update(failing)
     loop = asyncio.get_running_loop()

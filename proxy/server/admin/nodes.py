@@ -1,8 +1,11 @@
 """``/nodes[?route=NAME]``: the nodes of clusters, by route.
 
-    {"routes": {"r": [{"node": "n1", "id", "address", "role", "primary", "slots": [[0, 5460]], "open", "health"}]}}
+    {"routes": {"r": [{"node": "n1", "id", "address", "role", "primary", "slots": [[0, 5460]], "open", "health", "lag",
+                       "rate", "commands", "connections", "ping_ms"}]}}
 
-``health`` is ok, failed (most other nodes say so) or lost (Keyrail has no connection); ``open`` are slots that move.
+``health`` is ok, failed (most other nodes say so), lost (Keyrail cannot connect), silent (it does not answer) or
+unlinked (a replica without its primary); ``open`` are slots that move; ``lag`` is in bytes; ``rate`` and ``commands``
+are what Keyrail sends.
 """
 
 from aiohttp import web
@@ -11,7 +14,7 @@ from proxy.server.admin.state import STATE
 
 
 async def nodes(request: web.Request) -> web.Response:
-    """Answer with the nodes as workers see them."""
+    """Answer with the nodes as all workers see them."""
     route = request.query.get("route")
     figures = request.app[STATE].workers.figures()
     names = [its.name for its in figures]

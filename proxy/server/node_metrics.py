@@ -1,0 +1,58 @@
+"""Metrics about the nodes of clusters. A node that leaves takes its series along.
+
+keyrail_node_ready{route,node}              1 if it answers
+keyrail_node_primary{route,node}, keyrail_node_slots{route,node}
+keyrail_node_lag_bytes{route,node}          of replicas
+keyrail_node_commands_total{route,node}, keyrail_node_connections{route,node}
+keyrail_node_ping_seconds{route,node}       of primaries
+keyrail_slots_without_node{route}           of clusters
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from proxy.commands.slots import SLOTS
+from proxy.server.figures import RouteFigures
+from proxy.server.node_changes import slot_count
+
+_LABELS = ("route", "node")
+
+
+def collect_nodes(routes: Sequence[RouteFigures]) -> Iterator[Metric]:
+    """The nodes of each route that has a cluster."""
+    gauges = {
+        "ready": GaugeMetricFamily("keyrail_node_ready", "1 if a node of a cluster answers.", labels=_LABELS),
+        "primary": GaugeMetricFamily("keyrail_node_primary", "1 for a primary, 0 for a replica.", labels=_LABELS),
+        "slots": GaugeMetricFamily("keyrail_node_slots", "Hash slots that a node owns.", labels=_LABELS),
+        "lag": GaugeMetricFamily(
+            "keyrail_node_lag_bytes", "How far a replica is behind its primary's replication stream.", labels=_LABELS
+        ),
+        "connections": GaugeMetricFamily("keyrail_node_connections", "Connections to a node.", labels=_LABELS),
+        "ping": GaugeMetricFamily("keyrail_node_ping_seconds", "The last PING of a health check.", labels=_LABELS),
+    }
+    commands = CounterMetricFamily("keyrail_node_commands", "Commands that a node was sent.", labels=_LABELS)
+    unowned = GaugeMetricFamily(
+        "keyrail_slots_without_node", "Hash slots whose node is missing or does not answer.", labels=("route",)
+    )
+    for route in routes:
+        for node in route.nodes:
+            labels = (route.name, node["node"])
+            for name, value in _values(node):
+                if value is not None:
+                    gauges[name].add_metric(labels, value)
+            commands.add_metric(labels, node["commands"])
+        if route.nodes:
+            serving = (node for node in route.nodes if node["role"] == "primary" and node["health"] == "ok")
+            unowned.add_metric((route.name,), SLOTS - sum(map(slot_count, serving)))
+    yield from (*gauges.values(), commands, unowned)
+
+
+def _values(node: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
+    yield "ready", float(node["health"] == "ok")
+    yield "primary", float(node["role"] == "primary")
+    yield "slots", slot_count(node)
+    yield "lag", node["lag"]
+    yield "connections", node["connections"]
+    yield "ping", None if node["ping_ms"] is None else node["ping_ms"] / 1000

@@ -1,0 +1,27 @@
+"""The nodes of a cluster as several workers see them."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.server.node_views import merged_nodes
+from tests.server.given_nodes import a_node
+
+
+def test_what_all_workers_do_is_added_up() -> None:
+    one = [a_node("n1", rate=1.25, connections=2, ping_ms=0.2), a_node("n2", lag=None)]
+    other = [a_node("n2", lag=7), a_node("n1", rate=2.0, connections=1, ping_ms=0.3), a_node("n9")]
+    first, second = merged_nodes([{"nodes": one}, {}, {"nodes": other}], {"n1-id": 40})
+    assert (first["rate"], first["connections"], first["ping_ms"], first["commands"]) == (3.2, 3, 0.3, 40)
+    assert (second["lag"], second["commands"]) == (7, 0)
+    assert (one[0]["rate"], one[0]["connections"]) == (1.25, 2), "snapshots stay as they are"
+    assert merged_nodes([{}, {"nodes": []}], {}) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "worst"),
+    [("ok", "lost", "lost"), ("failed", "ok", "failed"), ("silent", "lost", "lost"), ("unlinked", "ok", "unlinked")],
+)
+def test_the_worst_health_is_told(one: str, other: str, worst: str) -> None:
+    (node,) = merged_nodes([{"nodes": [a_node("n1", health=each)]} for each in (one, other)], {})
+    assert node["health"] == worst
