@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from proxy.session.pool_key import PoolKey
+from proxy.commands.slots import slot_of
+from proxy.session.pool_key import Node, PoolKey
 from proxy.session.ports import Questions
 from proxy.traffic.trace import Trace
 
@@ -22,14 +23,22 @@ BARRED_SECONDS = 60
 """Seconds without queries after Redis has refused PTTL."""
 
 _LONGEST_KEY = 1024
+_ELSEWHERE = (b"-MOVED ", b"-ASK ", b"-TRYAGAIN", b"-CLUSTERDOWN")
+"""What a node says of a slot that is on its way to another one."""
 
 
 class Expiries:
-    """One route's queries, in one worker. ``may_ask`` says whether there is a connection that no client waits for."""
+    """One route's queries, in one worker. ``may_ask`` says whether there is a connection that no client waits for.
 
-    def __init__(self, ask: QueryRedis, may_ask: Callable[[PoolKey], bool]) -> None:
+    Before a cluster, ``owner`` knows the node of a slot.
+    """
+
+    def __init__(
+        self, ask: QueryRedis, may_ask: Callable[[PoolKey], bool], owner: Callable[[int], Node | None] | None = None
+    ) -> None:
         self._ask = ask
         self._may_ask = may_ask
+        self._owner = owner
         self._left = MOST_PER_SECOND
         self._open = 0
         self._barred = 0
@@ -50,17 +59,23 @@ class Expiries:
             return
         if not trace.measured or trace.missed or trace.failed:
             return
-        own = key._replace(user=None)
+        own, name = key._replace(user=None), trace.keys[0]
+        if self._owner is not None:
+            node = self._owner(slot_of(name))
+            if node is None:
+                return
+            own = own._replace(node=node)
         if not self._may_ask(own):
             return
         self._left -= 1
         self._open += 1
-        name = trace.keys[0]
         self._ask(own, [[b"PTTL", name]], partial(self._answered, partial(tell, trace.patterns[0], name)))
 
     def _answered(self, tell: Callable[[float], None], replies: Sequence[bytes] | None) -> None:
         self._open -= 1
         for reply in replies or ():
+            if reply.startswith(_ELSEWHERE):
+                continue
             if reply.startswith(b"-"):
                 # Perhaps only this key is forbidden for the login, but the pause is short.
                 self._barred = BARRED_SECONDS

@@ -35,12 +35,13 @@ _log = logging.getLogger("keyrail.route")
 
 
 class _Question:
-    """A pending PING: when it was sent, and when its connection last made progress."""
+    """A pending PING: when it was sent, by two clocks, and when its connection last made progress."""
 
-    __slots__ = ("asked", "moved", "progress")
+    __slots__ = ("asked", "moved", "progress", "sent")
 
     def __init__(self, now: float, progress: tuple[int, ...]) -> None:
         self.asked = now
+        self.sent = time.perf_counter()
         self.moved = now
         self.progress = progress
 
@@ -125,7 +126,8 @@ class NodeLiveness:
             self._heard = self._connections.loop.time()
             self.silent_since = None
             if upstream is self._own and asked is not None:
-                self.ping = self._heard - asked.asked
+                # The loop's clock stands still while it is busy with others.
+                self.ping = time.perf_counter() - asked.sent
 
     def _open(self) -> None:
         # Without any connection to the node, the pool reports that itself and keeps trying.

@@ -179,7 +179,8 @@ class Route(RoutePort):
         self._idle_clients = IdleClients(self.clients, settings.client_idle_timeout, loop.time)
         self._internal_queries = InternalQueries(self._checkout)
         self._logins = Logins(self._connections, self._give_back, user_changes)
-        self._expiries = Expiries(self._internal_queries.ask, self._checkout.has_spare)
+        owner = None if nodes is None else nodes.owner
+        self._expiries = Expiries(self._internal_queries.ask, self._checkout.has_spare, owner)
         self._tracer = Tracer(sampler, self._expiries)
         self._acceptors: list[Acceptor] = []
         self._ticker = Periodic(loop, 1.0, self._each_second(on_second), count)

@@ -38,6 +38,7 @@ unhindered.py         commands that wait behind nobody else's: SCRIPT KILL, CLIE
 scripts.py            EVAL, FCALL and their relatives: what the rules need to know about the script
 script_units.py       scripts before a cluster: each in a transaction of its own
 procedure.py          rules that ask Redis before they decide
+node_questions.py     the questions of rules before a cluster: which node gets each
 running_procedure.py  the questions of one such rule
 streaming.py          a request too large to buffer
 paying.py             byte limits for a streamed request

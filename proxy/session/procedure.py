@@ -13,6 +13,8 @@ The procedure of a rule that is only audited is run as well, but nobody waits fo
 be there still: its end is counted.
 """
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from proxy.commands.command import Command
@@ -21,7 +23,10 @@ from proxy.policy.decision import BackgroundProcedure, Decision
 from proxy.rules.verdict import End, Procedure
 from proxy.session import judging
 from proxy.session.judging import JudgedClient
-from proxy.session.running_procedure import RunningProcedure
+from proxy.session.node_questions import NodeQuestions
+from proxy.session.pool_key import Node
+from proxy.session.ports import Questions
+from proxy.session.running_procedure import Answered, RunningProcedure
 from proxy.session.state import Awaited, Keeping, Pinned
 from proxy.session.switching import SwitchingClient
 
@@ -71,7 +76,20 @@ def _running_procedure(
         session.resolved = resumed
         session.arrived()
 
-    return RunningProcedure(session.ports, session.place(), procedure, ended)
+    return RunningProcedure(session.ports, _asking(session), procedure, ended)
+
+
+def _asking(session: AwaitingClient) -> Callable[[Questions, Answered], None]:
+    # How the questions about the command at hand are sent.
+    nodes, router = session.ports.nodes, session.intake.config.router
+    if nodes is None or router is None:
+        return partial(session.ports.queries.ask, session.place())
+    walked: Sequence[Node] = [session.node] if session.node is not None else nodes.primaries()
+    presented = nodes.presented(session.origin.listener)
+    if session.node is None and presented is not None:
+        walked = [node for node in walked if node.number in presented.own_share().nodes]
+    table = session.effective_policy.table
+    return NodeQuestions(session.ports.queries, nodes, router, table, session.place(), walked).ask
 
 
 def _look_on(
@@ -82,4 +100,4 @@ def _look_on(
         if hits:
             session.ports.reports.report(hits, command, session)
 
-    RunningProcedure(session.ports, session.place(), background.procedure, ended).begin()
+    RunningProcedure(session.ports, _asking(session), background.procedure, ended).begin()

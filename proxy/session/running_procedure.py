@@ -2,24 +2,33 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeAlias
 
 from proxy.rules.verdict import End, Procedure, Steps
-from proxy.session.pool_key import PoolKey
-from proxy.session.ports import Ports
+from proxy.session.ports import Ports, Questions
+
+Answered: TypeAlias = Callable[[Sequence[bytes] | None], None]
 
 _NO_CONNECTION = "no connection to Redis could be had for it"
 
 
 class RunningProcedure:
-    """One procedure on its way: ``ended`` gets what it ends in, or the error that it failed with, once."""
+    """One procedure on its way: ``ended`` gets what it ends in, or the error that it failed with, once.
 
-    __slots__ = ("_cancel_timer", "_ended", "_key", "_over", "_ports", "_procedure", "_steps")
+    ``ask`` sends its questions.
+    """
+
+    __slots__ = ("_ask", "_cancel_timer", "_ended", "_over", "_ports", "_procedure", "_steps")
 
     def __init__(
-        self, ports: Ports, key: PoolKey, procedure: Procedure, ended: Callable[[End | Exception], None]
+        self,
+        ports: Ports,
+        ask: Callable[[Questions, Answered], None],
+        procedure: Procedure,
+        ended: Callable[[End | Exception], None],
     ) -> None:
         self._ports = ports
-        self._key = key
+        self._ask = ask
         self._procedure = procedure
         self._ended = ended
         self._over = False
@@ -53,7 +62,7 @@ class RunningProcedure:
         except Exception as error:  # noqa: BLE001 - a rule's bug must not take the session down
             self._end(error)
         else:
-            self._ports.queries.ask(self._key, questions, self._answered)
+            self._ask(questions, self._answered)
 
     def _answered(self, replies: Sequence[bytes] | None) -> None:
         if self._over:

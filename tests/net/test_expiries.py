@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from proxy.commands.slots import slot_of
 from proxy.net.expiries import BARRED_SECONDS, MOST_PER_SECOND, Expiries
-from proxy.session.pool_key import PoolKey
+from proxy.session.pool_key import Node, PoolKey
 from proxy.session.ports import Questions
 from proxy.traffic.trace import Trace
 
@@ -114,3 +115,17 @@ def test_a_key_that_is_not_for_this_login_is_no_word_on_the_command() -> None:
     redis.wonder()
     redis.answer(b"-NOPERM No permissions to access a key\r\n")
     assert redis.expiries.off == []
+
+
+def test_before_a_cluster_the_node_of_the_key_is_asked() -> None:
+    redis, nodes = Redis(), {slot_of(b"user:1"): Node(3)}
+    redis.expiries = Expiries(redis._ask, lambda _: True, nodes.get)
+    redis.wonder()
+    assert redis.asked == [(PoolKey(None, 3, 2, nodes[slot_of(b"user:1")]), [[b"PTTL", b"user:1"]])]
+    redis.answer(b"-MOVED 1 127.0.0.1:7000\r\n")
+    redis.wonder()
+    redis.answer(b":5000\r\n")
+    assert redis.told == [("user:{int}", b"user:1", 5.0)], "a slot that has moved keeps nobody from asking"
+    nodes.clear()
+    redis.wonder()
+    assert redis.waiting == []

@@ -1,0 +1,101 @@
+"""The questions of a rule before a cluster: each goes to the node of its key, and a walk by SCAN over all primaries.
+
+A rule knows one Redis: behind the last keys of a node it gets a cursor that leads on to the next one.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from proxy.cluster.hidden_nodes import hidden_redirect
+from proxy.commands.command import Command
+from proxy.commands.slots import slot_of
+from proxy.commands.table import Table
+from proxy.hotpath.router import Router
+from proxy.session.pool_key import Node, PoolKey
+from proxy.session.ports import NodePort, QueryPort, Questions
+
+Answered: TypeAlias = Callable[[Sequence[bytes] | None], None]
+
+_BEGIN = b"0"
+_NEXT_NODE = b"next"
+_LAST_PAGE = b"*2\r\n$1\r\n0\r\n"
+_LEADS_ON = b"*2\r\n$4\r\nnext\r\n"
+_CHANGED = b"-CLUSTERDOWN keyrail: slots have moved meanwhile: try again\r\n"
+
+
+class NodeQuestions:
+    """Those of one procedure, asked as the login of ``key``; its node gets those without keys. SCAN goes over the
+    ``walked`` nodes."""
+
+    def __init__(
+        self, queries: QueryPort, nodes: NodePort, router: Router, table: Table, key: PoolKey, walked: Sequence[Node]
+    ) -> None:
+        self._queries = queries
+        self._nodes = nodes
+        self._router = router
+        self._version = router.version
+        self._table = table
+        self._key = key
+        self._walked = walked
+        self._at = 0
+
+    def ask(self, questions: Questions, answered: Answered) -> None:
+        """Ask the nodes. ``answered`` gets the reply frames, or None where there are none to be had."""
+        by_node: dict[Node, list[int]] = {}
+        sent = []
+        for index, question in enumerate(questions):
+            node, argv = self._place(question)
+            if node is None:
+                answered(None)
+                return
+            by_node.setdefault(node, []).append(index)
+            sent.append(argv)
+        gathering = _Gathering(len(sent), len(by_node), lambda frames: answered(frames and self._read(sent, frames)))
+        for node, indexes in by_node.items():
+            theirs = [sent[index] for index in indexes]
+            self._queries.ask(self._key._replace(node=node), theirs, partial(gathering.came, indexes))
+
+    def _place(self, question: Sequence[bytes]) -> tuple[Node | None, Sequence[bytes]]:
+        if question[0] == b"SCAN":
+            if question[1] == _NEXT_NODE:
+                self._at += 1
+                question = [question[0], _BEGIN, *question[2:]]
+            return self._walked[self._at] if self._walked else None, question
+        keys = Command(self._table, question).known_keys
+        return self._nodes.owner(slot_of(keys[0].name)) if keys else self._key.node, question
+
+    def _read(self, sent: Questions, frames: Sequence[bytes]) -> Sequence[bytes]:
+        return [self._frame(question, frame) for question, frame in zip(sent, frames, strict=True)]
+
+    def _frame(self, question: Sequence[bytes], frame: bytes) -> bytes:
+        if question[0] != b"SCAN":
+            return hidden_redirect(frame)
+        if self._router.version != self._version:
+            # A slot may have gone to a node that has been walked already.
+            return _CHANGED
+        leads_on = frame.startswith(_LAST_PAGE) and self._at + 1 < len(self._walked)
+        return _LEADS_ON + frame[len(_LAST_PAGE) :] if leads_on else frame
+
+
+class _Gathering:
+    """The frames of several nodes, in the order of the questions; None once one of them has none."""
+
+    def __init__(self, frames: int, nodes: int, done: Answered) -> None:
+        self._frames: list[bytes] = [b""] * frames
+        self._nodes = nodes
+        self._done = done
+
+    def came(self, indexes: Sequence[int], frames: Sequence[bytes] | None) -> None:
+        """One node has answered."""
+        if self._nodes <= 0:
+            return
+        if frames is None:
+            self._nodes = 0
+            self._done(None)
+            return
+        for index, frame in zip(indexes, frames, strict=True):
+            self._frames[index] = frame
+        self._nodes -= 1
+        if self._nodes == 0:
+            self._done(self._frames)

@@ -1,0 +1,110 @@
+"""A rule's questions before a cluster: to the nodes of their keys, over all nodes, and no address in any answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.cluster.cluster_answers import Presented
+from proxy.cluster.shares import Advertised, shared_out
+from proxy.session.pool_key import PoolKey
+from tests.hotpath.routed import owners
+from tests.session.given import HOME, route_with
+from tests.session.test_over_nodes import NODES, Routed
+
+WALK = "defaults: {mode: enforce}\nrules: {walk: {keys_by_scan: {keys: 5}}}\n"
+WHOLE = "defaults: {mode: enforce}\nrules: {small: {whole_collections: {max: 3}}}\n"
+NEXT = b"*2\r\n$1\r\n7\r\n*1\r\n$1\r\na\r\n"
+
+
+def page(*keys: str) -> bytes:
+    """The last page of a node."""
+    return b"*2\r\n$1\r\n0\r\n*%d\r\n" % len(keys) + b"".join(b"$%d\r\n%b\r\n" % (len(k), k.encode()) for k in keys)
+
+
+def tell(client: Routed, *frames: bytes) -> tuple[PoolKey, list[bytes]]:
+    """Redis answers the oldest question, which is returned."""
+    key, questions, answered = client.route.asked.pop(0)
+    answered(frames)
+    return key, [b" ".join(question) for question in questions]
+
+
+def test_keys_are_those_of_all_nodes() -> None:
+    client = Routed(route_with(WALK))
+    client.say("KEYS", "*")
+    told = [tell(client, frame) for frame in (NEXT, page("b"), page(), page("c", "a"))]
+    assert [key.node for key, _ in told] == [NODES[0], NODES[0], NODES[1], NODES[2]]
+    assert [question[:6] for _, (question,) in told] == [b"SCAN 0", b"SCAN 7", b"SCAN 0", b"SCAN 0"]
+    assert client.heard() == b"*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n"
+    assert client.taken() == [[], [], []]
+
+
+def test_the_budget_is_for_all_of_them() -> None:
+    client = Routed(route_with(WALK))
+    client.say("KEYS", "*")
+    tell(client, page("1", "2", "3"))
+    tell(client, page("4", "5", "6"))
+    assert b"more than 5 keys match" in client.heard()
+
+
+def test_one_name_is_looked_up_where_it_is() -> None:
+    client = Routed(route_with(WALK))
+    client.say("KEYS", "c")
+    key, _ = tell(client, b":1\r\n")
+    assert key == HOME._replace(node=NODES[1])
+    assert client.heard() == b"*1\r\n$1\r\nc\r\n"
+
+
+@pytest.mark.parametrize("error", [b"-MOVED 1 127.0.0.1:7001\r\n", b"-ASK 1 127.0.0.1:7001\r\n"])
+def test_no_node_is_named(error: bytes) -> None:
+    client = Routed(route_with(WALK))
+    client.say("KEYS", "c")
+    tell(client, error)
+    assert client.heard().startswith(b"-CLUSTERDOWN keyrail: ")
+
+
+def test_slots_that_move_meanwhile_are_told() -> None:
+    client = Routed(route_with(WALK))
+    client.say("KEYS", "*")
+    tell(client, page("b"))
+    router = client.intake.config.router
+    assert router is not None
+    router.version += 1
+    tell(client, page("c"))
+    assert client.heard() == b"-CLUSTERDOWN keyrail: slots have moved meanwhile: try again\r\n"
+
+
+def test_a_node_that_cannot_be_asked() -> None:
+    client = Routed(route_with(WALK))
+    client.say("KEYS", "*")
+    tell(client, page("b"))
+    _, _, answered = client.route.asked.pop()
+    answered(None)
+    assert b"no connection to Redis could be had for it" in client.heard()
+
+
+def test_an_address_stands_for_its_nodes() -> None:
+    client = Routed(route_with(WALK))
+    addresses = [Advertised("a", 1), Advertised("b", 2)]
+    client.nodes.shown = Presented(addresses[1], shared_out(owners(3), addresses))
+    client.say("KEYS", "*")
+    told = [tell(client, page("c")), tell(client, page("a"))]
+    assert [key.node for key, _ in told] == NODES[1:]
+    assert client.heard() == b"*2\r\n$1\r\nc\r\n$1\r\na\r\n"
+
+
+def test_the_size_of_a_key_is_asked_where_it_is() -> None:
+    client = Routed(route_with(WHOLE))
+    client.say("HGETALL", "c")
+    key, questions = tell(client, b":3\r\n")
+    assert (key.node, questions) == (NODES[1], [b"HLEN c"])
+    assert client.taken()[1] == [[b"HGETALL", b"c"]]
+
+
+def test_sizes_of_keys_on_several_nodes_come_together() -> None:
+    client = Routed(route_with(WHOLE))
+    client.say("SUNION", "{a}1", "{b}1")
+    assert [key.node for key, _, _ in client.route.asked] == [NODES[2], NODES[0]]
+    assert tell(client, b":9\r\n")[1] == [b"SCARD {a}1"]
+    assert client.heard() == b""
+    tell(client, b":1\r\n")
+    assert client.heard().startswith(b"-DENIED keyrail/small: SUNION would read")
