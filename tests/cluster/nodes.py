@@ -10,13 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from itertools import combinations
 from typing import Any, cast
 
 from tests.engines import Engine, Kind
-from tests.resp import PATIENCE_SECONDS, eventually
+from tests.resp import PATIENCE_SECONDS, Wire, eventually, pack
 
 SLOTS = 16384
+MOST_AT_ONCE = 400
+"""Slots that are open at the same time while all of them move."""
 NODE_TIMEOUT_MS = 1500
 _OPTIONS = {
     "cluster-enabled": "yes",
@@ -178,6 +181,44 @@ class RealCluster:
         source.do("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", first, last, "NODE", self.id(target))
         eventually(lambda: self.owner(first) is target and self.owner(last) is target)
 
+    def reshard_all(self) -> None:
+        """Move each slot to the next primary: many at a time, by MIGRATESLOTS or as redis-cli does."""
+        primaries = self.primaries()
+        owned = {each.port: self._slots_of(each) for each in primaries}
+        for source, target in zip(primaries, [*primaries[1:], primaries[0]], strict=True):
+            slots = owned[source.port]
+            if self.kind.is_valkey:
+                self._migrate_ranges(slots, source, target)
+            else:
+                for first in range(0, len(slots), MOST_AT_ONCE):
+                    self._move_many(slots[first : first + MOST_AT_ONCE], source, target)
+
+    def _slots_of(self, node: Engine) -> list[int]:
+        mine = next(words for words in self.table(node) if "myself" in words[2])
+        bounds = [re.fullmatch(r"(\d+)(?:-(\d+))?", word) for word in mine[8:]]
+        return [slot for found in bounds if found for slot in range(int(found[1]), int(found[2] or found[1]) + 1)]
+
+    def _migrate_ranges(self, slots: Sequence[int], source: Engine, target: Engine) -> None:
+        owned = set(slots)
+        firsts = [slot for slot in slots if slot - 1 not in owned]
+        ends = [slot for slot in slots if slot + 1 not in owned]
+        for first, last in zip(firsts, ends, strict=True):
+            self.move_slots_atomically(first, last, source, target)
+
+    def _move_many(self, slots: Sequence[int], source: Engine, target: Engine) -> None:
+        """As `move_slots`, with the commands of many slots in one pipeline each."""
+        to, away = self.id(target), self.id(source)
+        with ExitStack() as stack:
+            ask = {each: stack.enter_context(each.wire()) for each in self.primaries()}
+            pipelined(ask[target], [("CLUSTER", "SETSLOT", slot, "IMPORTING", away) for slot in slots])
+            pipelined(ask[source], [("CLUSTER", "SETSLOT", slot, "MIGRATING", to) for slot in slots])
+            held = pipelined(ask[source], [("CLUSTER", "COUNTKEYSINSLOT", slot) for slot in slots])
+            for slot, count in zip(slots, held, strict=True):
+                while count != b":0\r\n" and self.keys_in(slot, source, 1):
+                    self.move_keys(slot, source, target)
+            for each in (target, *(other for other in ask if other is not target)):
+                pipelined(ask[each], [("CLUSTER", "SETSLOT", slot, "NODE", to) for slot in slots])
+
     def forget(self, gone: Engine) -> None:
         """Let all other nodes forget one, which goes on by itself."""
         name = self.id(gone)
@@ -200,6 +241,14 @@ class RealCluster:
         """End all nodes."""
         for node in self.nodes:
             node.close()
+
+
+def pipelined(wire: Wire, commands: Sequence[tuple[str | int, ...]]) -> list[bytes]:
+    """Replies to commands that are sent in one piece; none may be an error."""
+    wire.send(b"".join(pack(*words) for words in commands))
+    replies = wire.frames(len(commands))
+    assert not any(reply.startswith(b"-") for reply in replies), replies
+    return replies
 
 
 def _covers(word: str, slot: int) -> bool:

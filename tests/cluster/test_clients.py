@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 import redis
+import redis.asyncio
 from hiredis import pack_command
 
+from tests.clients.test_tools import node_with
 from tests.cluster.nodes import RealCluster
 from tests.keyrail_process import Keyrail
-from tests.resp import eventually
+from tests.resp import PATIENCE_SECONDS, eventually
 
 KEYS = [f"key:{number}" for number in range(300)]
+SESSIONS = Path(__file__).parent.parent / "clients"
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +33,13 @@ def keyrail(cluster: RealCluster) -> Iterator[Keyrail]:
     running.close()
 
 
-@pytest.fixture
-def plain(cluster: RealCluster, new_keyrail: Callable[..., Keyrail]) -> Keyrail:
+@pytest.fixture(scope="module")
+def plain(cluster: RealCluster) -> Iterator[Keyrail]:
     """The same without any rule."""
-    running = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}")
+    running = Keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}")
     eventually(lambda: running.http("/readyz")[0] == 200)
-    return running
+    yield running
+    running.close()
 
 
 @pytest.mark.parametrize("protocol", [2, 3])
@@ -80,6 +87,32 @@ def test_redis_py(plain: Keyrail) -> None:
         assert client.get("large") == b"x" * 3_000_000
         client.flushall()
         assert client.dbsize() == 0
+
+
+def test_redis_py_asyncio(plain: Keyrail) -> None:
+    async def session() -> None:
+        async with redis.asyncio.Redis(port=plain.address.port) as client:
+            async with client.pipeline(transaction=False) as pipeline:
+                for key in KEYS:
+                    pipeline.set(key, key)
+                assert await pipeline.execute() == [True] * len(KEYS)
+            assert await client.mget(KEYS) == [key.encode() for key in KEYS]
+            assert {key async for key in client.scan_iter("key:*", count=20)} == {key.encode() for key in KEYS}
+            async with client.pipeline() as pipeline:
+                pipeline.set("{t}a", 1)
+                pipeline.incr("{t}a")
+                assert await pipeline.execute() == [True, 2]
+            assert await client.delete("{t}a", *KEYS) == len(KEYS) + 1
+
+    asyncio.run(session())
+
+
+@pytest.mark.parametrize("library", ["ioredis", "redis"])
+def test_plain_node_clients(plain: Keyrail, library: str) -> None:
+    """The session of one Redis; the script says what it checks, and ends with `done`."""
+    words = [node_with(library), str(SESSIONS / f"{library}.cjs"), str(plain.address.port)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS, check=False)
+    assert done.stdout == "done\n", done.stdout + done.stderr
 
 
 def test_rules_hold_on_all_nodes(keyrail: Keyrail, cluster: RealCluster) -> None:

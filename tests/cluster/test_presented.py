@@ -1,5 +1,5 @@
-"""Cluster clients of a cluster of Keyrails with one, two, three and five addresses: what they add up (sizes, keys,
-scans) is the same as one Redis says, and no client connects to a node."""
+"""Cluster clients of a cluster of Keyrails with one, two, three and five addresses: their everyday commands work, what
+they add up (sizes, keys, scans) is the same as one Redis says, and no client connects to a node."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import asyncio
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
 from redis.cluster import RedisCluster
+from redis.exceptions import ResponseError
 
 from proxy.commands.slots import slot_of
+from tests.clients.test_tools import node_with
 from tests.cluster.nodes import RealCluster
 from tests.engines import Engine, free_port
 from tests.keyrail_process import DIRECT, Keyrail
@@ -22,23 +25,6 @@ from tests.resp import PATIENCE_SECONDS, Address, Wire, decode, eventually
 pytestmark = pytest.mark.skipif(DIRECT, reason="a relay knows no cluster")
 
 KEYS = [f"key:{number}" for number in range(90)]
-
-
-@contextmanager
-def presented(cluster: RealCluster, addresses: int) -> Iterator[list[int]]:
-    """The ports of a cluster of Keyrails: one process with so many listeners."""
-    ports = [free_port() for _ in range(addresses)]
-    listeners = [text for port in ports for text in ("--listen", f"redis://127.0.0.1:{port}")]
-    advertised = ",".join(f"127.0.0.1:{port}" for port in ports)
-    node = cluster.nodes[0].port
-    keyrail = Keyrail(
-        f"redis+cluster://127.0.0.1:{node}", extra=["--present", "cluster", "--advertise", advertised, *listeners]
-    )
-    try:
-        eventually(lambda: keyrail.http("/readyz")[0] == 200)
-        yield ports
-    finally:
-        keyrail.close()
 
 
 @pytest.fixture(scope="module")
@@ -52,17 +38,35 @@ def full(cluster: RealCluster) -> Iterator[RealCluster]:
         client.flushall()
 
 
+@pytest.fixture(scope="module", params=[1, 2, 3, 5])
+def ports(full: RealCluster, request: pytest.FixtureRequest) -> Iterator[list[int]]:
+    """The ports of a cluster of Keyrails: one process with so many listeners."""
+    ports = [free_port() for _ in range(request.param)]
+    listeners = [text for port in ports for text in ("--listen", f"redis://127.0.0.1:{port}")]
+    advertised = ",".join(f"127.0.0.1:{port}" for port in ports)
+    node = full.nodes[0].port
+    keyrail = Keyrail(
+        f"redis+cluster://127.0.0.1:{node}", extra=["--present", "cluster", "--advertise", advertised, *listeners]
+    )
+    try:
+        eventually(lambda: keyrail.http("/readyz")[0] == 200)
+        yield ports
+    finally:
+        keyrail.close()
+
+
+def with_addresses(*counts: int) -> pytest.MarkDecorator:
+    """So many addresses, and not all numbers of them."""
+    return pytest.mark.parametrize("ports", counts, indirect=True, scope="module")
+
+
 def encoded(keys: Sequence[str]) -> list[bytes]:
     return sorted(key.encode() for key in keys)
 
 
 @pytest.mark.parametrize("protocol", [2, 3])
-@pytest.mark.parametrize("addresses", [1, 2, 3, 5])
-def test_redis_py_cluster(full: RealCluster, addresses: int, protocol: int) -> None:
-    with (
-        presented(full, addresses) as ports,
-        RedisCluster(host="127.0.0.1", port=ports[0], protocol=protocol) as client,
-    ):
+def test_redis_py_cluster_adds_up(ports: list[int], protocol: int) -> None:
+    with RedisCluster(host="127.0.0.1", port=ports[0], protocol=protocol) as client:
         assert sum(client.dbsize(target_nodes=node) for node in client.get_primaries()) == len(KEYS)
         found = [key for node in client.get_primaries() for key in client.keys("*", target_nodes=node)]
         assert sorted(found) == encoded(KEYS)
@@ -72,34 +76,80 @@ def test_redis_py_cluster(full: RealCluster, addresses: int, protocol: int) -> N
         slot = slot_of(KEYS[0].encode())
         assert (client.cluster_keyslot(KEYS[0]), client.cluster_countkeysinslot(slot)) == (slot, 1)
         assert client.cluster_get_keys_in_slot(slot, 5) in ([KEYS[0]], [KEYS[0].encode()])
-        with client.pipeline() as pipeline:
-            for key in KEYS:
-                pipeline.get(key)
-            assert pipeline.execute() == [key.encode() for key in KEYS]
         client.readonly(target_nodes=RedisCluster.ALL_NODES)
         assert {node.port for node in client.get_nodes()} == set(ports)
 
 
-@pytest.mark.parametrize("addresses", [1, 3])
-def test_redis_py_asyncio_cluster(full: RealCluster, addresses: int) -> None:
-    async def session(ports: list[int]) -> None:
+@with_addresses(1, 3)
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_redis_py_cluster(ports: list[int], protocol: int) -> None:
+    with RedisCluster(host="127.0.0.1", port=ports[0], protocol=protocol) as client:
+        with client.pipeline() as pipeline:
+            for key in KEYS:
+                pipeline.get(key)
+            assert pipeline.execute() == [key.encode() for key in KEYS]
+        with client.pipeline(transaction=True) as pipeline:
+            pipeline.set("{t}a", 1)
+            pipeline.incr("{t}a")
+            assert pipeline.execute() == [b"OK", 2]
+        assert client.hset("h", mapping={"f": "1", "g": "2"}) == 2
+        assert client.hgetall("h") == {b"f": b"1", b"g": b"2"}
+        script = client.register_script("return {KEYS[1], ARGV[1]}")
+        assert [script(keys=[key], args=["v"]) for key in "abca"] == [[key.encode(), b"v"] for key in "abca"]
+        client.rpush("queue", "job")
+        assert list(client.blpop(["queue"], timeout=5)) == [b"queue", b"job"]
+        with pytest.raises(ResponseError, match="not an integer"):
+            client.incr(KEYS[0])
+        with client.pubsub() as news:
+            news.subscribe("news")
+            news.ssubscribe("shard-news")
+            assert heard(news, lambda: client.publish("news", "hello")) == b"hello"
+            assert heard(news, lambda: client.spublish("shard-news", "hi"), client) == b"hi"
+        assert [client.delete(key) for key in ("{t}a", "h")] == [1, 1]
+
+
+def heard(news: Any, publish: Callable[[], int], shards: Any = None) -> bytes:
+    """Publish as soon as the subscription stands; return the message."""
+    eventually(lambda: publish() == 1)
+    while True:
+        message = news.get_sharded_message(timeout=1) if shards else news.get_message(timeout=1)
+        if message is not None and message["type"] in ("message", "smessage"):
+            return cast("bytes", message["data"])
+
+
+def test_redis_py_asyncio_cluster(ports: list[int]) -> None:
+    async def session() -> None:
         async with AsyncRedisCluster(host="127.0.0.1", port=ports[0]) as client:
             assert sum([await client.dbsize(target_nodes=node) for node in client.get_primaries()]) == len(KEYS)
             assert [await client.get(key) for key in KEYS] == [key.encode() for key in KEYS]
             assert sorted([key async for key in client.scan_iter(count=7)]) == encoded(KEYS)
+            async with client.pipeline(transaction=True) as pipeline:
+                pipeline.set("{t}a", 1)
+                pipeline.incr("{t}a")
+                pipeline.delete("{t}a")
+                assert await pipeline.execute() == [True, 2, 1]
             assert {node.port for node in client.get_nodes()} == set(ports)
 
-    with presented(full, addresses) as ports:
-        asyncio.run(session(ports))
+    asyncio.run(session())
 
 
-def test_redis_cli_and_redis_benchmark(full: RealCluster) -> None:
-    with presented(full, 2) as ports:
-        script = "readonly\nget key:1\nasking\nget key:2\nmulti\nget key:3\nexec\n"
-        told = run("redis-cli", "-c", "-p", str(ports[1]), script=script)
-        assert told.split() == ["OK", "key:1", "OK", "key:2", "OK", "QUEUED", "key:3"]
-        told = run("redis-benchmark", "--cluster", "-p", str(ports[0]), "-n", "2000", "-q", "-t", "get")
-        assert re.search(r"GET: [0-9.]+ requests per second", told)
+@with_addresses(2, 3)
+def test_redis_cli_and_redis_benchmark(ports: list[int]) -> None:
+    script = "readonly\nget key:1\nasking\nget key:2\nmulti\nget key:3\nexec\n"
+    told = run("redis-cli", "-c", "-p", str(ports[1]), script=script)
+    assert told.split() == ["OK", "key:1", "OK", "key:2", "OK", "QUEUED", "key:3"]
+    told = run("redis-benchmark", "--cluster", "-p", str(ports[0]), "-n", "2000", "-q", "-t", "get")
+    assert re.search(r"GET: [0-9.]+ requests per second", told)
+
+
+@with_addresses(1, 2, 3)
+@pytest.mark.parametrize("library", ["ioredis", "redis"])
+def test_node_clients(ports: list[int], library: str) -> None:
+    """The script says what it checks, and ends with `done`."""
+    script = Path(__file__).parent / f"{library}.cjs"
+    words = [node_with(library), str(script), str(ports[0]), str(len(ports)), str(len(KEYS))]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS, check=False)
+    assert done.stdout == "done\n", done.stdout + done.stderr
 
 
 def run(*words: str, script: str = "") -> str:
@@ -107,20 +157,20 @@ def run(*words: str, script: str = "") -> str:
     return done.stdout
 
 
-def test_no_reply_about_the_cluster_names_a_node(full: RealCluster) -> None:
-    ports = b"|".join(b"%d|%d" % (node.port, node.port + 10_000) for node in full.nodes)
-    named = re.compile(rb"(?<![0-9.])(%b)(?![0-9])" % ports)
-    with presented(full, 2) as own:
-        for protocol in (2, 3):
-            with Wire(Address(port=own[1]), protocol=protocol) as wire:
-                for line in ABOUT:
-                    reply = wire.ask(*line.split())
-                    assert not reply.startswith(b"-"), (line, reply)
-                    assert not named.search(reply), (line, reply)
-                assert b"cluster_enabled:1" in wire.ask("INFO")
-                text = decode(wire.ask("CLUSTER", "NODES"))
-                assert isinstance(text, bytes)
-                assert re.findall(rb"127.0.0.1:(\d+)@", text) == [b"%d" % port for port in sorted(own)]
+@with_addresses(2)
+def test_no_reply_about_the_cluster_names_a_node(full: RealCluster, ports: list[int]) -> None:
+    nodes = b"|".join(b"%d|%d" % (node.port, node.port + 10_000) for node in full.nodes)
+    named = re.compile(rb"(?<![0-9.])(%b)(?![0-9])" % nodes)
+    for protocol in (2, 3):
+        with Wire(Address(port=ports[1]), protocol=protocol) as wire:
+            for line in ABOUT:
+                reply = wire.ask(*line.split())
+                assert not reply.startswith(b"-"), (line, reply)
+                assert not named.search(reply), (line, reply)
+            assert b"cluster_enabled:1" in wire.ask("INFO")
+            text = decode(wire.ask("CLUSTER", "NODES"))
+            assert isinstance(text, bytes)
+            assert re.findall(rb"127.0.0.1:(\d+)@", text) == [b"%d" % port for port in sorted(ports)]
 
 
 ABOUT = [

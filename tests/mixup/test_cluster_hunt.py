@@ -1,0 +1,132 @@
+"""The mix-up hunt before a cluster: clients that know what their keys hold, while the cluster is disturbed.
+
+Proves: nobody hears another client's reply, MOVED or ASK; each key's history is in the order in which its client wrote
+it; what was acknowledged is there in the end, unless the cluster itself has lost it with a primary; nothing runs twice.
+And the hunt can fail: it sees a cluster that loses one write behind Keyrail's back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from tests.cluster.nodes import RealCluster
+from tests.conftest import kind_named, rest_is_long
+from tests.keyrail_process import DIRECT, Keyrail
+from tests.mixup import disturbances
+from tests.mixup.disturbances import Disturbance
+from tests.mixup.keepers import World, keeper_in, written
+from tests.mixup.roles import leaver, vandal
+from tests.mixup.swarm import Swarm, Wrong
+from tests.net.test_three_nodes import until
+from tests.resp import decode, eventually, pack
+
+pytestmark = pytest.mark.skipif(DIRECT, reason="a relay knows no cluster")
+
+KINDS = rest_is_long("valkey-9.1", "redis-7.0")
+KEEPERS = 10
+
+SHORT = [
+    disturbances.slots_move_by_keys,
+    disturbances.all_slots_move,
+    disturbances.replica_takes_over,
+    disturbances.primary_dies,
+    disturbances.slots_move_by_keys,
+]
+REST: list[Disturbance] = [
+    disturbances.ten_failovers,
+    disturbances.replica_is_promoted,
+    disturbances.primary_hangs,
+    disturbances.node_comes_and_goes,
+    disturbances.all_nodes_restart,
+]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
+    started = RealCluster(kind_named(request.param))
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def keyrail(cluster: RealCluster, new_keyrail: Callable[..., Keyrail]) -> Keyrail:
+    running = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}")
+    eventually(lambda: running.http("/readyz")[0] == 200)
+    return running
+
+
+def hunt(cluster: RealCluster, keyrail: Keyrail, events: Sequence[Disturbance], seed: int) -> World:
+    """Let keepers work until all of this has happened to the cluster; then every key holds what it may."""
+    world = World()
+    chance = random.Random(seed)
+
+    async def disturber(swarm: Swarm, name: str, _: random.Random) -> None:
+        await more_replies(swarm)
+        for event in events:
+            await asyncio.to_thread(event, cluster, world, chance)
+            await more_replies(swarm)
+            swarm.count(name, 1)
+        await until(lambda: swarm.over)
+
+    swarm = Swarm(keyrail.address, keyrail.address, seed)
+    roles = [(keeper_in(world), KEEPERS), (leaver, 3), (vandal, 1), (disturber, 1)]
+    findings = asyncio.run(swarm.run(roles, 0.0, {"disturber": len(events)}))
+    assert findings.clean, "\n".join(findings.wrong + findings.stuck)
+    check(keyrail, world)
+    return world
+
+
+async def more_replies(swarm: Swarm) -> None:
+    """Let the keepers have some more."""
+    enough = swarm.findings.replies["keeper"] + 20 * KEEPERS
+    await until(lambda: swarm.findings.replies["keeper"] >= enough)
+
+
+def check(keyrail: Keyrail, world: World) -> None:
+    """Each key holds what its client's history allows, and Keyrail has not been surprised."""
+    read = {"s": "GET {}", "i": "GET {}", "l": "LRANGE {} 0 -1"}
+    with keyrail.wire() as wire:
+        for key, possible in written(world).items():
+            found = decode(wire.ask(*read[key.split(":")[1]].format(key).split()))
+            state = tuple(found) or None if isinstance(found, list) else found
+            if key.split(":")[1] == "i" and isinstance(found, bytes):
+                state = int(found)
+            if state not in possible:
+                raise Wrong(f"{key} holds {state!r:.200}, and not {possible!r:.400}")
+    assert keyrail.metric("keyrail_out_of_step_total") == 0
+    assert "Traceback" not in keyrail.stderr
+
+
+def test_a_cluster_in_trouble(cluster: RealCluster, keyrail: Keyrail) -> None:
+    hunt(cluster, keyrail, SHORT, 1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("event", REST, ids=lambda event: event.__name__)
+def test_all_that_happens_to_clusters(cluster: RealCluster, keyrail: Keyrail, event: Disturbance) -> None:
+    hunt(cluster, keyrail, [event, event], 2)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(3, 6))
+def test_for_long(cluster: RealCluster, keyrail: Keyrail, seed: int) -> None:
+    hunt(cluster, keyrail, random.Random(seed).choices([*SHORT, *REST], k=12), seed)
+
+
+def test_the_hunt_can_fail(cluster: RealCluster, keyrail: Keyrail) -> None:
+    """Somebody else writes to a key, which is as bad as a write that is lost."""
+
+    def somebody_writes(cluster: RealCluster, world: World, chance: random.Random) -> None:
+        for node in cluster.primaries():
+            with node.wire() as wire:
+                for key in decode(wire.ask("KEYS", "*:i:*")):  # type: ignore[union-attr]  # it is an array
+                    wire.send(pack("INCR", key))  # type: ignore[arg-type]  # of texts
+                    wire.frame()
+
+    with pytest.raises((AssertionError, Wrong), match=r"keeper|holds"):
+        hunt(cluster, keyrail, [somebody_writes], 3)
