@@ -13,15 +13,17 @@ from proxy.cluster.joins import Joiner, joiner, published, random_key
 from proxy.commands.command import Command
 from proxy.commands.over_nodes import Destination, Join
 
-_DESTINATIONS = frozenset({Destination.ALL_PRIMARIES, Destination.PUBLISH})
+_DESTINATIONS = frozenset({Destination.ALL_PRIMARIES, Destination.ALL_NODES, Destination.PUBLISH})
 
 
 class FanOut(NamedTuple):
     """``requests`` has for each node the commands that it is sent; ``joined`` makes one frame of the frames for all of
-    them, in this order."""
+    them, in this order. ``command`` and ``names`` are the client's command and the nodes, for errors."""
 
     requests: Sequence[Sequence[Sequence[bytes]]]
     joined: Joiner
+    command: str = ""
+    names: Sequence[str] = ()
 
 
 def goes_to_several(command: Command) -> bool:
@@ -38,4 +40,4 @@ def fan_out(command: Command, nodes: Sequence[str], protocol: int, chance: float
         return FanOut([[argv], *others], partial(published, command.name))
     if join is Join.NOT_NULL:
         return FanOut([[argv, [b"DBSIZE"]]] * len(nodes), partial(random_key, chance, protocol))
-    return FanOut([[argv]] * len(nodes), joiner(join, command.name, nodes))
+    return FanOut([[argv]] * len(nodes), joiner(join, command.name, nodes), command.name, nodes)

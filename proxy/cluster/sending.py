@@ -5,7 +5,7 @@ from functools import partial
 
 from proxy.cluster.fan_out import FanOut
 from proxy.cluster.hidden_nodes import hidden_redirect
-from proxy.cluster.joins import first_error, is_error, keys_failed
+from proxy.cluster.joins import first_error, is_error, keys_failed, nodes_failed
 from proxy.cluster.scan_walk import Asked, Rounds
 from proxy.commands.command import Command
 from proxy.commands.over_nodes import Join as HowJoined
@@ -77,10 +77,38 @@ def send_behind(
         sender.send_part(join, upstream, raw, index, 1)
 
 
-def send_fan_out(sender: CommandSender, out: FanOut, upstreams: Sequence[UpstreamPipeline], edit: Edit) -> Join:
-    """Send each node what it is to get; ``upstreams`` has the connection to each of them."""
+Answers = Sequence[tuple[str, bytes]]
+"""Names of nodes, each with its reply."""
+Further = Callable[[Callable[[Answers], None]], bool]
+"""Asks further nodes, and passes their answers on, later; False if there are none."""
+
+
+def send_fan_out(
+    sender: CommandSender,
+    out: FanOut,
+    upstreams: Sequence[UpstreamPipeline],
+    edit: Edit,
+    further: Further | None = None,
+) -> Join:
+    """Send each node what it is to get; ``upstreams`` has the connection to each of them. If all succeed, ``further``
+    nodes are asked, and if one of those fails, the client gets its error."""
     commands = sum(len(requests) for requests in out.requests)
-    join = Join(sender.begin_order().segment(None), commands, lambda frames: hidden_redirect(out.joined(frames)))
+    place = sender.begin_order().segment(None)
+
+    def joined(frames: Sequence[bytes]) -> bytes:
+        reply = hidden_redirect(out.joined(frames))
+        if further is None or is_error(reply) or not further(partial(also_joined, reply, frames)):
+            return reply
+        sender.hold(place)
+        return b""
+
+    def also_joined(reply: bytes, frames: Sequence[bytes], answers: Answers) -> None:
+        if any(is_error(frame) for _, frame in answers):
+            names = [*out.names, *(name for name, _ in answers)]
+            reply = nodes_failed(out.command, names, [*frames, *(frame for _, frame in answers)])
+        sender.release(place, reply if edit is None else edit(reply))
+
+    join = Join(place, commands, joined)
     join.edit = edit
     index = 0
     for upstream, requests in zip(upstreams, out.requests, strict=True):

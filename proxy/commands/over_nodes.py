@@ -17,6 +17,7 @@ class Destination(Enum):
     SPLIT = "the primaries of its keys, split by slot"
     SPLIT_IF_ALLOWED = "as one key's; over several slots split by slot where the policy says `cross_slot: split`"
     ALL_PRIMARIES = "all primaries"
+    ALL_NODES = "all primaries, then all replicas"
     ANY = "any primary"
     ONE_NODE = "the first primary"
     PUBLISH = "any primary, while the others are asked for their subscribers"
@@ -74,6 +75,7 @@ REFUSED = OverNodes(Destination.REFUSED)
 ON_NODES = OverNodes(Destination.ON_NODES)
 OF_ONE_CONNECTION = OverNodes(Destination.OF_ONE_CONNECTION)
 ALL_MUST_SUCCEED = OverNodes(Destination.ALL_PRIMARIES, Join.ALL_SUCCEEDED)
+EVERYWHERE = OverNodes(Destination.ALL_NODES, Join.ALL_SUCCEEDED)
 ONE_MUST_SUCCEED = OverNodes(Destination.ALL_PRIMARIES, Join.ONE_SUCCEEDED)
 LEAST = OverNodes(Destination.ALL_PRIMARIES, Join.MIN)
 NOT_NULL = OverNodes(Destination.ALL_PRIMARIES, Join.NOT_NULL)
@@ -83,7 +85,7 @@ DISTINCT = OverNodes(Destination.ALL_PRIMARIES, Join.DISTINCT)
 
 _REQUESTS = {
     "all_shards": Destination.ALL_PRIMARIES,
-    "all_nodes": Destination.ALL_PRIMARIES,
+    "all_nodes": Destination.ALL_NODES,
     "multi_shard": Destination.SPLIT,
 }
 _RESPONSES = {
@@ -100,6 +102,8 @@ def tipped(request_policy: str, response_policy: str) -> OverNodes | None:
     destination, join = _REQUESTS.get(request_policy), _RESPONSES.get(response_policy)
     if destination is None or (response_policy and join is None):
         return None
+    if destination is Destination.ALL_NODES and join is not Join.ALL_SUCCEEDED:
+        destination = Destination.ALL_PRIMARIES  # a reply that tells something tells it of those
     if join is None:
         # Without a policy, replies of keys are joined in the order of the keys, and others in any order.
         join = Join.BY_KEY if destination is Destination.SPLIT else Join.ARRAYS

@@ -191,6 +191,17 @@ class CommandSender(ReplySink):
         self.issue(upstream, chunk, InFlightEntry(segment, count, JOIN, join.expect(index)), commands=count)
         segment.order.ask(segment, count)
 
+    def hold(self, segment: Segment) -> None:
+        """The reply in this place comes from none of these connections: see ``release``."""
+        segment.pending_replies += 1
+        segment.order.ask(segment, 1)
+
+    def release(self, segment: Segment, reply: bytes) -> None:
+        """The reply in a place that was held."""
+        segment.order.bring(segment, reply)
+        segment.pending_replies -= 1
+        segment.advance()
+
     def submit_with_action(self, raw: bytes, action: int, payload: object, due: int = 1) -> None:
         """Send one command on the current connection; its reply has an action of its own."""
         upstream = self.upstream

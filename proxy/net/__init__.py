@@ -10,6 +10,7 @@ topology.py             the servers behind a route: nodes, their addresses, and 
 cluster.py              the nodes of a cluster as a topology, with stable numbers
 slot_map.py             what the nodes of a cluster tell, and the map that follows
 nodes.py                the nodes of a cluster as sessions see them
+replicas.py             commands for all nodes of a cluster, on its replicas
 cluster_watch.py        asks the nodes of a cluster what it is, and follows its changes
 own_connections.py      the keeper of connections that no client and no pool gets
 replica_lag.py          how far replicas of a cluster are behind their primaries
@@ -59,6 +60,7 @@ command_counts.py       commands by name
 tracer.py               traces of commands, and the figures made from them
 client_label.py         a client as reports name it
 supervisor_requests.py  questions to the supervisor
+known_scripts.py        the scripts that nodes of a cluster get when they come
 script_exchange.py      asks other workers about scripts that they have seen
 settings.py             all settings, as one frozen model
 address.py              reads listen and upstream URLs

@@ -10,11 +10,13 @@ from collections.abc import Callable, Collection
 from proxy.hotpath.command_sender import follow
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.net.capabilities import Capabilities
-from proxy.net.cluster import Change
+from proxy.net.cluster import Change, Cluster
 from proxy.net.connection_set import ConnectionSet
 from proxy.net.engine import is_replica
 from proxy.net.failures import Failures
+from proxy.net.known_scripts import KnownScripts
 from proxy.net.policies import Policies
+from proxy.net.replicas import Replicas
 from proxy.net.restarts import Restarts
 from proxy.net.settings import Settings
 from proxy.net.supply import Supply
@@ -63,12 +65,32 @@ class Connections:
         )
         self.pools = self.all.pools
         self.restarts = Restarts(topology, self.all.members.values(), capabilities.forget_all)
+        self.known_scripts = None if topology.router is None else KnownScripts()
         self.supply = Supply(
-            topology, settings, loop, self.all, self, capabilities, policies, self.restarts, failures, give_back
+            topology,
+            settings,
+            loop,
+            self.all,
+            self,
+            capabilities,
+            policies,
+            self.restarts,
+            self.known_scripts,
+            failures,
+            give_back,
         )
+        self.replicas = None
+        if isinstance(topology, Cluster):
+            self.replicas = Replicas(topology, loop, lambda: self.supply.tls, self.all.start, self.count)
         self._capabilities = capabilities
         self._clients = clients
         self._doubt = doubt
+
+    def close(self) -> None:
+        """Close all of them."""
+        self.all.close()
+        if self.replicas is not None:
+            self.replicas.close()
 
     def lost(self, upstream: UpstreamConnection) -> None:
         """Close the clients that have pending replies or state on the connection."""
@@ -126,6 +148,8 @@ class Connections:
                     upstream.retire()
                     self.loop.call_later(_LAST_ANSWERS, upstream.drop)
             self.restarts.leave(node)
+            if self.known_scripts is not None:
+                self.known_scripts.leave(node)
             self._capabilities.leave(node)
         for node in change.came:
             self.pools.join(node)

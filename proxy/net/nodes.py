@@ -8,6 +8,7 @@ from proxy.cluster.shares import Advertised, Share, shared_out
 from proxy.commands.slots import SLOTS
 from proxy.hotpath.router import UNOWNED
 from proxy.net.cluster import Cluster
+from proxy.net.replicas import Answered, Replicas
 from proxy.net.slot_map import Endpoint
 from proxy.session.pool_key import ANY_NODE, Node
 from proxy.session.pool_waiter import PoolWaiter
@@ -20,8 +21,11 @@ _UNNAMED = "?"
 class Nodes(NodePort):
     """Answers from the map in force; ``looked`` is to be called after each look at the cluster."""
 
-    def __init__(self, cluster: Cluster, advertised: Sequence[Advertised] = ()) -> None:
+    def __init__(
+        self, cluster: Cluster, advertised: Sequence[Advertised] = (), replicas: Replicas | None = None
+    ) -> None:
         self._cluster = cluster
+        self._replicas = replicas
         self._advertised = advertised
         self._owners: list[int] = []
         self._shares: tuple[Share, ...] = ()
@@ -87,6 +91,10 @@ class Nodes(NodePort):
         endpoint = Endpoint(host or self._cluster.address(by).host, int(found[2]))
         node = self._cluster.node_at(endpoint)
         return node if node in self._cluster.nodes else None
+
+    def ask_replicas(self, argv: Sequence[bytes], answered: Answered) -> bool:
+        """Send a command to all replicas; ``answered`` gets their names and replies, later. False if there are none."""
+        return self._replicas is not None and self._replicas.ask(argv, answered)
 
     def await_look(self, waiter: PoolWaiter) -> None:
         """Call ``arrived`` after the next look at the cluster, which begins soon."""

@@ -160,7 +160,7 @@ class Route(RoutePort):
         watch: ClusterWatch | None = None
         nodes: Nodes | None = None
         if isinstance(topology, Cluster):
-            nodes = Nodes(topology, route.advertised)
+            nodes = Nodes(topology, route.advertised, self._connections.replicas)
             adopt, count = self._connections.adopt, self._connections.count
             watch = ClusterWatch(topology, loop, settings.connect_timeout, adopt, nodes.looked, count)
         self._checkout = Checkout(self._connections, self._capabilities, self._policies, self.clients)
@@ -196,6 +196,7 @@ class Route(RoutePort):
             self._supervisor_requests,
             self._logins,
             nodes,
+            self._connections.known_scripts,
         )
 
     def _give_back(self, upstream: UpstreamConnection) -> None:
@@ -293,7 +294,7 @@ class Route(RoutePort):
         self._latency_probe.end()
         self._reply_timeout.end()
         self.clients.close()
-        self._connections.all.close()
+        self._connections.close()
         self._ticker.end()
         self._end_second()
 

@@ -20,6 +20,7 @@ from proxy.net.capabilities import Capabilities
 from proxy.net.connect import Opened, UpstreamRefusedError, open_upstream, open_without_login, set_to
 from proxy.net.connection_set import ConnectionSet
 from proxy.net.failures import Failures
+from proxy.net.known_scripts import KnownScripts
 from proxy.net.policies import Policies
 from proxy.net.pool import Pool
 from proxy.net.restarts import Restarts
@@ -52,6 +53,7 @@ class Supply:
         capabilities: Capabilities,
         policies: Policies,
         restarts: Restarts,
+        known_scripts: KnownScripts | None,
         failures: Failures,
         give_back: Callable[[UpstreamConnection], None],
     ) -> None:
@@ -66,6 +68,7 @@ class Supply:
         self._capabilities = capabilities
         self._policies = policies
         self._restarts = restarts
+        self._known_scripts = known_scripts
         self._failures = failures
         self._give_back = give_back
         self.tls: FollowedContext | None = None
@@ -217,6 +220,8 @@ class Supply:
             await set_to(opened.upstream, key, seconds, self.busy)
             if not opened.unauthenticated:
                 await asyncio.wait_for(self._restarts.identify(opened.upstream), seconds)
+                if self._known_scripts is not None:
+                    await asyncio.wait_for(self._known_scripts.load_on(opened.upstream), seconds)
         except BaseException:
             opened.upstream.abort()
             raise

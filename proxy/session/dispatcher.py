@@ -12,7 +12,7 @@ from proxy.commands.wrapped import node_of, wrapped_in
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.policy.compile import NOTHING
 from proxy.policy.decision import Decision
-from proxy.rules.verdict import Answer, Refuse, Rewrite, chained
+from proxy.rules.verdict import Answer, Refuse, ReplyEdit, Rewrite, chained
 from proxy.session import (
     client_names,
     handshake,
@@ -246,7 +246,7 @@ class Dispatcher:
             judging.count_keys(session, rewritten)
             raw = encode_command(verdict.argv)
             reads = command.spec.only_reads
-            edit = chained(scripts.edit_for(session, rewritten) if learns else None, verdict.edit)
+            edit = chained(self._learn(rewritten), verdict.edit)
             item = Item(rewritten, raw, edit, decision.hidden, reads=reads, instead_of=command, wrapper=wrapper)
             return self._route(item, data, end)
         if request is None:
@@ -255,9 +255,18 @@ class Dispatcher:
             config = session.intake.config
             found = config.keys.find(command.spec.id, request)
             config.plan.count(request, data, config.keys, found, config.counters)
-        edit = scripts.edit_for(session, command) if learns else None
-        item = Item(command, raw, edit, decision.hidden, reads=command.spec.only_reads, wrapper=wrapper)
+        reads = command.spec.only_reads
+        item = Item(command, raw, self._learn(command), decision.hidden, reads=reads, wrapper=wrapper)
         return self._route(item, data, end)
+
+    def _learn(self, command: Command) -> ReplyEdit | None:
+        # What rules learn from the reply, and which script has been accepted.
+        session = self.session
+        learns = bool(session.effective_policy.compiled.learning)
+        edit = scripts.edit_for(session, command) if learns else None
+        if session.ports.known_scripts is None or "scripting" not in command.spec.categories:
+            return edit
+        return chained(scripts.remembering(session.ports.known_scripts, command), edit)
 
     def _locate(self, nodes: NodePort, command: Command, raw: bytes, wrapper: Command | None) -> None:
         over_nodes.locate(self.session, nodes, command.spec, raw)

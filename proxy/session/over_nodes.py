@@ -337,13 +337,15 @@ def _to_several(session: ManyNodesClient, nodes: NodePort, item: Item) -> int:
     if isinstance(upstreams, int):
         return upstreams
     _note(session, item)
+    to_replicas = command.spec.over_nodes.destination is Destination.ALL_NODES
     if command.spec.over_nodes.destination is Destination.WALK:
         ids, further = ([nodes.identity(node) for node in each] for each in (primaries, others))
         _walk(session, scan(command.argv, ids, session.key.database, further), upstreams, item)
     else:
         names = [nodes.alias(node) for node in primaries]
         out = fan_out(command, names, session.key.protocol, session.ports.route.chance())
-        send_fan_out(session.sender, out, upstreams, item.edit)
+        replicas = partial(nodes.ask_replicas, command.argv) if to_replicas else None
+        send_fan_out(session.sender, out, upstreams, item.edit, replicas)
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
     return TAKEN

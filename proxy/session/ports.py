@@ -160,6 +160,10 @@ class NodePort(Protocol):
     def redirected(self, error: bytes, by: Node) -> Node | None:
         """The node that a MOVED or ASK names, which ``by`` has answered; None where commands do not go to it yet."""
 
+    def ask_replicas(self, argv: Sequence[bytes], answered: Callable[[Sequence[tuple[str, bytes]]], None]) -> bool:
+        """Send a command to all replicas, as Keyrail's own user; ``answered`` gets their names and replies, later.
+        False if there are none."""
+
     def await_look(self, waiter: PoolWaiter) -> None:
         """Call ``arrived`` when the nodes have been asked again, within a second or so: the map may be another one."""
 
@@ -269,6 +273,19 @@ class ScriptPort(Protocol):
         """
 
 
+class KnownScriptsPort(Protocol):
+    """The scripts that nodes of a cluster get when they come."""
+
+    def knows(self, text: bytes) -> bool:
+        """Whether the script has been remembered; it counts as used."""
+
+    def remember(self, text: bytes) -> None:
+        """A node has accepted this script."""
+
+    def forget(self) -> None:
+        """The nodes have forgotten all scripts."""
+
+
 class SupervisorPort(Protocol):
     """Questions to the supervisor."""
 
@@ -364,4 +381,6 @@ class Ports:
     supervisor: SupervisorPort
     logins: LoginPort
     nodes: NodePort | None = None
+    """Of a cluster."""
+    known_scripts: KnownScriptsPort | None = None
     """Of a cluster."""

@@ -1,23 +1,33 @@
-"""Facts that rules need to judge a command, and that another worker may have learnt: the scripts that it has seen.
+"""Scripts that were seen: by other workers, for rules that judge a command; by this one, for nodes of a cluster.
 
 A script that was not seen here may have been seen by another worker: a client that loads a script on one connection and
 runs it on another must not be told NOSCRIPT. So before an EVALSHA of something unknown is judged, the other workers
 are asked, while only this client waits. A transaction with such a command never shares its upstream.
+
+Before a cluster, the text of each script that a node has accepted is remembered, since nodes that come later get it.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
 from proxy.commands.command import Command
+from proxy.commands.row import ScriptUse
+from proxy.commands.rows import ROWS
 from proxy.rules.shared_state import FactKey
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import judging
 from proxy.session.judging import JudgedClient
+from proxy.session.ports import KnownScriptsPort
 from proxy.session.state import Awaited
 from proxy.session.views import WaitingClient
 
 _MOST_ASKED = 100
 """Scripts of one SCRIPT EXISTS that others are asked about; of more, only what is known here counts."""
+
+_FLUSH = "SCRIPT|FLUSH"
+_TEXTS: dict[ScriptUse | None, int] = {"text": 1, "load": 2}
+"""Which argument is the text."""
 
 NOTHING_SOUGHT: frozenset[FactKey] = frozenset()
 """All clients share it: each empty frozenset has more than 200 bytes."""
@@ -45,3 +55,20 @@ def waits(session: ScriptClient, command: Command) -> bool:
 def edit_for(session: ScriptClient, command: Command) -> ReplyEdit | None:
     """The edit of a reply from which rules learn, or in which they change something."""
     return session.effective_policy.compiled.edit_of_reply(command, partial(judging.context_of, session))
+
+
+def remembering(known: KnownScriptsPort, command: Command) -> ReplyEdit | None:
+    """The edit of a reply, unchanged, after which a script is remembered, or all are forgotten; None if neither."""
+    if command.spec.name == _FLUSH:
+        return partial(_unless_error, known.forget)
+    row = ROWS.get(command.spec.name)
+    place = 0 if row is None else _TEXTS.get(row.script, 0)
+    if not 0 < place < len(command.argv) or known.knows(command.argv[place]):
+        return None
+    return partial(_unless_error, partial(known.remember, command.argv[place]))
+
+
+def _unless_error(act: Callable[[], None], frame: bytes) -> bytes:
+    if not frame.startswith(b"-"):
+        act()
+    return frame

@@ -36,12 +36,12 @@ def on_cluster(cluster: RealCluster, protocol: int, *words: str, chance: float =
     asked = command(*words)
     assert goes_to_several(asked)
     nodes = cluster.primaries()
-    requests, joined = fan_out(asked, [f"n{number}" for number in range(1, len(nodes) + 1)], protocol, chance)
+    out = fan_out(asked, [f"n{number}" for number in range(1, len(nodes) + 1)], protocol, chance)
     frames = []
-    for node, commands in zip(nodes, requests, strict=True):
+    for node, commands in zip(nodes, out.requests, strict=True):
         with node.wire(protocol) as wire:
             frames += [wire.ask(*argv) for argv in commands]
-    return joined(frames)
+    return out.joined(frames)
 
 
 def filled(cluster: RealCluster, engine: Engine) -> None:

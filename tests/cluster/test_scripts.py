@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from hashlib import sha1
 from itertools import count
 
 import pytest
@@ -58,6 +59,35 @@ def test_an_error_of_its_own_is_no_reason_to_run_it_again(
                 assert not ports.search(reply), reply
                 assert not reply.startswith((b"-MOVED", b"-ASK"))
                 assert wire.ask("GET", counted) == b"$1\r\n1\r\n", (error, reply)
+
+
+NUMBERED = "return {number}"
+
+
+def sha_of(text: str) -> str:
+    return sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def test_a_promoted_node_knows_the_scripts(
+    cluster_name: str, new_cluster: Callable[..., RealCluster], new_keyrail: Callable[..., Keyrail]
+) -> None:
+    cluster = new_cluster(cluster_name)
+    keyrail = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}")
+    eventually(lambda: keyrail.http("/readyz")[0] == 200)
+    run, loaded, refused = (NUMBERED.format(number=number) for number in range(3))
+    with keyrail.wire() as wire:
+        assert wire.ask("EVAL", run, 1, "a") == b":0\r\n"
+        assert wire.ask("SCRIPT", "LOAD", loaded) == b"$40\r\n%b\r\n" % sha_of(loaded).encode()
+        assert wire.ask("EVAL", refused + " (", 1, "a").startswith(b"-ERR")
+        cluster.failover(cluster.nodes[5])
+        assert wire.ask("EVALSHA", sha_of(run), 1, "a") == b":0\r\n"
+        assert wire.ask("EVALSHA", sha_of(loaded), 1, "a") == b":1\r\n"
+        for number in (1, 2):
+            assert cluster.nodes[number].do("SCRIPT", "EXISTS", sha_of(refused)) == [0]
+        assert wire.ask("SCRIPT", "FLUSH") == b"+OK\r\n"
+        cluster.settle()
+        cluster.failover(cluster.nodes[2])
+        assert wire.ask("EVALSHA", sha_of(loaded), 1, "a").startswith(b"-NOSCRIPT")
 
 
 def absent_key(tag: str) -> str:

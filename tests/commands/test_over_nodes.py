@@ -90,7 +90,9 @@ def test_all_tips_are_known() -> None:
         ("KEYS", Destination.ALL_PRIMARIES, Join.ARRAYS),
         ("SCRIPT|EXISTS", Destination.ALL_PRIMARIES, Join.LOGICAL_AND),
         ("SCRIPT|KILL", Destination.ALL_PRIMARIES, Join.ONE_SUCCEEDED),
-        ("CONFIG|SET", Destination.ALL_PRIMARIES, Join.ALL_SUCCEEDED),
+        ("FLUSHALL", Destination.ALL_PRIMARIES, Join.ALL_SUCCEEDED),
+        ("LATENCY|RESET", Destination.ALL_PRIMARIES, Join.SUM),
+        ("CONFIG|SET", Destination.ALL_NODES, Join.ALL_SUCCEEDED),
         ("CLUSTER|SLOTS", Destination.HERE, Join.NONE),
         ("CLUSTER|MEET", Destination.ON_NODES, Join.NONE),
         ("KEYRAIL|HOTKEYS", Destination.HERE, Join.NONE),
@@ -121,6 +123,7 @@ def test_joins_belong_to_what_goes_to_several_nodes() -> None:
         Destination.SPLIT,
         Destination.SPLIT_IF_ALLOWED,
         Destination.ALL_PRIMARIES,
+        Destination.ALL_NODES,
         Destination.PUBLISH,
         Destination.WAIT,
     }

@@ -8,7 +8,7 @@ A script (EVAL) writes as RPUSH does, and returns what its text says.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -177,6 +177,8 @@ class FakeNodes(NodePort):
         self.owners = list(owners(3))
         self.lost: set[int] = set()
         self.looking: list[PoolWaiter] = []
+        self.replicas = False
+        self.asked: list[tuple[Sequence[bytes], Callable[[Sequence[tuple[str, bytes]]], None]]] = []
 
     def presented(self, listener: str) -> Presented | None:
         return None
@@ -205,6 +207,11 @@ class FakeNodes(NodePort):
     def redirected(self, error: bytes, by: Node) -> Node | None:
         found = re.fullmatch(rb"-(?:MOVED|ASK) \d+ 127.0.0.1:700(\d)\r\n", error)
         return None if found is None else self.node(int(found[1]))
+
+    def ask_replicas(self, argv: Sequence[bytes], answered: Callable[[Sequence[tuple[str, bytes]]], None]) -> bool:
+        if self.replicas:
+            self.asked.append((argv, answered))
+        return self.replicas
 
     def await_look(self, waiter: PoolWaiter) -> None:
         self.looking.append(waiter)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -32,6 +32,8 @@ class FakeNodes(NodePort):
     def __init__(self) -> None:
         self.lost: set[int] = set()
         self.looking: list[PoolWaiter] = []
+        self.replicas = False
+        self.asked: list[tuple[Sequence[bytes], Callable[[Sequence[tuple[str, bytes]]], None]]] = []
         self.shown: Presented | None = None
 
     def presented(self, listener: str) -> Presented | None:
@@ -60,6 +62,11 @@ class FakeNodes(NodePort):
 
     def redirected(self, error: bytes, by: Node) -> Node | None:
         return None
+
+    def ask_replicas(self, argv: Sequence[bytes], answered: Callable[[Sequence[tuple[str, bytes]]], None]) -> bool:
+        if self.replicas:
+            self.asked.append((argv, answered))
+        return self.replicas
 
     def await_look(self, waiter: PoolWaiter) -> None:
         self.looking.append(waiter)
@@ -550,3 +557,72 @@ def test_a_large_one_is_collected_and_split() -> None:
     sent = client.taken()
     assert [len(commands) for commands in sent] == [1, 0, 1]
     assert sent[0][0][:2] == [b"MSET", b"b"]
+
+
+# Replicas
+
+EVERYWHERE = [
+    ("CONFIG", "SET", "maxmemory", "0"),
+    ("CONFIG", "REWRITE"),
+    ("ACL", "SETUSER", "u"),
+    ("ACL", "DELUSER", "u"),
+    ("ACL", "LOAD"),
+    ("SCRIPT", "LOAD", "return 1"),
+    ("SCRIPT", "FLUSH"),
+    ("MODULE", "UNLOAD", "m"),
+]
+
+
+def asked_replicas(*words: str, replies: Sequence[bytes] = (b"+OK\r\n",) * 3) -> Routed:
+    """A client whose command the primaries have answered so."""
+    client = Routed(FakeRoute())
+    client.nodes.replicas = True
+    client.send(call(*words) + call("ECHO", "x"))
+    for reply, lane_of_node in zip(replies, range(3), strict=True):
+        for lane in Lane:
+            if client.at(lane_of_node, lane).taken():
+                client.at(lane_of_node, lane).answer(reply)
+    return client
+
+
+@pytest.mark.parametrize("words", EVERYWHERE, ids=" ".join)
+def test_what_is_not_replicated_goes_to_replicas_behind_the_primaries(words: tuple[str, ...]) -> None:
+    client = asked_replicas(*words)
+    assert client.heard() == b""
+    ((argv, answered),) = client.nodes.asked
+    assert argv == [word.encode() for word in words]
+    assert client.taken() == [[], [], []], "the next command waits"
+    answered([("n4", b"+OK\r\n"), ("n5", b"+OK\r\n")])
+    assert client.heard() == b"+OK\r\n"
+    assert client.taken() == [[[b"ECHO", b"x"]], [], []]
+    client.at(0).answer(b"$1\r\nx\r\n")
+    assert client.heard() == b"$1\r\nx\r\n"
+    assert client.sender.pending_replies == 0
+
+
+def test_a_replica_that_fails_is_named() -> None:
+    client = asked_replicas("ACL", "SETUSER", "u")
+    ((_, answered),) = client.nodes.asked
+    answered([("n4", b"+OK\r\n"), ("n5", b"-ERR no\r\n")])
+    assert client.heard() == b"-ERR no (ACL SETUSER ran on n1, n2, n3, n4, and not on n5)\r\n"
+
+
+def test_where_a_primary_fails_no_replica_is_asked() -> None:
+    client = asked_replicas("ACL", "SETUSER", "u", replies=(b"+OK\r\n", b"-NOPERM no\r\n", b"+OK\r\n"))
+    assert client.nodes.asked == []
+    assert client.heard() == b"-NOPERM no (ACL SETUSER ran on n1, n3, and not on n2)\r\n"
+
+
+def test_a_client_that_has_left_meanwhile_is_no_fault() -> None:
+    client = asked_replicas("ACL", "SETUSER", "u")
+    ((_, answered),) = client.nodes.asked
+    client.connection_lost()
+    answered([("n4", b"+OK\r\n")])
+    assert client.heard() == b""
+
+
+@pytest.mark.parametrize("words", [("FLUSHALL",), ("LASTSAVE",), ("DBSIZE",), ("FUNCTION", "FLUSH")], ids=" ".join)
+def test_other_commands_do_not_go_to_replicas(words: tuple[str, ...]) -> None:
+    client = asked_replicas(*words, replies=(b":1\r\n",) * 3)
+    assert client.nodes.asked == []
+    assert client.heard()

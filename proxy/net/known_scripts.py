@@ -1,0 +1,72 @@
+"""The texts of scripts that clients have run or loaded, for nodes of a cluster that come later.
+
+A node that is promoted, or joins, knows no script, and clients that call one by its SHA1 would get NOSCRIPT in the
+middle of a failover. So Keyrail loads them on the first connection to the node, before that carries commands. Only
+scripts count that a node has accepted from some client; SCRIPT FLUSH forgets all. At most ``MOST_BYTES`` are kept, and
+the least recently used ones are forgotten.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+
+from proxy.net.upstream import UpstreamConnection
+from proxy.session.pool_key import Node
+from proxy.session.ports import KnownScriptsPort
+
+MOST_BYTES = 4 << 20
+_BYTES_EACH = 200
+"""What a text costs beside its bytes."""
+
+_log = logging.getLogger("keyrail.route")
+
+
+class KnownScripts(KnownScriptsPort):
+    """The scripts of one cluster, as this worker has seen them."""
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self._left = most
+        self._texts: OrderedDict[bytes, None] = OrderedDict()
+        self._loaded: dict[Node, bytes | None] = {}
+
+    def knows(self, text: bytes) -> bool:
+        """Whether it has been remembered; it counts as used."""
+        if text not in self._texts:
+            return False
+        self._texts.move_to_end(text)
+        return True
+
+    def remember(self, text: bytes) -> None:
+        """A node has accepted this script."""
+        if text in self._texts:
+            return
+        self._texts[text] = None
+        self._left -= len(text) + _BYTES_EACH
+        while self._left < 0:
+            oldest, _ = self._texts.popitem(last=False)
+            self._left += len(oldest) + _BYTES_EACH
+
+    def forget(self) -> None:
+        """The nodes have forgotten all scripts."""
+        self._left += sum(len(text) + _BYTES_EACH for text in self._texts)
+        self._texts.clear()
+
+    def leave(self, node: Node) -> None:
+        """This node has gone: if it comes back, it may know none of them."""
+        self._loaded.pop(node, None)
+
+    async def load_on(self, upstream: UpstreamConnection) -> None:
+        """Load the scripts on the node of a new connection, unless that was done in the same process.
+
+        Raises ConnectionResetError.
+        """
+        node = upstream.key.node
+        if node in self._loaded and self._loaded[node] == upstream.run_id:
+            return
+        loading = [upstream.ask(["SCRIPT", "LOAD", text]) for text in self._texts]
+        replies = await asyncio.gather(*loading)
+        self._loaded[node] = upstream.run_id
+        refused = [reply for reply in replies if reply.startswith(b"-")]
+        if refused:
+            reason = refused[0][1:].decode("utf-8", "replace").strip()
+            _log.warning("%d of %d scripts could not be loaded on a new node: %s", len(refused), len(replies), reason)

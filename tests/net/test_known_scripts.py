@@ -1,0 +1,81 @@
+"""The scripts that nodes of a cluster get when they come: few enough, and none that no node has accepted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from proxy.net.known_scripts import KnownScripts
+from tests.session.given import FakeRoute, call
+from tests.session.test_over_nodes import Routed
+
+
+def kept(known: KnownScripts, texts: list[bytes]) -> list[bytes]:
+    return [text for text in texts if known.knows(text)]
+
+
+def test_the_least_recently_used_ones_are_forgotten() -> None:
+    known = KnownScripts(most=3 * 1200)
+    texts = [bytes([65 + number]) * 1000 for number in range(5)]
+    for text in texts[:3]:
+        known.remember(text)
+    assert known.knows(texts[0])
+    known.remember(texts[3])
+    assert kept(known, texts) == [texts[0], texts[2], texts[3]]
+    known.remember(b"x" * 10_000)
+    assert not kept(known, [*texts, b"x" * 10_000])
+    known.remember(texts[4])
+    known.forget()
+    assert not kept(known, texts)
+    for text in texts[:3]:
+        known.remember(text)
+    assert kept(known, texts) == texts[:3], "what is forgotten takes no room"
+
+
+def seen(*words: str, reply: bytes) -> bool:
+    """Whether the script is remembered once a node has answered so."""
+    route, known = FakeRoute(), KnownScripts()
+    route.ports = replace(route.ports, known_scripts=known)
+    client = Routed(route)
+    client.say(*words)
+    for upstream in route.all_upstreams():
+        if upstream.taken():
+            upstream.answer(reply)
+    assert client.heard()
+    return known.knows(b"return 1")
+
+
+UNIT = b"+OK\r\n+QUEUED\r\n*1\r\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "reply", "expected"),
+    [
+        (("EVAL", "return 1", "0"), b":1\r\n", True),
+        (("EVAL_RO", "return 1", "0"), b":1\r\n", True),
+        (("EVAL", "return 1", "1", "a"), UNIT + b":1\r\n", True),
+        (("EVAL", "return 1", "1", "a"), UNIT + b"-NOPERM no\r\n", False),
+        (("EVAL", "return 1", "0"), b"-ERR Error compiling script\r\n", False),
+        (("SCRIPT", "LOAD", "return 1"), b"$3\r\nsha\r\n", True),
+        (("SCRIPT", "LOAD", "return 1"), b"-NOPERM no\r\n", False),
+        (("SCRIPT", "EXISTS", "return 1"), b"*1\r\n:1\r\n", False),
+        (("GET", "return 1"), b"$-1\r\n", False),
+    ],
+)
+def test_only_what_a_node_has_accepted_is_remembered(words: tuple[str, ...], reply: bytes, expected: bool) -> None:
+    assert seen(*words, reply=reply) is expected
+
+
+@pytest.mark.parametrize(("reply", "expected"), [(b"+OK\r\n", False), (b"-NOPERM no\r\n", True)])
+def test_script_flush_forgets(reply: bytes, expected: bool) -> None:
+    route, known = FakeRoute(), KnownScripts()
+    known.remember(b"return 1")
+    route.ports = replace(route.ports, known_scripts=known)
+    client = Routed(route)
+    client.send(call("SCRIPT", "FLUSH"))
+    for upstream in route.all_upstreams():
+        if upstream.taken():
+            upstream.answer(reply)
+    assert client.heard() == reply
+    assert known.knows(b"return 1") is expected
