@@ -261,12 +261,11 @@ class Dispatcher:
 
     def _learn(self, command: Command) -> ReplyEdit | None:
         # What rules learn from the reply, and which script has been accepted.
-        session = self.session
-        learns = bool(session.effective_policy.compiled.learning)
-        edit = scripts.edit_for(session, command) if learns else None
-        if session.ports.known_scripts is None or "scripting" not in command.spec.categories:
+        session, known = self.session, self.session.ports.known_scripts
+        edit = scripts.edit_for(session, command) if session.effective_policy.compiled.learning else None
+        if known is None or "scripting" not in command.spec.categories:
             return edit
-        return chained(scripts.remembering(session.ports.known_scripts, command), edit)
+        return chained(scripts.remembering(known, command), edit)
 
     def _locate(self, nodes: NodePort, command: Command, raw: bytes, wrapper: Command | None) -> None:
         over_nodes.locate(self.session, nodes, command.spec, raw)
