@@ -7,7 +7,6 @@ reason, the keeper stops the engine and removes the folder.
 """
 
 import asyncio
-import os
 import select
 import shutil
 import signal
@@ -95,7 +94,7 @@ def keep(folder: Path, kind: Embedded) -> int:
     engine = SingleEngine(folder) if kind is Embedded.SINGLE else ClusterEngine(folder)
     try:
         print(_READY, engine.start(START_SECONDS), flush=True)
-        while not (_input_ended() or _child_ended()):
+        while not (_input_ended() or engine.ended()):
             pass
         engine.stop()
     except (ValkeyServerError, OSError, RuntimeError) as error:
@@ -109,11 +108,6 @@ def keep(folder: Path, kind: Embedded) -> int:
 def _input_ended() -> bool:
     """Wait up to half a second for the end of standard input, on which nothing ever arrives."""
     return bool(select.select([sys.stdin], [], [], 0.5)[0])
-
-
-def _child_ended() -> bool:
-    """Tell whether the engine has ended, without reaping it. A PING would take a busy engine for a dead one."""
-    return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 A cluster has no use for unix sockets: its nodes announce ports. So it has a password that nobody is told but Keyrail.
 """
 
+import os
 import secrets
 import socket
 import time
@@ -40,6 +41,10 @@ class SingleEngine:
         """Start it; no URL leads to it. Raises ValkeyServerError and OSError."""
         self._server.start(seconds)
         return ""
+
+    def ended(self) -> bool:
+        """Tell whether it has ended, without reaping it. A PING would take a busy engine for a dead one."""
+        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def stop(self) -> None:
         """End it."""
@@ -110,6 +115,15 @@ class ClusterEngine:
                 _wait_until(deadline)
         while any(_info(client, "cluster_state") != "ok" or _replicas(client) < PRIMARIES for client in self._clients):
             _wait_until(deadline)
+
+    def ended(self) -> bool:
+        """Whether all of them have ended. While some live, what happens without the others can be tried."""
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return True
+        return False
 
     def stop(self) -> None:
         """End them."""

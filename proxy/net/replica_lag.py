@@ -21,7 +21,7 @@ from proxy.wire.decode import read_reply
 from proxy.wire.numbers import read_digits
 
 _SECONDS = 1.0
-_ANSWER_SECONDS = 0.5
+_ANSWER_SECONDS = 3.0
 
 _log = logging.getLogger("keyrail.route")
 

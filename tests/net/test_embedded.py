@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,28 @@ def test_a_cluster_answers_with_its_password_alone_and_leaves_nothing() -> None:
     for seed in asyncio.run(main()).seeds:
         with pytest.raises(redis.ConnectionError):
             redis.Redis(port=seed.port).ping()
+
+
+def test_a_cluster_goes_on_without_a_node_and_ends_without_any() -> None:
+    async def main() -> None:
+        engine = await EmbeddedEngine.start(Embedded.CLUSTER)
+        upstream, folder = engine.upstream, engine.path.parent
+        assert upstream.password is not None
+        nodes = [redis.Redis(port=seed.port, password=upstream.password.read()) for seed in upstream.seeds]
+        pids = [int(node.info("server")["process_id"]) for node in nodes]
+        os.kill(pids[0], signal.SIGKILL)
+        replica = next(node for node in nodes[3:] if node.info("replication")["master_port"] == upstream.seeds[0].port)
+        ended = asyncio.ensure_future(engine.wait())
+        while replica.info("replication")["role"] != "master":
+            await asyncio.wait([ended], timeout=0.05)
+            assert not ended.done()
+        for pid in pids[1:]:
+            os.kill(pid, signal.SIGKILL)
+        await asyncio.wait_for(ended, PATIENCE_SECONDS)
+        await engine.stop()
+        assert not folder.exists()
+
+    asyncio.run(main())
 
 
 def test_its_own_end_is_noticed() -> None:
