@@ -16,7 +16,7 @@ import contextlib
 import logging
 import os
 import ssl
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 
 from proxy.commands.slots import SLOTS
 from proxy.net.cluster import Change, Cluster
@@ -47,6 +47,8 @@ class ClusterWatch(OwnConnections):
     """Asks the nodes of one cluster. ``adopted`` hears of each change, ``looked`` of each look;
     ``attempted`` is set after the first.
 
+    What is new is logged as of the route ``log_as``, if that is not empty.
+
     ``quorum`` says that a majority of the primaries tells the map that is in force. ``problem`` is why not, or what is
     not as it should be; it is empty where all is well.
     """
@@ -59,6 +61,7 @@ class ClusterWatch(OwnConnections):
         adopted: Callable[[Change], None],
         looked: Callable[[], None],
         count: Callable[[str], None],
+        log_as: str = "",
     ) -> None:
         super().__init__(count)
         self.problem = f"connecting to {cluster.login}"
@@ -75,7 +78,9 @@ class ClusterWatch(OwnConnections):
         self._figures: dict[Endpoint, bytes] = {}
         self._failures: dict[Endpoint, str] = {}
         self._silent: dict[Endpoint, float] = {}
+        self._unreached: set[Endpoint] = set()
         self._told: set[str] = set()
+        self._log_as = log_as
         self._wanted = cluster.doubted
         self._changed_at = self._looked_at = loop.time()
         self._task: asyncio.Task[None] | None = None
@@ -175,14 +180,18 @@ class ClusterWatch(OwnConnections):
         for target, task in tasks.items():
             self._failures.pop(target, None)
             self._silent.pop(target, None)
+            self._unreached.discard(target)
             if task in late:
                 task.add_done_callback(_ended)
                 task.cancel()
+                self._unreached.add(target)
                 self._failed(target, "it does not answer")
                 self._silent[target] = self._loop.time() + _SILENT_SECONDS
             elif (error := task.exception()) is None:
                 found[target] = task.result()
             else:
+                if isinstance(error, OSError):
+                    self._unreached.add(target)
                 self._failed(target, _reason(error))
         return found
 
@@ -221,6 +230,7 @@ class ClusterWatch(OwnConnections):
             self.quorum = False
             self._report({"; ".join([str(error), *self._reasons()])})
             return
+        unreached = {*self._reasons(self._unreached)}
         self.quorum = True
         liars = dict(self._lies(found, views))
         nameless = [node for node in found.primaries() if node.endpoint is None]
@@ -230,7 +240,7 @@ class ClusterWatch(OwnConnections):
         problems |= {f"node {node.id[:8]} has no name: set its cluster-announce-hostname" for node in nameless}
         if self._cluster.map.unowned():
             problems.add(f"{self._cluster.map.unowned()} of {SLOTS} slots have no owner that can be reached")
-        self._report(problems)
+        self._report(problems, problems & unreached)
         if change.new:
             self._changed_at = self._loop.time()
             self._adopted(change)
@@ -238,6 +248,7 @@ class ClusterWatch(OwnConnections):
     def _forget_all_but(self, wanted: set[Endpoint]) -> None:
         for gone in ({*self._links} | {*self._failures}) - wanted:
             self._failures.pop(gone, None)
+            self._unreached.discard(gone)
             self._drop(gone)
 
     def _lies(self, found: SlotMap, views: dict[Endpoint, View]) -> Iterator[tuple[str, str]]:
@@ -248,16 +259,18 @@ class ClusterWatch(OwnConnections):
                 there = f"node {node.id[:8]} announces {node.endpoint}, where node {answers.by[:8]} answers"
                 yield node.id, f"{there}: set its cluster-announce-ip and cluster-announce-port, or give ?map=FILE"
 
-    def _reasons(self) -> list[str]:
-        return [f"node {target}: {reason}" for target, reason in sorted(self._failures.items())]
+    def _reasons(self, of: Container[Endpoint] | None = None) -> list[str]:
+        found = sorted(self._failures.items())
+        return [f"node {target}: {reason}" for target, reason in found if of is None or target in of]
 
-    def _report(self, problems: set[str]) -> None:
-        # One line for each that is new.
+    def _report(self, problems: set[str], shown_by_nodes: Container[str] = ()) -> None:
+        # One line for each that is new, but for nodes without a connection: the health of the node tells of those.
         for problem in sorted(problems - self._told):
-            _log.warning("%s: %s", self._cluster.login, problem)
             self._changed_at = self._loop.time()
-        if self._told and not problems:
-            _log.info("%s: all nodes answer", self._cluster.login)
+            if self._log_as and problem not in shown_by_nodes:
+                _log.warning("route %s: %s", self._log_as, problem)
+        if self._log_as and any(problem not in shown_by_nodes for problem in self._told - problems) and not problems:
+            _log.info("route %s: all slots have a node that answers", self._log_as)
         self._told = problems
         self.problem = "; ".join(f"{self._cluster.login}: {problem}" for problem in sorted(problems))
 

@@ -61,6 +61,7 @@ class NodeFigures:
                     "slots": [[first, last] for first, last in known.slots],
                     "open": self._open_slots(known),
                     "health": self._health(node, known, state),
+                    "lack": self._connections.supply.lack(node),
                     "lag": None if state is None else state.lag,
                     "rate": self._rates.get(known.id, 0.0),
                     "connections": connections[node],
@@ -92,7 +93,7 @@ class NodeFigures:
         checks = self._liveness.of(node)
         if known.failed:
             return "failed"
-        if self._connections.supply.lacks(node) or (state is not None and not state.reached):
+        if self._connections.supply.lack(node) or (state is not None and not state.reached):
             return "lost"
         if checks is not None and checks.silent_since is not None:
             return "silent"

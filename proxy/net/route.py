@@ -161,8 +161,8 @@ class Route(RoutePort):
         nodes: Nodes | None = None
         if isinstance(topology, Cluster):
             nodes = Nodes(topology, route.advertised, self._connections.replicas)
-            adopt, count = self._connections.adopt, self._connections.count
-            watch = ClusterWatch(topology, loop, settings.connect_timeout, adopt, nodes.looked, count)
+            adopt, count, log_as = self._connections.adopt, self._connections.count, route.name * asks_replicas
+            watch = ClusterWatch(topology, loop, settings.connect_timeout, adopt, nodes.looked, count, log_as)
         self._checkout = Checkout(self._connections, self._capabilities, self._policies, self.clients)
         self._relearning = Relearning(
             self._connections, self._checkout, self._capabilities, self._policies, self.clients

@@ -100,10 +100,10 @@ class Supply:
         """Whether the pool that always has a connection to this node has one."""
         return self._pools.alive(self._pools.home_of(node))
 
-    def lacks(self, node: Node) -> bool:
-        """Whether it has lost this node, or could not connect to it."""
+    def lack(self, node: Node) -> str:
+        """Why there is no connection to this node, if it was lost or could not be made; empty if there is one."""
         reason = self._reasons.get(node, "")
-        return bool(reason) and not reason.startswith(_CONNECTING)
+        return "" if reason.startswith(_CONNECTING) else reason.removeprefix(f"{self._topology.address(node)}: ")
 
     @property
     def reason(self) -> str:

@@ -75,8 +75,8 @@ class Announcements:
                 notice(f"route {its.name}: not ready: {its.reason}", Level.ERROR)
 
     def _say_nodes(self, its: RouteFigures) -> None:
-        for line in changes(self._nodes.get(its.name, ()), its.nodes):
-            notice(f"route {its.name}: {line}")
+        for text, level in changes(self._nodes.get(its.name, ()), its.nodes):
+            notice(f"route {its.name}: {text}", level)
         self._nodes[its.name] = its.nodes
 
 

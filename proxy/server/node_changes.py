@@ -1,28 +1,39 @@
 """A line for each change of a cluster's nodes that an operator wants to know."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+
+from proxy.server.notices import Level
 
 Nodes: TypeAlias = Sequence[Mapping[str, Any]]
 """The nodes of a route, as ``Cluster.figures`` has them."""
 
 
-def changes(before: Nodes, after: Nodes) -> Iterator[str]:
+class Line(NamedTuple):
+    """A line for the log."""
+
+    text: str
+    level: Level = Level.INFO
+
+
+def changes(before: Nodes, after: Nodes) -> Iterator[Line]:
     """Tell what is different."""
     old = {node["id"]: node for node in before}
     for node in after:
         shown = f"node {node['node']} {node['address'] or 'without an address'}"
         was = old.pop(node["id"], None)
         if was is None or was["role"] != node["role"]:
-            yield f"{shown} is {_role(node)}"
+            yield Line(f"{shown} is {_role(node)}")
+            if node["health"] != "ok":
+                yield _health(shown, node)
         elif was["health"] != node["health"]:
-            yield f"{shown} {_HEALTH[node['health']]}"
+            yield _health(shown, node)
         elif was["address"] != node["address"]:
-            yield f"{shown} was at {was['address']} before"
-        elif was["slots"] != node["slots"]:
-            yield f"{shown} is {_role(node)}, {slot_count(was)} before"
+            yield Line(f"{shown} was at {was['address']} before")
+        elif was["slots"] != node["slots"] and node["health"] != "failed":
+            yield Line(f"{shown} is {_role(node)}, {slot_count(was)} before")
     for gone in old.values():
-        yield f"node {gone['node']} {gone['address']} has left the cluster"
+        yield Line(f"node {gone['node']} {gone['address']} has left the cluster")
 
 
 _HEALTH = {
@@ -32,6 +43,11 @@ _HEALTH = {
     "failed": "has failed, most others say",
     "lost": "cannot be reached",
 }
+
+
+def _health(shown: str, node: Mapping[str, Any]) -> Line:
+    why = f": {node['lack']}" if node["health"] == "lost" and node["lack"] else ""
+    return Line(f"{shown} {_HEALTH[node['health']]}{why}", Level.INFO if node["health"] == "ok" else Level.WARNING)
 
 
 def _role(node: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ def merged_nodes(snapshots: Iterable[Mapping[str, Any]], commands: Mapping[str, 
 
 def _add(node: dict[str, Any], other: Mapping[str, Any]) -> None:
     node["health"] = max(node["health"], other["health"], key=_HEALTH.index)
+    node["lack"] = node["lack"] or other["lack"]
     node["rate"] = round(node["rate"] + other["rate"], 1)
     node["connections"] += other["connections"]
     for name in ("lag", "ping_ms"):

@@ -16,6 +16,7 @@ def a_node(alias: str, **changes: Any) -> dict[str, Any]:
         "slots": [],
         "open": [],
         "health": "ok",
+        "lack": "",
         "lag": None,
         "rate": 0.0,
         "connections": 1,

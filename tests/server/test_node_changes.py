@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.server.node_changes import changes
+from proxy.server.node_changes import Nodes, changes
+from proxy.server.notices import Level
 
 PRIMARY = {
     "node": "n1",
@@ -14,12 +15,32 @@ PRIMARY = {
     "primary": "",
     "slots": [[0, 9]],
     "health": "ok",
+    "lack": "",
 }
-REPLICA = {"node": "n2", "id": "b", "address": "h:2", "role": "replica", "primary": "n1", "slots": [], "health": "ok"}
+REPLICA = {
+    "node": "n2",
+    "id": "b",
+    "address": "h:2",
+    "role": "replica",
+    "primary": "n1",
+    "slots": [],
+    "health": "ok",
+    "lack": "",
+}
+
+
+def lines(before: Nodes, after: Nodes) -> list[str]:
+    return [text for text, _ in changes(before, after)]
+
+
+def test_trouble_is_a_warning() -> None:
+    down = PRIMARY | {"health": "lost"}
+    assert [level for _, level in changes([], [down])] == [Level.INFO, Level.WARNING]
+    assert [level for _, level in changes([down], [PRIMARY])] == [Level.INFO]
 
 
 def test_the_first_time_all_are_told() -> None:
-    assert [*changes([], [PRIMARY, REPLICA])] == [
+    assert lines([], [PRIMARY, REPLICA]) == [
         "node n1 h:1 is a primary of 10 slots",
         "node n2 h:2 is a replica of n1",
     ]
@@ -33,13 +54,16 @@ def test_the_first_time_all_are_told() -> None:
         ({"slots": [[0, 8]]}, "node n1 h:1 is a primary of 9 slots, 10 before"),
         ({"health": "failed"}, "node n1 h:1 has failed, most others say"),
         ({"health": "lost"}, "node n1 h:1 cannot be reached"),
+        ({"health": "lost", "lack": "no route"}, "node n1 h:1 cannot be reached: no route"),
+        ({"health": "silent"}, "node n1 h:1 does not answer"),
+        ({"health": "unlinked"}, "node n1 h:1 has lost its primary"),
         ({"address": "h:3"}, "node n1 h:3 was at h:1 before"),
         ({"address": "", "health": "lost"}, "node n1 without an address cannot be reached"),
     ],
 )
 def test_a_change_is_a_line(now: dict[str, object], line: str | None) -> None:
-    assert [*changes([PRIMARY], [PRIMARY | now])] == ([] if line is None else [line])
+    assert lines([PRIMARY], [PRIMARY | now]) == ([] if line is None else [line])
 
 
 def test_a_node_that_has_left() -> None:
-    assert [*changes([PRIMARY, REPLICA], [PRIMARY])] == ["node n2 h:2 has left the cluster"]
+    assert lines([PRIMARY, REPLICA], [PRIMARY]) == ["node n2 h:2 has left the cluster"]

@@ -9,11 +9,11 @@ from tests.server.given_nodes import a_node
 
 
 def test_what_all_workers_do_is_added_up() -> None:
-    one = [a_node("n1", rate=1.25, connections=2, ping_ms=0.2), a_node("n2", lag=None)]
+    one = [a_node("n1", rate=1.25, connections=2, ping_ms=0.2), a_node("n2", lag=None, lack="no route")]
     other = [a_node("n2", lag=7), a_node("n1", rate=2.0, connections=1, ping_ms=0.3), a_node("n9")]
     first, second = merged_nodes([{"nodes": one}, {}, {"nodes": other}], {"n1-id": 40})
     assert (first["rate"], first["connections"], first["ping_ms"], first["commands"]) == (3.2, 3, 0.3, 40)
-    assert (second["lag"], second["commands"]) == (7, 0)
+    assert (second["lag"], second["commands"], second["lack"]) == (7, 0, "no route")
     assert (one[0]["rate"], one[0]["connections"]) == (1.25, 2), "snapshots stay as they are"
     assert merged_nodes([{}, {"nodes": []}], {}) == []
 
