@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from proxy.cli.admin_port import AdminPort, AdminPortError
-from proxy.cli.top.views import RULES, VIEWS, Told, View
+from proxy.cli.top.views import NODES, RULES, VIEWS, Told, View
 
 _INCIDENTS = 100
+_PARAMETERS = {"nodes": frozenset({"route"})}
+"""Those of a path that does not take all of its view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +65,12 @@ def _ask(port: AdminPort, query: Query, views: Iterable[View]) -> Answers:
     given = {"window": query.window, "count": query.count, "route": route, "by": query.by}
     for view in views:
         for path in (path for path in view.paths if path not in told):
-            told[path] = port.get(f"/{path}", **{name: given[name] for name in view.parameters})
+            names = view.parameters & _PARAMETERS.get(path, view.parameters)
+            told[path] = port.get(f"/{path}", **{name: given[name] for name in names})
     if RULES.paths[0] in told:
         rules = told[RULES.paths[0]]
         told[RULES.paths[0]] = next(each for each in rules["routes"] if each["route"] == route)
+    for path in {*NODES.paths} & told.keys():
+        told[path] = {"nodes": told[path]["routes"][route]}
     seconds = port.get("/traffic", route=route)["seconds"]
     return Answers(query, time.time(), route, tuple(routes), routes[route], info["kill_switch"], seconds, told)

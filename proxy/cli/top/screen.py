@@ -16,7 +16,8 @@ from proxy.cli.top.asking import Answers
 from proxy.cli.top.detail import describe
 from proxy.cli.top.state import HELP, ViewState
 from proxy.cli.top.text import UNKNOWN, bar, cells, clean, clock, cut, fit, levels, milliseconds, rate, size
-from proxy.cli.top.views import KEYS, RULES, SLOTS, VIEWS, VIOLATIONS, WINDOWS, Column, Line, Row, Tint
+from proxy.cli.top.views import KEYS, RULES, SLOTS, VIEWS, VIOLATIONS, WINDOWS, Column, Line, Row, Tint, owners
+from proxy.commands.slots import SLOTS as SLOT_COUNT
 
 _GAP = 1
 _NARROWEST = 8
@@ -147,10 +148,12 @@ def tabs(state: ViewState, paper: Paper) -> Line:
     line: Line = []
     for number, view in enumerate(VIEWS, 1):
         line += [(f"{number} {view.name}", Tint.TURNED if view is state.view else Tint.PLAIN), (" ", Tint.PLAIN)]
+    room = paper.width - sum(cells(text) for text, _ in line)
     shown = f"by {state.order.name}"
     if "window" in state.view.parameters:
         shown = f"{WINDOWS[state.window]}, {shown}"
-    room = paper.width - sum(cells(text) for text, _ in line)
+    if len(shown) > room:
+        shown = shown.replace(", by", "").removeprefix("by ")
     return [*line, (fit(shown, room, right=True) if room > len(shown) else shown, Tint.STRONG)]
 
 
@@ -225,15 +228,17 @@ def _rules(answers: Answers, state: ViewState, rows: Sequence[Row], paper: Paper
 
 
 def _heat(answers: Answers, paper: Paper) -> list[Line]:
-    """All 16,384 slots, 64 to a cell, the fuller the busier."""
+    """All 16,384 slots, 64 to a cell, the fuller the busier; of a cluster also who owns those of each row."""
     heat = answers.told["slots"]["heat"]
     across = len(heat) // _MAP_ROWS
     shown = levels(heat, paper.shades)
     crossing = rate(answers.told["slots"]["crossslot"])
     lines: list[Line] = []
     for row in range(_MAP_ROWS):
-        name = f"{row * 16384 // _MAP_ROWS:>6} "
-        lines.append([(name, Tint.FAINT), (shown[row * across : (row + 1) * across], Tint.BAR)])
+        first, behind = (each * SLOT_COUNT // _MAP_ROWS for each in (row, row + 1))
+        there = " ".join(owners(answers.told["nodes"]["nodes"], first, behind - 1))
+        cells_of_row = shown[row * across : (row + 1) * across]
+        lines.append([(f"{first:>6} ", Tint.FAINT), (cells_of_row, Tint.BAR), (f"  {there}", Tint.FAINT)])
     return [*lines, [(f"       {crossing}/s commands with keys in more than one slot", Tint.FAINT)]]
 
 

@@ -8,7 +8,7 @@ from proxy.cli.top.views import KEYS, VIEWS, WINDOWS, SortOrder, View
 from proxy.wire.numbers import read_digits
 
 HELP = (
-    ("1-7, Tab", "keys, patterns, slots, clients, slow commands, rules, incidents"),
+    ("1-8, Tab", "keys, patterns, slots, clients, slow commands, rules, incidents, nodes"),
     ("s, S", "the next way to sort, the one before"),
     ("w, W", "a longer window, a shorter one: 5 s, 10 s, 1 min, 10 min, 1 h"),
     ("arrows", "choose a row; PgUp, PgDn, Home and End go further"),

@@ -1,6 +1,6 @@
-"""The seven views: the paths of the admin port that each shows, the names of rows, columns and sort orders."""
+"""The views: the paths of the admin port that each shows, the names of rows, columns and sort orders."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -192,15 +192,23 @@ _TAGS = "tags"
 
 
 def _slots(told: Told, order: SortOrder) -> list[Row]:
-    answer = told["slots"]
+    answer, nodes = told["slots"], told["nodes"]["nodes"]
     if order.name == _TAGS:
         return [{**row, "what": "{" + row["tag"] + "}"} for row in answer["tags"]]
-    return [{**row, "what": str(row["slot"])} for row in answer["slots"]]
+    return [
+        {**row, "what": str(row["slot"]), "node": " ".join(owners(nodes, row["slot"], row["slot"]))}
+        for row in answer["slots"]
+    ]
+
+
+def owners(nodes: Iterable[Row], first: int, last: int) -> list[str]:
+    """The nodes of a cluster that own any of these slots."""
+    return [node["node"] for node in nodes if any(begin <= last and end >= first for begin, end in node["slots"])]
 
 
 SLOTS = View(
     "Slots",
-    ("slots",),
+    ("slots", "nodes"),
     _slots,
     lambda row: str(row["what"]),
     (
@@ -208,6 +216,7 @@ SLOTS = View(
         _SHARE,
         _BAR,
         Column("SLOT OR TAG", lambda row: row["what"], 24, tint=lambda _: Tint.STRONG),
+        Column("NODE", _of("node"), 5),
         Column("KEYS", lambda row: " ".join(row.get("keys", ()))),
     ),
     (SortOrder("slots"), SortOrder(_TAGS)),
@@ -345,6 +354,47 @@ INCIDENTS = View(
     frozenset({"count", "route"}),
 )
 
-VIEWS = (KEYS, PATTERNS, SLOTS, CLIENTS, SLOW, RULES, INCIDENTS)
+# Nodes
+
+
+def _role(row: Row) -> str:
+    return "primary" if row["role"] == "primary" else f"replica of {row['primary'] or UNKNOWN}"
+
+
+def _health_tint(row: Row) -> Tint:
+    return Tint.GOOD if row["health"] == "ok" else Tint.BAD
+
+
+def slot_count(row: Row) -> int:
+    """How many slots a node owns."""
+    return sum(end + 1 - begin for begin, end in row["slots"])
+
+
+NODES = View(
+    "Nodes",
+    ("nodes",),
+    _sorted("nodes", "nodes"),
+    lambda row: str(row["node"]),
+    (
+        Column("NODE", lambda row: row["node"], 8, tint=lambda _: Tint.STRONG),
+        Column("ROLE", _role, 14),
+        Column("HEALTH", lambda row: row["health"], 8, tint=_health_tint),
+        Column("SLOTS", lambda row: f"{slot_count(row):,}", 6, right=True),
+        _rate("rate", "RATE/s"),
+        Column("LAG", lambda row: size(row["lag"]), 7, right=True),
+        Column("PING ms", lambda row: milliseconds(row["ping_ms"]), 7, right=True),
+        Column("CONNECTIONS", lambda row: row["connections"], 11, right=True, least=100),
+        Column("ADDRESS", _of("address")),
+    ),
+    (
+        SortOrder("name"),
+        SortOrder("rate", lambda row: row["rate"]),
+        SortOrder("lag", lambda row: number(row, "lag")),
+        SortOrder("slots", slot_count),
+    ),
+    frozenset({"route"}),
+)
+
+VIEWS = (KEYS, PATTERNS, SLOTS, CLIENTS, SLOW, RULES, INCIDENTS, NODES)
 WINDOWS = {5: "5s", 10: "10s", 60: "1m", 600: "10m", 3600: "1h"}
 """Windows in seconds, and their names."""

@@ -172,6 +172,34 @@ INCIDENT = {
 TOLD["incidents"] = {
     "incidents": [INCIDENT, {**INCIDENT, "id": "INC-8", "subject": "other", "ended": "2026-11-20T23:00:00.000Z"}]
 }
+NODE = {
+    "node": "n1",
+    "id": "9f86d081",
+    "address": "10.0.0.1:7000",
+    "role": "primary",
+    "primary": "",
+    "slots": [[0, 8191]],
+    "open": [],
+    "health": "ok",
+    "lack": "",
+    "lag": None,
+    "rate": 41_000.0,
+    "connections": 6,
+    "ping_ms": 0.21,
+    "commands": 2_460_000,
+}
+REPLICA = {
+    **NODE,
+    "node": "n4",
+    "role": "replica",
+    "primary": "n1",
+    "slots": [],
+    "health": "unlinked",
+    "lag": 9_318,
+    "rate": 0.0,
+    "ping_ms": None,
+}
+TOLD["nodes"] = {"nodes": [NODE, {**NODE, "node": "n2", "slots": [[8192, 16383]], "rate": 7.0}, REPLICA]}
 NOW = 1_800_000_000.0
 
 

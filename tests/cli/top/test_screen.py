@@ -29,7 +29,7 @@ def test_hot_keys_on_80_by_24() -> None:
         "keyrail 1.0  route default -> valkey 9.1.0, ready  1 INCIDENT",
         "policy platform.yaml, generation 3; kill switch off; 1,204 clients, 2 workers",
         "108,204 commands/s  Redis p50 0.40 p99 14.0 ms  Keyrail p50 0.02 p99 0.20 ms",
-        "1 Keys 2 Patterns 3 Slots 4 Clients 5 Slow 6 Rules 7 Incidents        1m, by all",
+        "1 Keys 2 Patterns 3 Slots 4 Clients 5 Slow 6 Rules 7 Incidents 8 Nodes    1m all",
         "KEY                          RATE/s  SHARE           READS    HIT BYTES/s  SLOT",
         "product:8841:stock           41,000  38.0% ███       99.7% 100.0%    373M  7211",
         "user:1:name                     0.2   0.0%           99.7%      -    373M  7211",
@@ -74,6 +74,7 @@ def test_every_view_fits_every_terminal(shown: View, size: tuple[int, int]) -> N
         ("Clients", ["37,310", "35.0%", "858M", "2.0", "checkout", "checkout-7"]),
         ("Slow", ["02:47:12Z", "1,204", "0.21", "HGETALL", "checkout default c~"]),
         ("Incidents", ["11-21 02:47:03Z", "not over", "INC-9", "hot-key", "product:8841:stock HOT", "11-20 23:00:00Z"]),
+        ("Nodes", ["primary", "8,192", "41,000", "0.21", "replica of n1", "unlinked", "9.1K", "10.0.0.1:7000"]),
         ("Rules", ["5", "90,210", "enforce", "02:47:12Z", "no-keyspace-walks", "silent"]),
     ],
 )

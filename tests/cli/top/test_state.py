@@ -19,7 +19,7 @@ def pressed(*keys: str, routes: tuple[str, ...] = ("default",)) -> ViewState:
 def test_views() -> None:
     assert pressed("3").view.name == "Slots"
     assert pressed("tab", "tab").view.name == "Slots"
-    assert pressed("backtab").view.name == "Incidents"
+    assert pressed("backtab").view.name == "Nodes"
     assert pressed("9").view.name == "Keys"
     assert pressed("down", "enter", "2").chosen is None
 
