@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from proxy.net.known_scripts import KnownScripts
+from tests.session.clustered import Routed
 from tests.session.given import FakeRoute, call
-from tests.session.test_over_nodes import Routed
 
 
 def kept(known: KnownScripts, texts: list[bytes]) -> list[bytes]:

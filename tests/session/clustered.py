@@ -21,7 +21,9 @@ from proxy.session.pool_key import Node, PoolKey
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import NodePort
 from proxy.wire.encode import encode_array, encode_bulk
+from tests.cluster.test_scan_walk import IDS
 from tests.hotpath.routed import owners
+from tests.hotpath.test_split import arguments
 from tests.resp import FrameReader, decode
 from tests.session.given import HOME, Client, FakeRoute, Upstream
 
@@ -171,17 +173,19 @@ class Served:
 
 
 class FakeNodes(NodePort):
-    """What Keyrail takes the cluster for; ``lost`` are the numbers of nodes that commands do not go to."""
+    """What Keyrail takes the cluster for: three nodes, n1 to n3. ``lost`` are the numbers of nodes that commands do not
+    go to; ``asked`` is what ``replicas`` are asked, and ``looking`` are those who wait for a look at the cluster."""
 
     def __init__(self) -> None:
         self.owners = list(owners(3))
         self.lost: set[int] = set()
         self.looking: list[PoolWaiter] = []
+        self.shown: Presented | None = None
         self.replicas = False
         self.asked: list[tuple[Sequence[bytes], Callable[[Sequence[tuple[str, bytes]]], None]]] = []
 
     def presented(self, listener: str) -> Presented | None:
-        return None
+        return self.shown
 
     def primaries(self) -> Sequence[Node]:
         return [node for node in NODES if node.number not in self.lost]
@@ -199,7 +203,7 @@ class FakeNodes(NodePort):
         return f"n{node.number + 1}"
 
     def identity(self, node: Node) -> str:
-        return str(node.number) * 40
+        return IDS[node.number]
 
     def owner(self, slot: int) -> Node | None:
         return self.node(self.owners[slot])
@@ -242,6 +246,10 @@ class Routed(Client):
 
     def at(self, number: int, lane: Lane = Lane.FAST) -> Upstream:
         return self.route.upstream(HOME._replace(node=NODES[number]), lane)
+
+    def taken(self, lane: Lane = Lane.FAST) -> list[list[list[bytes]]]:
+        """What each node has been sent since."""
+        return [arguments(self.at(number, lane).taken()) for number in range(3)]
 
     def learn(self, cluster: Cluster) -> None:
         """Keyrail has asked the nodes."""

@@ -9,8 +9,8 @@ from proxy.session.blocking import shortened
 from proxy.session.node_connections import CLUSTERDOWN
 from proxy.session.switching import HELD_SECONDS
 from tests.hotpath.test_split import arguments
+from tests.session.clustered import NODES, Routed
 from tests.session.given import FakeRoute, Upstream, call
-from tests.session.test_over_nodes import NODES, Routed
 
 
 def blocked(*words: str) -> tuple[Routed, Upstream]:

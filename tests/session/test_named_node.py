@@ -17,8 +17,8 @@ from tests.cluster.test_every_command import invocations
 from tests.hotpath.routed import owners
 from tests.hotpath.test_split import arguments
 from tests.policy.given import policy as policy_of
+from tests.session.clustered import NODES, Routed
 from tests.session.given import HOME, Client, FakeRoute, Upstream, call, route_with
-from tests.session.test_over_nodes import NODES, Routed
 
 POLICIES = {
     "strict": load_policy(packaged("strict")),

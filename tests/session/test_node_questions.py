@@ -8,8 +8,8 @@ from proxy.cluster.cluster_answers import Presented
 from proxy.cluster.shares import Advertised, shared_out
 from proxy.session.pool_key import PoolKey
 from tests.hotpath.routed import owners
+from tests.session.clustered import NODES, Routed
 from tests.session.given import HOME, route_with
-from tests.session.test_over_nodes import NODES, Routed
 
 WALK = "defaults: {mode: enforce}\nrules: {walk: {keys_by_scan: {keys: 5}}}\n"
 WHOLE = "defaults: {mode: enforce}\nrules: {small: {whole_collections: {max: 3}}}\n"

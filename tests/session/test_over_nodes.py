@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import pytest
 
@@ -11,87 +10,14 @@ from proxy.cluster.cluster_answers import Presented
 from proxy.cluster.shares import Advertised, shared_out
 from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
-from proxy.hotpath.router import Router
 from proxy.session.node_connections import CLUSTERDOWN
-from proxy.session.pool_key import Node
-from proxy.session.pool_waiter import PoolWaiter
-from proxy.session.ports import NodePort
 from proxy.session.state import POOLED
 from proxy.session.switching import HELD_SECONDS
-from tests.cluster.test_scan_walk import IDS, KEYS, Model, page
+from tests.cluster.test_scan_walk import KEYS, Model, page
 from tests.hotpath.routed import owners
 from tests.hotpath.test_split import arguments
-from tests.session.given import HOME, Client, FakeRoute, Upstream, call, route_with
-
-NODES = [Node(number) for number in range(3)]
-
-
-class FakeNodes(NodePort):
-    """Three nodes, n1 to n3; ``lost`` are the numbers of those that commands do not go to."""
-
-    def __init__(self) -> None:
-        self.lost: set[int] = set()
-        self.looking: list[PoolWaiter] = []
-        self.replicas = False
-        self.asked: list[tuple[Sequence[bytes], Callable[[Sequence[tuple[str, bytes]]], None]]] = []
-        self.shown: Presented | None = None
-
-    def presented(self, listener: str) -> Presented | None:
-        return self.shown
-
-    def primaries(self) -> Sequence[Node]:
-        return [node for node in NODES if node.number not in self.lost]
-
-    def any(self) -> Node | None:
-        return next(iter(self.primaries()), None)
-
-    def size(self) -> int:
-        return len(NODES)
-
-    def node(self, number: int) -> Node | None:
-        return None if number in self.lost else NODES[number]
-
-    def alias(self, node: Node) -> str:
-        return f"n{node.number + 1}"
-
-    def identity(self, node: Node) -> str:
-        return IDS[node.number]
-
-    def owner(self, slot: int) -> Node | None:
-        return self.node(owners(3)[slot])
-
-    def redirected(self, error: bytes, by: Node) -> Node | None:
-        return None
-
-    def ask_replicas(self, argv: Sequence[bytes], answered: Callable[[Sequence[tuple[str, bytes]]], None]) -> bool:
-        if self.replicas:
-            self.asked.append((argv, answered))
-        return self.replicas
-
-    def await_look(self, waiter: PoolWaiter) -> None:
-        self.looking.append(waiter)
-
-
-class Routed(Client):
-    """A client of the three nodes."""
-
-    __slots__ = ("nodes",)
-
-    def __init__(self, route: FakeRoute) -> None:
-        self.nodes = FakeNodes()
-        route.ports = replace(route.ports, nodes=self.nodes)
-        super().__init__(route)
-        self.intake.config.router = Router(owners(3))
-
-    def check(self) -> None:
-        """Several nodes send replies."""
-
-    def at(self, number: int, lane: Lane = Lane.FAST) -> Upstream:
-        return self.route.upstream(HOME._replace(node=NODES[number]), lane)
-
-    def taken(self, lane: Lane = Lane.FAST) -> list[list[list[bytes]]]:
-        """What each node has been sent since."""
-        return [arguments(self.at(number, lane).taken()) for number in range(3)]
+from tests.session.clustered import NODES, Routed
+from tests.session.given import HOME, Client, FakeRoute, call, route_with
 
 
 def test_a_read_over_slots_is_split_and_the_next_command_waits() -> None:

@@ -10,10 +10,8 @@ from proxy.commands.slots import slot_of
 from tests.hotpath.routed import owners
 from tests.hotpath.test_split import arguments
 from tests.policy.given import policy as policy_of
-from tests.session.clustered import ClusterRoute
-from tests.session.clustered import Routed as Redirected
+from tests.session.clustered import ClusterRoute, Routed
 from tests.session.given import call, route_with
-from tests.session.test_over_nodes import Routed
 
 OWNERS = owners(3)
 SLIDES = """
@@ -92,7 +90,7 @@ def test_between_watch_and_exec_it_is_refused_as_before() -> None:
 
 
 def test_what_follows_goes_after_its_slot() -> None:
-    client = Redirected(ClusterRoute(policy_of(SLIDES)))
+    client = Routed(ClusterRoute(policy_of(SLIDES)))
     client.say("MGET", "s{a}", "s{b}")
     client.at(0).answer(b"*1\r\n$1\r\nb\r\n")
     client.at(2).answer(b"*1\r\n$1\r\na\r\n")

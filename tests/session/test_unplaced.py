@@ -8,8 +8,8 @@ from proxy.session.state import POOLED
 from proxy.session.switching import HELD_SECONDS
 from proxy.session.unplaced import MOST_KEPT
 from tests.hotpath.test_split import arguments
+from tests.session.clustered import NODES, Routed
 from tests.session.given import FakeRoute, call, route_with
-from tests.session.test_over_nodes import NODES, Routed
 
 
 def begun() -> Routed:

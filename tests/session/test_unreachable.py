@@ -6,8 +6,8 @@ import pytest
 
 from proxy.session.node_connections import CLUSTERDOWN
 from proxy.session.switching import HELD_SECONDS
+from tests.session.clustered import Routed
 from tests.session.given import LARGE, FakeRoute, call
-from tests.session.test_over_nodes import Routed
 
 
 def wait_in_vain(client: Routed, seconds: float = 3 * HELD_SECONDS) -> None:

@@ -13,8 +13,8 @@ from proxy.session.state import POOLED
 from proxy.session.switching import HELD_SECONDS
 from tests.commands.invocations import INVOCATIONS, split
 from tests.hotpath.test_split import arguments
+from tests.session.clustered import Routed
 from tests.session.given import FakeRoute, call
-from tests.session.test_over_nodes import Routed
 
 NODE_OF = {"b": 0, "c": 1, "a": 2}
 
