@@ -12,6 +12,7 @@ from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD, Lane, Table
 from proxy.hotpath.in_flight import NOTE, InFlightEntry, ReplySink
 from proxy.hotpath.upstream_pipeline import MOST_KEPT
+from proxy.rules.lifetime.ttl_commands import HIDDEN_SCRIPTS
 from proxy.session.switching import HELD_SECONDS
 from tests.hotpath.test_split import arguments
 from tests.policy.given import policy as policy_of
@@ -264,6 +265,18 @@ def test_a_script_of_a_user_without_multi_is_never_sent_again() -> None:
     client.at(2, Lane.SLOW).answer(OWN_MOVED)
     assert client.heard() == MAY_HAVE_RUN
     assert not client.at(1, Lane.SLOW).taken()
+
+
+@pytest.mark.parametrize("script", sorted(HIDDEN_SCRIPTS))
+def test_a_hidden_script_that_gives_a_lifetime_is_sent_again(script: bytes) -> None:
+    _, client = routed()
+    said: list[bytes] = []
+    hidden = call("EVAL", script, 1, "a", 300)
+    client.sender.issue(client.at(2), hidden, InFlightEntry(client.sender, 1, NOTE, said.append))
+    client.at(2).answer(OWN_MOVED)
+    assert client.at(1, Lane.SLOW).taken() == hidden
+    client.at(1, Lane.SLOW).answer(b":1\r\n")
+    assert said == [b":1\r\n"]
 
 
 def test_a_transaction_of_which_something_has_run_is_not_sent_again() -> None:

@@ -19,6 +19,8 @@ _RENEW = (
     b"then return redis.call('EXPIRE',KEYS[1],ARGV[1]) end return 0"
 )
 _CHANGE = b"if redis.call('PTTL',KEYS[1])>=0 then return redis.call('EXPIRE',KEYS[1],ARGV[1]) end return 0"
+HIDDEN_SCRIPTS = frozenset({_GIVE, _RENEW, _CHANGE})
+"""Scripts that return no error of their own making: an error is that of the engine."""
 
 
 class TtlCommands:
