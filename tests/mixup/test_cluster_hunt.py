@@ -45,7 +45,7 @@ REST: list[Disturbance] = [
 ]
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(params=KINDS)
 def cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
     started = RealCluster(kind_named(request.param))
     yield started
@@ -98,7 +98,7 @@ def check(keyrail: Keyrail, world: World) -> None:
             if state not in possible:
                 raise Wrong(f"{key} holds {state!r:.200}, and not {possible!r:.400}")
     assert keyrail.metric("keyrail_out_of_step_total") == 0
-    assert "Traceback" not in keyrail.stderr
+    assert "Traceback" not in keyrail.stderr, keyrail.stderr[keyrail.stderr.index("Traceback") :][:3000]
 
 
 def test_a_cluster_in_trouble(cluster: RealCluster, keyrail: Keyrail) -> None:
