@@ -7,14 +7,20 @@ upstream.py             an upstream connection: a pipeline with a transport
 slow_reader.py          closes a client that does not read its replies
 connect.py              opens an upstream connection: transport, login, database
 topology.py             the servers behind a route: nodes, their addresses, and who owns a key
+topologies.py           which topology an upstream has, and what follows its changes
+primary.py              the topology of one primary that another server can replace
 cluster.py              the nodes of a cluster as a topology, with stable numbers
 slot_map.py             what the nodes of a cluster tell, and the map that follows
 nodes.py                the nodes of a cluster as sessions see them
 replicas.py             commands for all nodes of a cluster, on its replicas
+watch.py                looks at the servers behind a route again and again, and tells what is wrong
+links.py                connections to servers that are asked what they know
 cluster_watch.py        asks the nodes of a cluster what it is, and follows its changes
+sentinel_views.py       what Sentinels tell about a primary, and what follows from that
+sentinel_watch.py       asks Sentinels for the primary, and follows it
 own_connections.py      the keeper of connections that no client and no pool gets
 replica_lag.py          how far replicas of a cluster are behind their primaries
-node_figures.py         the nodes of a cluster in figures
+node_figures.py         the nodes of a cluster, or the primary that Sentinels name, in figures
 supply.py               opens a route's upstream connections, and puts them into pools
 connections.py          reacts when upstream connections close or their server changes its role
 connection_set.py       all upstream connections of a route, and how many commands they carried
@@ -65,6 +71,7 @@ script_exchange.py      asks other workers about scripts that they have seen
 settings.py             all settings, as one frozen model
 address.py              reads listen and upstream URLs
 strict_url.py           the parts and options of a URL, and its secrets
+sentinel_address.py     reads the Sentinels of a primary
 cluster_address.py      reads the seeds of a cluster, and which address leads to a node behind NAT
 tls.py                  TLS contexts that follow their files
 embedded.py             a private Valkey, or a cluster of them

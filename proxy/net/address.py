@@ -8,6 +8,7 @@ Upstream:    redis-py's forms: ``redis://[user[:password]@]host[:port][/database
              query takes the password from a file. redis-py's ``ssl_…`` options mean what they mean there; the
              ones that only tell redis-py how to behave (``socket_timeout``, …) have no effect.
 Cluster:     ``redis+cluster://`` and ``rediss+cluster://``, with hosts separated by commas (``cluster_address.py``)
+Sentinel:    ``redis+sentinel://`` and ``rediss+sentinel://``, with the name of the primary (``sentinel_address.py``)
 
 A URL is read strictly: an unknown option is an error, so a mistyped ``ssl_ca_cert`` never leads to a connection that
 trusts the wrong CA. Nothing here opens a socket, and no text shows a password.
@@ -22,6 +23,7 @@ from urllib.parse import unquote
 
 from proxy.net.client_auth import ClientAuth, read_client_auth
 from proxy.net.cluster_address import is_cluster_url, read_map, split_seeds
+from proxy.net.sentinel_address import Sentinels, is_sentinel_url, split_sentinels
 from proxy.net.slot_map import Endpoint
 from proxy.net.strict_url import Secret, UrlOptions, bad_url, path_of_file, split_url
 from proxy.wire.numbers import read_digits
@@ -34,7 +36,7 @@ DEFAULT_UPSTREAM_PORT = 6379
 _LISTEN_EXPECTED = "expected redis://HOST:PORT, rediss://HOST:PORT?certificate=FILE&key=FILE, unix:///path or HOST:PORT"
 _UPSTREAM_EXPECTED = (
     "expected redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss://…, unix:///path[?db=N], HOST:PORT, "
-    "or redis+cluster://HOST1:PORT,HOST2:PORT"
+    "redis+cluster://HOST1:PORT,HOST2:PORT or redis+sentinel://SENTINEL1:PORT,SENTINEL2:PORT/NAME"
 )
 
 
@@ -93,7 +95,8 @@ class ListenAddress:
 class UpstreamAddress:
     """The Redis behind a route: ``host`` and ``port``, or the unix socket at ``path``; and its login.
 
-    Of a cluster it is the first of its ``seeds``. ``reachable`` has the addresses of nodes by those that they announce.
+    Of a cluster it is the first of its ``seeds``, and where ``sentinels`` know the address, the first of these.
+    ``reachable`` has the addresses of nodes by those that they announce.
     """
 
     host: str = "127.0.0.1"
@@ -105,10 +108,21 @@ class UpstreamAddress:
     database: int = 0
     seeds: tuple[Endpoint, ...] = ()
     reachable: Mapping[Endpoint, Endpoint] = field(default_factory=dict, hash=False)
+    sentinels: Sentinels | None = None
 
     def at(self, endpoint: Endpoint) -> "UpstreamAddress":
         """Another server, with the same login and TLS."""
-        return replace(self, host=endpoint.host, port=endpoint.port, seeds=())
+        return replace(self, host=endpoint.host, port=endpoint.port, seeds=(), sentinels=None)
+
+    def at_sentinel(self, endpoint: Endpoint) -> "UpstreamAddress":
+        """A Sentinel, with the login that is meant for Sentinels."""
+        assert self.sentinels is not None, "only an upstream with Sentinels is asked for one"
+        login = self.sentinels
+        return replace(self.at(endpoint), username=login.username, password=login.password, database=0)
+
+    def reach(self, announced: Endpoint) -> Endpoint:
+        """Where to connect for an address that nodes announce."""
+        return self.reachable.get(announced, announced)
 
     def as_seed(self) -> "UpstreamAddress":
         """The cluster that this server is a node of."""
@@ -117,6 +131,9 @@ class UpstreamAddress:
     def __str__(self) -> str:
         if self.seeds:
             return f"redis{'s' if self.tls else ''}+cluster://{','.join(map(str, self.seeds))}"
+        if self.sentinels is not None:
+            shown = f"redis{'s' if self.tls else ''}+sentinel://{self.sentinels}"
+            return f"{shown}/{self.database}" if self.database else shown
         shown = _display(self.host, self.port, self.path, self.tls is not None)
         return f"{shown}/{self.database}" if self.database and self.path is None else shown
 
@@ -148,15 +165,20 @@ def parse_listen(url: str) -> ListenAddress:
 def parse_upstream(url: str) -> UpstreamAddress:
     """Read an upstream's URL. Raises AddressError."""
     seeds: tuple[Endpoint, ...] = ()
+    sentinels: Sentinels | None = None
     single = url
-    if is_cluster_url(url):
-        try:
+    try:
+        if is_cluster_url(url):
             single, seeds = split_seeds(url)
-        except ValueError as error:
-            raise bad_url(url, str(error)) from None
+        elif is_sentinel_url(url):
+            single, sentinels = split_sentinels(url)
+    except ValueError as error:
+        raise bad_url(url, str(error)) from None
     scheme, parts = split_url(single, _UPSTREAM_EXPECTED)
     options = UrlOptions(url, parts.query)
-    reachable = options.take(read_map, "map") if seeds else None
+    reachable = options.take(read_map, "map") if seeds or sentinels else None
+    if sentinels is not None:
+        sentinels = _log_in(url, options, sentinels)
     username = options.take(str, "username") or (unquote(parts.username) if parts.username else None)
     password = _password(url, options, parts.password)
     if username and password is None:
@@ -193,7 +215,16 @@ def parse_upstream(url: str) -> UpstreamAddress:
         database=database or 0,
         seeds=seeds,
         reachable=reachable or {},
+        sentinels=sentinels,
     )
+
+
+def _log_in(url: str, options: UrlOptions, sentinels: Sentinels) -> Sentinels:
+    username = options.take(str, "sentinel_user")
+    password = options.secret("sentinel_password", "sentinel_password_file")
+    if username and password is None:
+        raise bad_url(url, f"sentinel_user {username!r} needs a password (sentinel_password_file=FILE)")
+    return replace(sentinels, username=username, password=password)
 
 
 def _client_auth(url: str, options: UrlOptions) -> tuple[ClientAuth | None, Path | None]:

@@ -1,7 +1,8 @@
 """Gives upstream connections to sessions: a shared one, or a private one until the session gives it back.
 
 A session waits if there is none. It continues to wait while the pool has a connection of that kind, or while Keyrail
-learns what a user may run. Otherwise a connection attempt that is under way has 250 ms; then the client is closed.
+learns what a user may run. Otherwise a connection attempt that is under way has 250 ms, and a server that can take the
+place of a lost primary has ``--failover-wait``; then the client is closed.
 
 Connections of users whom clients log in as come from these logins. When the first one is given back, Keyrail learns
 what the user may run.
@@ -21,7 +22,7 @@ from proxy.net.capabilities import Capabilities
 from proxy.net.connections import Connections
 from proxy.net.engine import Engine, described_by
 from proxy.net.policies import Policies
-from proxy.net.pool import Pool, Wait, turn_away
+from proxy.net.pool import Wait, turn_away
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import PoolKey
 from proxy.session.pool_waiter import PoolWaiter
@@ -49,6 +50,9 @@ class Checkout(PoolPort):
         self._supply = connections.supply
         self._settings = connections.settings
         self._loop = connections.loop
+        self._patience = _ATTEMPT_PATIENCE
+        if connections.topology.fails_over:
+            self._patience = max(_ATTEMPT_PATIENCE, self._settings.failover_wait)
         self._capabilities = capabilities
         self._policies = policies
         self._clients = clients
@@ -87,23 +91,28 @@ class Checkout(PoolPort):
         return found
 
     def await_shared(self, waiter: PoolWaiter, key: PoolKey, lane: Lane) -> None:
-        """Wait for a shared connection: without a limit if the lane has one, else 250 ms for an attempt under way."""
+        """Wait for a shared connection: without a limit if the lane has one, else so long for one under way."""
         lane = Lane.FAST if key.user is not None else lane
         pool = self._pools.of(key)
-        wait = Wait(waiter)
+        wait = Wait(waiter, pool, self._loop.time() + self._patience)
         pool.waiting_shared[lane].append(wait)
-        self._loop.call_later(_ATTEMPT_PATIENCE, self._abandon_shared_wait, wait, pool, lane)
+        self._loop.call_later(_ATTEMPT_PATIENCE, self._abandon_shared_wait, wait, lane)
 
-    def _abandon_shared_wait(self, wait: Wait, pool: Pool, lane: Lane) -> None:
+    def _abandon_shared_wait(self, wait: Wait, lane: Lane) -> None:
+        pool = wait.pool
         if wait not in pool.waiting_shared[lane]:
             return
         # While Redis is reachable, wait for the attempt that is under way: it has its own time limit.
         coming = pool.opening[lane] > 0 and (self._supply.alive(pool.key.node) or self._supply.busy[pool.key] > 0)
-        if (pool.alive(lane) or coming or self._learning[pool.key.user]) and not wait.waiter.gone:
-            self._loop.call_later(_ATTEMPT_PATIENCE, self._abandon_shared_wait, wait, pool, lane)
+        goes_on = pool.alive(lane) or coming or self._learning[pool.key.user] or self._has_time(wait)
+        if goes_on and not wait.waiter.gone:
+            self._loop.call_later(_ATTEMPT_PATIENCE, self._abandon_shared_wait, wait, lane)
             return
         pool.waiting_shared[lane].remove(wait)
         turn_away(wait.waiter, pool.refusal.get(lane, ""))
+
+    def _has_time(self, wait: Wait) -> bool:
+        return self._patience > _ATTEMPT_PATIENCE and self._loop.time() < wait.until
 
     # Private
 
@@ -140,9 +149,9 @@ class Checkout(PoolPort):
         self.await_private(waiter, key._replace(database=0) if key.user is None else key)
 
     def await_private(self, waiter: PoolWaiter, key: PoolKey) -> None:
-        """Wait for a private connection: the time of a connection attempt while Redis is reachable, else 250 ms."""
+        """Wait for a private connection: the time of a connection attempt while Redis is reachable, else less."""
         pool = self._pools.of(key)
-        wait = Wait(waiter)
+        wait = Wait(waiter, pool, self._loop.time() + self._patience)
         pool.waiting_private.append(wait)
         self._supply.supply(pool)
         if key.user is not None:
@@ -150,7 +159,7 @@ class Checkout(PoolPort):
         ready = self._capabilities.refusal is None and self._supply.alive(key.node)
         refused = pool.refusal.get(None)
         patience = self._settings.connect_timeout if ready and not refused else _ATTEMPT_PATIENCE
-        self._loop.call_later(patience, self._abandon_private_wait, wait, pool)
+        self._loop.call_later(patience, self._abandon_private_wait, wait)
 
     def _serve_login(self, key: PoolKey) -> None:
         """A connection of this login is free: a session that waits in any pool of the login gets it."""
@@ -173,12 +182,13 @@ class Checkout(PoolPort):
         self._watched.discard(upstream)
         self._loop.call_soon(self._serve_login, key)
 
-    def _abandon_private_wait(self, wait: Wait, pool: Pool) -> None:
+    def _abandon_private_wait(self, wait: Wait) -> None:
+        pool = wait.pool
         if wait not in pool.waiting_private:
             return
-        if self._supply.busy[pool.key] > 0 and not wait.waiter.gone:
-            # Redis is reachable and runs a script: a client with a connection would not be closed either.
-            self._loop.call_later(_ATTEMPT_PATIENCE, self._abandon_private_wait, wait, pool)
+        # If Redis is reachable and runs a script, a client with a connection would not be closed either.
+        if (self._supply.busy[pool.key] > 0 or self._has_time(wait)) and not wait.waiter.gone:
+            self._loop.call_later(_ATTEMPT_PATIENCE, self._abandon_private_wait, wait)
             return
         pool.waiting_private.remove(wait)
         for waiter in (*self._capabilities.behind(wait.waiter), wait.waiter):

@@ -6,7 +6,6 @@ what has changed for the connections.
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
 
@@ -14,20 +13,10 @@ from proxy.commands.slots import SLOTS
 from proxy.hotpath.router import UNOWNED, Router
 from proxy.net.address import UpstreamAddress
 from proxy.net.slot_map import ClusterNode, Endpoint, SlotMap
+from proxy.net.topology import Change
 from proxy.session.pool_key import ANY_NODE, Node
 
 _SHORT_ID = 8
-
-
-@dataclass(slots=True)
-class Change:
-    """What a map brings, if it is ``new``: nodes to which commands go from now on, or not any more. Of the latter,
-    ``demoted`` are replicas now, and answer what they still get."""
-
-    new: bool = False
-    came: list[Node] = field(default_factory=list)
-    left: list[Node] = field(default_factory=list)
-    demoted: list[Node] = field(default_factory=list)
 
 
 class _Place(NamedTuple):
@@ -44,6 +33,7 @@ class Cluster:
     """
 
     home = ANY_NODE
+    fails_over = False
 
     def __init__(self, login: UpstreamAddress) -> None:
         self.login = login
@@ -66,7 +56,7 @@ class Cluster:
 
     def reachable(self, announced: Endpoint) -> Endpoint:
         """Where to connect for an address that nodes announce."""
-        return self.login.reachable.get(announced, announced)
+        return self.login.reach(announced)
 
     def place(self, node: Node) -> Node:
         """The first of the nodes stands for any: of those with a connection, if there are any."""

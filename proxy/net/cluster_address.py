@@ -30,15 +30,20 @@ def split_seeds(url: str) -> tuple[str, tuple[Endpoint, ...]]:
     if found is None:
         raise ValueError(f"expected {EXPECTED}")
     scheme, user, hosts, rest = found.groups()
-    seeds = tuple(_read_host(text) for text in hosts.split(","))
+    return f"{scheme}://{user}{hosts.split(',')[0]}{rest}", read_seeds(hosts, _DEFAULT_PORT)
+
+
+def read_seeds(hosts: str, default_port: int) -> tuple[Endpoint, ...]:
+    """Read ``HOST:PORT,HOST``. Raises ValueError."""
+    seeds = tuple(_read_host(text, default_port) for text in hosts.split(","))
     if len(set(seeds)) < len(seeds):
         raise ValueError("a host is given twice")
-    return f"{scheme}://{user}{hosts.split(',')[0]}{rest}", seeds
+    return seeds
 
 
-def _read_host(text: str) -> Endpoint:
+def _read_host(text: str, default_port: int = _DEFAULT_PORT) -> Endpoint:
     found = _HOST.fullmatch(text)
-    port = None if found is None else read_digits(found[2] or str(_DEFAULT_PORT))
+    port = None if found is None else read_digits(found[2] or str(default_port))
     if found is None or port is None or not 0 < port < 65536:
         raise ValueError(f"{text!r}: expected HOST:PORT, several separated by commas")
     return Endpoint(unquote(found[1].strip("[]")), port)

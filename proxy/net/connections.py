@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from proxy.hotpath.command_sender import follow
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.net.capabilities import Capabilities
-from proxy.net.cluster import Change, Cluster
+from proxy.net.cluster import Cluster
 from proxy.net.connection_set import ConnectionSet
 from proxy.net.engine import is_replica
 from proxy.net.failures import Failures
@@ -20,7 +20,7 @@ from proxy.net.replicas import Replicas
 from proxy.net.restarts import Restarts
 from proxy.net.settings import Settings
 from proxy.net.supply import Supply
-from proxy.net.topology import Topology
+from proxy.net.topology import Change, Topology
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import UNAUTHENTICATED, PoolKey
 from proxy.session.session import Session
@@ -142,12 +142,12 @@ class Connections:
             if node not in change.demoted:
                 for upstream in theirs:
                     upstream.drop()
-            self.pools.leave(node)
+            self.pools.leave(node, change.heir)
             if node in change.demoted:
                 for upstream in theirs:
                     upstream.retire()
                     self.loop.call_later(_LAST_ANSWERS, upstream.drop)
-            self.restarts.leave(node)
+            self.restarts.leave(node, change.heir)
             if self.known_scripts is not None:
                 self.known_scripts.leave(node)
             self._capabilities.leave(node)

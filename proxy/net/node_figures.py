@@ -1,4 +1,4 @@
-"""The nodes of a cluster in figures: who they are, how they do, what they are sent."""
+"""The nodes of a cluster, or the primary that Sentinels name, in figures: who they are and how they do."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from proxy.net.cluster import Cluster
 from proxy.net.connections import Connections
 from proxy.net.liveness import Liveness
+from proxy.net.primary import Primary
 from proxy.net.replica_lag import ReplicaLag, ReplicaState
 from proxy.net.slot_map import ClusterNode
 from proxy.session.pool_key import Node
@@ -15,14 +16,18 @@ _RATE_SECONDS = 0.5
 
 
 class NodeFigures:
-    """Of one cluster, as one worker has them. Only where the worker ``asks_replicas`` it knows how they do."""
+    """Of one topology, as one worker has them. Only where the worker ``asks_replicas`` it knows how they do."""
 
-    def __init__(self, cluster: Cluster, connections: Connections, liveness: Liveness, *, asks_replicas: bool) -> None:
-        self._cluster = cluster
+    def __init__(
+        self, topology: Cluster | Primary, connections: Connections, liveness: Liveness, *, asks_replicas: bool
+    ) -> None:
+        self._topology = topology
         self._connections = connections
         self._liveness = liveness
         self._clock = connections.loop.time
-        self._lag = ReplicaLag(cluster, connections.loop, connections.count) if asks_replicas else None
+        self._lag: ReplicaLag | None = None
+        if asks_replicas and isinstance(topology, Cluster):
+            self._lag = ReplicaLag(topology, connections.loop, connections.count)
         self._counted_at = self._clock()
         self._counted: Mapping[str, int] = {}
         self._rates: Mapping[str, float] = {}
@@ -39,16 +44,17 @@ class NodeFigures:
 
     def rename(self, aliases: Mapping[str, str]) -> None:
         """What all workers call the nodes, by id."""
-        self._cluster.rename(aliases)
+        if isinstance(self._topology, Cluster):
+            self._topology.rename(aliases)
 
     def figures(self) -> dict[str, Any]:
         """``nodes`` in the order of their numbers, and the ``node_commands`` by id."""
         commands = self._commands()
         self._look_at_rates(commands)
         connections = self._connections.all.connections_by_node()
-        aliases = {known.id: alias for alias, _, known in self._cluster.known()}
+        aliases = {known.id: alias for alias, _, known in self._topology.known()}
         nodes = []
-        for alias, node, known in self._cluster.known():
+        for alias, node, known in self._topology.known():
             state, checks = self._state(known), self._liveness.of(node)
             ping = None if checks is None or checks.ping is None else round(checks.ping * 1000, 3)
             nodes.append(
@@ -72,7 +78,7 @@ class NodeFigures:
 
     def _commands(self) -> dict[str, int]:
         self._connections.all.carried()
-        ids = {node: known.id for _, node, known in self._cluster.known()}
+        ids = {node: known.id for _, node, known in self._topology.known()}
         return {ids[node]: number for node, number in self._connections.all.carried_by_node(ids.keys()).items()}
 
     def _look_at_rates(self, commands: Mapping[str, int]) -> None:
@@ -84,7 +90,8 @@ class NodeFigures:
         self._counted, self._counted_at = commands, self._counted_at + seconds
 
     def _open_slots(self, known: ClusterNode) -> list[int]:
-        return sorted(each.slot for each in self._cluster.map.opened if known.id in (each.source, each.target))
+        opened = self._topology.map.opened if isinstance(self._topology, Cluster) else ()
+        return sorted(each.slot for each in opened if known.id in (each.source, each.target))
 
     def _state(self, known: ClusterNode) -> ReplicaState | None:
         return None if self._lag is None or known.is_primary else self._lag.states.get(known.id)

@@ -23,10 +23,12 @@ _IDLE_SECONDS = 60.0
 
 
 class Wait:
-    """One wait of a session. Its next wait is another object."""
+    """One wait of a session in a ``pool``, up to the time ``until``. Its next wait is another object."""
 
-    def __init__(self, waiter: PoolWaiter) -> None:
+    def __init__(self, waiter: PoolWaiter, pool: "Pool", until: float) -> None:
         self.waiter = waiter
+        self.pool = pool
+        self.until = until
 
 
 def turn_away(waiter: PoolWaiter, refusal: str) -> None:
@@ -130,6 +132,16 @@ class Pool:
             waiter = queue.popleft().waiter
             if not waiter.gone:
                 waiter.arrived()
+
+    def take_over(self, other: "Pool") -> None:
+        """Whoever waits in another pool waits here from now on."""
+        for lane, queue in other.waiting_shared.items():
+            self.waiting_shared[lane] += queue
+        self.waiting_private += other.waiting_private
+        for queue in (other.waiting_private, *other.waiting_shared.values()):
+            for wait in queue:
+                wait.pool = self
+            queue.clear()
 
     def refuse(self) -> None:
         """Close the waiting sessions: no connection can be switched to this pool's database and protocol."""

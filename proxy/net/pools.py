@@ -109,9 +109,12 @@ class Pools:
                 self._remove(key)
 
     def join(self, node: Node) -> None:
-        """A node has come: whoever waits for any looks again."""
+        """A node has come: whoever waits for any waits for the one that stands for any now."""
         self._left.discard(node)
-        self.look_again(ANY_NODE)
+        for key, pool in list(self._pools.items()):
+            if key.node is ANY_NODE:
+                self._remove(key)
+                self.of(key).take_over(pool)
 
     def look_again(self, node: Node) -> None:
         """Whoever waits for a connection to this node looks whether another one will do."""
@@ -119,12 +122,15 @@ class Pools:
             for queue in (pool.waiting_private, *pool.waiting_shared.values()):
                 pool.wake(queue)
 
-    def leave(self, node: Node) -> None:
-        """A node has gone, and its connections with it: whoever waits for one looks for another."""
+    def leave(self, node: Node, heir: Node | None) -> None:
+        """A node has gone, and its connections with it: whoever waits for one waits for the heir's, or looks for
+        another."""
         self._left.add(node)
         for key, pool in list(self._pools.items()):
             if key.node is node:
                 self._remove(key)
+                if heir is not None:
+                    self.of(key._replace(node=heir)).take_over(pool)
                 for queue in (pool.waiting_private, *pool.waiting_shared.values()):
                     pool.wake(queue)
 

@@ -5,15 +5,16 @@ from typing import Any
 
 from proxy.net.capabilities import Capabilities, ClusterFoundError
 from proxy.net.cluster import Cluster
-from proxy.net.cluster_watch import ClusterWatch
 from proxy.net.connections import Connections
 from proxy.net.liveness import Liveness
 from proxy.net.node_figures import NodeFigures
+from proxy.net.primary import Primary
 from proxy.net.topology import Topology
+from proxy.net.watch import Watch
 
 
 class Readiness:
-    """Of the upstream of one route. Before a cluster, ``watch`` asks its nodes for the topology.
+    """Of the upstream of one route; ``watch`` finds out which servers it has, where they can change.
 
     If it ``asks_replicas``, the figures of a cluster tell how they do.
     """
@@ -24,7 +25,7 @@ class Readiness:
         capabilities: Capabilities,
         connections: Connections,
         liveness: Liveness,
-        watch: ClusterWatch | None,
+        watch: Watch | None,
         *,
         asks_replicas: bool,
     ) -> None:
@@ -34,7 +35,7 @@ class Readiness:
         self._liveness = liveness
         self._watch = watch
         self._nodes: NodeFigures | None = None
-        if isinstance(topology, Cluster):
+        if isinstance(topology, Cluster | Primary):
             self._nodes = NodeFigures(topology, connections, liveness, asks_replicas=asks_replicas)
 
     async def attempted(self) -> None:
@@ -57,14 +58,16 @@ class Readiness:
     @property
     def is_one_server(self) -> bool:
         """Whether the upstream has said that it is no cluster."""
-        return self._watch is None and self._capabilities.engine is not None
+        return not isinstance(self._topology, Cluster) and self._capabilities.engine is not None
 
     @property
     def ready(self) -> bool:
         """Whether commands reach Redis; of a cluster, whether a majority of it answers and those for any node do."""
         alive = map(self._supply.alive, self._topology.nodes)
-        if self._watch is not None:
-            return self._watch.quorum and any(alive)
+        if self._watch is not None and not self._watch.settled:
+            return False
+        if isinstance(self._topology, Cluster):
+            return any(alive)
         return not self.found_cluster and all(alive) and self._liveness.silent_since is None
 
     @property
@@ -74,7 +77,7 @@ class Readiness:
         return self._capabilities.refusal or known or self._supply.reason or self._liveness.reason
 
     def close(self) -> None:
-        """End what asks the nodes of a cluster."""
+        """End what asks the servers about themselves."""
         if self._watch is not None:
             self._watch.close()
         if self._nodes is not None:

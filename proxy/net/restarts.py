@@ -64,10 +64,14 @@ class Restarts:
         if upstream.run_id is not None:
             self._known[upstream.key.node].discard(upstream.run_id)
 
-    def leave(self, node: Node) -> None:
-        """This node has gone: if it comes back, clients begin on it anew."""
+    def leave(self, node: Node, heir: Node | None) -> None:
+        """This node has gone: if it comes back, clients begin on it anew. Those that relied on its process are closed
+        when the heir turns out to be another one."""
+        met, known = node in self._met, self._known.pop(node, set())
         self._met.discard(node)
-        self._known.pop(node, None)
+        if heir is not None and met:
+            self._met.add(heir)
+            self._known[heir] |= known
 
     async def identify(self, upstream: UpstreamConnection) -> None:
         """Learn the process behind a new connection; close the clients that relied on another process.

@@ -43,7 +43,6 @@ from proxy.net.capabilities import Capabilities
 from proxy.net.checkout import Checkout
 from proxy.net.client import ClientConnection, log_fault
 from proxy.net.cluster import Cluster
-from proxy.net.cluster_watch import ClusterWatch
 from proxy.net.connections import Connections
 from proxy.net.deadline import Deadline
 from proxy.net.engine import Engine
@@ -67,6 +66,7 @@ from proxy.net.route_clients import RouteClients
 from proxy.net.script_exchange import FindCalls, ScriptExchange
 from proxy.net.settings import ListenerSettings, RouteSettings, Settings
 from proxy.net.supervisor_requests import RequestInfo, SupervisorRequests
+from proxy.net.topologies import watch_over
 from proxy.net.topology import Topology
 from proxy.net.tracer import Tracer
 from proxy.net.upstream import UpstreamConnection
@@ -157,12 +157,10 @@ class Route(RoutePort):
             give_back=self._give_back,
             doubt=self._doubt,
         )
-        watch: ClusterWatch | None = None
         nodes: Nodes | None = None
         if isinstance(topology, Cluster):
             nodes = Nodes(topology, route.advertised, self._connections.replicas)
-            adopt, count, log_as = self._connections.adopt, self._connections.count, route.name * asks_replicas
-            watch = ClusterWatch(topology, loop, settings.connect_timeout, adopt, nodes.looked, count, log_as)
+        watch = watch_over(topology, nodes, self._connections, route.name * asks_replicas)
         self._checkout = Checkout(self._connections, self._capabilities, self._policies, self.clients)
         self._relearning = Relearning(
             self._connections, self._checkout, self._capabilities, self._policies, self.clients

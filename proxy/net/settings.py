@@ -141,6 +141,9 @@ class Settings:
     connect_timeout: float = 5.0
     """Seconds that connecting to an upstream (name, TCP, TLS, login) may take."""
 
+    failover_wait: float = 2.0
+    """Seconds that a client's command waits for another primary, before the client is closed."""
+
     ready_when: ReadyWhen = ReadyWhen.ALL
     """Which routes /readyz checks if the request names none."""
 

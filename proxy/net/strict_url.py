@@ -66,7 +66,7 @@ def redacted(url: str) -> str:
     """Return ``url`` fit for a message: passwords replaced, control characters made visible."""
     # Greedy on purpose: a password with an unescaped "/" or "@" in it must not show either.
     shown = re.sub(r"^([a-z+]*:/*)?([^:@]*):.*@", r"\1\2:***@", url)
-    shown = re.sub(r"(?i)((?:^|[?&])(?:ssl_)?password=)[^&]*", r"\1***", shown)
+    shown = re.sub(r"(?i)((?:^|[?&])(?:ssl_|sentinel_)?password=)[^&]*", r"\1***", shown)
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in shown)
 
 

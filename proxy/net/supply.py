@@ -19,6 +19,7 @@ from proxy.commands.table import Lane
 from proxy.net.capabilities import Capabilities
 from proxy.net.connect import Opened, UpstreamRefusedError, open_upstream, open_without_login, set_to
 from proxy.net.connection_set import ConnectionSet
+from proxy.net.engine import is_replica
 from proxy.net.failures import Failures
 from proxy.net.known_scripts import KnownScripts
 from proxy.net.policies import Policies
@@ -219,13 +220,19 @@ class Supply:
         try:
             await set_to(opened.upstream, key, seconds, self.busy)
             if not opened.unauthenticated:
-                await asyncio.wait_for(self._restarts.identify(opened.upstream), seconds)
+                await asyncio.wait_for(self._identify(opened.upstream), seconds)
                 if self._known_scripts is not None:
                     await asyncio.wait_for(self._known_scripts.load_on(opened.upstream), seconds)
         except BaseException:
             opened.upstream.abort()
             raise
         return opened
+
+    async def _identify(self, upstream: UpstreamConnection) -> None:
+        # No client's command goes to a server that was the primary, or is not yet.
+        if self._topology.fails_over and await is_replica(upstream):
+            raise ConnectionRefusedError("it is a replica")
+        await self._restarts.identify(upstream)
 
     async def open_apart(self, node: Node) -> UpstreamConnection:
         """Open a connection of the route's own login that no client and no pool gets.

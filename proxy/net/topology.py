@@ -1,16 +1,35 @@
 """The servers behind a route: the nodes, their addresses, and the node that owns a key.
 
-Every connection, pool and health check of a route belongs to a node. Only the topology knows the address of a node. A
-topology with several nodes is another variant here: it lists its nodes, and its ``router`` returns the number of the
-node that owns a slot. The pool of a node has the node in its key (``PoolKey.node``, ``PoolKey.role``).
+Every connection, pool and health check of a route belongs to a node. Only the topology knows the address of a node. The
+pool of a node has the node in its key (``PoolKey.node``, ``PoolKey.role``). There are three topologies:
+
+    Single    one server at one address
+    Primary   one server at a time: another one can take its place, and is another node (``primary.py``)
+    Cluster   several nodes; the ``router`` returns the number of the node that owns a slot (``cluster.py``)
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from proxy.hotpath.router import Router
 from proxy.net.address import UpstreamAddress
 from proxy.session.pool_key import SOLE_NODE, Node
+
+
+@dataclass(slots=True)
+class Change:
+    """What news bring, if there are any (``new``): nodes to which commands go from now on, or not any more. Of the
+    latter, ``demoted`` are replicas now, and answer what they still get.
+
+    ``heir`` is the node that takes the place of the one that left, together with whoever waits for that one.
+    """
+
+    new: bool = False
+    came: list[Node] = field(default_factory=list)
+    left: list[Node] = field(default_factory=list)
+    demoted: list[Node] = field(default_factory=list)
+    heir: Node | None = None
 
 
 class Topology(Protocol):
@@ -31,6 +50,11 @@ class Topology(Protocol):
     @property
     def home(self) -> Node:
         """The node in the keys of clients that have not chosen one."""
+
+    @property
+    def fails_over(self) -> bool:
+        """Whether another server can take the place of the one node: commands wait for it, and only a primary will
+        do."""
 
     @property
     def login(self) -> UpstreamAddress:
@@ -58,6 +82,7 @@ class Single:
     nodes = (SOLE_NODE,)
     router = None
     home = SOLE_NODE
+    fails_over = False
 
     def __init__(self, address: UpstreamAddress) -> None:
         self.login = address

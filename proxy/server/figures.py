@@ -39,7 +39,8 @@ class RouteFigures:
     ``oldest`` is the longest time in seconds that a client has been waiting for a reply.
 
     Redis has not answered since ``silent_since``, in seconds since the epoch; None while it answers. ``nodes`` has the
-    nodes of a cluster.
+    nodes of a cluster, or the primary that Sentinels name. ``warning`` is what is not as it should be, although the
+    route is ready.
     """
 
     name: str
@@ -51,6 +52,7 @@ class RouteFigures:
     counters: dict[str, Any] = field(default_factory=dict)
     gauges: dict[str, Any] = field(default_factory=dict)
     silent_since: float | None = None
+    warning: str = ""
     oldest: float = 0.0
     nodes: list[dict[str, Any]] = field(default_factory=list)
 
@@ -76,6 +78,7 @@ def merge_snapshots(name: str, living: Iterable[Snapshot], departed: Mapping[str
         name=name,
         ready=bool(snapshots) and all(snapshot["ready"] for snapshot in snapshots),
         reason=next((s["reason"] for s in snapshots if not s["ready"] and s["reason"]), ""),
+        warning=next((s["reason"] for s in snapshots if s["ready"] and s["reason"]), ""),
         silent_since=min((s["silent_since"] for s in snapshots if s["silent_since"] is not None), default=None),
         oldest=max((s["oldest"] for s in snapshots), default=0.0),
         engine=next((s["engine"] for s in snapshots if s["engine"]), None),

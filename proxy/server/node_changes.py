@@ -1,4 +1,4 @@
-"""A line for each change of a cluster's nodes that an operator wants to know."""
+"""A line for each change of a cluster's nodes, or of a primary, that an operator wants to know."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 from proxy.server.notices import Level
 
 Nodes: TypeAlias = Sequence[Mapping[str, Any]]
-"""The nodes of a route, as ``Cluster.figures`` has them."""
+"""The nodes of a route, as ``NodeFigures`` has them."""
 
 
 class Line(NamedTuple):
@@ -33,7 +33,7 @@ def changes(before: Nodes, after: Nodes) -> Iterator[Line]:
         elif was["slots"] != node["slots"] and node["health"] != "failed":
             yield Line(f"{shown} is {_role(node)}, {slot_count(was)} before")
     for gone in old.values():
-        yield Line(f"node {gone['node']} {gone['address']} has left the cluster")
+        yield Line(f"node {gone['node']} {gone['address']} {_parting(gone)}")
 
 
 _HEALTH = {
@@ -50,7 +50,18 @@ def _health(shown: str, node: Mapping[str, Any]) -> Line:
     return Line(f"{shown} {_HEALTH[node['health']]}{why}", Level.INFO if node["health"] == "ok" else Level.WARNING)
 
 
+def is_alone(node: Mapping[str, Any]) -> bool:
+    """Whether it is a primary that Sentinels name, and no node of a cluster: it has no id there."""
+    return bool(node["id"] == node["address"])
+
+
+def _parting(node: Mapping[str, Any]) -> str:
+    return "is not the primary any more" if is_alone(node) else "has left the cluster"
+
+
 def _role(node: Mapping[str, Any]) -> str:
+    if is_alone(node):
+        return "the primary"
     if node["role"] == "primary":
         return f"a primary of {slot_count(node)} slots"
     return f"a replica of {node['primary']}"

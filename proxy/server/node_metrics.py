@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from proxy.commands.slots import SLOTS
 from proxy.server.figures import RouteFigures
-from proxy.server.node_changes import slot_count
+from proxy.server.node_changes import is_alone, slot_count
 
 _LABELS = ("route", "node")
 
@@ -43,7 +43,7 @@ def collect_nodes(routes: Sequence[RouteFigures]) -> Iterator[Metric]:
                 if value is not None:
                     gauges[name].add_metric(labels, value)
             commands.add_metric(labels, node["commands"])
-        if route.nodes:
+        if route.nodes and not any(map(is_alone, route.nodes)):
             serving = (node for node in route.nodes if node["role"] == "primary" and node["health"] == "ok")
             unowned.add_metric((route.name,), SLOTS - sum(map(slot_count, serving)))
     yield from (*gauges.values(), commands, unowned)
@@ -52,7 +52,7 @@ def collect_nodes(routes: Sequence[RouteFigures]) -> Iterator[Metric]:
 def _values(node: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
     yield "ready", float(node["health"] == "ok")
     yield "primary", float(node["role"] == "primary")
-    yield "slots", slot_count(node)
+    yield "slots", None if is_alone(node) else slot_count(node)
     yield "lag", node["lag"]
     yield "connections", node["connections"]
     yield "ping", None if node["ping_ms"] is None else node["ping_ms"] / 1000

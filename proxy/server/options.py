@@ -188,6 +188,13 @@ OPTIONS: tuple[Option, ...] = (
         "how long connecting to an upstream may take (default 5s)",
     ),
     Option(
+        "failover_wait",
+        OptionScope.GROUP,
+        read_seconds,
+        "TIME",
+        "how long commands wait for a new primary before their clients are disconnected (default 2s)",
+    ),
+    Option(
         "upstream_connections",
         OptionScope.GROUP,
         count(1, 10_000),

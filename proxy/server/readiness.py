@@ -11,11 +11,14 @@ from proxy.net.settings import ReadyWhen
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """``process`` has the reasons for all routes, ``routes`` one for each route that is not ready."""
+    """``process`` has the reasons for all routes, ``routes`` one for each route that is not ready. ``warnings`` are
+    about routes that are.
+    """
 
     process: list[str]
     routes: dict[str, str] = field(default_factory=dict)
     ready_routes: frozenset[str] = frozenset()
+    warnings: dict[str, str] = field(default_factory=dict)
 
     def reasons(self) -> list[str]:
         """All reasons."""
@@ -29,3 +32,7 @@ class Readiness:
     def reasons_of(self, route: str) -> list[str]:
         """Why this route should get no traffic."""
         return [*self.process, *([self.routes[route]] if route in self.routes else [])]
+
+    def warnings_of(self, route: str | None) -> list[str]:
+        """What is not as it should be, although this route, or each of these, is ready."""
+        return [text for name, text in self.warnings.items() if route in (None, name)]

@@ -126,7 +126,8 @@ class Supervisor:
         reasons += [f"worker {number} has not reported for {age:.0f} s" for number, age in self._workers.silent()]
         figures = self._workers.figures()
         unready = {each.name: f"route {each.name}: {each.reason or 'not ready'}" for each in figures if not each.ready}
-        return Readiness(reasons, unready, frozenset(each.name for each in figures if each.ready))
+        warnings = {each.name: f"route {each.name}: {each.warning}" for each in figures if each.warning}
+        return Readiness(reasons, unready, frozenset(each.name for each in figures if each.ready), warnings)
 
     def _fit_into_limits(self) -> None:
         files = allow_many_files(partial(notice, level=Level.WARNING))

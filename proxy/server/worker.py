@@ -26,7 +26,6 @@ from proxy.net.address import UpstreamAddress
 from proxy.net.admission import Admission
 from proxy.net.buffers import enforce
 from proxy.net.capabilities import ClusterFoundError
-from proxy.net.cluster import Cluster
 from proxy.net.cluster_address import EXPECTED as CLUSTER_EXPECTED
 from proxy.net.handover import Handover, Place
 from proxy.net.password_file import PasswordFileError
@@ -36,7 +35,7 @@ from proxy.net.policies import SWITCH_SECONDS
 from proxy.net.route import Route
 from proxy.net.settings import LogFormat
 from proxy.net.tls import TlsError, listener_context
-from proxy.net.topology import Single
+from proxy.net.topologies import topology_of
 from proxy.net.user_changes import of_one_worker
 from proxy.policy.model import Policy
 from proxy.policy.plan_tables import NewParts
@@ -130,7 +129,7 @@ class Worker:
         route = Route(
             start.settings.routes[index],
             start.settings,
-            Cluster(upstream) if upstream.seeds else Single(upstream),
+            topology_of(upstream),
             start.policies[index],
             asyncio.get_running_loop(),
             start.generation,
@@ -210,7 +209,7 @@ class Worker:
         except ClusterFoundError as found:
             if not self._start.settings.pooling:
                 raise _UnfitRouteError(f"{found}: {_NEEDS_POOLING}") from None
-            if upstream.path is not None:
+            if upstream.path is not None or upstream.sentinels is not None:
                 raise _UnfitRouteError(f"{found}: give the addresses of its nodes, {CLUSTER_EXPECTED}") from None
             self._routes[index].close()
             self._routes[index] = self._route(index, upstream.as_seed())

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.engines import EXPECTED, Engine, free_port
+from tests.failover.fake_sentinel import sentinels_naming, url_of
 from tests.keyrail_process import environment
 from tests.resp import PATIENCE_SECONDS
 
@@ -54,6 +55,23 @@ def test_a_redis_in_order(new_engine: NewEngine, tmp_path: Path, engine_name: st
     assert ("has no EXPIRE with NX; Keyrail runs a script (EVAL) instead" in text) == (engine_name == "redis-6.2"), text
     assert len([line for line in text.splitlines() if not line.startswith(" ")]) == 10
     assert engine.info("keyspace").keys() <= {"# Keyspace"}, "it has written something"
+
+
+def test_the_primary_that_sentinels_name(new_engine: NewEngine) -> None:
+    primary, replica = new_engine(), new_engine()
+    replica.do("REPLICAOF", "127.0.0.1", primary.port)
+    dead = free_port()
+    with sentinels_naming(primary.port, primary.port) as sentinels:
+        status, text = doctor(url_of(*sentinels, dead))
+    assert status == WARN, text
+    assert found(text, "WARN redis+sentinel://127.0.0.1:"), text
+    assert f"Sentinel 127.0.0.1:{dead}: Connection refused" in text
+    assert found(text, "OK   it is a primary"), text
+    for named in ([replica.port] * 2, [primary.port, replica.port], []):
+        with sentinels_naming(*named) as sentinels:
+            status, text = doctor(url_of(*sentinels, dead))
+        assert status == FAIL, text
+    assert "no Sentinel answers" in text
 
 
 CASES: dict[str, tuple[dict[str, str], str, str]] = {

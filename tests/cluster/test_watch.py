@@ -12,17 +12,13 @@ import pytest
 from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
 from proxy.net.address import UpstreamAddress, parse_upstream
-from proxy.net.admission import Admission
 from proxy.net.cluster import Cluster
-from proxy.net.plan_compiler import PlanCompiler
 from proxy.net.route import Route
-from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.net.upstream import UpstreamConnection
-from proxy.net.user_changes import of_one_worker
-from proxy.policy.model import TRANSPARENT
 from proxy.session.pool_key import ANY_NODE, Node, PoolKey
 from tests.cluster.nodes import RealCluster
 from tests.engines import Engine, free_port
+from tests.net.routes import new_route
 from tests.net.test_three_nodes import Waiter, until
 
 KEY = PoolKey(None, 0, 2, ANY_NODE)
@@ -46,24 +42,7 @@ def play(case: Case, *seeds: Engine, options: str = "") -> None:
 
 def route_to(upstream: UpstreamAddress) -> tuple[Route, Cluster]:
     topology = Cluster(upstream)
-    settings = RouteSettings("r", (), upstream, PolicySource())
-    loop = asyncio.get_running_loop()
-    route = Route(
-        settings,
-        Settings((settings,), traces=0),
-        topology,
-        TRANSPARENT,
-        loop,
-        1,
-        PlanCompiler(TRANSPARENT).find,
-        lambda _: loop.create_future(),
-        False,
-        None,
-        lambda: None,
-        Admission(0),
-        of_one_worker(),
-    )
-    return route, topology
+    return new_route(upstream, topology), topology
 
 
 async def connection(route: Route, node: Node) -> UpstreamConnection:

@@ -13,6 +13,7 @@ from proxy.net.address import (
     parse_listen,
     parse_upstream,
 )
+from proxy.net.sentinel_address import Sentinels
 from proxy.net.slot_map import Endpoint
 from proxy.net.strict_url import AddressError, Secret, redacted
 
@@ -259,3 +260,63 @@ def test_a_secret_file_is_read_anew(tmp_path: Path) -> None:
     file.write_text("second")
     assert secret.read() == "second"
     assert Secret("text").read() == "text"
+
+
+# Sentinels
+
+
+@pytest.mark.parametrize(
+    ("url", "sentinels", "database"),
+    [
+        (
+            "redis+sentinel://s1:26380,[::1],s3/mymaster",
+            Sentinels((Endpoint("s1", 26380), Endpoint("::1", 26379), Endpoint("s3", 26379)), "mymaster"),
+            0,
+        ),
+        ("valkey+sentinel://s1/m%2Fy/3", Sentinels((Endpoint("s1", 26379),), "m/y"), 3),
+        (
+            "redis+sentinel://app:p%2C@s1/m?db=2&sentinel_user=w&sentinel_password=x",
+            Sentinels((Endpoint("s1", 26379),), "m", "w", Secret("x")),
+            2,
+        ),
+        (
+            "redis+sentinel://s1/m?sentinel_password_file=f",
+            Sentinels((Endpoint("s1", 26379),), "m", None, Secret(file=Path("f"))),
+            0,
+        ),
+    ],
+)
+def test_sentinels(url: str, sentinels: Sentinels, database: int) -> None:
+    address = parse_upstream(url)
+    assert (address.sentinels, address.database, address.seeds) == (sentinels, database, ())
+
+
+def test_each_has_the_login_that_is_meant_for_it() -> None:
+    address = parse_upstream("rediss+sentinel://u:p@s1,s2:1/m/2?sentinel_user=w&sentinel_password=x")
+    assert str(address) == "rediss+sentinel://s1:26379,s2:1/m/2"
+    server, sentinel = (at(Endpoint("h", 7)) for at in (address.at, address.at_sentinel))
+    assert (server.username, server.password, server.database, str(server)) == ("u", Secret("p"), 2, "rediss://h:7/2")
+    assert (sentinel.username, sentinel.password, str(sentinel)) == ("w", Secret("x"), "rediss://h:7")
+    assert server.tls == sentinel.tls is not None
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("redis+sentinel://s1", "expected redis+sentinel://"),
+        ("redis+sentinel://s1/", "expected redis+sentinel://"),
+        ("redis+sentinel:///m", "'': expected HOST:PORT"),
+        ("redis+sentinel://s1,s1/m", "given twice"),
+        ("unix+sentinel://s1/m", "expected redis+sentinel://"),
+        ("redis+sentinel://s1/m/x", "the path is the database"),
+        ("redis+sentinel://s1/m?sentinel_user=w", "sentinel_user 'w' needs a password"),
+        ("redis+sentinel://s1/m?sentinel_password=hunter2&sentinel_password_file=f", "exclude each other"),
+        ("redis+sentinel://s1/m?sentinel_password=hunter2&sentinel=1", "unknown option 'sentinel'"),
+        ("redis://h/0?sentinel_user=w", "unknown option 'sentinel_user'"),
+    ],
+)
+def test_sentinels_refused(url: str, expected: str) -> None:
+    with pytest.raises(AddressError) as caught:
+        parse_upstream(url)
+    assert expected in str(caught.value)
+    assert "hunter2" not in str(caught.value)

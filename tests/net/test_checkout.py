@@ -12,9 +12,11 @@ from proxy.commands.table import Lane
 from proxy.net.address import UpstreamAddress
 from proxy.net.capabilities import Capabilities
 from proxy.net.checkout import Checkout
-from proxy.net.pool import Pool
-from proxy.net.topology import Single
-from proxy.session.pool_key import PoolKey
+from proxy.net.pool import Pool, Wait
+from proxy.net.pools import Pools
+from proxy.net.primary import Primary
+from proxy.net.topology import Single, Topology
+from proxy.session.pool_key import ANY_NODE, Node, PoolKey
 
 KEY = PoolKey(None, 0, 2)
 
@@ -25,6 +27,10 @@ class Clock:
     def __init__(self) -> None:
         self.timers: list[Callable[[], object]] = []
         self.seconds: list[float] = []
+        self.now = 100.0
+
+    def time(self) -> float:
+        return self.now
 
     def call_later(self, seconds: float, act: Callable[..., object], *arguments: object) -> None:
         self.seconds.append(seconds)
@@ -55,12 +61,15 @@ class Client:
         self.close(cause)
 
 
-def checkout_from(pool: Pool, clock: Clock, *, alive: bool = False) -> tuple[Checkout, Capabilities]:
+def checkout_from(
+    pool: Pool, clock: Clock, *, alive: bool = False, topology: Topology | None = None
+) -> tuple[Checkout, Capabilities]:
     """The checkout of a pool's connections, while Redis is there or not."""
     loop = cast("asyncio.AbstractEventLoop", clock)
     connections: Any = SimpleNamespace(
         pools=SimpleNamespace(of=lambda _key: pool),
-        settings=SimpleNamespace(connect_timeout=5.0),
+        settings=SimpleNamespace(connect_timeout=5.0, failover_wait=2.0),
+        topology=topology or Single(UpstreamAddress()),
         loop=loop,
         supply=SimpleNamespace(
             supply=lambda _pool: None, alive=lambda _node: alive, lack_of_room=lambda: "", busy=Counter()
@@ -81,6 +90,46 @@ def test_a_command_that_finds_no_upstream_waits_a_quarter_of_a_second() -> None:
         assert (clock.seconds, client.cause) == ([0.25], "")
         clock.next()
         assert (client.cause, clock.timers) == ("no_upstream", [])
+
+
+def test_where_another_primary_can_come_a_command_waits_for_it() -> None:
+    for shared in (True, False):
+        clock, client, old, new = Clock(), Client(), Pool(KEY), Pool(KEY)
+        checkout, _ = checkout_from(old, clock, topology=Primary(UpstreamAddress()))
+        if shared:
+            checkout.await_shared(client, KEY, Lane.FAST)
+        else:
+            checkout.await_private(client, KEY)
+        clock.now += 1.9
+        clock.next()
+        new.take_over(old)
+        clock.next()
+        assert client.cause == "", "its wait goes on in the pool of the new primary"
+        clock.now += 0.2
+        clock.next()
+        assert (client.cause, clock.timers) == ("no_upstream", [])
+        assert not new.waiting_private
+        assert not new.waiting_shared[Lane.FAST]
+
+
+def test_whoever_waits_for_a_node_waits_for_its_heir() -> None:
+    old, new, last = Node(1), Node(2), Node(3)
+    current = [ANY_NODE]
+    pools = Pools(PoolKey(None, 0, 2, ANY_NODE), lambda node: current[0] if node is ANY_NODE else node)
+    for lane in (Lane.FAST, None):
+        current[0] = ANY_NODE
+        before = pools.of(pools.home)
+        wait = Wait(Client(), before, 1.0)  # which must not be told to look again
+        (before.waiting_private if lane is None else before.waiting_shared[lane]).append(wait)
+        for node, gone in ((old, None), (new, old), (last, new)):
+            current[0] = node
+            if gone is not None:
+                pools.leave(gone, node)
+            pools.join(node)
+            now = pools.of(pools.home)
+            assert now is wait.pool
+            assert now.key.node is node
+            assert wait in (now.waiting_private if lane is None else now.waiting_shared[lane])
 
 
 def test_while_redis_is_there_an_attempt_under_way_is_waited_for() -> None:

@@ -39,6 +39,7 @@ class TwoNodes:
     nodes = (SOLE_NODE, Node(1))
     router = None
     home = SOLE_NODE
+    fails_over = False
     login = UpstreamAddress(port=7000)
 
     def address(self, node: Node) -> UpstreamAddress:

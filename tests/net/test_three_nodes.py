@@ -41,6 +41,8 @@ NODES = 3
 class SlotMap:
     """A topology of these nodes, with the slots as one of them tells."""
 
+    fails_over = False
+
     def __init__(self, engines: list[Engine]) -> None:
         self.nodes = [Node(number) for number in range(len(engines))]
         self.addresses = {

@@ -122,13 +122,18 @@ def test_helm_finds_nothing_wrong() -> None:
         ({"tls": {"secret": "x"}}, "secret"),
         ({"upstream": "redis:6379"}, "upstream"),
         ({"options": {"listen": "redis://0.0.0.0:6380"}}, "options.listen: the chart's own values set it"),
-        ({"upstreamTLS": {"caSecret": {"name": "x"}}}, "upstreamTLS needs an upstream that begins with rediss://"),
+        ({"upstreamTLS": {"caSecret": {"name": "x"}}}, "upstreamTLS needs an upstream that begins with rediss"),
         ({"tls": {"clientCASecret": {"name": "x"}}}, "tls.clientCASecret needs tls.secretName"),
     ],
 )
 def test_values_that_would_have_no_effect_are_refused(values: dict[str, Any], text: str) -> None:
     with pytest.raises(helm.HelmError, match=re.escape(text)):
         render(values)
+
+
+@pytest.mark.parametrize("upstream", ["redis+cluster://n:1,m:2", "rediss+sentinel://s:1,t:2/mymaster", "unix:///redis"])
+def test_each_kind_of_upstream(upstream: str) -> None:
+    assert config(render({"upstream": upstream}))["upstream"] == upstream
 
 
 def test_the_memory_of_the_defaults_fits_into_the_limit() -> None:

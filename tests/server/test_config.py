@@ -60,6 +60,7 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
         "upstream_silence": "4s",
         "upstream_timeout": "3s",
         "connect_timeout": "2",
+        "failover_wait": "3s",
         "upstream_connections": "5",
         "private_connections": "6",
         "max_clients": "7",

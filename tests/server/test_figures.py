@@ -53,6 +53,13 @@ def test_counters_of_the_dead_stay_and_their_connections_do_not() -> None:
     assert merge_snapshots("r", [snapshot()], departed).counters == merged.counters
 
 
+def test_a_problem_of_a_route_that_is_ready_is_a_warning() -> None:
+    merged = merge_snapshots("r", [snapshot(), snapshot(reason="a Sentinel does not answer")], {})
+    assert (merged.ready, merged.reason, merged.warning) == (True, "", "a Sentinel does not answer")
+    merged = merge_snapshots("r", [snapshot(ready=False, reason="down"), snapshot()], {})
+    assert (merged.ready, merged.reason, merged.warning) == (False, "down", "")
+
+
 def test_one_worker_that_is_not_ready_is_enough() -> None:
     merged = merge_snapshots("r", [snapshot(), snapshot(ready=False, reason="down", generation=2)], {})
     assert (merged.ready, merged.reason, merged.generation) == (False, "down", 1)

@@ -65,5 +65,15 @@ def test_a_change_is_a_line(now: dict[str, object], line: str | None) -> None:
     assert lines([PRIMARY], [PRIMARY | now]) == ([] if line is None else [line])
 
 
+def test_a_primary_in_place_of_another() -> None:
+    sole = PRIMARY | {"id": "h:1", "slots": []}
+    assert lines([], [sole]) == ["node n1 h:1 is the primary"]
+    assert lines([sole], [sole | {"health": "lost"}]) == ["node n1 h:1 cannot be reached"]
+    assert lines([sole | {"health": "lost"}], [sole | {"id": "h:2", "address": "h:2"}]) == [
+        "node n1 h:2 is the primary",
+        "node n1 h:1 is not the primary any more",
+    ]
+
+
 def test_a_node_that_has_left() -> None:
     assert lines([PRIMARY, REPLICA], [PRIMARY]) == ["node n2 h:2 has left the cluster"]

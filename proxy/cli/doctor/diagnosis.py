@@ -2,8 +2,8 @@
 
 import resource
 
-from proxy.cli.doctor.checks import CHECKS, Finding, check_clients, fail
-from proxy.cli.doctor.examination import Examination, connect
+from proxy.cli.doctor.checks import CHECKS, Finding, check_clients, fail, warn
+from proxy.cli.doctor.examination import Examination, connect, find_server
 from proxy.net.address import UpstreamAddress
 from proxy.net.connect import UpstreamRefusedError
 from proxy.net.engine import Engine
@@ -25,17 +25,19 @@ async def examine(
     except PolicyError as error:
         return [fail(f"the policy is not valid: {problem}", "run keyrail check") for problem in error.problems]
     try:
+        address, problem = await find_server(address, _SECONDS)
         opened = await connect(address, _SECONDS)
     except (OSError, ValueError, TlsError, UpstreamRefusedError) as error:
         advice = "check that it runs, and that address, TLS and password are right"
         return [fail(f"{address}: {reason_of(error)}", advice)]
+    doubtful = [warn(problem, "Keyrail follows a failover while a majority of the Sentinels agrees")] if problem else []
     if opened.unauthenticated:
         opened.upstream.abort()
         return [fail(f"{address} asks for a password", "give one: --upstream redis://USER@HOST?password_file=FILE")]
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     seen = Examination(address, policy, opened.upstream, opened.engine or Engine(), files, _SECONDS, listeners)
     try:
-        found = [await check(seen) for check in CHECKS]
+        found = doubtful + [await check(seen) for check in CHECKS]
         return [*found, check_clients(seen)] if listeners else found
     except OSError as error:
         return [fail(f"{address}: {reason_of(error)}", "the connection was lost during the examination")]

@@ -14,6 +14,7 @@ import hiredis
 from proxy.net.address import UpstreamAddress
 from proxy.net.connect import Opened, UpstreamRefusedError, open_upstream
 from proxy.net.engine import Engine
+from proxy.net.sentinel_watch import find_primary
 from proxy.net.settings import ListenerSettings
 from proxy.net.tls import upstream_context
 from proxy.net.upstream import UpstreamConnection
@@ -49,6 +50,14 @@ class _Alone:
 
     def count(self, event: str) -> None:
         """There are no metrics here."""
+
+
+async def find_server(address: UpstreamAddress, seconds: float) -> tuple[UpstreamAddress, str]:
+    """The server to examine, and what is wrong with those who know its address. Raises OSError and TlsError."""
+    if address.sentinels is None:
+        return address, ""
+    tls = None if address.tls is None else upstream_context(address.tls, notice)
+    return await find_primary(address, address.sentinels, tls, seconds)
 
 
 async def connect(address: UpstreamAddress, seconds: float) -> Opened:

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import logging
 from pathlib import Path
 
 from proxy.cli.line import LineParser
@@ -36,6 +37,7 @@ def run(parsed: argparse.Namespace) -> int:
 
     how = parsed.client_auth or ClientAuth.NONE if parsed.client_password_file is None else ClientAuth.FILE
     listeners = tuple(listener_of(address, how, parsed.client_password_file) for address in parsed.listen or ())
+    logging.disable()  # the findings say it
     found = asyncio.run(examine(parsed.upstream, parsed.policy, listeners))
     for finding in found:
         print(finding)

@@ -17,7 +17,7 @@ async def readyz(request: web.Request) -> web.Response:
     """Answer 200 when every worker serves and the routes' upstreams answer; else 503, and a line for each reason.
 
     With ``?route=`` only that route counts. Without it, ``--ready-when`` says whether all must be ready, or one.
-    While the kill switch is on, a last line says so, but the status is the same.
+    More lines say what is not as it should be, and that the kill switch is on; the status is the same.
     """
     state = request.app[STATE]
     readiness = state.readiness()
@@ -29,7 +29,7 @@ async def readyz(request: web.Request) -> web.Response:
         reasons = readiness.reasons_against(state.settings.ready_when)
     else:
         reasons = readiness.reasons_of(route)
-    lines = reasons or ["ready"]
+    lines = [*(reasons or ["ready"]), *readiness.warnings_of(route)]
     if state.switch.on:
         lines = [*lines, state.switch.sentence()]
     return web.Response(status=503 if reasons else 200, text="".join(f"{line}\n" for line in lines))

@@ -68,6 +68,7 @@ def _keyrail(state: AdminState, route: int) -> dict[str, Any]:
     return {
         "ready": its.ready,
         "reasons": state.readiness().reasons(),
+        "warnings": state.readiness().warnings_of(None),
         "workers": state.workers.living,
         "upstream": f"{engine['name']} {engine['version']}" if engine else None,
         "clients": its.gauges.get("clients", 0),

@@ -12,7 +12,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- $query := list -}}
 {{- with .Values.passwordSecret }}{{ if .name }}{{ $query = append $query (printf "password_file=/run/secrets/redis/%s" .key) }}{{ end }}{{ end -}}
 {{- with .Values.upstreamTLS -}}
-{{- if and (or .caSecret.name .certificateSecret) (not (hasPrefix "rediss://" $.Values.upstream)) }}{{ fail "upstreamTLS needs an upstream that begins with rediss://" }}{{ end -}}
+{{- if and (or .caSecret.name .certificateSecret) (not (hasPrefix "rediss" $.Values.upstream)) }}{{ fail "upstreamTLS needs an upstream that begins with rediss" }}{{ end -}}
 {{- with .caSecret }}{{ if .name }}{{ $query = append $query (printf "ssl_ca_certs=/run/secrets/redis-ca/%s" .key) }}{{ end }}{{ end -}}
 {{- if .certificateSecret }}{{ $query = append $query "ssl_certfile=/run/secrets/redis-tls/tls.crt&ssl_keyfile=/run/secrets/redis-tls/tls.key" }}{{ end -}}
 {{- end -}}

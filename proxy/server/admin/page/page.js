@@ -247,6 +247,7 @@ function showKeyrail({ keyrail, routes, route, hotkeys, version }) {
   const workers = `${keyrail.workers} worker${keyrail.workers === 1 ? "" : "s"}`;
   put(byId("facts"), [keyrail.upstream, clients, workers, `Keyrail ${version}`].filter(Boolean).join(" · "));
   notice("ready", keyrail.reasons.length ? `Not ready: ${keyrail.reasons.join("; ")}` : null);
+  notice("warning", keyrail.warnings.length ? keyrail.warnings.join("; ") : null);
   notice("age", hotkeys.age > 5 ? `No worker has reported for ${span(hotkeys.age)}.` : null);
   notice("counted", hotkeys.counted ? null : "Keyrail counts no keys under the policy none. To see them, serve the policy default: it only refuses dangerous commands.");
   showRoutes(routes, route);

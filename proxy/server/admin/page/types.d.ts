@@ -191,7 +191,7 @@ export interface Overview<Key = HotKey> {
   routes: string[];
   window: number;
   version: string;
-  keyrail: { ready: boolean; reasons: string[]; workers: number; upstream: string | null; clients: number };
+  keyrail: { ready: boolean; reasons: string[]; warnings: string[]; workers: number; upstream: string | null; clients: number };
   policy: Policy;
   hotkeys: HotKeys<Key>;
   patterns: { window: number; age: number; patterns: Pattern[]; other: { patterns: number; rate: number } };

@@ -1,0 +1,142 @@
+"""Connections of Keyrail's own to servers that are asked what they know: one to each, and no client's command on them.
+
+All are asked at the same time. A server that does not answer in time is not waited for a second time until it has been
+silent for a while.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable
+from typing import TypeVar
+
+from proxy.net.address import UpstreamAddress
+from proxy.net.connect import open_upstream
+from proxy.net.own_connections import OwnConnections
+from proxy.net.slot_map import Endpoint
+from proxy.net.tls import FollowedContext
+from proxy.net.upstream import UpstreamConnection
+from proxy.net.watch import why
+from proxy.session.pool_key import PoolKey
+
+ANSWER_SECONDS = 0.5
+_SILENT_SECONDS = 2.0
+
+_T = TypeVar("_T")
+
+
+class Links(OwnConnections):
+    """The connections, by the ``address`` that they lead to; ``key`` has their protocol.
+
+    ``failures`` says why servers could not be asked; the ``unreached`` ones of them could not be reached. ``opened``
+    gets each new connection before it is asked anything; ``ended`` is called where one ends.
+    """
+
+    def __init__(
+        self,
+        address: Callable[[Endpoint], UpstreamAddress],
+        key: PoolKey,
+        loop: asyncio.AbstractEventLoop,
+        ended: Callable[[], None],
+        count: Callable[[str], None],
+        opened: Callable[[UpstreamConnection], None] = lambda _: None,
+    ) -> None:
+        super().__init__(count)
+        self.failures: dict[Endpoint, str] = {}
+        self.unreached: set[Endpoint] = set()
+        self.tls: FollowedContext | None = None
+        self._address = address
+        self._key = key
+        self._loop = loop
+        self._ended = ended
+        self._opened = opened
+        self._links: dict[Endpoint, UpstreamConnection] = {}
+        self._silent: dict[Endpoint, float] = {}
+
+    def close(self) -> None:
+        """Close all of them."""
+        for link in self._links.values():
+            link.abort()
+
+    def open(self) -> dict[Endpoint, UpstreamConnection]:
+        """Those that are open now."""
+        return {endpoint: link for endpoint, link in self._links.items() if not link.closed}
+
+    # Asking
+
+    async def ask_all(
+        self, targets: Iterable[Endpoint], ask: Callable[[UpstreamConnection, Endpoint], Awaitable[_T]], first: float
+    ) -> dict[Endpoint, _T]:
+        """What these servers answer to ``ask``. The first answer may take ``first`` seconds; then the others have a
+        moment."""
+        now = self._loop.time()
+        asked = [target for target in targets if self._silent.get(target, now) <= now]
+        tasks = {target: self._loop.create_task(self._ask(target, ask)) for target in asked}
+        if not tasks:
+            return {}
+        try:
+            late = await self._await_most({*tasks.values()}, first)
+        except asyncio.CancelledError:
+            for task in tasks.values():
+                task.add_done_callback(_ended)
+                task.cancel()
+            raise
+        found: dict[Endpoint, _T] = {}
+        for target, task in tasks.items():
+            self.failures.pop(target, None)
+            self._silent.pop(target, None)
+            self.unreached.discard(target)
+            if task in late:
+                task.add_done_callback(_ended)
+                task.cancel()
+                self.unreached.add(target)
+                self._failed(target, "it does not answer")
+                self._silent[target] = self._loop.time() + _SILENT_SECONDS
+            elif (error := task.exception()) is None:
+                found[target] = task.result()
+            else:
+                if isinstance(error, OSError):
+                    self.unreached.add(target)
+                self._failed(target, str(error) if isinstance(error, ValueError) else why(error))
+        return found
+
+    async def _await_most(self, pending: set[asyncio.Task[_T]], first: float) -> Collection[asyncio.Task[_T]]:
+        deadline = self._loop.time() + first
+        while pending and (left := deadline - self._loop.time()) > 0:
+            done, pending = await asyncio.wait(pending, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if any(task.exception() is None for task in done):
+                deadline = min(deadline, self._loop.time() + ANSWER_SECONDS)
+        return pending
+
+    async def _ask(self, target: Endpoint, ask: Callable[[UpstreamConnection, Endpoint], Awaitable[_T]]) -> _T:
+        link = self._links.get(target)
+        if link is None or link.closed:
+            link = (await open_upstream(self._address(target), self.tls, self, self._key, self._loop)).upstream
+            self._links[target] = link
+            self._opened(link)
+        return await ask(link, target)
+
+    def _failed(self, target: Endpoint, reason: str) -> None:
+        self.failures[target] = reason
+        self.drop(target)
+
+    def drop(self, target: Endpoint) -> None:
+        """Close this one. It is opened again when the server is asked again."""
+        if (link := self._links.pop(target, None)) is not None:
+            link.abort()
+
+    def forget_all_but(self, wanted: Container[Endpoint]) -> None:
+        """Only these servers are asked from now on."""
+        for gone in [each for each in {*self._links, *self.failures} if each not in wanted]:
+            self.failures.pop(gone, None)
+            self.unreached.discard(gone)
+            self.drop(gone)
+
+    def lost(self, upstream: UpstreamConnection) -> None:
+        """A server may have ended."""
+        super().lost(upstream)
+        self._ended()
+
+
+def _ended(task: "asyncio.Task[_T]") -> None:
+    # It was given up, and may still fail: its exception has been seen.
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,62 @@
+"""The topology of one primary that another server can replace: known to Sentinels, or by a name that moves.
+
+A server that takes the place of the primary is another node, so no connection to the old one is ever taken for one to
+the new one. Clients stay in the pools of ``home``, which stands for the node of today.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from itertools import count
+
+from proxy.net.address import UpstreamAddress
+from proxy.net.slot_map import ClusterNode, Endpoint
+from proxy.net.topology import Change
+from proxy.session.pool_key import ANY_NODE, Node
+
+
+class Primary:
+    """The server that is the primary now, at ``endpoint``; None until one is known."""
+
+    home = ANY_NODE
+    router = None
+    fails_over = True
+
+    def __init__(self, login: UpstreamAddress) -> None:
+        self.login = login
+        self.nodes: Sequence[Node] = ()
+        self.endpoint: Endpoint | None = None
+        self.doubted = asyncio.Event()
+        self._numbers = count()
+
+    def address(self, node: Node) -> UpstreamAddress:
+        """Where this node is; the whole upstream for one that is not the primary any more."""
+        return self.login if self.endpoint is None or node not in self.nodes else self.login.at(self.endpoint)
+
+    def place(self, node: Node) -> Node:
+        """The primary stands for any node."""
+        return self.nodes[0] if node is ANY_NODE and self.nodes else node
+
+    def doubt(self) -> None:
+        """The primary is missing or lost: find out soon whether it is another server now."""
+        self.doubted.set()
+
+    def connected(self, node: Node) -> None:
+        """There is no other one."""
+
+    def disconnected(self, node: Node) -> None:
+        """There is no other one."""
+
+    def adopt(self, endpoint: Endpoint) -> Change:
+        """The primary is there now."""
+        if endpoint == self.endpoint:
+            return Change()
+        left = [*self.nodes]
+        heir = Node(next(self._numbers))
+        self.nodes = (heir,)
+        self.endpoint = endpoint
+        return Change(new=True, came=[heir], left=left, heir=heir)
+
+    def known(self) -> Iterator[tuple[str, Node, ClusterNode]]:
+        """The primary, as a cluster has its members. Its address is its id."""
+        for node in self.nodes:
+            yield "n1", node, ClusterNode(str(self.endpoint), self.endpoint)

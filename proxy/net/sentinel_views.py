@@ -1,0 +1,109 @@
+"""What Sentinels tell about a primary, and what follows from that.
+
+A ``SentinelView`` is what one Sentinel tells. It may be wrong: cut off from the others, or not of this installation. So
+only what more than half of all Sentinels tell counts. How many there are, the Sentinels tell: those of the URL are the
+least. A Sentinel that the URL does not name counts if more than half of the others list it.
+
+Sentinels know each other by ids, and those count: one Sentinel that is reached at two addresses has one voice.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import hiredis
+
+from proxy.net.slot_map import Endpoint
+from proxy.wire.numbers import read_digits
+
+
+class SentinelError(ValueError):
+    """A reply that is not one of a Sentinel; the text says what is wrong with it."""
+
+
+class NoMajorityError(Exception):
+    """No majority of the Sentinels names the same primary; the text says what they do instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentinelView:
+    """What the Sentinel with the id ``by`` tells: the primary (None: it knows none of that name), and the other
+    Sentinels, by id."""
+
+    by: str
+    primary: Endpoint | None
+    others: Mapping[str, Endpoint] = field(default_factory=dict)
+
+
+def read_sentinel(by: str, my_id: Any, primary: Any, others: Any) -> SentinelView:
+    """Read the replies to SENTINEL MYID (since 6.2; without it, ``by`` is its id), GET-MASTER-ADDR-BY-NAME and
+    SENTINELS. Raises SentinelError."""
+    if isinstance(primary, hiredis.ReplyError):
+        raise SentinelError(f"it answers {primary}")
+    by = my_id.decode("utf-8", "replace") if isinstance(my_id, bytes) else by
+    if primary is None:
+        return SentinelView(by, None)
+    found: dict[str, Endpoint] = {}
+    for fields in others if isinstance(others, list) else []:
+        known = fields if isinstance(fields, dict) else dict(zip(fields[::2], fields[1::2], strict=False))
+        endpoint = _endpoint(known.get(b"ip"), known.get(b"port"))
+        if endpoint is not None:
+            name = known.get(b"runid")
+            found[name.decode("utf-8", "replace") if isinstance(name, bytes) and name else str(endpoint)] = endpoint
+    endpoint = _endpoint(*primary) if isinstance(primary, list) and len(primary) == 2 else None
+    if endpoint is None:
+        raise SentinelError(f"it names no address, but {primary!r}")
+    return SentinelView(by, endpoint, found)
+
+
+def _endpoint(host: Any, port: Any) -> Endpoint | None:
+    number = read_digits(port.decode("ascii", "replace")) if isinstance(port, bytes) else None
+    if not isinstance(host, bytes) or not host or number is None or not 0 < number < 65536:
+        return None
+    return Endpoint(host.decode("utf-8", "replace"), number)
+
+
+def listed(views: Collection[SentinelView]) -> dict[str, Endpoint]:
+    """The Sentinels that more than half of the others list, by id."""
+    told = {view.by: view for view in views}
+    votes = Counter((name, endpoint) for view in told.values() for name, endpoint in view.others.items())
+    return {name: endpoint for (name, endpoint), n in votes.items() if 2 * n > len(told) - (name in told)}
+
+
+def counting(views: Mapping[Endpoint, SentinelView], named: Collection[Endpoint]) -> dict[Endpoint, SentinelView]:
+    """The views of the ``named`` Sentinels and of those that the others list. One alone can be judged by nobody."""
+    known = listed(views.values())
+    alone = len({view.by for view in views.values()}) == 1
+    return {at: view for at, view in views.items() if at in named or view.by in known or alone}
+
+
+def size(views: Collection[SentinelView], named: int) -> int:
+    """How many Sentinels there are: ``named`` ones at least; as many as most say, and the larger number of two."""
+    said = Counter(1 + len(view.others) for view in views if view.primary is not None)
+    return max(named, max(said, key=lambda number: (said[number], number), default=0))
+
+
+def agreed(views: Collection[SentinelView], name: str, named: int) -> Endpoint:
+    """The primary that a majority names. Raises NoMajorityError."""
+    told = {view.by: view for view in views}
+    there = size(told.values(), named)
+    votes = Counter(view.primary for view in told.values() if view.primary is not None)
+    for primary, number in votes.items():
+        if 2 * number > there:
+            return primary
+    if 2 * len(told) <= there:
+        raise NoMajorityError(f"{len(told)} of {there} Sentinels answer" if told else "no Sentinel answers")
+    if not votes:
+        raise NoMajorityError(f"the Sentinels know no primary named {name!r}")
+    shown = ", ".join(f"{primary} ({number} of {there})" for primary, number in sorted(votes.items()))
+    raise NoMajorityError(f"no majority of the Sentinels names one primary: {shown}")
+
+
+def dissent(views: Mapping[Endpoint, SentinelView], primary: Endpoint) -> set[str]:
+    """The Sentinels that name no primary or another one, a sentence each."""
+    return {
+        f"Sentinel {by} names {view.primary or 'no primary'}, and most others {primary}"
+        for by, view in views.items()
+        if view.primary != primary
+    }

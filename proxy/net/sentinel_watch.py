@@ -1,0 +1,203 @@
+"""Finds out which server Sentinels take for the primary, and follows it: at the start, and for as long as the route
+lives.
+
+    each second    SENTINEL GET-MASTER-ADDR-BY-NAME and SENTINELS of all Sentinels, and ROLE of the primary
+    at once        where a Sentinel publishes something about a failover, or a connection to the primary was lost
+
+The primary is the server that a majority of the Sentinels names, and that says so itself (ROLE). Neither alone is
+enough: during a failover two servers call themselves primary for ten seconds, and a Sentinel that is cut off from the
+others names an old one. Without both, the last known primary stays.
+
+An event alone would come late: the Sentinel that leads a failover names the new primary about a second before it
+publishes +switch-master.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from proxy.hotpath.in_flight import CONFIRM, ReplySink
+from proxy.net.address import UpstreamAddress
+from proxy.net.engine import is_replica
+from proxy.net.links import ANSWER_SECONDS, Links
+from proxy.net.primary import Primary
+from proxy.net.sentinel_address import Sentinels
+from proxy.net.sentinel_views import (
+    NoMajorityError,
+    SentinelView,
+    agreed,
+    counting,
+    dissent,
+    listed,
+    read_sentinel,
+)
+from proxy.net.slot_map import Endpoint
+from proxy.net.tls import FollowedContext
+from proxy.net.topology import Change
+from proxy.net.upstream import UpstreamConnection
+from proxy.net.watch import Looking
+from proxy.session.pool_key import PoolKey
+from proxy.session.subscription import Subscriptions
+from proxy.wire.decode import read_reply
+from proxy.wire.encode import encode_command
+
+_MOST_ROUNDS = 3
+_EVENTS = (b"+sdown", b"+odown", b"+promoted-slave", b"+switch-master")
+
+
+class _Events(ReplySink):
+    """What a Sentinel publishes; it gets the answer to SUBSCRIBE, too."""
+
+    def __init__(self, heard: Callable[[], None]) -> None:
+        super().__init__()
+        self.write = lambda _: heard()
+
+
+class SentinelWatch:
+    """Asks the Sentinels of one primary. ``adopted`` hears of each change.
+
+    What is wrong is logged as of the route ``log_as``, if that is not empty.
+    """
+
+    def __init__(
+        self,
+        primary: Primary,
+        sentinels: Sentinels,
+        loop: asyncio.AbstractEventLoop,
+        connect_seconds: float,
+        adopted: Callable[[Change], None],
+        count: Callable[[str], None],
+        log_as: str = "",
+    ) -> None:
+        self._primary = primary
+        self._sentinels = sentinels
+        self._loop = loop
+        self._connect_seconds = connect_seconds
+        self._adopted = adopted
+        login = primary.login
+        well = "all Sentinels agree"
+        self._looking = Looking(str(login), loop, primary.doubted, count, log_as=log_as, well=well)
+        self.attempted = self._looking.attempted
+        key = PoolKey(None, 0, 3, primary.home)
+        self._links = Links(login.at_sentinel, key, loop, primary.doubt, count, self._subscribe)
+        self._servers = Links(login.at, key._replace(protocol=2), loop, primary.doubt, count)
+        self._ids: dict[Endpoint, str] = {}
+        self._found: set[Endpoint] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def problem(self) -> str:
+        """What is not as it should be; empty where all Sentinels answer and agree."""
+        return self._looking.problem
+
+    @property
+    def settled(self) -> bool:
+        """Whether a primary is known. It stays when Sentinels fail."""
+        return self._primary.endpoint is not None
+
+    def begin(self, tls: FollowedContext | None) -> None:
+        """Begin to look."""
+        self._links.tls = self._servers.tls = tls
+        self._task = self._loop.create_task(self._looking.go_on(self._look, self._has_news))
+
+    def close(self) -> None:
+        """End it."""
+        if self._task is not None:
+            self._task.cancel()
+        self._links.close()
+        self._servers.close()
+
+    def _subscribe(self, link: UpstreamConnection) -> None:
+        # In RESP3 the messages come between replies, on the same connection.
+        events = link.pipeline.owner = _Events(self._heard)
+        link.pipeline.follow(Subscriptions(3))
+        link.pipeline.send_commands(events, encode_command([b"SUBSCRIBE", *_EVENTS]))
+        link.pipeline.enqueue(events, len(_EVENTS), CONFIRM, (b"subscribe", None))
+
+    def _heard(self) -> None:
+        self._looking.changed()
+        self._primary.doubt()
+
+    async def _has_news(self) -> bool:
+        return True
+
+    # A look at all
+
+    async def _look(self) -> None:
+        views = await self._ask_sentinels()
+        reasons = {f"Sentinel {each}: {reason}" for each, reason in self._links.failures.items()}
+        try:
+            named = agreed(views.values(), self._sentinels.name, len(self._sentinels.endpoints))
+        except NoMajorityError as error:
+            self._looking.report({"; ".join([str(error), *sorted(reasons)])})
+            return
+        refusal = await self._refusal(self._primary.login.reach(named))
+        if not refusal:
+            self._adopt(self._primary.login.reach(named))
+        refused = {f"primary {named}: {refusal}"} if refusal else set()
+        self._looking.report(reasons | dissent(views, named) | refused)
+
+    async def _ask_sentinels(self) -> dict[Endpoint, SentinelView]:
+        named, views = self._sentinels.endpoints, dict[Endpoint, SentinelView]()
+        tried, targets = set[Endpoint](), {*named, *self._found}
+        for _ in range(_MOST_ROUNDS):
+            views |= await self._links.ask_all(targets - tried, self._ask, self._first_seconds())
+            tried |= targets
+            self._ids |= {at: view.by for at, view in views.items()}
+            there = {self._ids.get(each) for each in named} | {view.by for view in views.values()}
+            missing = {name: at for name, at in listed(views.values()).items() if name not in there}
+            targets = {self._primary.login.reach(at) for at in missing.values()}
+            if targets <= tried:
+                break
+        views = counting(views, named)
+        if views:
+            self._found = {*views, *targets} - {*named}
+            self._links.forget_all_but({*named, *self._found})
+        return views
+
+    def _first_seconds(self) -> float:
+        return self._connect_seconds if not self._ids else min(self._connect_seconds, ANSWER_SECONDS)
+
+    async def _ask(self, link: UpstreamConnection, target: Endpoint) -> SentinelView:
+        name = self._sentinels.name
+        my_id, primary, others = await asyncio.gather(
+            link.ask(["SENTINEL", "MYID"]),
+            link.ask(["SENTINEL", "GET-MASTER-ADDR-BY-NAME", name]),
+            link.ask(["SENTINEL", "SENTINELS", name]),
+        )
+        return read_sentinel(str(target), read_reply(my_id), read_reply(primary), read_reply(others))
+
+    async def _refusal(self, server: Endpoint) -> str:
+        """Why this server cannot be the primary; empty if it says that it is."""
+        self._servers.forget_all_but({server})
+        seconds = self._connect_seconds if self._primary.endpoint is None else ANSWER_SECONDS
+        replicas = await self._servers.ask_all([server], _is_replica, seconds)
+        if server not in replicas:
+            return self._servers.failures[server]
+        return "it is a replica" if replicas[server] else ""
+
+    def _adopt(self, server: Endpoint) -> None:
+        change = self._primary.adopt(server)
+        if change.new:
+            self._looking.changed()
+            self._adopted(change)
+
+
+async def find_primary(
+    upstream: UpstreamAddress, sentinels: Sentinels, tls: FollowedContext | None, seconds: float
+) -> tuple[UpstreamAddress, str]:
+    """The primary that the Sentinels name now, and what is not as it should be. Raises ConnectionRefusedError."""
+    primary = Primary(upstream)
+    loop = asyncio.get_running_loop()
+    watch = SentinelWatch(primary, sentinels, loop, seconds, lambda _: None, lambda _: None)
+    watch.begin(tls)
+    try:
+        await watch.attempted.wait()
+    finally:
+        watch.close()
+    if primary.endpoint is None:
+        raise ConnectionRefusedError(watch.problem)
+    return upstream.at(primary.endpoint), watch.problem
+
+
+async def _is_replica(link: UpstreamConnection, _: Endpoint) -> bool:
+    return await is_replica(link)

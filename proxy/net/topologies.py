@@ -1,0 +1,29 @@
+"""Which topology an upstream has, and what finds out about its servers."""
+
+from proxy.net.address import UpstreamAddress
+from proxy.net.cluster import Cluster
+from proxy.net.cluster_watch import ClusterWatch
+from proxy.net.connections import Connections
+from proxy.net.nodes import Nodes
+from proxy.net.primary import Primary
+from proxy.net.sentinel_watch import SentinelWatch
+from proxy.net.topology import Single, Topology
+from proxy.net.watch import Watch
+
+
+def topology_of(upstream: UpstreamAddress) -> Topology:
+    """What its URL says."""
+    if upstream.seeds:
+        return Cluster(upstream)
+    return Single(upstream) if upstream.sentinels is None else Primary(upstream)
+
+
+def watch_over(topology: Topology, nodes: Nodes | None, connections: Connections, log_as: str) -> Watch | None:
+    """What follows its changes; None where there are none. It logs as of the route ``log_as``, if that is not empty."""
+    loop, seconds = connections.loop, connections.settings.connect_timeout
+    adopt, count = connections.adopt, connections.count
+    if isinstance(topology, Cluster) and nodes is not None:
+        return ClusterWatch(topology, loop, seconds, adopt, nodes.looked, count, log_as)
+    if isinstance(topology, Primary) and topology.login.sentinels is not None:
+        return SentinelWatch(topology, topology.login.sentinels, loop, seconds, adopt, count, log_as)
+    return None

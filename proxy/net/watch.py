@@ -1,0 +1,130 @@
+"""Looks at what is behind a route, at the start and for as long as the route lives, because nobody says all that
+changes.
+
+A look comes each second if there may be news, and at once where somebody has a reason for it: a connection was lost, or
+a client met an error that says so. While something is not as it should be, or a change was a moment ago, the next look
+comes after a tenth of a second.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import ssl
+from collections.abc import Awaitable, Callable, Container
+from typing import Protocol
+
+from proxy.net.connect import UpstreamRefusedError
+from proxy.net.tls import FollowedContext, reason_of
+
+POLL_SECONDS = 1.0
+_UNSETTLED_SECONDS = 0.1
+_LEAST_SECONDS = 0.02
+_CALM_SECONDS = 2.0
+_TROUBLE_SECONDS = 15.0
+"""How long after a change the looks come more often; the second one while there is a problem."""
+
+_log = logging.getLogger("keyrail.route")
+
+
+class Watch(Protocol):
+    """What finds out about the servers of a route.
+
+    ``settled`` says that what was found lets commands through. ``problem`` is what is not as it should be; it is empty
+    where all is well. ``attempted`` is set after the first look.
+    """
+
+    attempted: asyncio.Event
+
+    @property
+    def problem(self) -> str:
+        """One text of all problems."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is known where commands go."""
+
+    def begin(self, tls: FollowedContext | None) -> None:
+        """Begin to look."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+class Looking:
+    """The rhythm of the looks at one upstream, and what is told about them.
+
+    ``look`` may fail in any way: the next one may go well. ``has_news`` is asked in calm times before a look.
+    ``wanted`` makes the next look come at once. Problems are logged as those of the route ``log_as``, if that is not
+    empty, and ``well`` is the line behind the last one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        loop: asyncio.AbstractEventLoop,
+        wanted: asyncio.Event,
+        count: Callable[[str], None],
+        *,
+        log_as: str,
+        well: str,
+    ) -> None:
+        self.attempted = asyncio.Event()
+        self.problem = f"connecting to {name}"
+        self.looked_at = loop.time()
+        self._name = name
+        self._loop = loop
+        self._wanted = wanted
+        self._count = count
+        self._log_as = log_as
+        self._well = well
+        self._told: set[str] = set()
+        self._changed_at = loop.time()
+
+    async def go_on(self, look: Callable[[], Awaitable[None]], has_news: Callable[[], Awaitable[bool]]) -> None:
+        """Look until cancelled."""
+        while True:
+            self._wanted.clear()
+            self.looked_at = self._loop.time()
+            try:
+                await look()
+            except Exception:  # noqa: BLE001 - whatever it is, the next look may go well
+                self._count("periodic_failures")
+                _log.exception("%s: looking at the servers failed", self._name)
+            self.attempted.set()
+            await self._until_due(has_news)
+            await asyncio.sleep(self.looked_at + _LEAST_SECONDS - self._loop.time())
+
+    async def _until_due(self, has_news: Callable[[], Awaitable[bool]]) -> None:
+        while True:
+            age = self._loop.time() - self._changed_at
+            unsettled = age < (_TROUBLE_SECONDS if self.problem else _CALM_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wanted.wait(), _UNSETTLED_SECONDS if unsettled else POLL_SECONDS)
+                return
+            if self.problem or unsettled or await has_news():
+                return
+
+    def changed(self) -> None:
+        """Something is other than before: look more often for a while."""
+        self._changed_at = self._loop.time()
+
+    def report(self, problems: set[str], logged_elsewhere: Container[str] = ()) -> None:
+        """These are all problems now: one line for each that is new."""
+        for problem in sorted(problems - self._told):
+            self.changed()
+            if self._log_as and problem not in logged_elsewhere:
+                _log.warning("route %s: %s", self._log_as, problem)
+        if self._log_as and any(problem not in logged_elsewhere for problem in self._told - problems) and not problems:
+            _log.info("route %s: %s", self._log_as, self._well)
+        self._told = problems
+        self.problem = "; ".join(f"{self._name}: {problem}" for problem in sorted(problems))
+
+
+def why(error: BaseException) -> str:
+    """Why a server could not be asked, in the words of the system, of TLS or of the server."""
+    if isinstance(error, UpstreamRefusedError):
+        return f"it refuses the connection: {error}"
+    if isinstance(error, OSError) and error.errno is not None and not isinstance(error, ssl.SSLError):
+        return os.strerror(error.errno)
+    return reason_of(error) if isinstance(error, Exception) else repr(error)

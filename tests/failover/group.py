@@ -1,0 +1,150 @@
+"""A primary, its replicas and the Sentinels that watch it, started in about three seconds, and what happens to them.
+
+Servers and Sentinels are `Engine`s, so they can be killed, frozen and started again.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import cast
+
+from tests.engines import Engine, Kind
+from tests.resp import Failure, eventually
+
+NAME = "mymaster"
+DOWN_AFTER_MS = 700
+FAILOVER_TIMEOUT_MS = 2000
+"""After a failover the Sentinels start no other one for twice as long."""
+
+_HASTE = ("INFO-PERIOD", 300, "PUBLISH-PERIOD", 500)
+"""Milliseconds. With 10 s and 2 s, as usual, a deposed primary would be left alone for eight seconds."""
+
+_OPTIONS = {"repl-diskless-sync-delay": "0", "min-replicas-to-write": "0"}
+
+
+class Sentinel(Engine):
+    """A Sentinel that watches the server at a port; `options` are lines of its configuration."""
+
+    def __init__(self, kind: Kind, watched: int, options: dict[str, str] | None = None) -> None:
+        self.watched = watched
+        super().__init__(kind, options)
+
+    def launch(self) -> None:
+        config = self.folder / "sentinel.conf"
+        lines = [
+            f"port {self.port}",
+            "bind 127.0.0.1",
+            f"dir {self.folder}",
+            f"sentinel monitor {NAME} 127.0.0.1 {self.watched} 2",
+            f"sentinel down-after-milliseconds {NAME} {DOWN_AFTER_MS}",
+            f"sentinel failover-timeout {NAME} {FAILOVER_TIMEOUT_MS}",
+            f"sentinel parallel-syncs {NAME} 2",
+            *(f"{name} {value}" for name, value in self.options.items()),
+        ]
+        if not config.exists():  # it writes what it knows into its own file
+            config.write_text("\n".join(lines) + "\n")
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen([self.kind.binary, str(config), "--sentinel"], stdout=log, stderr=log)
+
+    def names(self) -> int:
+        """The port of the server that it takes for the primary."""
+        host, port = cast("list[bytes]", self.do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME))
+        assert host == b"127.0.0.1"
+        return int(port)
+
+    def knows(self) -> tuple[int, int]:
+        """How many other Sentinels, and how many replicas that it could promote."""
+        fields = cast("list[bytes]", self.do("SENTINEL", "MASTER", NAME))
+        found = dict(zip(fields[::2], fields[1::2], strict=True))
+        replicas = cast("list[list[bytes]]", self.do("SENTINEL", "REPLICAS", NAME))
+        up = [dict(zip(each[::2], each[1::2], strict=True)) for each in replicas]
+        good = [each for each in up if each[b"flags"] == b"slave" and each[b"master-link-status"] == b"ok"]
+        return int(found[b"num-other-sentinels"]), len(good)
+
+
+class RealGroup:
+    """`servers` has the primary of the start first, then its replicas. `hasty` Sentinels ask more often than others."""
+
+    def __init__(self, kind: Kind, replicas: int = 2, sentinels: int = 3, *, hasty: bool = True) -> None:
+        self.servers: list[Engine] = []
+        self.sentinels: list[Sentinel] = []
+        try:
+            with ThreadPoolExecutor() as pool:
+                starting = [pool.submit(Engine, kind, _OPTIONS) for _ in range(1 + replicas)]
+                self.servers = [each.result() for each in starting]
+                for replica in self.servers[1:]:
+                    replica.do("REPLICAOF", "127.0.0.1", self.servers[0].port)
+                eventually(
+                    lambda: all(each.info("replication").get("master_link_status") == "up" for each in self.servers[1:])
+                )
+                watching = [pool.submit(Sentinel, kind, self.servers[0].port) for _ in range(sentinels)]
+                self.sentinels = [each.result() for each in watching]
+            for each in self.sentinels if hasty else ():
+                each.do("SENTINEL", "DEBUG", *_HASTE)
+            self.settle()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def url(self) -> str:
+        """As `--upstream` takes it."""
+        return f"redis+sentinel://{','.join(f'127.0.0.1:{each.port}' for each in self.sentinels)}/{NAME}"
+
+    def living(self) -> list[Engine]:
+        """The servers whose process has not been killed."""
+        return [each for each in self.servers if each.process is not None]
+
+    def primary(self) -> Engine:
+        """The server that all Sentinels name."""
+        (found,) = self._named()
+        return found
+
+    def _named(self) -> list[Engine]:
+        ports = {each.names() for each in self.sentinels if each.process is not None}
+        return [each for each in self.servers if each.port in ports]
+
+    def settle(self) -> None:
+        """Wait until all living Sentinels name one primary, know each other, and could promote each other server; and
+        these servers have all that it has."""
+        eventually(self._is_settled)
+
+    def _is_settled(self) -> bool:
+        if len(named := self._named()) != 1 or not self._is_followed(named[0]):
+            return False
+        expected = len(self.sentinels) - 1, len(self.living()) - 1
+        return all(each.knows() == expected for each in self.sentinels if each.process is not None)
+
+    def _is_followed(self, primary: Engine) -> bool:
+        for each in self.living():
+            told = each.info("replication")
+            where = (told["role"], told.get("master_port"), told.get("master_link_status"))
+            if each is not primary and where != ("slave", str(primary.port), "up"):
+                return False
+        return primary.info("replication")["role"] == "master"
+
+    def fail_over(self) -> Engine:
+        """Have the Sentinels promote a replica; return the new primary when one Sentinel names it."""
+        old = self.primary()
+
+        def accepted() -> bool:
+            with self.sentinels[0].wire() as wire:
+                return not isinstance(wire.value("SENTINEL", "FAILOVER", NAME), Failure)
+
+        eventually(accepted)
+        eventually(lambda: self.sentinels[0].names() != old.port)
+        port = self.sentinels[0].names()
+        return next(each for each in self.servers if each.port == port)
+
+    def start_again(self, servers: Sequence[Engine]) -> None:
+        """Start killed servers, which become replicas of today's primary."""
+        for each in servers:
+            each.start()
+        self.settle()
+
+    def close(self) -> None:
+        """End all of them."""
+        for each in (*self.sentinels, *self.servers):
+            each.close()

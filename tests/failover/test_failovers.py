@@ -1,0 +1,248 @@
+"""Clients of Keyrail while Sentinels replace the primary: by command, after a crash, and while it hangs.
+
+Proves: idle clients stay and go on with the new primary; who waits for a reply or has state on the old primary is
+closed; nothing is sent twice, and nothing is sent to the old primary any more, although it takes writes; commands that
+come meanwhile wait; redis-py's plain client notices nothing but the time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import redis
+
+from tests.black_hole import BlackHole
+from tests.engines import Engine
+from tests.failover.group import RealGroup
+from tests.keyrail_process import DIRECT, Keyrail
+from tests.resp import Closed, eventually
+
+pytestmark = pytest.mark.skipif(DIRECT, reason="a plain relay follows nobody")
+
+NewKeyrail = Callable[..., Keyrail]
+
+
+@pytest.fixture(scope="module")
+def keyrail(group: RealGroup) -> Iterator[Keyrail]:
+    running = Keyrail(group.url)
+    eventually(lambda: running.http("/readyz")[0] == 200)
+    yield running
+    running.close()
+
+
+def settled(group: RealGroup, keyrail: Keyrail) -> Engine:
+    """The primary of today, which Keyrail knows, too."""
+    group.settle()
+    primary = group.primary()
+    eventually(lambda: f":{primary.port}" in keyrail.http("/nodes")[1] and keyrail.http("/readyz")[0] == 200)
+    return primary
+
+
+STATES = {
+    "a subscription": ["SUBSCRIBE x"],
+    "a watch": ["WATCH k"],
+    "an open transaction": ["MULTI", "SET k v"],
+    "a blocking command": ["!BLPOP q 0"],
+    "a script": ["EVAL return(1) 0"],
+    "a login": ["AUTH ann secret"],
+}
+
+
+def test_a_planned_failover(group: RealGroup, keyrail: Keyrail) -> None:
+    old = settled(group, keyrail)
+    for server in group.servers:
+        server.do("ACL", "SETUSER", "ann", "on", ">secret", "~*", "&*", "+@all")
+    holders = {name: keyrail.wire() for name in STATES}
+    with keyrail.wire() as idle, keyrail.wire(protocol=3) as chosen:
+        assert idle.ask("SET", "k", "v") == b"+OK\r\n"
+        assert chosen.ask("SELECT", "3") == b"+OK\r\n"
+        for name, told in STATES.items():
+            for command in told:
+                if command.startswith("!"):
+                    holders[name].say(*command[1:].split())
+                    old.await_info("clients", "blocked_clients", "1")
+                else:
+                    assert not holders[name].ask(*command.split()).startswith(b"-")
+        new = group.fail_over()
+        for name, holder in holders.items():
+            assert [frame for frame in holder.remaining() if b"UNBLOCKED" not in frame] == [], name
+        eventually(lambda: f":{new.port}" in keyrail.http("/nodes")[1])
+        assert idle.ask("SET", "after", new.port) == b"+OK\r\n"
+        assert chosen.ask("SET", "after", "three") == b"+OK\r\n"
+        assert new.do("GET", "after") == str(new.port).encode()
+        assert idle.ask("GET", "k") == b"$1\r\nv\r\n"
+    assert keyrail.metric("keyrail_out_of_step_total") == 0
+    settled(group, keyrail)
+
+
+def test_no_write_reaches_the_old_primary_that_still_takes_them(group: RealGroup, keyrail: Keyrail) -> None:
+    """After SENTINEL FAILOVER it calls itself primary for seconds, and what it acknowledges vanishes."""
+    old = settled(group, keyrail)
+    with keyrail.wire() as wire, old.wire() as direct:
+        assert wire.ask("SET", "n", "0") == b"+OK\r\n"
+        new = group.fail_over()
+        eventually(lambda: f":{new.port}" in keyrail.http("/nodes")[1])
+        sent = 0
+        while sent < 50 or direct.ask("ROLE").startswith(b"*3\r\n$6\r\nmaster"):
+            assert wire.ask("INCR", "n") == b":%d\r\n" % (sent + 1)
+            sent += 1
+            if sent == 2000:
+                break
+        assert new.do("GET", "n") == b"%d" % sent
+    settled(group, keyrail)
+
+
+def await_promotion(group: RealGroup, old: Engine) -> Engine:
+    """Wait until a replica says that it is a primary."""
+    found: list[Engine] = []
+
+    def says() -> bool:
+        found[:] = [each for each in group.servers if each is not old and each.info("replication")["role"] == "master"]
+        return bool(found)
+
+    eventually(says)
+    return found[0]
+
+
+def test_a_primary_that_dies(group: RealGroup, keyrail: Keyrail) -> None:
+    """redis-py's client rides through with its default retries. The time from the promotion to service is reported."""
+    old = settled(group, keyrail)
+    with redis.Redis(port=keyrail.address.port) as client, keyrail.wire() as waits:
+        assert client.set("k", "v")
+        waits.say("BLPOP", "never", "0")
+        old.await_info("clients", "blocked_clients", "1")
+        old.kill()
+        assert waits.remaining() == []
+        served: list[float] = []
+
+        def write_once() -> None:
+            client.incr("count")
+            served.append(time.monotonic())
+
+        write = threading.Thread(target=write_once)
+        write.start()
+        new = await_promotion(group, old)
+        at = time.monotonic()
+        write.join()
+        print(f"served {served[0] - at:.2f} s after the promotion")
+        assert client.get("count") == b"1"
+        assert client.get("k") == b"v"
+        assert new.do("GET", "count") == b"1"
+    group.start_again([old])
+    settled(group, keyrail)
+
+
+def test_commands_wait_for_the_new_primary(group: RealGroup, new_keyrail: NewKeyrail) -> None:
+    keyrail = new_keyrail(group.url, extra=("--failover-wait", "60s"))
+    old = settled(group, keyrail)
+    clients = [keyrail.wire() for _ in range(20)]
+    for wire in clients:
+        assert wire.ask("PING") == b"+PONG\r\n"
+    old.kill()
+    eventually(lambda: keyrail.http("/readyz")[0] == 503)
+    for number, wire in enumerate(clients):
+        wire.say("INCR", "waited")
+        wire.say("ECHO", number)
+    for number, wire in enumerate(clients):
+        assert wire.frame().startswith(b":")
+        assert wire.frame() == b"$%d\r\n%d\r\n" % (len(str(number)), number)
+        wire.close()
+    with keyrail.wire() as wire:
+        assert wire.ask("GETDEL", "waited") == b"$2\r\n20\r\n"
+    group.start_again([old])
+
+
+def test_commands_do_not_wait_for_ever(group: RealGroup, new_keyrail: NewKeyrail) -> None:
+    keyrail = new_keyrail(group.url, extra=("--failover-wait", "400ms"))
+    old = settled(group, keyrail)
+    with keyrail.wire() as wire, keyrail.wire() as single:
+        assert wire.ask("PING") == b"+PONG\r\n"
+        for sentinel in group.sentinels[1:]:  # one alone promotes nobody
+            sentinel.freeze()
+        try:
+            old.kill()
+            eventually(lambda: keyrail.http("/readyz")[0] == 503)
+            wire.say("PING")
+            single.say("WATCH", "k")
+            assert wire.remaining() == []
+            assert single.remaining() == []
+        finally:
+            for sentinel in group.sentinels[1:]:
+                sentinel.thaw()
+    await_promotion(group, old)
+    group.start_again([old])
+
+
+def test_a_primary_that_hangs(group: RealGroup, keyrail: Keyrail) -> None:
+    """What waits in its connections is for nobody, and is not sent again; it goes on as a replica."""
+    old = settled(group, keyrail)
+    with keyrail.wire() as pending, keyrail.wire() as idle:
+        assert idle.ask("SET", "hung", "0") == b"+OK\r\n"
+        assert pending.ask("PING") == b"+PONG\r\n"
+        old.freeze()
+        try:
+            pending.say("INCR", "hung")
+            with pytest.raises(Closed):
+                pending.frame()
+            assert idle.ask("GET", "hung") == b"$1\r\n0\r\n"
+            assert idle.ask("SET", "hung", "new") == b"+OK\r\n"
+        finally:
+            old.thaw()
+        settled(group, keyrail)
+        assert idle.ask("GET", "hung") == b"$3\r\nnew\r\n"
+
+
+def test_a_sentinel_that_ends_is_a_warning(group: RealGroup, keyrail: Keyrail) -> None:
+    settled(group, keyrail)
+    gone = group.sentinels[2]
+    gone.kill()
+    line = f"Sentinel 127.0.0.1:{gone.port}: Connection refused"
+    keyrail.await_line(f"route default: {line}$")
+    eventually(lambda: line in keyrail.http("/readyz")[1])
+    status, text = keyrail.http("/readyz")
+    assert (status, text.splitlines()[0]) == (200, "ready")
+    gone.start()
+    eventually(lambda: keyrail.http("/readyz") == (200, "ready\n"))
+
+
+def test_a_network_that_drops_all_packets(group: RealGroup, new_keyrail: NewKeyrail) -> None:
+    """Keyrail alone is cut off from the old primary: no connection to it ever ends by itself."""
+    ways = [BlackHole(server.port) for server in group.servers]
+    file = group.servers[0].folder / "nat.txt"
+    lines = zip(group.servers, ways, strict=True)
+    file.write_text("".join(f"127.0.0.1:{server.port} {way.url.removeprefix('redis://')}\n" for server, way in lines))
+    try:
+        keyrail = new_keyrail(f"{group.url}?map={file}")
+        eventually(lambda: keyrail.http("/readyz")[0] == 200)
+        group.settle()
+        old = group.primary()
+        with keyrail.wire() as pending, keyrail.wire() as idle:
+            assert idle.ask("SET", "cut", "0") == b"+OK\r\n"
+            ways[group.servers.index(old)].swallow()
+            pending.say("INCR", "cut")
+            new = group.fail_over()
+            assert pending.remaining() == []
+            assert idle.ask("GET", "cut") == b"$1\r\n0\r\n"
+            assert idle.ask("SET", "cut", "1") == b"+OK\r\n"
+            assert new.do("GET", "cut") == b"1"
+        group.settle()
+    finally:
+        for way in ways:
+            way.__exit__()
+
+
+def test_a_primary_that_comes_back_before_anybody_is_promoted(group: RealGroup, keyrail: Keyrail) -> None:
+    """A restart, and nothing else: the same server goes on, and clients stay but for those with scripts."""
+    old = settled(group, keyrail)
+    with keyrail.wire() as idle, keyrail.wire() as scripted:
+        assert idle.ask("PING") == b"+PONG\r\n"
+        assert scripted.ask("EVAL", "return 1", "0") == b":1\r\n"
+        old.do("CONFIG", "REWRITE")
+        old.kill()
+        old.start()
+        assert scripted.remaining() == []
+        assert idle.ask("PING") == b"+PONG\r\n"
+    settled(group, keyrail)

@@ -1,0 +1,35 @@
+"""A route in this process, as a worker makes it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from proxy.net.address import UpstreamAddress
+from proxy.net.admission import Admission
+from proxy.net.plan_compiler import PlanCompiler
+from proxy.net.route import Route
+from proxy.net.settings import PolicySource, RouteSettings, Settings
+from proxy.net.topology import Topology
+from proxy.net.user_changes import of_one_worker
+from proxy.policy.model import TRANSPARENT
+
+
+def new_route(upstream: UpstreamAddress, topology: Topology) -> Route:
+    """Not started yet."""
+    settings = RouteSettings("r", (), upstream, PolicySource())
+    loop = asyncio.get_running_loop()
+    return Route(
+        settings,
+        Settings((settings,), traces=0),
+        topology,
+        TRANSPARENT,
+        loop,
+        1,
+        PlanCompiler(TRANSPARENT).find,
+        lambda _: loop.create_future(),
+        False,
+        None,
+        lambda: None,
+        Admission(0),
+        of_one_worker(),
+    )

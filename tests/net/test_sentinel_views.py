@@ -1,0 +1,129 @@
+"""What follows from what Sentinels tell: only what more than half of all of them say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hiredis
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.net.sentinel_views import (
+    NoMajorityError,
+    SentinelError,
+    SentinelView,
+    agreed,
+    counting,
+    dissent,
+    listed,
+    read_sentinel,
+    size,
+)
+from proxy.net.slot_map import Endpoint
+
+OLD, NEW = Endpoint("10.0.0.1", 6379), Endpoint("10.0.0.2", 6379)
+SENTINELS = {name: Endpoint(f"10.0.1.{number}", 26379) for number, name in enumerate("abcde", 1)}
+
+
+def view(by: str, primary: Endpoint | None, others: str = "abc") -> SentinelView:
+    return SentinelView(by, primary, {name: SENTINELS[name] for name in others if name != by})
+
+
+def refusal(*views: SentinelView, named: int = 3) -> str:
+    with pytest.raises(NoMajorityError) as caught:
+        agreed(views, "mymaster", named)
+    return str(caught.value)
+
+
+def test_two_of_three_decide() -> None:
+    assert agreed([view("a", NEW), view("b", NEW), view("c", OLD)], "mymaster", 3) == NEW
+    assert agreed([view("a", NEW), view("b", NEW)], "mymaster", 1) == NEW
+
+
+def test_one_of_three_decides_nothing() -> None:
+    assert refusal(view("a", NEW)) == "1 of 3 Sentinels answer"
+    assert refusal(view("a", NEW), named=1) == "1 of 3 Sentinels answer"
+    assert refusal() == "no Sentinel answers"
+    assert refusal(view("a", NEW), view("b", OLD)) == (
+        "no majority of the Sentinels names one primary: 10.0.0.1:6379 (1 of 3), 10.0.0.2:6379 (1 of 3)"
+    )
+
+
+def test_half_of_them_decides_nothing() -> None:
+    assert refusal(view("a", NEW, "ab"), view("b", OLD, "ab"), named=2).startswith("no majority")
+    assert refusal(*(view(by, NEW, "abcd") for by in "ab")) == "2 of 4 Sentinels answer"
+    assert agreed([view(by, NEW, "abcd") for by in "abc"], "mymaster", 1) == NEW
+
+
+def test_a_sentinel_that_has_forgotten_the_others_is_not_alone() -> None:
+    assert refusal(view("a", NEW, others="")) == "1 of 3 Sentinels answer"
+    assert agreed([view("a", NEW, others="")], "mymaster", 1) == NEW
+
+
+def test_a_name_that_no_sentinel_knows() -> None:
+    assert refusal(*(view(by, None, "") for by in "abc")) == "the Sentinels know no primary named 'mymaster'"
+
+
+def test_one_sentinel_at_two_addresses_has_one_voice() -> None:
+    assert refusal(view("a", NEW), view("a", NEW), view("b", OLD)).startswith("no majority")
+
+
+def test_whom_only_a_liar_lists_is_not_asked() -> None:
+    liar = SentinelView("c", OLD, {"d": SENTINELS["d"], "e": SENTINELS["e"]})
+    assert listed([view("a", NEW), view("b", NEW), liar]).keys() == {"c"}
+    assert size([view("a", NEW), view("b", NEW), liar], 3) == 3
+    assert listed([view("a", NEW)]).keys() == {"b", "c"}
+
+
+def test_a_sentinel_that_the_others_have_forgotten_does_not_count() -> None:
+    views = {SENTINELS[by]: view(by, NEW if by == "a" else OLD, "abc") for by in "abc"}
+    views[SENTINELS["d"]] = view("d", NEW, "abcd")
+    assert counting(views, [SENTINELS["a"]]).keys() == {SENTINELS[by] for by in "abc"}
+    assert counting(views, [SENTINELS["d"]]).keys() == views.keys()
+    alone = {SENTINELS["b"]: view("b", NEW)}
+    assert counting(alone, []) == alone
+
+
+def test_who_says_otherwise_is_named() -> None:
+    views = {SENTINELS["a"]: view("a", NEW), SENTINELS["b"]: view("b", OLD), SENTINELS["c"]: view("c", None)}
+    assert dissent(views, NEW) == {
+        "Sentinel 10.0.1.2:26379 names 10.0.0.1:6379, and most others 10.0.0.2:6379",
+        "Sentinel 10.0.1.3:26379 names no primary, and most others 10.0.0.2:6379",
+    }
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from([OLD, NEW])), max_size=5, unique_by=lambda v: v[0]))
+def test_two_majorities_never_name_different_primaries(told: list[tuple[str, Endpoint]]) -> None:
+    """Whatever part of five Sentinels each of two Keyrails can see."""
+    views = [view(by, primary, "abcde") for by, primary in told]
+    seen = set()
+    for part in range(1 << len(views)):
+        try:
+            seen.add(agreed([each for at, each in enumerate(views) if part >> at & 1], "mymaster", 1))
+        except NoMajorityError:
+            continue
+    assert len(seen) <= 1
+
+
+def fields(name: str, port: int, *, as_map: bool) -> Any:
+    told = {b"ip": b"10.0.1.9", b"port": b"%d" % port, b"runid": name.encode(), b"flags": b"sentinel"}
+    return told if as_map else [word for pair in told.items() for word in pair]
+
+
+@pytest.mark.parametrize("as_map", [False, True])
+def test_replies_of_both_protocols(as_map: bool) -> None:
+    found = read_sentinel("at", b"me", [b"10.0.0.1", b"6379"], [fields("x", 1, as_map=as_map)])
+    assert found == SentinelView("me", OLD, {"x": Endpoint("10.0.1.9", 1)})
+
+
+def test_replies_of_other_servers() -> None:
+    error = hiredis.ReplyError("ERR unknown command")
+    assert read_sentinel("at", error, [b"10.0.0.1", b"6379"], error) == SentinelView("at", OLD)
+    assert read_sentinel("at", b"me", None, error) == SentinelView("me", None)
+    with pytest.raises(SentinelError, match="it answers ERR unknown command"):
+        read_sentinel("at", error, error, error)
+    for nonsense in ([b"10.0.0.1"], [b"", b"6379"], [b"h", b"0"], [b"h", b"65536"], b"OK", [b"h", 1]):
+        with pytest.raises(SentinelError, match="it names no address"):
+            read_sentinel("at", b"me", nonsense, [])
+    assert read_sentinel("at", b"me", [b"h", b"1"], [[b"ip", b"h"]]).others == {}
