@@ -3,6 +3,7 @@
 plan.py               a policy as a few closed operations per command
 hot_path_config.py    the parts of the policy in force for a client that the hot path needs
 intake.py             client bytes in, runs of commands out
+runs.py               neighbouring commands of one client that leave together
 intake_handler.py     what decides about the commands at which the intake stops
 splice.py             the bytes of a run in which some commands are rewritten
 request_edit.py       changes of a request by the plan: closed edits, which compose
@@ -14,6 +15,7 @@ command_sender.py     one client towards Redis: the only place through which its
 sender_listener.py    the client behind a command sender: what it is told, and what upstream connections ask of it
 outgoing.py           the bytes on their way to Redis on one upstream connection, and who may send there
 in_flight.py          the queue of pending replies: whose each one is
+reply_actions.py      what becomes of a reply: forwarded, hidden, edited, joined …
 upstream_pipeline.py  one upstream connection without its socket: routes each reply to its client
 pipeline_listener.py  the objects that an upstream pipeline calls
 router.py             which node a request goes to, where a topology has several

@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from proxy.hotpath.in_flight import EDIT, FORWARD, HIDE, JOIN, LOCAL, ONCE, InFlightEntry, ReplySink
 from proxy.hotpath.join import Join
+from proxy.hotpath.outgoing import MOST_KEPT
 from proxy.hotpath.reply_order import MOST_HELD, ReplyOrder, Segment
 from proxy.hotpath.router import Router
 from proxy.hotpath.sender_listener import SenderListener
-from proxy.hotpath.upstream_pipeline import MOST_KEPT, UpstreamPipeline
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 
 EVERY_NODE = -1
 """In ``CommandSender.written_nodes``: the slot map has changed since the first write, so it may have gone to any."""
@@ -304,7 +305,7 @@ class CommandSender(ReplySink):
 
 
 def follow(upstream: UpstreamPipeline, entry: InFlightEntry, error: bytes) -> bytes | None:
-    """What to tell in place of an error that sends the client elsewhere: see ``UpstreamPipeline.redirects``."""
+    """What to tell in place of an error that sends the client elsewhere: see ``Outgoing``."""
     sink = entry.sent.sender if isinstance(entry.sent, SentUnit) else entry.sink
     client = sink.client()
     return error if client is None else client.on_redirect(upstream, entry, error)

@@ -2,11 +2,9 @@
 # cython: initializedcheck=False
 """The bytes that a client sends: bytes in, runs of commands out.
 
-One pass over each read. Commands that the plan lets pass and that need no connection state gather into a *run*: one
-slice of the client's own bytes and one entry with a count in the queue of the upstream that the session chose. A
-command that is rewritten by a closed operation stays in the run, with its pieces replaced. A command that the plan
-refuses ends the run, and ``refuse`` answers in its place. Everything else stops the run and goes to the handler, as do
-the commands that the sampler wants traced (``sampled``: what each stands for; ``passes``: the plan lets it go on):
+One pass over each read. Commands that the plan lets pass gather into runs (``Runs``). A command that the plan refuses
+ends the run, and ``refuse`` answers in its place. Everything else stops the run and goes to the handler, as do the
+commands that the sampler wants traced (``sampled``: what each stands for; ``passes``: the plan lets it go on):
 
     handle(command_id, data, request)   a command to judge or to route
     handle_inline(words, size)          an inline command, taken apart
@@ -22,9 +20,6 @@ reading from the client is paused by ``hold``.
 While the intake is ``running``, answers of the proxy's own to a client without pending replies gather with its sender;
 they leave as one when it stops.
 
-What a client may still spend under the limits of its policy is in ``token_sets``; the session puts them there when it
-judges a first command, and takes them away (None) when they may no longer be the right ones.
-
 Bytes are left over in one of three ways: as they came (``pending``), or in ``unfinished``, where the beginning of a
 command is, because it is put together (``Assembly``) or because it passes through in pieces (a ``RequestStream``).
 
@@ -32,17 +27,13 @@ The states that exclude each other are the ``phase``. What stands beside it is i
 
     sender.stalled, sender.full   reasons of the sender's: each can come and go at any time
     running                       a pass is under way, which what it calls must not begin anew
-    again                         the next command is one that the handler has made wait; it goes there, not into a run
-    direct                        the connection chosen last may take runs; ``simple`` says which commands may join one
+    again, direct                 of ``Runs``
 """
 
 from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.hot_path_config import MAY_WRITE, HotPathConfig
+from proxy.hotpath.hot_path_config import HotPathConfig
 from proxy.hotpath.intake_handler import IntakeHandler, RequestStream
-from proxy.hotpath.leased_tokens import TokenSet
-from proxy.hotpath.plan import JUDGE, PASS, REFUSE
-from proxy.hotpath.router import Router
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.runs import REFUSED, SPECIAL, STALLED, Runs
 from proxy.wire.inline import split_inline
 from proxy.wire.request import COMPLETE, EMPTY, INLINE, LARGE, NEED_MORE, UNBALANCED_QUOTES, Request, RequestLimits
 
@@ -65,10 +56,6 @@ WAITING = _WAITING
 FINISHED = _FINISHED
 """Nothing is read any more: the client is closed, or about to be."""
 
-_SPECIAL = 10
-_STALLED = 11
-_REFUSED = 12
-
 _ASSEMBLE = 16384
 
 
@@ -82,46 +69,27 @@ class Assembly:
         self.whole = whole
 
 
-class Intake:
+class Intake(Runs):
     """One client's unread bytes: commands that pass go to its ``sender``, ``handler`` decides about the others."""
 
     # Not compiled, a dictionary of so many names would be a kilobyte larger for each client.
     __slots__ = (
-        "again",
-        "command_id",
-        "config",
-        "direct",
         "handler",
-        "limits",
-        "passes",
         "pending",
         "phase",
         "running",
-        "sampled",
-        "sender",
-        "simple",
-        "token_sets",
         "unfinished",
     )
 
     def __init__(
         self, config: HotPathConfig, limits: RequestLimits, sender: CommandSender, handler: IntakeHandler
     ) -> None:
-        self.config = config
-        self.limits = limits
-        self.sender = sender
+        super().__init__(config, limits, sender)
         self.handler: IntakeHandler | None = handler
-        self.simple = config.pooled
-        self.direct = False
         self.phase = _READING
         self.running = False
-        self.again = False
         self.pending: bytes | None = None
         self.unfinished: Assembly | RequestStream | None = None
-        self.command_id = 0
-        self.sampled = 0
-        self.passes = False
-        self.token_sets: list[TokenSet] | None = None
 
     def wait(self) -> None:
         """Go on no further until ``go_on``: a command waits for something."""
@@ -240,15 +208,15 @@ class Intake:
             position = request.start
             if code == NEED_MORE:
                 break
-            if code == _STALLED:
+            if code == STALLED:
                 sender.stalled = True
                 break
             end = request.end
-            if code == _SPECIAL:
+            if code == SPECIAL:
                 outcome = handler.handle(self.command_id, data, request)
                 if outcome != _WAIT:
                     config.calls[self.command_id] += 1
-            elif code == _REFUSED:
+            elif code == REFUSED:
                 config.calls[self.command_id] += 1
                 handler.refused(self.command_id, request)
                 handler.refuse(config.plan.error)
@@ -276,117 +244,6 @@ class Intake:
         self._keep(data, position, code == NEED_MORE)
         if self.pending is not None and self._held():
             self._hold()
-
-    def _gather(self, data: bytes, p: bytes, position: int) -> int:
-        # One run from ``position``. When it returns, ``request`` stands at what stopped the run, and the run is sent.
-        config = self.config
-        request = config.request
-        plan = config.plan
-        sender = self.sender
-        # A client with state on a connection sends all there.
-        router = None if sender.nodes is None else config.router
-        upstream = sender.upstream
-        simple = self.simple
-        # A command that the session has made wait is its to bring on.
-        direct = self.direct and not self.again and (router is not None or (upstream is not None and upstream.usable))
-        if router is not None and not sender.fits(router):
-            direct = False
-        limits = self.limits
-        size = len(data)
-        budget = config.window - sender.pending_replies
-        start = position
-        count = 0
-        wrote = False
-        splice = config.splice
-        splice.clear()
-        spender = config.spender
-        if plan.spends:
-            spender.forget()
-        while True:
-            code = request.scan_in(data, p, size, position, limits)
-            if code != COMPLETE:
-                break
-            command_id = config.lookup.find_in(request, p)
-            self.command_id = command_id
-            if not self.again and config.sampler.due():
-                self.sampled = config.sampler.weight
-                if direct and simple[command_id] != 0 and count < budget:
-                    self.passes = config.passes(command_id, p, self.token_sets)
-                code = _SPECIAL
-                break
-            if not direct or (simple[command_id] == 0 and not plan.refuses(command_id)):
-                code = _SPECIAL
-                break
-            if count >= budget:
-                code = _STALLED
-                break
-            if router is not None and not plan.refuses(command_id):
-                target = self._target(router, command_id, request, p)
-                if target is None:
-                    code = _SPECIAL
-                    break
-                if target is not upstream:
-                    if count > 0 and upstream is not None:
-                        self._send_run(upstream, data, p, start, position, count, wrote)
-                        budget -= count
-                        count = 0
-                        wrote = False
-                    start = request.start
-                    upstream = target
-            if plan.spends:
-                numbers = plan.token_sets[plan.token_sets_of[command_id]]
-                if numbers is not spender.numbers:
-                    spender.open(self.token_sets, numbers)
-                if not spender.affords(request.end - request.start):
-                    code = _SPECIAL
-                    break
-            decision = plan.decide(command_id, request, p, config.keys, config.counters)
-            if decision == JUDGE:
-                code = _SPECIAL
-                break
-            if decision == REFUSE:
-                code = _REFUSED
-                break
-            if plan.spends:
-                spender.take(request.end - request.start)
-            wrote = wrote or simple[command_id] == MAY_WRITE
-            count += 1
-            config.calls[command_id] += 1
-            position = request.end
-            if decision != PASS:
-                splice.put(p, start, request.start)
-                plan.editor.write(splice, p, request)
-                start = position
-        if plan.spends:
-            spender.settle()
-        if count > 0 and upstream is not None:
-            self._send_run(upstream, data, p, start, position, count, wrote)
-        return code
-
-    def _send_run(
-        self, upstream: UpstreamPipeline, data: bytes, p: bytes, start: int, end: int, count: int, wrote: bool
-    ) -> int:
-        splice = self.config.splice
-        if splice.size == 0:
-            chunk = data if start == 0 and end == len(data) else p[start:end]
-        else:
-            splice.put(p, start, end)
-            chunk = splice.take()
-        if wrote:
-            self.sender.note_write(upstream)
-        self.sender.forward_run(upstream, chunk, count, wrote)
-        return 0
-
-    def _target(self, router: Router, command_id: int, request: Request, p: bytes) -> UpstreamPipeline | None:
-        # The connection that this client uses for the node of the request; None where the session must decide.
-        node = router.node(command_id, request, p, self.config.keys)
-        if node < 0:
-            return None
-        nodes = self.sender.nodes
-        if nodes is None or node >= len(nodes):
-            return None
-        target = nodes[node]
-        return target if target is not None and target.usable else None
 
     def _inline(self, handler: IntakeHandler, data: bytes, position: int, end: int) -> int:
         words = split_inline(data[position : end - 1], self.limits.mixed_quotes)

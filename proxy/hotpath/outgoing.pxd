@@ -1,6 +1,9 @@
 cimport cython
 
-from proxy.hotpath.in_flight cimport ReplySink, InFlightQueue
+from proxy.hotpath.in_flight cimport InFlightEntry, InFlightQueue, ReplySink
+
+cdef int LOCAL
+cdef Py_ssize_t _SHORT, _MOST_KEPT
 
 
 cdef class Outgoing(InFlightQueue):
@@ -13,10 +16,18 @@ cdef class Outgoing(InFlightQueue):
     cdef public bytes withheld
     cdef public object write
     cdef public object schedule
+    cdef public ReplySink owner
+    cdef public long long commands
+    cdef public object redirects
 
     cpdef bint admits(self, ReplySink sender) except -1
     cpdef send_commands(self, ReplySink sender, bytes chunk)
     cpdef bint offer_commands(self, ReplySink sender, bytes chunk) except -1
+    @cython.locals(admitted=cython.bint)
+    cpdef send_run(self, ReplySink sink, bytes chunk, Py_ssize_t count)
+    cpdef enqueue(self, ReplySink sink, Py_ssize_t due, int action, payload)
+    @cython.locals(sink=ReplySink, due=cython.Py_ssize_t, action=cython.int)
+    cpdef expect(self, InFlightEntry entry)
     cpdef begin_partial(self, ReplySink sender)
     @cython.locals(kept=cython.Py_ssize_t)
     cpdef send_partial(self, ReplySink sender, bytes piece, bint withhold)

@@ -8,15 +8,25 @@ The sender of a command matters while one of these is open on the connection:
     partial   a client's command that is sent in pieces: any other byte would become part of it, or complete it
 
 So each command names its sender, and while something is open, commands of other senders are refused here.
+
+What is sent, and the entry that says whose its replies are, go out in one call where most commands do: ``send_run``.
 """
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from proxy.hotpath.in_flight import InFlightQueue, ReplySink
+from proxy.hotpath.in_flight import LOCAL, InFlightEntry, InFlightQueue, ReplySink
+
+_SHORT = 4096  # bytes; a longer run is not kept, so pending replies need little memory
+# Under two names: a C integer in here, Python's for everybody else.
+_MOST_KEPT = 16 << 20
+MOST_KEPT = _MOST_KEPT
+"""Bytes of what one connection has sent; beyond that, no more is kept to be sent again."""
 
 Schedule: TypeAlias = Callable[[Callable[[], object]], object]
+Redirects: TypeAlias = Callable[[Any, InFlightEntry, bytes], bytes | None]
+"""Called with the upstream pipeline, its head, and an error that sends the head's command elsewhere."""
 
 
 def _never() -> None:
@@ -27,10 +37,15 @@ class Outgoing(InFlightQueue):
     """The bytes of one connection on their way to Redis.
 
     ``write`` is the transport's, and None before there is one. ``schedule`` arranges a call in the next turn of the
-    event loop. ``unit`` and ``partial`` are the client that has one open, or None.
+    event loop. ``owner`` is the only client of a private upstream, and None for a shared one. ``unit`` and ``partial``
+    are the client that has one open, or None. ``commands`` counts what clients have sent.
+
+    Before a cluster, ``redirects`` gets each error that sends a command elsewhere, or says that it can be sent again:
+    MOVED, ASK, TRYAGAIN and CLUSTERDOWN. It returns what to tell in its place, or None: then the reply comes from
+    elsewhere. Shared connections keep what they have sent, up to a bound, until it is answered.
     """
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, redirects: Redirects | None = None) -> None:
         super().__init__()
         # Bound once: at one command a flush, binding each time would cost 25 ns a command.
         self.schedule: Callable[[], object] = partial(schedule, self.flush)
@@ -38,6 +53,9 @@ class Outgoing(InFlightQueue):
         self.scheduled = False
         self.sent_calls: list[Callable[[], object]] | None = None
         self.closed = False
+        self.owner: ReplySink | None = None
+        self.commands = 0
+        self.redirects = redirects
         self.unit: ReplySink | None = None
         self.partial: ReplySink | None = None
         self.withheld = b""
@@ -59,6 +77,49 @@ class Outgoing(InFlightQueue):
             return False
         self._put(chunk)
         return True
+
+    def send_run(self, sink: ReplySink, chunk: bytes, count: int) -> None:
+        """Send a run of ``count`` commands whose replies go to ``sink`` as they are."""
+        assert self.owner is None or self.owner is sink, "a private upstream serves its owner alone"
+        admitted = self.partial is None and (self.unit is None or self.unit is sink)
+        assert admitted, "a unit of another client, or a command in pieces, is open"
+        self._put(chunk)
+        self.commands += count
+        sink.pending_replies += count
+        sink.run = chunk if len(chunk) <= _SHORT else None
+        sink.commands = count
+        if self.redirects is None or self.owner is not None:
+            self.forward(sink, count)
+        elif self.kept < _MOST_KEPT:
+            self.forward_kept(sink, count, chunk, len(chunk))
+        else:
+            self.forward_kept(sink, count, None, 0)
+
+    def enqueue(self, sink: ReplySink, due: int, action: int, payload: Any) -> None:
+        self.expect(InFlightEntry(sink, due, action, payload))
+
+    def expect(self, entry: InFlightEntry) -> None:
+        """Queue an entry for a command that ``send_commands`` has sent, or for a LOCAL answer.
+
+        A private upstream serves only its owner, and Keyrail itself, whose sink has no ``write``.
+        """
+        sink, due, action = entry.sink, entry.due, entry.action
+        assert action == LOCAL or self.owner is None or self.owner is sink or sink.write is None, "not its owner"
+        if action == LOCAL and self.head is None:
+            sink.out.append(entry.payload)
+            sink.flush()
+            return
+        sink.pending_replies += due if due > 0 else 1
+        sink.run = None
+        sink.wrote = sink.wrote or action != LOCAL
+        self.kept += entry.size
+        self.add(entry)
+
+    def when_drained(self, act: Callable[[], object]) -> None:
+        """Call ``act`` after the replies that are pending now."""
+        marker = ReplySink()
+        marker.write = lambda _: act()
+        self.enqueue(marker, 1, LOCAL, b" ")
 
     def begin_partial(self, sender: ReplySink) -> None:
         """From now on only pieces of one command of this sender are written."""

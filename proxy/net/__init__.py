@@ -4,6 +4,7 @@ route.py                one route in one worker: listeners, clients, counters
 route_clients.py        the clients of a route, and how many commands they sent
 client.py               a client connection: a session with a transport
 upstream.py             an upstream connection: a pipeline with a transport
+own_commands.py         Keyrail's own commands on an upstream connection
 slow_reader.py          closes a client that does not read its replies
 connect.py              opens an upstream connection: transport, login, database
 topology.py             the servers behind a route: nodes, their addresses, and who owns a key

@@ -1,4 +1,4 @@
-"""One connection to Redis: a transport, the pipeline that it holds, and Keyrail's own commands on it.
+"""One connection to Redis: a transport, the pipeline that it holds, and when it takes commands.
 
 The ``Keeper`` owns the connections. It is told when one is lost, out of step, or takes commands again.
 
@@ -13,16 +13,15 @@ from typing import Protocol, cast
 
 from proxy.commands.table import Lane
 from proxy.hotpath.error_counts import ErrorCounts
-from proxy.hotpath.in_flight import EDIT, HIDE, MEMBERS, NOTE, PEEK, UNWRAP, ReplySink
+from proxy.hotpath.in_flight import EDIT, MEMBERS, NOTE, PEEK, UNWRAP, ReplySink
+from proxy.hotpath.outgoing import Redirects
 from proxy.hotpath.pipeline_listener import UNHEARD
 from proxy.hotpath.sender_listener import ReplyRecipient
-from proxy.hotpath.upstream_pipeline import Redirects
+from proxy.net.own_commands import OwnCommands
 from proxy.net.slow_reader import LATER_PATIENCE, PATIENCE, SlowReader
 from proxy.net.unsent import discard_unsent
-from proxy.session.client_identity import UNNAMED
 from proxy.session.pool_key import PoolKey
 from proxy.session.ports import PrivatePipeline
-from proxy.wire.encode import encode_command
 
 _HIGH_WATER = 1 << 20
 _OBSERVED = frozenset((EDIT, MEMBERS, NOTE, PEEK, UNWRAP))
@@ -63,14 +62,6 @@ class Keeper(Protocol):
         """Count an event for the metrics."""
 
 
-class InternalClient(ReplySink):
-    """Keyrail itself as the receiver of replies. Forwarded replies are dropped."""
-
-
-class UnitOpenError(ConnectionError):
-    """A client's transaction, WATCH or unfinished command is open on the connection."""
-
-
 class UpstreamConnection(asyncio.BaseProtocol):
     """A connection to Redis. The clients of its pool share it, or it is private to the ``owner`` of its pipeline.
 
@@ -84,8 +75,8 @@ class UpstreamConnection(asyncio.BaseProtocol):
         "_keeper",
         "_last_timer",
         "_loop",
+        "_own_commands",
         "_patience",
-        "_questions",
         "_slow_reader",
         "apart",
         "congested",
@@ -94,7 +85,6 @@ class UpstreamConnection(asyncio.BaseProtocol):
         "head_blocked",
         "identified",
         "idle_since",
-        "internal_client",
         "lane",
         "pipeline",
         "reading",
@@ -124,11 +114,10 @@ class UpstreamConnection(asyncio.BaseProtocol):
         self.run_id: bytes | None = None
         self.farewell = ""
         self.transport: asyncio.Transport | None = None
-        self.internal_client = InternalClient()
         self._keeper = keeper
         self._loop = loop
         self._patience = PATIENCE
-        self._questions: set[asyncio.Future[bytes]] = set()
+        self._own_commands = OwnCommands(self.pipeline, loop)
         self._slow_reader: SlowReader | None = None
         self._last_timer: asyncio.TimerHandle | None = None
 
@@ -161,9 +150,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail the pending requests, and tell the keeper."""
         self.pipeline.usable = False
-        for question in self._questions:
-            if not question.done():
-                question.set_exception(ConnectionResetError("the connection was lost"))
+        self._own_commands.lost()
         for timer in (self._slow_reader, self._last_timer):
             if timer is not None:
                 timer.cancel()
@@ -214,34 +201,12 @@ class UpstreamConnection(asyncio.BaseProtocol):
     # Keyrail's own commands
 
     def ask(self, argv: Sequence[bytes | str | int]) -> "asyncio.Future[bytes]":
-        """Send a command of Keyrail's own. The result is the whole reply frame.
-
-        The future raises ConnectionResetError if the connection is lost, and UnitOpenError if the command would become
-        part of a client's transaction, WATCH or unfinished command. In the second case nothing was sent.
-        """
-        words = [word if isinstance(word, bytes) else str(word).encode() for word in argv]
-        question: asyncio.Future[bytes] = self._loop.create_future()
-        try:
-            self.check()
-            if not self.pipeline.offer_commands(self.internal_client, encode_command(words)):
-                raise UnitOpenError("a client's transaction, WATCH or unfinished command is open on the connection")
-        except ConnectionError as error:
-            question.set_exception(error)
-            return question
-        self._questions.add(question)
-        question.add_done_callback(self._questions.discard)
-
-        def answered(frame: bytes) -> bytes:
-            if not question.done():
-                question.set_result(frame)
-            return b""
-
-        self.pipeline.enqueue(self.internal_client, 1, EDIT, answered)
-        return question
+        """Send a command of Keyrail's own: see ``OwnCommands.ask``."""
+        return self._own_commands.ask(argv)
 
     def vacant(self) -> bool:
         """Whether no transaction, WATCH or unfinished command of a client is open on it."""
-        return self.pipeline.admits(self.internal_client)
+        return self._own_commands.admitted()
 
     def takes_work(self) -> bool:
         """Whether it takes commands of any client now."""
@@ -349,13 +314,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
 
     def forget_names(self) -> None:
         """Clear the client name and library that Redis shows for the connection, unless a client's unit is open."""
-        name, library, version = self.pipeline.names
-        commands = [[b"CLIENT", b"SETNAME", b""]] if name else []
-        commands += [[b"CLIENT", b"SETINFO", b"LIB-NAME", b""]] if library else []
-        commands += [[b"CLIENT", b"SETINFO", b"LIB-VER", b""]] if version else []
-        if self.pipeline.offer_commands(self.internal_client, b"".join(map(encode_command, commands))):
-            self.pipeline.names = UNNAMED
-            self.pipeline.enqueue(self.internal_client, len(commands), HIDE, None)
+        self._own_commands.forget_names()
 
     def retire(self) -> None:
         """The server is a replica now: new commands use new connections, which resolve the host name again."""

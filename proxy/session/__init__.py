@@ -15,6 +15,7 @@ ports.py              what a session needs from the network side
 sending.py            commands that leave, and answers of Keyrail's own
 forwarding.py         commands without connection state
 switching.py          moves between shared upstream connections and a private one
+leaving.py            how a client ends
 handshake.py          HELLO, AUTH, SELECT, RESET, QUIT
 login.py              what a client may send before its login, and logins that need no connection of its own
 hello.py              the options of HELLO

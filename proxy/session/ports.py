@@ -9,9 +9,9 @@ from proxy.commands.command import Command
 from proxy.commands.table import Lane, Table
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.hot_path_config import HotPathConfig
-from proxy.hotpath.outgoing import Schedule
+from proxy.hotpath.outgoing import Redirects, Schedule
 from proxy.hotpath.pipeline_listener import PipelineListener
-from proxy.hotpath.upstream_pipeline import Redirects, UpstreamPipeline, bit_of
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline, bit_of
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Hit

@@ -25,8 +25,9 @@ from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
 from proxy.hotpath.command_sender import SentUnit
 from proxy.hotpath.in_flight import HIDE, JOIN, LOCAL, NOTE, ONCE, RAN, InFlightEntry, ReplySink
+from proxy.hotpath.outgoing import MOST_KEPT
 from proxy.hotpath.reply_order import Segment
-from proxy.hotpath.upstream_pipeline import MOST_KEPT, UpstreamPipeline
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.rules.lifetime.ttl_commands import HIDDEN_SCRIPTS
 from proxy.session.exec_abort import EXEC_ABORTED
 from proxy.session.guarded import guarded
@@ -343,6 +344,23 @@ class Redirects:
             self._session.sender.note_write(upstream)
         self._session.sender.issue(upstream, asking + refused.command.raw, *replies, commands=1)
         refused.place.pending_replies -= 1
+
+
+def told_instead(
+    session: RedirectedClient, upstream: UpstreamPipeline, entry: InFlightEntry, error: bytes
+) -> bytes | None:
+    """What to tell in place of such an error, which is the next frame of this connection's head; None where the reply
+    comes from elsewhere."""
+    nodes = session.ports.nodes
+    if entry.sent is RAN:
+        return hidden_own_error(error)
+    if entry.sent is None or entry.sent is ONCE or nodes is None or session.gone:
+        return hidden_redirect(error)
+    if session.redirects is None:
+        session.redirects = Redirects(session, nodes)
+        session.redirects.begin()
+    session.redirects.meet(upstream, entry, error)
+    return None
 
 
 def _split_head(upstream: UpstreamPipeline, head: InFlightEntry) -> None:

@@ -9,10 +9,9 @@ Commands and answers of Keyrail's own fall silent where CLIENT REPLY says so.
 
 from collections.abc import Callable, Hashable
 
-from proxy.cluster.hidden_nodes import hidden_own_error, hidden_redirect
 from proxy.commands.command import Command
 from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.in_flight import ONCE, RAN, InFlightEntry
+from proxy.hotpath.in_flight import InFlightEntry
 from proxy.hotpath.intake import Intake
 from proxy.hotpath.intake_handler import IntakeHandler
 from proxy.hotpath.reply_order import MOST_HELD
@@ -23,7 +22,7 @@ from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT
 from proxy.rules.limit_membership import LimitMembership
 from proxy.rules.shared_state import FactKey
-from proxy.session import follow_ups, sending, switching
+from proxy.session import follow_ups, leaving, redirects
 from proxy.session.client_identity import UNNAMED, Origin
 from proxy.session.client_link import UPSTREAM_CONGESTED, ClientLink, ClientTransport
 from proxy.session.guarded import guarded
@@ -294,16 +293,7 @@ class Session:
 
     def on_redirect(self, upstream: UpstreamPipeline, entry: InFlightEntry, error: bytes) -> bytes | None:
         """The next frame of this connection's head is MOVED or one of its kin: what to tell instead, or None."""
-        nodes = self.ports.nodes
-        if entry.sent is RAN:
-            return hidden_own_error(error)
-        if entry.sent is None or entry.sent is ONCE or nodes is None or self.gone:
-            return hidden_redirect(error)
-        if self.redirects is None:
-            self.redirects = Redirects(self, nodes)
-            self.redirects.begin()
-        self.redirects.meet(upstream, entry, error)
-        return None
+        return redirects.told_instead(self, upstream, entry, error)
 
     @property
     def gone(self) -> bool:
@@ -393,12 +383,7 @@ class Session:
 
     def turn_away(self, error: bytes, cause: str) -> None:
         """Close the client with an error that Redis would have given, behind the replies that it still gets."""
-        if self.sender.pending_replies == 0:
-            self.sender.out.append(error)
-            self.close(cause)
-        else:
-            sending.answer(self, error)
-            self.close_when_drained(cause)
+        leaving.turn_away(self, error, cause)
 
     def end_probe(self) -> None:
         """If it asks about a command, it does not any more; others may."""
@@ -407,21 +392,5 @@ class Session:
             self.probe = None
 
     def on_close(self) -> None:
-        """The client has left: its pending replies are dropped, its private upstream is closed."""
-        sender, intake = self.sender, self.intake
-        sender.gone = True
-        self.reconsider()
-        intake.finish()
-        self.held = None
-        if sender.order is not None:
-            sender.order.abandon()
-            sender.order = None
-            sender.ordered = False
-        if self.running_procedure is not None:
-            self.running_procedure.cancel()
-            self.running_procedure = None
-        holds = self.keeps_pin()
-        if self.deferred or (self.state.transaction is not None and self.state.upstream is not None):
-            follow_ups.leave(self)
-        self.end_probe()
-        switching.depart(self, holds)
+        """The client has left."""
+        leaving.leave(self)

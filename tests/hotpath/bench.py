@@ -7,7 +7,7 @@ from inspect import isfunction, signature
 from types import ModuleType
 from typing import Any
 
-from proxy.hotpath import in_flight, outgoing, upstream_pipeline
+from proxy.hotpath import in_flight, outgoing, reply_actions, upstream_pipeline
 from proxy.session.subscription import Subscriptions
 from tests.hotpath.listening import Listener
 
@@ -15,7 +15,7 @@ Case = Callable[[ModuleType], None]
 
 PIPELINE = ModuleType("upstream_pipeline")
 """The upstream pipeline and what it is made of, as the one module that a case asks for."""
-vars(PIPELINE).update(vars(in_flight) | vars(outgoing) | vars(upstream_pipeline))
+vars(PIPELINE).update(vars(in_flight) | vars(outgoing) | vars(reply_actions) | vars(upstream_pipeline))
 
 OK = b"+OK\r\n"
 ONE = b":1\r\n"

@@ -10,6 +10,7 @@ import pytest
 
 import proxy
 from proxy.hotpath.outgoing import Outgoing
+from proxy.hotpath.reply_actions import ReplyActions
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 
 ROOT = Path(str(proxy.__file__)).parent
@@ -21,7 +22,7 @@ ALLOWED = {
     "hotpath/command_sender.py": SENDING - {"offer_commands"},
     "hotpath/outgoing.py": WITHIN,
     "hotpath/upstream_pipeline.py": WITHIN,
-    "net/upstream.py": {"offer_commands"},  # Keyrail's own questions, which are no client's
+    "net/own_commands.py": {"offer_commands"},  # Keyrail's own questions, which are no client's
 }
 
 
@@ -43,7 +44,7 @@ def test_nobody_else_sends(path: Path) -> None:
 def test_the_names_are_all_there_are() -> None:
     takes_bytes = {
         name
-        for kind in (Outgoing, UpstreamPipeline)
+        for kind in (Outgoing, ReplyActions, UpstreamPipeline)
         for name, method in vars(kind).items()
         if callable(method)
         and not name.startswith("__")

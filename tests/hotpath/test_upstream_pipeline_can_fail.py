@@ -1,9 +1,9 @@
 """The checks of the upstream pipeline can fail: it is broken on purpose, one line at a time, and each break must be
 caught.
 
-A break replaces a piece of the source of ``reply``, ``in_flight``, ``outgoing`` and ``upstream_pipeline`` that occurs
-once; the result runs from memory as plain Python, whatever form is installed. A break that no longer applies fails
-here: write it anew for the line that took the old one's place.
+A break replaces a piece of the source of ``PARTS`` that occurs once; the result runs from memory as plain Python,
+whatever form is installed. A break that no longer applies fails here: write it anew for the line that took the old
+one's place.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tests.hotpath.bench import cases_of
 from tests.transcripts.replay import Transcript, load, play, shareable, ways
 
 FOLDER = Path(str(hotpath.__file__)).parent
-PARTS = ("../wire/reply.py", "in_flight.py", "outgoing.py", "upstream_pipeline.py")
+PARTS = ("../wire/reply.py", "in_flight.py", "outgoing.py", "reply_actions.py", "upstream_pipeline.py")
 SOURCE = re.sub(
-    r"from proxy\.(hotpath\.in_flight|hotpath\.outgoing|wire\.reply) import (\([^)]*\)|.*)\n",
+    r"from proxy\.(hotpath\.(in_flight|outgoing|reply_actions)|wire\.reply) import (\([^)]*\)|.*)\n",
     "",
     "".join((FOLDER / name).read_text() for name in PARTS),
 )
@@ -73,7 +73,7 @@ BREAKS: dict[str, tuple[str, str]] = {
         "tail.sink is sink",
     ),
     "a run is not counted": ("            tail.due += due\n", "            tail.due += 1\n"),
-    "a local answer overtakes": ("if action == LOCAL and self.head is None:", "if action == _LOCAL:"),
+    "a local answer overtakes": ("if action == LOCAL and self.head is None:", "if action == LOCAL:"),
     "a local answer at the head waits": ("if action == LOCAL and self.head is None:", "if False:"),
     "an unknown count expects nothing": (
         "sink.pending_replies += due if due > 0 else 1",

@@ -141,9 +141,8 @@ def test_a_broken_pipeline_is_caught(fleet: Fleet, tmp_path: Path, name: str) ->
     shutil.copytree(package_folder(), package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     right, wrong = BREAKS[name]
     hotpath = package / "hotpath"
-    (source,) = (
-        file for file in (hotpath / "in_flight.py", hotpath / "upstream_pipeline.py") if right in file.read_text()
-    )
+    parts = ("in_flight.py", "outgoing.py", "reply_actions.py")
+    (source,) = (hotpath / part for part in parts if right in (hotpath / part).read_text())
     text = source.read_text()
     assert text.count(right) == 1
     source.write_text(text.replace(right, wrong))

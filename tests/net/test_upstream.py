@@ -22,9 +22,10 @@ from proxy.net.address import UpstreamAddress, parse_upstream
 from proxy.net.connect import open_upstream
 from proxy.net.connections import Connections
 from proxy.net.failures import Failures
+from proxy.net.own_commands import UnitOpenError
 from proxy.net.pool import Pool
 from proxy.net.topology import Single
-from proxy.net.upstream import UnitOpenError, UpstreamConnection
+from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import PoolKey
 from tests.session.given import call
 

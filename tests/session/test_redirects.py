@@ -11,7 +11,7 @@ import pytest
 from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD, Lane, Table
 from proxy.hotpath.in_flight import NOTE, InFlightEntry, ReplySink
-from proxy.hotpath.upstream_pipeline import MOST_KEPT
+from proxy.hotpath.outgoing import MOST_KEPT
 from proxy.rules.lifetime.ttl_commands import HIDDEN_SCRIPTS
 from proxy.session.switching import HELD_SECONDS
 from tests.hotpath.test_split import arguments

@@ -33,7 +33,7 @@ OF_BYTES = {
         "cluster/scan_cursor.py",
         "commands/expiry.py",
         "commands/values.py",
-        "hotpath/upstream_pipeline.py",
+        "hotpath/reply_actions.py",
         "rules/replies/rule.py",
         "session/handshake.py",
     ),

@@ -1,0 +1,176 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+# cython: initializedcheck=False
+"""Runs: neighbouring commands of one client that leave for Redis together.
+
+Commands that the plan lets pass and that need no connection state gather into a run: one slice of the client's own
+bytes and one entry with a count in the queue of the upstream that the session chose. A command that is rewritten by a
+closed operation stays in the run, with its pieces replaced. Before a cluster, a run ends where the node changes.
+"""
+
+from proxy.hotpath.command_sender import CommandSender
+from proxy.hotpath.hot_path_config import MAY_WRITE, HotPathConfig
+from proxy.hotpath.leased_tokens import TokenSet
+from proxy.hotpath.plan import JUDGE, PASS, REFUSE
+from proxy.hotpath.router import Router
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.wire.request import COMPLETE, Request, RequestLimits
+
+# Why a run ends, where the scanner has found a whole command. Under two names each: C integers in here, Python's for
+# everybody else.
+_SPECIAL = 10
+_STALLED = 11
+_REFUSED = 12
+SPECIAL = _SPECIAL
+"""The next command is not for a run."""
+STALLED = _STALLED
+"""So many replies are pending for the client that the next command waits."""
+REFUSED = _REFUSED
+"""The plan refuses the next command."""
+
+
+class Runs:
+    """What a client sends as runs, by the ``sender``.
+
+    ``direct``: the connection chosen last may take runs; ``simple`` says which commands may join one. ``again``: the
+    next command is one that the handler has made wait; it goes there, not into a run.
+
+    What a client may still spend under the limits of its policy is in ``token_sets``; the session puts them there when
+    it judges a first command, and takes them away (None) when they may no longer be the right ones.
+    """
+
+    # Not compiled, a dictionary of so many names would be a kilobyte larger for each client.
+    __slots__ = (
+        "again",
+        "command_id",
+        "config",
+        "direct",
+        "limits",
+        "passes",
+        "sampled",
+        "sender",
+        "simple",
+        "token_sets",
+    )
+
+    def __init__(self, config: HotPathConfig, limits: RequestLimits, sender: CommandSender) -> None:
+        self.config = config
+        self.limits = limits
+        self.sender = sender
+        self.simple = config.pooled
+        self.direct = False
+        self.again = False
+        self.command_id = 0
+        self.sampled = 0
+        self.passes = False
+        self.token_sets: list[TokenSet] | None = None
+
+    def _gather(self, data: bytes, p: bytes, position: int) -> int:
+        # One run from ``position``. When it returns, ``request`` stands at what stopped the run, and the run is sent.
+        config = self.config
+        request = config.request
+        plan = config.plan
+        sender = self.sender
+        # A client with state on a connection sends all there.
+        router = None if sender.nodes is None else config.router
+        upstream = sender.upstream
+        simple = self.simple
+        # A command that the session has made wait is its to bring on.
+        direct = self.direct and not self.again and (router is not None or (upstream is not None and upstream.usable))
+        if router is not None and not sender.fits(router):
+            direct = False
+        limits = self.limits
+        size = len(data)
+        budget = config.window - sender.pending_replies
+        start = position
+        count = 0
+        wrote = False
+        splice = config.splice
+        splice.clear()
+        spender = config.spender
+        if plan.spends:
+            spender.forget()
+        while True:
+            code = request.scan_in(data, p, size, position, limits)
+            if code != COMPLETE:
+                break
+            command_id = config.lookup.find_in(request, p)
+            self.command_id = command_id
+            if not self.again and config.sampler.due():
+                self.sampled = config.sampler.weight
+                if direct and simple[command_id] != 0 and count < budget:
+                    self.passes = config.passes(command_id, p, self.token_sets)
+                code = _SPECIAL
+                break
+            if not direct or (simple[command_id] == 0 and not plan.refuses(command_id)):
+                code = _SPECIAL
+                break
+            if count >= budget:
+                code = _STALLED
+                break
+            if router is not None and not plan.refuses(command_id):
+                target = self._target(router, command_id, request, p)
+                if target is None:
+                    code = _SPECIAL
+                    break
+                if target is not upstream:
+                    if count > 0 and upstream is not None:
+                        self._send_run(upstream, data, p, start, position, count, wrote)
+                        budget -= count
+                        count = 0
+                        wrote = False
+                    start = request.start
+                    upstream = target
+            if plan.spends:
+                numbers = plan.token_sets[plan.token_sets_of[command_id]]
+                if numbers is not spender.numbers:
+                    spender.open(self.token_sets, numbers)
+                if not spender.affords(request.end - request.start):
+                    code = _SPECIAL
+                    break
+            decision = plan.decide(command_id, request, p, config.keys, config.counters)
+            if decision == JUDGE:
+                code = _SPECIAL
+                break
+            if decision == REFUSE:
+                code = _REFUSED
+                break
+            if plan.spends:
+                spender.take(request.end - request.start)
+            wrote = wrote or simple[command_id] == MAY_WRITE
+            count += 1
+            config.calls[command_id] += 1
+            position = request.end
+            if decision != PASS:
+                splice.put(p, start, request.start)
+                plan.editor.write(splice, p, request)
+                start = position
+        if plan.spends:
+            spender.settle()
+        if count > 0 and upstream is not None:
+            self._send_run(upstream, data, p, start, position, count, wrote)
+        return code
+
+    def _send_run(
+        self, upstream: UpstreamPipeline, data: bytes, p: bytes, start: int, end: int, count: int, wrote: bool
+    ) -> int:
+        splice = self.config.splice
+        if splice.size == 0:
+            chunk = data if start == 0 and end == len(data) else p[start:end]
+        else:
+            splice.put(p, start, end)
+            chunk = splice.take()
+        if wrote:
+            self.sender.note_write(upstream)
+        self.sender.forward_run(upstream, chunk, count, wrote)
+        return 0
+
+    def _target(self, router: Router, command_id: int, request: Request, p: bytes) -> UpstreamPipeline | None:
+        # The connection that this client uses for the node of the request; None where the session must decide.
+        node = router.node(command_id, request, p, self.config.keys)
+        if node < 0:
+            return None
+        nodes = self.sender.nodes
+        if nodes is None or node >= len(nodes):
+            return None
+        target = nodes[node]
+        return target if target is not None and target.usable else None

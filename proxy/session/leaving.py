@@ -1,0 +1,57 @@
+"""How a client ends: what becomes of its pending replies, its unfinished commands, and its private connection."""
+
+from typing import Protocol
+
+from proxy.session import follow_ups, sending, switching
+from proxy.session.follow_ups import FollowedClient
+from proxy.session.item import Item
+from proxy.session.running_procedure import RunningProcedure
+from proxy.session.sending import SendingClient
+from proxy.session.switching import SwitchingClient
+
+
+class LeavingClient(SwitchingClient, FollowedClient, SendingClient, Protocol):
+    """A session that ends."""
+
+    held: Item | None
+    running_procedure: RunningProcedure | None
+
+    def reconsider(self) -> None:
+        """Who the client is has changed."""
+
+    def end_probe(self) -> None:
+        """If it asks about a command, it does not any more."""
+
+    def close_when_drained(self, cause: str) -> None:
+        """Read no more of the client, and close it when no reply is pending."""
+
+
+def turn_away(session: LeavingClient, error: bytes, cause: str) -> None:
+    """Close the client with an error that Redis would have given, behind the replies that it still gets."""
+    if session.sender.pending_replies == 0:
+        session.sender.out.append(error)
+        session.close(cause)
+    else:
+        sending.answer(session, error)
+        session.close_when_drained(cause)
+
+
+def leave(session: LeavingClient) -> None:
+    """The client has left: its pending replies are dropped, its private upstream is closed."""
+    sender = session.sender
+    sender.gone = True
+    session.reconsider()
+    session.intake.finish()
+    session.held = None
+    if sender.order is not None:
+        sender.order.abandon()
+        sender.order = None
+        sender.ordered = False
+    if session.running_procedure is not None:
+        session.running_procedure.cancel()
+        session.running_procedure = None
+    holds = session.keeps_pin()
+    if session.deferred or (session.state.transaction is not None and session.state.upstream is not None):
+        follow_ups.leave(session)
+    session.end_probe()
+    switching.depart(session, holds)
