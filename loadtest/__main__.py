@@ -13,6 +13,7 @@ from pathlib import Path
 from loadtest import (
     benchmark,
     builds,
+    cluster,
     connects,
     kernel,
     logins,
@@ -25,6 +26,7 @@ from loadtest import (
     soak,
     targets,
     traces,
+    workloads,
 )
 from loadtest.benchmark import RunError
 from loadtest.placement import PLACEMENTS
@@ -48,6 +50,7 @@ def main() -> int:
         ("traces", "what traffic statistics cost, on against off"),
         ("logins", "what the login of a short-lived client costs"),
         ("connects", "what a new client costs under each policy, and how workers share clients"),
+        ("cluster", "what a cluster costs, beside one Redis and Envoy"),
         ("builds", "CPU per command of two builds of Keyrail"),
     ):
         verb = verbs.add_parser(name, help=about)
@@ -114,6 +117,8 @@ def _measure(program: list[str], chosen: argparse.Namespace) -> None:
         return _traces(program, chosen.redis, course)
     if chosen.verb == "logins":
         return _logins(program, chosen.redis, course)
+    if chosen.verb == "cluster":
+        return _cluster(program, chosen.redis, course)
     if chosen.verb == "connects":
         return _connects(program, chosen.redis, course)
     return _builds(shlex.split(chosen.before), program, chosen.redis, course)
@@ -168,6 +173,26 @@ def _traces(program: list[str], redis_program: str, course: Course) -> None:
     }
     page = report.traces_markdown(samples, about)
     _finish(_named("traces", course, form), page, about, samples)
+
+
+def _cluster(program: list[str], redis_program: str, course: Course) -> None:
+    with cluster.all_targets(redis_program, program) as (servers, ways):
+        samples = list(cluster.rounds(servers, ways, course, _say))
+    form = ways[0].about
+    about = {
+        "Keyrail": f"{form}, one worker, under bench.yaml, before one Redis and before three primaries",
+        "beside it": ", ".join(way.about for way in ways if way.name == cluster.ENVOY)
+        or "nothing: no envoy is installed",
+        "Redis": servers[ways[0].name][0].version,
+        **_machine(),
+        "processors": str(course.placement),
+        "load": f"{quick.CLIENTS} clients, 64-byte values, random keys of all slots, {course.rounds} rounds; "
+        f"an MGET is of {workloads.MGET_KEYS} keys",
+        "SET": "bare to Keyrail, which adds a lifetime, with EX 300 to Envoy",
+        "again": _again("cluster", course),
+    }
+    page = report.cluster_markdown(samples, about)
+    _finish(_named("cluster", course, form), page, about, samples)
 
 
 def _connects(program: list[str], redis_program: str, course: Course) -> None:

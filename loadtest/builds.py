@@ -50,6 +50,6 @@ def rounds(redis: Redis, pairs: Sequence[Pair], course: Course, say: Callable[[s
         for workload in (each for each in WORKLOADS if each.only is None):
             for pair in pairs:
                 for target in targets.rotated((pair.before, pair.after), number):
-                    sample = measure(redis, target, workload, number, course)
+                    sample = measure([redis], target, workload, number, course)
                     say(told(sample, course.rounds))
                     yield sample

@@ -6,6 +6,7 @@ memory of thousands of replies.
 
 import contextlib
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -96,7 +97,7 @@ def rounds(redis: Redis, ways: Sequence[Target], course: Course, say: Callable[[
     for number in range(course.rounds):
         for workload in WORKLOADS:
             for target in targets.rotated([target for target in ways if workload.suits(target)], number):
-                sample = measure(redis, target, workload, number, course)
+                sample = measure([redis], target, workload, number, course)
                 say(told(sample, course.rounds))
                 yield sample
     for target in ways:
@@ -119,7 +120,7 @@ def check(redis: Redis, target: Target) -> None:
         Probe((b"SET", key, workloads.VALUE), lambda reply: reply == b"OK"),
         Probe((b"GET", known), lambda reply: reply == workloads.VALUE),
     ]
-    if target.name == KEYRAIL_BENCH:
+    if target.stamps_lifetimes:
         probes.append(Probe((b"KEYS", b"nothing:like:this"), workloads.refused))
     if target.name == KEYRAIL_NONE:
         probes.append(Probe((b"KEYS", b"nothing:like:this"), lambda reply: reply == []))
@@ -130,24 +131,25 @@ def check(redis: Redis, target: Target) -> None:
         raise RunError(f"{target.name}: a bare SET left a TTL of {lifetime} s")
 
 
-def measure(redis: Redis, target: Target, workload: Workload, number: int, course: Course) -> Sample:
-    """One run, with its CPU time, and with a check that Redis ran the commands."""
+def measure(servers: Sequence[Redis], target: Target, workload: Workload, number: int, course: Course) -> Sample:
+    """One run, with its CPU time, and with a check that the servers behind the target ran the commands."""
     commands = max(CLIENTS * workload.pipeline, int(workload.commands * course.scale))
-    with redis_py.Redis(port=redis.port, protocol=2) as connection:
-        send = _sender(connection, target, workload, commands)
-        before = connection.info("stats")
-        redis_before = cpu_seconds(redis.pid)
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(redis_py.Redis(port=each.port, protocol=2)) for each in servers]
+        send = _sender(connections[0], target, workload, commands)
+        before = _stats(connections)
+        redis_before = sum(cpu_seconds(each.pid) for each in servers)
         proxy_before = cpu_seconds(target.pid) if target.pid else 0.0
         with course.placement.loading():
             measured = send()
         proxy_after = cpu_seconds(target.pid) if target.pid else 0.0
-        redis_after = cpu_seconds(redis.pid)
-        after = connection.info("stats")
+        redis_after = sum(cpu_seconds(each.pid) for each in servers)
+        after = _stats(connections)
     arrived = after["total_commands_processed"] - before["total_commands_processed"]
     if arrived < commands * 0.9:
         raise RunError(f"{target.name}: only {arrived} of {commands} commands reached Redis")
     missed = after["keyspace_misses"] - before["keyspace_misses"]
-    if workload.name.startswith("GET") and missed > commands * _MISSED_AT_MOST:
+    if workload.name.startswith(("GET", "MGET")) and missed > commands * _MISSED_AT_MOST:
         raise RunError(f"{target.name}: {missed} keys were not found")
     return Sample(
         workload=workload.name,
@@ -162,6 +164,16 @@ def measure(redis: Redis, target: Target, workload: Workload, number: int, cours
     )
 
 
+def _stats(connections: Sequence[redis_py.Redis]) -> Counter[str]:
+    """Redis's own figures, of all servers together."""
+    names = ("total_commands_processed", "keyspace_misses")
+    found: Counter[str] = Counter()
+    for connection in connections:
+        said = connection.info("stats")
+        found.update({name: said[name] for name in names})
+    return found
+
+
 def _sender(connection: redis_py.Redis, target: Target, workload: Workload, commands: int) -> Callable[[], Measured]:
     if workload.only is None and benchmark.available():
         argv = ["GET", f"{workloads.GET_PREFIX}__rand_int__"]
@@ -169,6 +181,8 @@ def _sender(connection: redis_py.Redis, target: Target, workload: Workload, comm
             argv = ["SET", f"{workloads.SET_PREFIX}__rand_int__", workloads.VALUE.decode()]
             if not target.stamps_lifetimes:
                 argv += ["EX", str(workloads.LIFETIME)]
+        elif workload.name == "MGET":
+            argv = ["MGET", *[f"{workloads.GET_PREFIX}__rand_int__"] * workloads.MGET_KEYS]
         return lambda: benchmark.run(
             target.port,
             argv,
@@ -183,6 +197,8 @@ def _sender(connection: redis_py.Redis, target: Target, workload: Workload, comm
         probes = workloads.mixed_probes(chance, _DISTINCT, refusals=target.name == KEYRAIL_BENCH)
     elif workload.name == "SET":
         probes = workloads.set_probes(chance, _DISTINCT, lifetime=not target.stamps_lifetimes)
+    elif workload.name == "MGET":
+        probes = workloads.mget_probes(chance, _DISTINCT)
     else:
         probes = workloads.get_probes(chance, _DISTINCT)
     batches = generator.rehearse(target.port, probes, workload.pipeline)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from loadtest import builds, connects, logins, soak, traces
+from loadtest import builds, cluster, connects, logins, soak, traces
 from loadtest.memory import Measured
 from loadtest.quick import Sample
 from loadtest.rules import NO_RULE
@@ -100,14 +100,32 @@ def goals() -> list[Goal]:
     return promised
 
 
-def judge(samples: Sequence[Sample]) -> list[Outcome]:
+def cluster_goals() -> list[Goal]:
+    """The goals of Keyrail before a cluster, under bench.yaml, compiled."""
+    one, envoy = (KEYRAIL_BENCH, "that before one Redis"), (cluster.ENVOY, "Envoy's")
+    promised = []
+    for workload, pipeline, (other, whose), bound in (
+        ("GET", 1, one, 1.15),
+        ("SET", 1, one, 1.15),
+        ("GET", 16, one, 1.3),
+        ("SET", 16, one, 1.3),
+        ("GET", 16, envoy, 0.5),
+        ("SET", 16, envoy, 0.5),
+        ("MGET", 1, envoy, 0.5),
+    ):
+        own, to = (workload, pipeline, cluster.KEYRAIL_CLUSTER), (workload, pipeline, other)
+        promised.append(Goal(f"{workload} P={pipeline}: proxy CPU, of {whose}", _proxy_cpu, own, to, bound, True))
+    return promised
+
+
+def judge(samples: Sequence[Sample], promised: Sequence[Goal]) -> list[Outcome]:
     """The outcome of every goal whose two sides were measured."""
     by_case: dict[tuple[str, int, str], dict[int, Sample]] = {}
     for sample in samples:
         case = (sample.workload, sample.pipeline, sample.target)
         by_case.setdefault(case, {})[sample.round] = sample
     outcomes = []
-    for goal in goals():
+    for goal in promised:
         ours, theirs = by_case.get(goal.of, {}), by_case.get(goal.to, {})
         ratios = [goal.figure(ours[n]) / goal.figure(theirs[n]) for n in ours if n in theirs]
         if ratios:
@@ -118,7 +136,21 @@ def judge(samples: Sequence[Sample]) -> list[Outcome]:
 
 
 def markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
-    lines = ["# Keyrail under load", ""]
+    """The report on Keyrail before one Redis, beside direct Redis and twemproxy."""
+    order = (DIRECT, NUTCRACKER, KEYRAIL_NONE, KEYRAIL_BENCH)
+    return _page("Keyrail under load", samples, about, order, goals())
+
+
+def cluster_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
+    """The report on Keyrail before a cluster, beside Keyrail before one Redis, and Envoy."""
+    order = (KEYRAIL_BENCH, cluster.KEYRAIL_CLUSTER, cluster.ENVOY)
+    return _page("Keyrail before a cluster", samples, about, order, cluster_goals())
+
+
+def _page(
+    title: str, samples: Sequence[Sample], about: Mapping[str, str], order: Sequence[str], promised: Sequence[Goal]
+) -> str:
+    lines = [f"# {title}", ""]
     lines += [f"- {name}: {text}" for name, text in about.items()]
     lines += ["", "Medians of the rounds, with the least and the most of them.", ""]
     cases = dict.fromkeys((sample.workload, sample.pipeline) for sample in samples)
@@ -126,12 +158,12 @@ def markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
         lines += [f"## {workload}, P={pipeline}", ""]
         lines += ["| | commands/s | p50 ms | p99 ms | proxy µs | Redis µs | both µs |"]
         lines += ["|---|---|---|---|---|---|---|"]
-        for target in (DIRECT, NUTCRACKER, KEYRAIL_NONE, KEYRAIL_BENCH):
+        for target in order:
             rows = [s for s in samples if (s.workload, s.pipeline, s.target) == (workload, pipeline, target)]
             if rows:
                 lines.append(_row(target, rows))
         lines.append("")
-    outcomes = judge(samples)
+    outcomes = judge(samples, promised)
     lines += ["## Goals", "", "Ratios within a round; that of Redis without a proxy beside them, where it has one.", ""]
     lines += ["| | goal | measured | | without a proxy |", "|---|---|---|---|---|"]
     for outcome in outcomes:

@@ -73,6 +73,6 @@ def rounds(redis: Redis, ways: Sequence[Target], course: Course, say: Callable[[
     for number in range(course.rounds):
         for workload in WORKLOADS:
             for target in targets.rotated(ways, number):
-                sample = measure(redis, target, workload, number, course)
+                sample = measure([redis], target, workload, number, course)
                 say(told(sample, course.rounds))
                 yield sample

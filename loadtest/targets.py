@@ -45,13 +45,18 @@ class Redis:
     pid: int
     version: str
 
+    @property
+    def url(self) -> str:
+        """What Keyrail is told as its upstream."""
+        return f"redis://127.0.0.1:{self.port}"
+
 
 @contextlib.contextmanager
-def redis_server(folder: Path, program: str) -> Iterator[Redis]:
+def redis_server(folder: Path, program: str, *options: str) -> Iterator[Redis]:
     """A Redis without persistence, on its own port."""
     port = free_port()
     argv = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-    argv += ["--dir", str(folder), "--maxclients", "20000"]
+    argv += ["--dir", str(folder), "--maxclients", "20000", *options]
     with running(argv) as server:
         server.wait_for_port(port)
         said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
@@ -114,12 +119,12 @@ def keyrail_program() -> list[str]:
 
 @contextlib.contextmanager
 def keyrail(
-    name: str, program: list[str], redis: Redis, policy: str, *extra: str, workers: int = 1
+    name: str, program: list[str], redis: Redis | str, policy: str, *extra: str, workers: int = 1
 ) -> Iterator[Target]:
-    """Keyrail with one worker, or more, under ``policy`` (a file, or "none")."""
+    """Keyrail with one worker, or more, before a Redis or the upstream of a URL; ``policy`` is a file, or "none"."""
     port = free_port()
     argv = [*program, "serve", "--listen", f"redis://127.0.0.1:{port}"]
-    argv += ["--upstream", f"redis://127.0.0.1:{redis.port}", "--policy", policy]
+    argv += ["--upstream", redis if isinstance(redis, str) else redis.url, "--policy", policy]
     argv += ["--admin", "off", "--workers", str(workers), *extra]
     with running(argv, cwd=REPOSITORY) as proxy:
         ready = proxy.wait_for_line("ready on")
@@ -127,4 +132,4 @@ def keyrail(
         form = next((form for form in ("compiled", "plain") if form in ready), None)
         if form is None:
             raise StartError(f"{name}: the ready line names neither compiled nor plain: {ready}")
-        yield Target(name, port, proxy.pid, form, stamps_lifetimes=name == KEYRAIL_BENCH)
+        yield Target(name, port, proxy.pid, form, stamps_lifetimes=policy == str(BENCH_POLICY))

@@ -14,6 +14,7 @@ KEYSPACE = 100_000
 VALUE = b"v" * 64
 GET_PREFIX = "bench:get:"
 SET_PREFIX = "bench:set:"
+MGET_KEYS = 30
 LIFETIME = 300
 """The TTL in seconds that bench.yaml adds to a bare SET, without its jitter."""
 
@@ -39,6 +40,14 @@ def get_probes(chance: random.Random, count: int) -> list[Probe]:
     """GETs of random preloaded keys."""
     return [
         Probe((b"GET", b"%b%012d" % (GET_PREFIX.encode(), chance.randrange(KEYSPACE))), _is(VALUE))
+        for _ in range(count)
+    ]
+
+
+def mget_probes(chance: random.Random, count: int) -> list[Probe]:
+    """MGETs of random preloaded keys."""
+    return [
+        Probe((b"MGET", *(probe.argv[1] for probe in get_probes(chance, MGET_KEYS))), _is([VALUE] * MGET_KEYS))
         for _ in range(count)
     ]
 
