@@ -1,7 +1,7 @@
 """The page's figures of a route as one JSON object: the answers of the other paths, for one window and one moment.
 
     {"at", "route", "routes", "window", "version", "keyrail": {…}, "policy": {…}, "hotkeys": {…}, "patterns": {…},
-     "slots": {…}, "clients": {…}, "slow": {…}, "seconds": [the newest of /traffic], "incidents": […],
+     "slots": {…}, "clients": {…}, "slow": {…}, "nodes": […], "seconds": [the newest of /traffic], "incidents": […],
      "remedies": […], "apps": [name, …], "takes_orders": true}
 
 ``takes_orders``: whether a viewer with the token can add a remedy from the page.
@@ -46,6 +46,7 @@ def overview(state: AdminState, route: int, window: int) -> dict[str, Any]:
         "slots": json_views.slots(time_series, window, _SLOTS, now, redaction),
         "clients": json_views.clients(time_series, window, _CLIENTS, now),
         "slow": json_views.slow(time_series, _SLOW, redaction),
+        "nodes": state.workers.figures()[route].nodes,
         "seconds": json_views.seconds(time_series)[-_NEW_SECONDS:],
         "incidents": [present_incident(each) for each in incidents[:_INCIDENTS]],
         "remedies": [present_remedy(state, each) for each in state.remedies.standing if each.route == name],

@@ -2,8 +2,9 @@
 
 import { draw, make, mark, put } from "./dom.js";
 import { clock, share } from "./format.js";
+import { COLOURS, ownerOf } from "./nodes.js";
 
-/** @import { ChartOptions, Line, Past } from "./types.d.ts" */
+/** @import { ChartOptions, ClusterNode, Line, Past } from "./types.d.ts" */
 
 const WIDTH = 300;
 const HEIGHT = 60;
@@ -187,7 +188,7 @@ export function bar(kind = "") {
   return { element, show };
 }
 
-const SLOTS = 16384;
+const EACH = 16384 / 256; // slots of a cell
 const COLUMNS = 32;
 const CALM = 6 / 256; // a cell with so much is at least needed for the full colour: even traffic stays pale
 
@@ -206,10 +207,14 @@ export class Heat {
   constructor(element) {
     /** @type {number[]} */
     this.shares = new Array(256).fill(0);
+    /** @type {ClusterNode[]} */
+    this.nodes = [];
     this.hot = cells("warm");
-    this.picture = draw("svg", { viewBox: "0 0 320 80", role: "img" }, ...cells("cell"), ...this.hot);
+    this.ground = cells("cell");
+    this.picture = draw("svg", { viewBox: "0 0 320 80", role: "img" }, ...this.ground, ...this.hot);
     this.readout = make("p", { class: "readout" });
-    element.append(this.picture, this.readout);
+    this.legend = make("ul", { class: "legend" });
+    element.append(this.picture, this.readout, this.legend);
     /** @type {number | null} */
     this.pointed = null;
     this.picture.addEventListener("pointermove", (event) => {
@@ -225,13 +230,37 @@ export class Heat {
     });
   }
 
-  /** @param {number[]} shares */
-  show(shares) {
+  /**
+   * @param {number[]} shares
+   * @param {ClusterNode[]} nodes of a cluster, to whom the slots belong
+   */
+  show(shares, nodes) {
     this.shares = shares;
+    this.nodes = nodes;
+    this.showNodes();
     const most = Math.max(CALM, ...shares);
     for (const [i, cell] of this.hot.entries()) mark(cell, "fill-opacity", Math.sqrt(shares[i] / most).toFixed(3));
     mark(this.picture, "aria-label", `Share of each 64 hash slots. ${this.sentence(this.hottest())}`);
     this.tell();
+  }
+
+  /** The ground of each cell has the colour of the node that owns its first slot. */
+  showNodes() {
+    /** @type {Map<number, number>} */
+    const parts = new Map();
+    for (const [i, cell] of this.ground.entries()) {
+      const owner = ownerOf(this.nodes, i * EACH);
+      mark(cell, "data-node", owner && owner.place % COLOURS);
+      if (owner) parts.set(owner.place, (parts.get(owner.place) ?? 0) + this.shares[i]);
+    }
+    const owners = [...parts].sort(([first], [second]) => first - second);
+    while (this.legend.children.length > owners.length) this.legend.lastElementChild?.remove();
+    for (const [i, [place, part]] of owners.entries()) {
+      if (!this.legend.children[i]) this.legend.append(make("li", {}, make("i", { class: "swatch", "aria-hidden": "true" }), make("span")));
+      const [swatch, words] = this.legend.children[i].children;
+      mark(swatch, "data-node", place % COLOURS);
+      put(words, `${this.nodes[place].node} ${share(part)}`);
+    }
   }
 
   hottest() {
@@ -240,8 +269,8 @@ export class Heat {
 
   /** @param {number} cell */
   sentence(cell) {
-    const each = SLOTS / 256;
-    return `Slots ${cell * each} to ${cell * each + each - 1}: ${share(this.shares[cell])}`;
+    const owner = ownerOf(this.nodes, cell * EACH);
+    return `Slots ${cell * EACH} to ${cell * EACH + EACH - 1}${owner ? ` of ${owner.name}` : ""}: ${share(this.shares[cell])}`;
   }
 
   tell() {

@@ -4,13 +4,14 @@
 //   details.js  one key and its clients                   table.js    a table whose rows come and go
 //   charts.js   lines, bars and the heat map              format.js   numbers
 //   incidents.js  open and recent incidents               dom.js      elements
-//   remedies.js   limits on one key
+//   remedies.js   limits on one key                       nodes.js    the nodes of a cluster
 
 import { Chart, Heat } from "./charts.js";
 import { Details } from "./details.js";
 import { byId, make, mark, put, putFacts } from "./dom.js";
 import { byteRate, clock, keyName, milliseconds, rate, share, span, windowName } from "./format.js";
 import { incidentsOf, showIncidents } from "./incidents.js";
+import { nodesTable, numbered, placed, trouble } from "./nodes.js";
 import * as panels from "./panels.js";
 import { showStanding } from "./remedies.js";
 import { Stream } from "./stream.js";
@@ -79,6 +80,7 @@ const tables = {
   slow: panels.slowTable(),
   violations: panels.violationsTable(),
   rules: panels.rulesTable(),
+  nodes: nodesTable(),
 };
 
 // The view, kept in the address so that it can be shared
@@ -191,14 +193,17 @@ function addPasts(overview) {
 
 /** @param {ShownOverview} overview */
 function show(overview) {
-  const { hotkeys, patterns, slots, clients, slow, policy } = overview;
+  const { hotkeys, patterns, slots, clients, slow, policy, nodes } = overview;
   // The newest second is still growing.
   const whole = [...seconds.values()].sort((a, b) => a.time - b.time).slice(0, -1);
   for (const chart of charts) chart.show(whole);
   tables.keys.show(hotkeys.keys);
   put(byId("keys-note"), `${rate(hotkeys.rate)} key uses, last ${windowName(hotkeys.window)}`);
-  heat.show(slots.heat);
-  tables.slots.show(slots.slots);
+  heat.show(slots.heat, nodes);
+  tables.slots.show(placed(slots.slots, nodes));
+  tables.nodes.show(numbered(nodes));
+  byId("nodes").hidden = nodes.length === 0;
+  notice("nodes", trouble(nodes));
   tables.tags.show(slots.tags.slice(0, 6));
   byId("tags-table").hidden = slots.tags.length === 0;
   put(byId("slots-note"), slots.crossslot ? `${rate(slots.crossslot)} over several slots` : "");

@@ -6,7 +6,7 @@ import { byteRate, bytes, clock, count, keyName, milliseconds, rate, share, who 
 import { Table, long, longKey, tag, text } from "./table.js";
 
 /**
- * @import { BusyClient, Column, KeyClient, Past, Pattern, Rule, ShownKey, ShownViolation, Slot, SlowCommand, Tag } from "./types.d.ts"
+ * @import { BusyClient, Column, KeyClient, Past, Pattern, Rule, ShownKey, ShownSlot, ShownViolation, SlowCommand, Tag } from "./types.d.ts"
  */
 
 const MINUTE_MS = 60e3;
@@ -170,11 +170,11 @@ export const patternsTable = () => new Table(
 
 const rateColumn = number("Rate", "rate", rate);
 
-/** @returns {Table<Slot>} */
+/** @returns {Table<ShownSlot>} */
 export const slotsTable = () => new Table(
   byId("slots-table"),
   [
-    { label: "Slot", kind: "text", cell: text((row) => String(row.slot)) },
+    { label: "Slot", kind: "text", cell: text((row) => (row.node ? `${row.slot} · ${row.node}` : String(row.slot))) },
     { label: "Busiest key", kind: "text", cell: longKey((row) => keyName(row.keys[0] ?? "–")) },
     rateColumn,
     shareColumn,

@@ -185,6 +185,29 @@ export interface HotKeys<Key> {
   counted: boolean;
 }
 
+/** A node of a cluster. */
+export interface ClusterNode {
+  node: string;
+  id: string;
+  address: string;
+  role: string;
+  /** The primary of a replica, by its name. */
+  primary: string;
+  /** The first and the last of each range. */
+  slots: number[][];
+  /** Slots that move. */
+  open: number[];
+  health: string;
+  /** Why there is no connection. */
+  lack: string;
+  /** Bytes. */
+  lag: number | null;
+  rate: number;
+  commands: number;
+  connections: number;
+  ping_ms: number | null;
+}
+
 export interface Overview<Key = HotKey> {
   at: string;
   route: string;
@@ -198,6 +221,7 @@ export interface Overview<Key = HotKey> {
   slots: { window: number; age: number; heat: number[]; slots: Slot[]; tags: Tag[]; crossslot: number };
   clients: { window: number; age: number; clients: BusyClient[]; other: { clients: number; rate: number } };
   slow: { commands: SlowCommand[] };
+  nodes: ClusterNode[];
   seconds: Stretch[];
   incidents: Incident[];
   remedies: Remedy[];
@@ -237,6 +261,16 @@ export interface Violation extends Partial<Client> {
 /** An `id` that no other key on the page has. */
 export interface ShownKey extends HotKey {
   id: string;
+}
+
+/** With its place among all, which gives its colour. */
+export interface ShownNode extends ClusterNode {
+  place: number;
+}
+
+/** With the name of its node; empty without a cluster. */
+export interface ShownSlot extends Slot {
+  node: string;
 }
 
 export type ShownOverview = Overview<ShownKey>;
@@ -304,6 +338,7 @@ export interface Elements {
   "keys-table": HTMLTableElement;
   "patterns-table": HTMLTableElement;
   "slots-table": HTMLTableElement;
+  "nodes-table": HTMLTableElement;
   "tags-table": HTMLTableElement;
   "clients-table": HTMLTableElement;
   "slow-table": HTMLTableElement;
