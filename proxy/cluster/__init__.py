@@ -11,4 +11,5 @@ cluster_answers.py  CLUSTER …, READONLY and ASKING, as one Redis or as a clust
 own_answers.py      what Keyrail answers in place of the nodes
 hidden_nodes.py     replies without the addresses of nodes
 key_pattern.py      the patterns of KEYS and SCAN, as Redis matches them
+notifications.py    channels and patterns of keyspace notifications
 """

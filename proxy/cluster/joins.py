@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeAlias
 
+from proxy.cluster.notifications import is_notification
 from proxy.commands.over_nodes import Join
 from proxy.wire.encode import encode_null
 from proxy.wire.reply import ReplyScanner
@@ -169,8 +170,14 @@ def _sum_by_name(frames: Sequence[bytes]) -> bytes:
         pairs = [(name, number(count)) for name, count in zip(found[::2], found[1::2], strict=True)]
         if sums and [name for name, _ in pairs] != [name for name, _ in sums]:
             raise _UnexpectedReplyError
-        sums = [(name, count + (sums[i][1] if sums else 0)) for i, (name, count) in enumerate(pairs)]
+        sums = [(name, _summed(name, count, sums[i][1] if sums else 0)) for i, (name, count) in enumerate(pairs)]
     return _array([part for name, count in sums for part in (name, b":%d\r\n" % count)])
+
+
+def _summed(name: bytes, count: int, others: int) -> int:
+    # Who is subscribed to notifications is so on each node.
+    channel = name.partition(b"\r\n")[2]
+    return max(count, others) if is_notification(channel) else count + others
 
 
 _JOINS: dict[Join, Joiner] = {

@@ -49,6 +49,21 @@ class KeyPattern:
                 return False
         return all(token.star for token in tokens[t:])
 
+    def fits_some(self, beginning: bytes) -> bool:
+        """Whether a key that begins so may match."""
+        tokens, at = self._tokens, {0}
+        for byte in beginning:
+            behind: set[int] = set()
+            for first in at:
+                t = first
+                while t < len(tokens) and tokens[t].star:
+                    behind.add(t)
+                    t += 1
+                if t < len(tokens) and byte in tokens[t].bytes:
+                    behind.add(t + 1)
+            at = behind
+        return bool(at)
+
 
 def _tokens(pattern: bytes) -> Iterator[_Token]:
     i, size = 0, len(pattern)

@@ -260,6 +260,26 @@ class CommandSender(ReplySink):
             self.upstream.enqueue(self, 1, LOCAL, payload)
         return False
 
+    def interject(self, payload: bytes) -> bool:
+        """Send bytes that answer nothing: now, or where the reply ends that is on its way. Whether it was now."""
+        order, source, segment = self.order, self.upstream, None
+        sink: ReplySink = self
+        if order is not None and self.pending_replies > order.beyond:
+            source = order.before
+        elif order is not None and order.first is not None:
+            segment = sink = order.first
+            source = order.first.source
+        end = None if source is None else source.unfinished(sink)
+        if source is None or end is None:
+            self.out.append(payload)
+            self.flush()
+            return True
+        source.insert_behind(end, payload)
+        if segment is not None and order is not None:
+            order.ask(segment, 1)
+        self.begin_order()  # so that its end is told
+        return False
+
     def send_piece(self, upstream: UpstreamPipeline, piece: bytes, withhold: bool) -> None:
         """Send the next piece of a command, the first one included; see ``Outgoing.send_partial``."""
         if upstream.partial is None:

@@ -41,6 +41,7 @@ cdef class InFlightEntry:
 cdef class InFlightQueue:
     cdef public InFlightEntry head
     cdef public InFlightEntry tail
+    cdef public InFlightEntry array_end
     cdef public Py_ssize_t kept
     cdef public list dirty
     cdef public list calls

@@ -144,11 +144,13 @@ class InFlightEntry:
 
 class InFlightQueue:
     """The queue: what ``head`` has due comes next. ``dirty`` were brought something in this round, and ``calls`` have
-    to be told that fewer replies are pending. ``kept`` is the size of the bytes that are kept to be sent again."""
+    to be told that fewer replies are pending. ``kept`` is the size of the bytes that are kept to be sent again.
+    ``array_end`` is the entry of the last member of an array that was expanded, as long as that is in the queue."""
 
     def __init__(self) -> None:
         self.head: InFlightEntry | None = None
         self.tail: InFlightEntry | None = None
+        self.array_end: InFlightEntry | None = None
         self.kept = 0
         self.dirty: list[ReplySink] = []
         self.calls: list[ReplySink] = []
@@ -189,6 +191,26 @@ class InFlightQueue:
         entry.next = None
         self.kept += size
         self.add(entry)
+
+    def split_head(self) -> None:
+        """Let the head be of one frame, and another entry of those behind it."""
+        head = self.head
+        if head is None or head.due == 1:
+            return
+        rest = InFlightEntry(head.sink, head.due - 1, head.action, head.payload)
+        rest.sent, rest.size, rest.next = head.sent, head.size, head.next
+        head.due, head.size, head.next = 1, 0, rest
+        if self.tail is head:
+            self.tail = rest
+
+    def insert_behind(self, entry: InFlightEntry, payload: bytes) -> None:
+        """Bytes for the entry's sink that are no reply leave behind its frames."""
+        entry.sink.pending_replies += 1
+        entry.sink.run = None
+        local = InFlightEntry(entry.sink, 1, _LOCAL, payload)
+        local.next, entry.next = entry.next, local
+        if self.tail is entry:
+            self.tail = local
 
     def deliver(self, sink: ReplySink, chunk: bytes) -> None:
         """Put bytes behind what the sink gets at the end of the round."""
@@ -255,8 +277,9 @@ class InFlightQueue:
             each.sent = RAN
             each.next = behind
             behind = each
+        self.array_end = entries[len(entries) - 1]
         if self.tail is entry:
-            self.tail = entries[len(entries) - 1]
+            self.tail = self.array_end
         self.head = behind
         return sum(1 for each in entries if each.action in (_HIDE, _NOTE))
 
@@ -298,6 +321,7 @@ class InFlightQueue:
         self.kept = 0
         self.head = None
         self.tail = None
+        self.array_end = None
         return unanswered
 
     def overflowing(self, sink: ReplySink) -> None:

@@ -1,6 +1,6 @@
 """Protocols of the objects that an upstream pipeline calls. It calls none of them for each read or each reply."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from proxy.hotpath.in_flight import ReplySink
 
@@ -70,11 +70,8 @@ class SubscriptionReader(Protocol):
     def hears(self, head: bytes) -> int:
         """The kind of a frame, by its first line and first element: MESSAGE, CONFIRMATION or REPLY."""
 
-    def confirms(self, frame: bytes, verb: bytes) -> bool:
-        """Whether the frame answers the command ``verb``."""
-
-    def ends_by_itself(self, frame: bytes) -> bool:
-        """Whether a confirmation that answers no command is not for the client."""
+    def confirms(self, frame: bytes, command: Any) -> bool:
+        """Whether the frame answers this command, which is the first part of the payload of its entry."""
 
     def confirm(self, frame: bytes) -> None:
         """Take over a confirmation of Redis."""

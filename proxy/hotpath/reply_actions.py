@@ -235,7 +235,9 @@ class ReplyActions(Outgoing):
         hidden = self.expand(entry, actions, count)
         if hidden < 0:
             return -1
-        if not unwraps:
+        if unwraps:
+            self.array_end = None  # each member is a reply by itself
+        else:
             self.deliver(entry.sink, b"*%d\r\n" % (count - hidden))
         return n
 

@@ -11,7 +11,7 @@ If a frame does not fit the queue, the pipeline is out of step: the connection a
 """
 
 from proxy.hotpath.error_counts import ErrorCounts
-from proxy.hotpath.in_flight import CONFIRM, FORWARD, ReplySink
+from proxy.hotpath.in_flight import CONFIRM, FORWARD, InFlightEntry, ReplySink
 from proxy.hotpath.outgoing import Redirects, Schedule
 from proxy.hotpath.pipeline_listener import CONFIRMATION, MESSAGE, REPLY, PipelineListener, SubscriptionReader
 from proxy.hotpath.reply_actions import ReplyActions
@@ -119,8 +119,6 @@ class UpstreamPipeline(ReplyActions):
         frame = data[i:n]
         if head is not None and (head.action != CONFIRM or not subscriptions.confirms(frame, head.payload[0])):
             head = None
-        if head is None and subscriptions.ends_by_itself(frame):
-            return n
         if head is not None and head.due < 0:
             head.due = head.payload[1]()
             head.sink.pending_replies += head.due - 1
@@ -164,6 +162,22 @@ class UpstreamPipeline(ReplyActions):
     def trust_role(self) -> None:
         """The server is no replica: the next READONLY error is reported again."""
         self.read_only = self.read_only_told = False
+
+    def unfinished(self, sink: ReplySink) -> InFlightEntry | None:
+        """The entry with which a reply ends of which ``sink`` has been sent a part; None if there is no such reply."""
+        head = self.head
+        if head is None or head.sink is not sink:
+            return None
+        if self.array_end is not None:
+            if any(entry is self.array_end for entry in self.entries()):
+                return self.array_end
+            self.array_end = None
+        if self.scanner.elements == 0 or self.destination is not sink:
+            return None
+        if head.due > 1:
+            self.split_head()
+            head.sent = None  # those behind it can be sent again
+        return head
 
     def between_frames(self) -> bool:
         """Whether no part of a reply has come, so that Keyrail could send an error of its own."""

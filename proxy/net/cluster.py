@@ -129,6 +129,7 @@ class Cluster:
         replicas = [known for known in found.nodes.values() if not known.is_primary and not known.failed]
         demoted = {self._places[known.id].node for known in replicas}
         change.demoted = [node for node in change.left if node in demoted]
+        change.gone = [place.node for name, place in old.items() if name not in found.nodes or found.nodes[name].failed]
         for name, place in old.items():
             # Its connections lead to where it was.
             moved = name in self._places and self._places[name].known.endpoint != place.known.endpoint

@@ -24,6 +24,7 @@ from proxy.net.topology import Change, Topology
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import UNAUTHENTICATED, PoolKey
 from proxy.session.session import Session
+from proxy.session.subscription_link import SubscriptionLink
 
 _BETWEEN_LOGINS = 0.01
 """Seconds."""
@@ -135,7 +136,7 @@ class Connections:
     def adopt(self, change: Change) -> None:
         """Nodes have come and gone. What waits in the connections of those that have gone is not sent any more: a
         primary that was deposed while it hung would run it, and it would be lost. One that says itself that it is a
-        replica answers what it was sent."""
+        replica answers what it was sent, and goes on to send messages to subscribers until it leaves the cluster."""
         for node in change.left:
             self.supply.leave(node)
             theirs = [each for each in self.all.members.values() if each.key.node is node]
@@ -145,12 +146,15 @@ class Connections:
             self.pools.leave(node, change.heir)
             if node in change.demoted:
                 for upstream in theirs:
-                    upstream.retire()
-                    self.loop.call_later(_LAST_ANSWERS, upstream.drop)
+                    if not isinstance(upstream.pipeline.owner, SubscriptionLink):
+                        upstream.retire()
+                        self.loop.call_later(_LAST_ANSWERS, upstream.drop)
             self.restarts.leave(node, change.heir)
             if self.known_scripts is not None:
                 self.known_scripts.leave(node)
             self._capabilities.leave(node)
+        for upstream in [each for each in self.all.members.values() if each.key.node in change.gone]:
+            upstream.drop()
         for node in change.came:
             self.pools.join(node)
             self.supply.join(node)

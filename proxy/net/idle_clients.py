@@ -29,7 +29,8 @@ def rests(client: Session) -> bool:
     sender, intake, state = client.sender, client.intake, client.state
     waits = sender.pending_replies > 0 or sender.stalled or sender.full
     comes = intake.phase == WAITING or intake.pending is not None or intake.unfinished is not None
-    listens = state.subscriptions is not None or (state.upstream is not None and state.upstream.relay)
+    subscribed = state.subscriptions is not None or client.subscriber is not None
+    listens = subscribed or (state.upstream is not None and state.upstream.relay)
     return not waits and not comes and not listens
 
 

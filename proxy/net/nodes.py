@@ -10,9 +10,10 @@ from proxy.hotpath.router import UNOWNED
 from proxy.net.cluster import Cluster
 from proxy.net.replicas import Answered, Replicas
 from proxy.net.slot_map import Endpoint
+from proxy.net.topology import Change
 from proxy.session.pool_key import ANY_NODE, Node
 from proxy.session.pool_waiter import PoolWaiter
-from proxy.session.ports import NodePort
+from proxy.session.ports import NodeFollower, NodePort
 
 _REDIRECT = re.compile(rb"-(?:MOVED|ASK) [0-9]{1,5} (.*):([0-9]{1,5})\r\n")
 _UNNAMED = "?"
@@ -31,6 +32,7 @@ class Nodes(NodePort):
         self._shares: tuple[Share, ...] = ()
         self._shared_version = -1
         self._waiting: list[PoolWaiter] = []
+        self._followers: set[NodeFollower] = set()
 
     def presented(self, listener: str) -> Presented | None:
         """The cluster of Keyrails that clients of this listener see; None where they see one Redis."""
@@ -100,6 +102,20 @@ class Nodes(NodePort):
         """Call ``arrived`` after the next look at the cluster, which begins soon."""
         self._waiting.append(waiter)
         self._cluster.doubt()
+
+    def follow(self, follower: NodeFollower) -> None:
+        """Call ``changed`` when nodes have come or gone."""
+        self._followers.add(follower)
+
+    def unfollow(self, follower: NodeFollower) -> None:
+        """No more."""
+        self._followers.discard(follower)
+
+    def adopted(self, change: Change) -> None:
+        """Another map is in force."""
+        if change.came or change.left:
+            for follower in list(self._followers):
+                follower.changed(came=bool(change.came))
 
     def looked(self) -> None:
         """The cluster has been looked at: whoever waited for that goes on."""

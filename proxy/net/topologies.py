@@ -1,5 +1,7 @@
 """Which topology an upstream has, and what finds out about its servers."""
 
+from functools import partial
+
 from proxy.net.address import UpstreamAddress
 from proxy.net.cluster import Cluster
 from proxy.net.cluster_watch import ClusterWatch
@@ -7,7 +9,7 @@ from proxy.net.connections import Connections
 from proxy.net.nodes import Nodes
 from proxy.net.primary import Primary
 from proxy.net.sentinel_watch import SentinelWatch
-from proxy.net.topology import Single, Topology
+from proxy.net.topology import Change, Single, Topology
 from proxy.net.watch import Watch
 
 
@@ -23,7 +25,13 @@ def watch_over(topology: Topology, nodes: Nodes | None, connections: Connections
     loop, seconds = connections.loop, connections.settings.connect_timeout
     adopt, count = connections.adopt, connections.count
     if isinstance(topology, Cluster) and nodes is not None:
-        return ClusterWatch(topology, loop, seconds, adopt, nodes.looked, count, log_as)
+        adopted = partial(_adopted, connections, nodes)
+        return ClusterWatch(topology, loop, seconds, adopted, nodes.looked, count, log_as)
     if isinstance(topology, Primary) and topology.login.sentinels is not None:
         return SentinelWatch(topology, topology.login.sentinels, loop, seconds, adopt, count, log_as)
     return None
+
+
+def _adopted(connections: Connections, nodes: Nodes, change: Change) -> None:
+    connections.adopt(change)
+    nodes.adopted(change)

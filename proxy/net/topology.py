@@ -20,7 +20,8 @@ from proxy.session.pool_key import SOLE_NODE, Node
 @dataclass(slots=True)
 class Change:
     """What news bring, if there are any (``new``): nodes to which commands go from now on, or not any more. Of the
-    latter, ``demoted`` are replicas now, and answer what they still get.
+    latter, ``demoted`` are replicas now, and answer what they still get. ``gone`` are all nodes of a cluster that have
+    failed or were forgotten, replicas, too.
 
     ``heir`` is the node that takes the place of the one that left, together with whoever waits for that one.
     """
@@ -29,6 +30,7 @@ class Change:
     came: list[Node] = field(default_factory=list)
     left: list[Node] = field(default_factory=list)
     demoted: list[Node] = field(default_factory=list)
+    gone: list[Node] = field(default_factory=list)
     heir: Node | None = None
 
 

@@ -32,6 +32,11 @@ unplaced.py           MULTI before a cluster, until a key names its node
 exec_abort.py         the command that makes Redis abort a transaction
 subscribe.py          SUBSCRIBE and its relatives, RESP2 and RESP3
 subscription.py       what a client is subscribed to
+subscriber.py         the same before a cluster: which nodes have its subscriptions
+subscription_places.py  on which nodes each of them has to be
+subscription_link.py  a connection to one of these nodes
+interjected.py        messages between the replies of such a client
+subscribing.py        SUBSCRIBE and its relatives before a cluster
 pinned.py             commands that need a private connection: blocking commands, WAIT, MONITOR, unknown commands …
 blocking.py           BLPOP and its relatives before a cluster
 wait_for_replicas.py  WAIT and WAITAOF before a cluster

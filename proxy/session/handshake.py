@@ -53,6 +53,9 @@ class HandshakeClient(AuthenticatingClient, NamedClient, Protocol):
 
     slot: int
 
+    def end_subscriptions(self) -> None:
+        """Before a cluster: the client is subscribed to nothing any more."""
+
     def close_when_drained(self, cause: str) -> None:
         """Read no more of the client, and close it when no reply is pending."""
 
@@ -351,6 +354,7 @@ def _start_over(session: HandshakeClient) -> None:
     if upstream is not None:
         session.ports.pools.close_gracefully(upstream)
     session.state = ended(session.state)
+    session.end_subscriptions()
     session.slot = NO_SLOT
     session.no_hidden_commands = ""
     session.names = session.names._replace(client=b"")

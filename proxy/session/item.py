@@ -11,6 +11,7 @@ from proxy.rules.verdict import Renewal, ReplyEdit
 from proxy.session.pool_key import PoolKey
 from proxy.session.ports import TracedCommand
 from proxy.session.state import Transaction
+from proxy.session.subscription_link import Change
 
 
 @dataclass(slots=True)
@@ -48,6 +49,8 @@ class Item(JudgedCommand):
     """Before a cluster: a command that blocks, once it has been sent."""
     instead_of: Command | None = None
     """The client's own command, where a rule has rewritten it."""
+    change: Change | None = None
+    """Before a cluster: what a command about subscriptions changes, once nodes have been asked."""
     hides_nodes: bool = False
     """Before a cluster: whether ``edit`` already removes the addresses of nodes."""
     wrapper: Command | None = None

@@ -19,6 +19,9 @@ class LeavingClient(SwitchingClient, FollowedClient, SendingClient, Protocol):
     def reconsider(self) -> None:
         """Who the client is has changed."""
 
+    def end_subscriptions(self) -> None:
+        """Before a cluster: the client is subscribed to nothing any more."""
+
     def end_probe(self) -> None:
         """If it asks about a command, it does not any more."""
 
@@ -50,6 +53,7 @@ def leave(session: LeavingClient) -> None:
     if session.running_procedure is not None:
         session.running_procedure.cancel()
         session.running_procedure = None
+    session.end_subscriptions()
     holds = session.keeps_pin()
     if session.deferred or (session.state.transaction is not None and session.state.upstream is not None):
         follow_ups.leave(session)

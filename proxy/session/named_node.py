@@ -19,14 +19,15 @@ from proxy.session.pinned import may_block
 from proxy.session.pool_key import Node
 from proxy.session.ports import NodePort
 from proxy.session.state import POOLED
+from proxy.session.subscribing import is_confined
 from proxy.wire.encode import encode_error
 
 _LONGEST_SHOWN = 64
 _PLAIN = frozenset({ConnectionState.POOL, ConnectionState.ADMIN, ConnectionState.IDLE})
 _NO_CLUSTER = encode_error("ERR keyrail: KEYRAIL NODE is for clusters, and the upstream is not one")
 _WITH_STATE = encode_error(
-    "ERR keyrail: KEYRAIL NODE is not available inside MULTI, and on connections with WATCH or subscriptions: use "
-    "another connection for it"
+    "ERR keyrail: KEYRAIL NODE is not available inside MULTI, and on connections with WATCH: use another connection "
+    "for it"
 )
 
 
@@ -41,7 +42,7 @@ def route(session: ManyNodesClient, item: Item, name: str) -> int:
         return answered(session, item, own)
     if own is not None or not _fits(session, command):
         return answered(session, item, _unfit(command))
-    if session.state.subscriptions is not None and session.state.subscriptions.confines():
+    if is_confined(session):
         return answered(session, item, confined_error(command.spec))
     if session.state.transaction is not None:
         sending.refuse(session, _WITH_STATE)

@@ -26,7 +26,7 @@ from proxy.hotpath.router import KEYLESS, SEVERAL_SLOTS, UNOWNED
 from proxy.hotpath.split import split
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.rules.verdict import chained
-from proxy.session import blocking, over_slots, sending, switching, unplaced
+from proxy.session import blocking, over_slots, sending, subscribing, switching, unplaced
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.node_connections import connection_to, has_waited, wait_for_node
@@ -35,6 +35,7 @@ from proxy.session.pinned import PinningClient, may_block
 from proxy.session.pool_key import Node
 from proxy.session.ports import EffectivePolicy, NodePort, PrivatePipeline
 from proxy.session.state import POOLED, Unplaced
+from proxy.session.subscribing import SubscribingNodeClient
 from proxy.session.unplaced import UnplacedClient
 from proxy.session.wait_for_replicas import wait
 from proxy.wire.encode import encode_error
@@ -43,19 +44,13 @@ from proxy.wire.request import COMPLETE, Request
 
 CROSSSLOT = b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
 _ELSEWHERE = encode_error(
-    "CROSSSLOT keyrail: this key is on another node than the transaction, WATCH, subscription or other state of this "
-    "connection: use another connection for it"
-)
-_EVENTS = b"__key"
-"""How the channels of keyspace notifications begin."""
-_EVENTS_REFUSED = encode_error(
-    "ERR keyrail: each node of a cluster tells of its own keys alone, and this connection is to one: subscribe to "
-    "keyspace notifications at the nodes"
+    "CROSSSLOT keyrail: this key is on another node than the transaction, WATCH or other state of this connection: use "
+    "another connection for it"
 )
 _DEFAULT_PORT = 6379
 
 
-class ManyNodesClient(PinningClient, SplittingClient, UnplacedClient, Protocol):
+class ManyNodesClient(PinningClient, SplittingClient, UnplacedClient, SubscribingNodeClient, Protocol):
     """A session before a cluster."""
 
     effective_policy: EffectivePolicy
@@ -66,12 +61,13 @@ def route(session: ManyNodesClient, item: Item) -> int | None:
     nodes = session.ports.nodes
     if nodes is None:
         return None
+    outcome = subscribing.route(session, nodes, item)
+    if outcome is not None:
+        return outcome
     command, presented = item.command, nodes.presented(session.origin.listener)
     own = own_answer(command, presented, session.key.protocol, valkey=session.ports.capabilities.is_valkey())
     if own is not None:
         return answered(session, item, own)
-    if command.spec.state is ConnectionState.SUBSCRIBE and any(name.startswith(_EVENTS) for name in command.argv[1:]):
-        return answered(session, item, _EVENTS_REFUSED)
     hide_nodes(session, item, presented)
     several = goes_to_several(command) or command.spec.over_nodes.destination is Destination.WALK
     if several and has_its_arguments(command):
@@ -81,8 +77,7 @@ def route(session: ManyNodesClient, item: Item) -> int | None:
             error = encode_error(f"ERR keyrail: {command.name} is of all nodes: not inside MULTI")
             return answered(session, item, error)
     if command.spec.over_nodes.destination is Destination.WAIT and session.state.transaction is None:
-        confined = session.state.subscriptions is not None and session.state.subscriptions.confines()
-        return None if confined or not has_its_arguments(command) else wait(session, nodes, item)
+        return wait(session, nodes, item) if has_its_arguments(command) else None
     return _by_keys(session, nodes, item)
 
 
@@ -187,7 +182,7 @@ def _by_keys(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | Non
             if not leave_node(session):
                 return WAIT
         elif session.node is not own.key.node:
-            return _elsewhere(session, item)
+            return answered(session, item, _ELSEWHERE)
     if session.state.transaction is not None:
         return _within_transaction(session, item)
     if number == UNOWNED:
@@ -211,26 +206,13 @@ def _by_keys(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | Non
 
 def leave_node(session: ManyNodesClient) -> bool:
     """Give back a connection to one node that holds nothing of the client any more; False: the command waits."""
-    if session.state.upstream is None or (session.keeps_pin() and not _may_end(session)):
+    if session.state.upstream is None or session.keeps_pin():
         return True
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return False
     session.unpin()
     return True
-
-
-def _may_end(session: ManyNodesClient) -> bool:
-    # Whether a reply that is pending may end the last subscription.
-    unopened = session.state.transaction is None and session.state.watching is None
-    return unopened and session.state.subscriptions is not None and session.sender.pending_replies > 0
-
-
-def _elsewhere(session: ManyNodesClient, item: Item) -> int:
-    if _may_end(session):
-        switching.wait_until_drained(session)
-        return WAIT
-    return answered(session, item, _ELSEWHERE)
 
 
 def _ends_its_client(command: Command) -> bool:

@@ -130,6 +130,13 @@ class PoolPort(Protocol):
         """Whether that is being found out now; ``arrived`` is called when it has been."""
 
 
+class NodeFollower(Protocol):
+    """Who has to know when the nodes of a cluster change."""
+
+    def changed(self, *, came: bool) -> None:
+        """Nodes have come or gone; whether some have come."""
+
+
 class NodePort(Protocol):
     """The nodes of a cluster. What a session knows of them holds until its next command: nodes come and go."""
 
@@ -163,6 +170,12 @@ class NodePort(Protocol):
     def ask_replicas(self, argv: Sequence[bytes], answered: Callable[[Sequence[tuple[str, bytes]]], None]) -> bool:
         """Send a command to all replicas, as Keyrail's own user; ``answered`` gets their names and replies, later.
         False if there are none."""
+
+    def follow(self, follower: NodeFollower) -> None:
+        """Call ``changed`` when nodes have come or gone."""
+
+    def unfollow(self, follower: NodeFollower) -> None:
+        """No more."""
 
     def await_look(self, waiter: PoolWaiter) -> None:
         """Call ``arrived`` when the nodes have been asked again, within a second or so: the map may be another one."""
@@ -358,6 +371,9 @@ class RoutePort(Protocol):
 
     def report_fault(self) -> None:
         """Report the exception that is being handled: the session in which it was raised is closed."""
+
+    def count(self, event: str) -> None:
+        """Count an event for the metrics."""
 
     def count_error(self, error: bytes) -> None:
         """Count an error reply of Keyrail's own."""

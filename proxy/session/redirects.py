@@ -233,14 +233,14 @@ class Redirects:
             assert isinstance(entry.sink, Segment), "a joined reply has a place of its own"
             return entry.sink, [_Frame(True, JOIN, entry.payload.set_apart())], 0
         frame = _Frame(True, entry.action, entry.payload)
-        _split_head(upstream, entry)
+        upstream.split_head()
         return self._session.sender.begin_order().set_apart(upstream, [entry]), [frame], 0
 
     def _whole(
         self, upstream: UpstreamPipeline, entry: InFlightEntry, unit: SentUnit, errors: list[bytes]
     ) -> tuple[Segment, list[_Frame], int]:
         # Redis answers the rest of the transaction, too, but runs nothing of it.
-        _split_head(upstream, entry)
+        upstream.split_head()
         rest = [each for each in upstream.entries() if each.sent is unit]
         own = [each for each in rest if each.sink.client() is not None]
         place = self._session.sender.begin_order().set_apart(upstream, own)
@@ -361,17 +361,6 @@ def told_instead(
         session.redirects.begin()
     session.redirects.meet(upstream, entry, error)
     return None
-
-
-def _split_head(upstream: UpstreamPipeline, head: InFlightEntry) -> None:
-    # The head is to be of one frame.
-    if head.due == 1:
-        return
-    rest = InFlightEntry(head.sink, head.due - 1, head.action, head.payload)
-    rest.sent, rest.size, rest.next = head.sent, head.size, head.next
-    head.due, head.size, head.next = 1, 0, rest
-    if upstream.tail is head:
-        upstream.tail = rest
 
 
 def _give_up(refused: _Refused) -> None:

@@ -42,6 +42,7 @@ from proxy.session.state import (
     Pinned,
     unpinned,
 )
+from proxy.session.subscriber import Subscriber
 from proxy.wire.request import COMPLETE, Request, RequestLimits
 
 
@@ -80,6 +81,7 @@ class Session:
         "slot",
         "sought",
         "state",
+        "subscriber",
         "trace",
         "unreachable",
         "unreached_since",
@@ -126,6 +128,7 @@ class Session:
         self.trace: TracedCommand | None = None
         self.redirects: Redirects | None = None
         self.n_plus_one: NPlusOneDetector | None = None
+        self.subscriber: Subscriber | None = None
 
     # The state of its connection
 
@@ -159,6 +162,8 @@ class Session:
     def plain_commands(self) -> bytes:
         """What the intake may send by itself: before a cluster, nothing to the one node of a private upstream."""
         config, own = self.intake.config, self.state.upstream is not None
+        if self.subscriber is not None and self.subscriber.confines():
+            return bytes(len(config.pinned))
         alone = config.pinned if self.ports.nodes is None else bytes(len(config.pinned))
         return alone if own else config.pooled
 
@@ -268,6 +273,8 @@ class Session:
     @guarded
     def on_resume(self) -> None:
         """Few enough replies are pending."""
+        if self.subscriber is not None:
+            self.on_advance()
         self.intake.resume()
         self.link.close_if_done(self)
 
@@ -275,6 +282,8 @@ class Session:
     def on_advance(self) -> None:
         """Some of the replies that several sources send have come."""
         order = self.sender.order
+        if self.subscriber is not None:
+            self.subscriber.advance()
         if not self.sender.full and (order is None or order.size <= MOST_HELD):
             self.link.release_upstreams(self)
 
@@ -390,6 +399,12 @@ class Session:
         if self.probe is not None:
             self.ports.capabilities.end_probe(self.probe, False)
             self.probe = None
+
+    def end_subscriptions(self) -> None:
+        """Before a cluster: the client is subscribed to nothing any more."""
+        if self.subscriber is not None:
+            self.subscriber.leave()
+            self.subscriber = None
 
     def on_close(self) -> None:
         """The client has left."""

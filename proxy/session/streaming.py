@@ -33,6 +33,7 @@ from proxy.session import (
     reply_mode,
     scripts,
     sending,
+    subscribing,
     switching,
     transaction,
 )
@@ -66,7 +67,8 @@ def begin(session: StreamingClient, data: bytes, request: Request) -> int:
     argv = request.arguments()
     table = session.effective_policy.table
     spec = table.spec_of(argv) if argv else table.specs[0]
-    if spec.state not in _STREAMED_STATES or (spec.container and len(argv) == 1):
+    collected = spec.state not in _STREAMED_STATES or (spec.container and len(argv) == 1)
+    if collected or subscribing.is_confined(session):
         session.intake.collect(data[request.start :])
         return TAKEN
     if session.effective_policy.compiled.learning and scripts.waits(session, Command(table, argv, spec)):

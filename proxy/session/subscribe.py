@@ -7,7 +7,6 @@ its first word. The client stays pinned until its last subscription ends.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Protocol
 
 from proxy.commands.table import ConnectionState
@@ -38,9 +37,6 @@ def _change(session: SubscribingClient, item: JudgedCommand) -> int:
         return WAIT
     if subscriptions is None:
         subscriptions = session.on_its_own.subscriptions = Subscriptions(session.key.protocol)
-        if session.ports.nodes is not None:
-            # It subscribes to all of its channels again, at the nodes where they are by then.
-            subscriptions.on_end = partial(session.ports.route.after, 0.0, partial(session.close, "slot_moved"))
         upstream.follow(subscriptions)
     bare = len(argv) == 1
     subscriptions.opening = not closing

@@ -3,8 +3,6 @@
 RESP3 sends confirmations and messages as pushes; RESP2 sends both as arrays, which look like replies.
 """
 
-from collections.abc import Callable
-
 import hiredis
 
 from proxy.hotpath.pipeline_listener import CONFIRMATION, MESSAGE, REPLY
@@ -17,8 +15,7 @@ _CLOSING = {b"unsubscribe": 0, b"punsubscribe": 1, b"sunsubscribe": 2}
 class Subscriptions:
     """The subscriptions of one client, as Redis has confirmed them: channels, patterns, shard channels.
 
-    ``opening`` says that the last command about it was a SUBSCRIBE. Before a cluster, ``on_end`` is called where a node
-    ends a subscription by itself: the slot of a shard channel has left.
+    ``opening`` says that the last command about it was a SUBSCRIBE.
     """
 
     def __init__(self, protocol: int) -> None:
@@ -26,7 +23,6 @@ class Subscriptions:
         self.sets: tuple[set[bytes], set[bytes], set[bytes]] = (set(), set(), set())
         self.asked = 0
         self.opening = False
-        self.on_end: Callable[[], object] | None = None
 
     def empty(self) -> bool:
         """Whether nothing is subscribed and nothing that was asked for is outstanding."""
@@ -50,16 +46,9 @@ class Subscriptions:
         """Whether this is the name, in small letters, of a command that ends subscriptions."""
         return verb in _CLOSING
 
-    def confirms(self, frame: bytes, verb: bytes) -> bool:
-        """Whether the frame answers the command ``verb``."""
-        return frame.split(b"\r\n", 3)[2] == verb
-
-    def ends_by_itself(self, frame: bytes) -> bool:
-        """Whether a confirmation that answers no command ends a subscription, and ``on_end`` has been called."""
-        if self.on_end is None or frame.split(b"\r\n", 3)[2] not in _CLOSING:
-            return False
-        self.on_end()
-        return True
+    def confirms(self, frame: bytes, command: bytes) -> bool:
+        """Whether the frame answers this command, which is named in small letters."""
+        return frame.split(b"\r\n", 3)[2] == command
 
     def confirm(self, frame: bytes) -> None:
         """Take over a confirmation of Redis."""

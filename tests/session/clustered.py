@@ -19,7 +19,7 @@ from proxy.hotpath.command_sender import follow
 from proxy.hotpath.router import Router
 from proxy.session.pool_key import Node, PoolKey
 from proxy.session.pool_waiter import PoolWaiter
-from proxy.session.ports import NodePort
+from proxy.session.ports import NodeFollower, NodePort
 from proxy.wire.encode import encode_array, encode_bulk
 from tests.cluster.test_scan_walk import IDS
 from tests.hotpath.routed import owners
@@ -183,6 +183,7 @@ class FakeNodes(NodePort):
         self.shown: Presented | None = None
         self.replicas = False
         self.asked: list[tuple[Sequence[bytes], Callable[[Sequence[tuple[str, bytes]]], None]]] = []
+        self.followers: list[NodeFollower] = []
 
     def presented(self, listener: str) -> Presented | None:
         return self.shown
@@ -216,6 +217,12 @@ class FakeNodes(NodePort):
         if self.replicas:
             self.asked.append((argv, answered))
         return self.replicas
+
+    def follow(self, follower: NodeFollower) -> None:
+        self.followers.append(follower)
+
+    def unfollow(self, follower: NodeFollower) -> None:
+        self.followers.remove(follower)
 
     def await_look(self, waiter: PoolWaiter) -> None:
         self.looking.append(waiter)

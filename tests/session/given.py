@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -217,6 +218,7 @@ class FakeRoute(
         self.waiting_for_user: list[PoolWaiter] = []
         self.observed: list[TracedCommand] = []
         self.errors: list[bytes] = []
+        self.events: Counter[str] = Counter()
         self.large: list[tuple[bytes, int]] = []
         self.follows = False
         self.runs: list[tuple[str, int]] = []
@@ -432,6 +434,9 @@ class FakeRoute(
 
     def protocol_error(self, code: int, byte: int) -> bytes:
         return b"-ERR Protocol error: %d\r\n" % code
+
+    def count(self, event: str) -> None:
+        self.events[event] += 1
 
     def count_error(self, error: bytes) -> None:
         self.errors.append(error)

@@ -200,7 +200,7 @@ def test_inside_multi_it_fails_the_transaction() -> None:
 def test_while_subscribed_it_is_refused() -> None:
     client = Routed(FakeRoute())
     client.say("SUBSCRIBE", "news")
-    client.own.answer(b"*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n")
+    client.route.lent[0].answer(b"*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n")
     client.heard()
     client.say("KEYRAIL", "NODE", "n1", "INFO")
     assert client.heard().startswith(b"-ERR Can't execute 'info': only (P|S)SUBSCRIBE")

@@ -219,24 +219,6 @@ def test_each_command_has_its_own_time_to_wait_for_a_private_connection() -> Non
     assert client.heard() == b"*-1\r\n" * 2
 
 
-def test_what_stands_behind_the_end_of_a_subscription_goes_to_its_node() -> None:
-    client = Routed(FakeRoute())
-    client.send(call("SUBSCRIBE", "x") + call("UNSUBSCRIBE", "x") + call("GET", "a") + call("GET", "b"))
-    own = client.own
-    own.answer(b"*3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n", b"*3\r\n$11\r\nunsubscribe\r\n$1\r\nx\r\n:0\r\n")
-    assert b"CROSSSLOT" not in client.heard()
-    assert client.taken() == [[[b"GET", b"b"]], [], [[b"GET", b"a"]]]
-
-
-def test_a_transaction_behind_the_end_of_a_subscription_goes_to_its_node() -> None:
-    client = Routed(FakeRoute())
-    transaction = call("MULTI") + call("GET", "a") + call("EXEC")
-    client.send(call("SSUBSCRIBE", "b") + call("SUNSUBSCRIBE", "b") + transaction)
-    own = client.own
-    own.answer(b"*3\r\n$10\r\nssubscribe\r\n$1\r\nb\r\n:1\r\n", b"*3\r\n$12\r\nsunsubscribe\r\n$1\r\nb\r\n:0\r\n")
-    assert client.taken() == [[], [], [[b"MULTI"], [b"GET", b"a"], [b"EXEC"]]]
-
-
 def test_a_refused_watch_leaves_nothing_behind() -> None:
     client = Routed(FakeRoute())
     client.say("WATCH", "a")
@@ -298,19 +280,10 @@ def test_a_key_of_another_node_than_the_state_of_the_connection_is_refused() -> 
     assert arguments(lent.taken())[-1] == [b"GET", b"c"]
 
 
-@pytest.mark.parametrize("words", [("SPUBLISH", "c", "m"), ("SSUBSCRIBE", "c"), ("SUNSUBSCRIBE", "c")])
-def test_shard_channels_are_hashed_as_keys_are(words: tuple[str, ...]) -> None:
+def test_shard_channels_are_hashed_as_keys_are() -> None:
     client = Routed(FakeRoute())
-    client.say(*words)
-    sent = client.taken()[1] or arguments(client.own.taken())
-    assert sent == [[word.encode() for word in words]]
-    assert not client.is_pinned() or client.own.key.node is NODES[1]
-
-
-def test_shard_channels_of_several_slots_are_refused() -> None:
-    client = Routed(FakeRoute())
-    client.say("SSUBSCRIBE", "a", "b")
-    assert client.heard().startswith(b"-CROSSSLOT Keys")
+    client.say("SPUBLISH", "c", "m")
+    assert client.taken() == [[], [[b"SPUBLISH", b"c", b"m"]], []]
 
 
 @pytest.mark.parametrize("words", [("CLIENT", "ID"), ("CLIENT", "INFO"), ("CLIENT", "CAPA", "redirect")])
@@ -346,44 +319,6 @@ def test_a_large_value_inside_a_transaction_is_collected_and_goes_to_its_node() 
     assert arguments(client.own.taken())[0] == [b"MULTI"]
 
 
-@pytest.mark.parametrize(
-    "words", [("SUBSCRIBE", "a", "__keyevent@0__:del"), ("PSUBSCRIBE", "__keyspace@0__:*"), ("PSUBSCRIBE", "__key*")]
-)
-def test_events_of_each_node_are_not_told_by_halves(words: tuple[str, ...]) -> None:
-    client = Routed(FakeRoute())
-    client.say(*words)
-    assert b"each node of a cluster tells of its own keys alone" in client.heard()
-    assert not client.is_pinned()
-
-
-@pytest.mark.parametrize("protocol", [2, 3])
-def test_a_shard_channel_whose_slot_leaves_closes_its_client_which_subscribes_anew(protocol: int) -> None:
-    client = Routed(FakeRoute())
-    client.key = client.key._replace(protocol=protocol)
-    client.say("SSUBSCRIBE", "c")
-    kind = b"*" if protocol == 2 else b">"
-    client.own.answer(kind + b"3\r\n$10\r\nssubscribe\r\n$1\r\nc\r\n:1\r\n")
-    client.heard()
-    client.own.answer(kind + b"3\r\n$12\r\nsunsubscribe\r\n$1\r\nc\r\n:0\r\n")
-    for timer in list(client.route.timers):
-        timer()
-    assert client.heard() == b""
-    assert client.cause == "slot_moved"
-
-
-def test_a_shard_channel_that_the_client_leaves_closes_nobody() -> None:
-    client = Routed(FakeRoute())
-    client.say("SSUBSCRIBE", "c")
-    client.own.answer(b"*3\r\n$10\r\nssubscribe\r\n$1\r\nc\r\n:1\r\n")
-    own = client.own
-    client.say("SUNSUBSCRIBE", "c")
-    own.answer(b"*3\r\n$12\r\nsunsubscribe\r\n$1\r\nc\r\n:0\r\n")
-    assert client.heard().count(b"subscribe") == 2
-    assert client.route.timers == []
-    assert not client.gone
-    assert not client.is_pinned()
-
-
 # As a cluster of Keyrails
 
 
@@ -394,6 +329,11 @@ def shown() -> Routed:
     addresses = [Advertised("a", 1), Advertised("b", 2)]
     client.nodes.shown = Presented(addresses[1], shared_out(owners(3), addresses))
     return client
+
+
+def test_shard_channels_of_several_slots_are_refused_as_nodes_do(shown: Routed) -> None:
+    shown.say("SSUBSCRIBE", "a", "b")
+    assert shown.heard().startswith(b"-CROSSSLOT Keys")
 
 
 def test_one_address_speaks_of_its_nodes_alone(shown: Routed) -> None:

@@ -1,0 +1,49 @@
+"""Messages on their way to a client that gets replies from other connections meanwhile: none inside a reply."""
+
+from typing import Protocol
+
+from proxy.hotpath.command_sender import CommandSender
+from proxy.session.pool_key import PoolKey
+
+_MOST_BEHIND = 1 << 20
+"""Bytes of messages that wait for the end of a reply, beyond which no more are read."""
+
+
+class MessagedClient(Protocol):
+    """A session, as far as it gets messages."""
+
+    key: PoolKey
+
+    @property
+    def sender(self) -> CommandSender:
+        """Where its bytes go."""
+
+
+class InterjectedMessages:
+    """The messages of one client."""
+
+    def __init__(self, client: MessagedClient) -> None:
+        self._client = client
+        self._ready: list[bytes] = []
+        self._behind = 0
+
+    def add(self, frame: bytes, protocol: int) -> None:
+        """One more, in this protocol. What sets messages in RESP2 and RESP3 apart is their first byte."""
+        wanted = self._client.key.protocol
+        self._ready.append(frame if protocol == wanted else (b"*" if wanted == 2 else b">") + frame[1:])
+
+    def send(self) -> bool:
+        """Send them: now, or behind the reply that is on its way. Whether the client takes more."""
+        sender = self._client.sender
+        # While commands are sent again, nobody knows which reply is on its way.
+        if self._ready and not sender.redirecting:
+            frames = b"".join(self._ready)
+            self._ready.clear()
+            if not sender.interject(frames):
+                self._behind += len(frames)
+        return not sender.full and self._behind + sum(map(len, self._ready)) <= _MOST_BEHIND
+
+    def advance(self) -> None:
+        """Replies of the client have come to their end."""
+        self._behind = 0
+        self.send()

@@ -1,0 +1,408 @@
+"""What a client before a cluster is subscribed to, and the links to nodes over which that reaches it.
+
+The links change under the client: a slot moves, a node fails, leaves the cluster, or becomes a primary. What is missing
+then is subscribed to anew, and the client notices nothing but the messages that it does not get meanwhile; these gaps
+are counted. What is still missing after ``HELD_SECONDS`` closes the client.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+from proxy.cluster.hidden_nodes import hidden_redirect
+from proxy.hotpath.sender_listener import HeldUpstream
+from proxy.session.guarded import guarded
+from proxy.session.interjected import InterjectedMessages
+from proxy.session.pool_key import Node
+from proxy.session.ports import NodePort
+from proxy.session.subscription_link import (
+    CHANNELS,
+    KINDS,
+    PATTERNS,
+    SHARD_CHANNELS,
+    Asked,
+    Change,
+    LinkListener,
+    Subscribed,
+    SubscriptionLink,
+    nothing,
+)
+from proxy.session.subscription_places import SubscriptionPlaces
+from proxy.session.switching import HELD_SECONDS, SwitchingClient
+
+_CALM_SECONDS = 1.0
+"""A link that is lost so soon after another one was is not replaced before the cluster has been looked at."""
+_ELSEWHERE = (b"-MOVED ", b"-ASK ", b"-TRYAGAIN ", b"-CLUSTERDOWN ")
+_LATER = (b"-LOADING ", b"-MASTERDOWN ", b"-BUSY ")
+_AGAIN_SECONDS = 0.1
+GAPS = "subscription_gaps"
+"""The event that counts how often the subscriptions of a client were interrupted."""
+
+
+class SubscribedClient(SwitchingClient, Protocol):
+    """A session before a cluster that is subscribed to something."""
+
+    subscriber: "Subscriber | None"
+
+    def waiting(self) -> int:
+        """Bytes that the client has been sent and has not taken, or that wait for replies before them."""
+
+    def hold_upstream(self, upstream: HeldUpstream) -> None:
+        """Resume the upstream when the client has caught up."""
+
+
+class _Waiter:
+    """Waits for a connection to a node; without one, for the next look at the cluster."""
+
+    def __init__(self, subscriber: "Subscriber", node: Node | None = None) -> None:
+        self._subscriber = subscriber
+        self._node = node
+
+    @property
+    def gone(self) -> bool:
+        """Whether nobody waits any more."""
+        return self._subscriber.gone
+
+    def arrived(self) -> None:
+        """There may be a connection, or another map."""
+        self._subscriber.may_go_on(self._node)
+
+    def close(self, cause: str) -> None:
+        """None came in time."""
+        self._subscriber.unreached(self._node)
+
+    def turn_away(self, error: bytes, cause: str) -> None:
+        """Redis refuses connections, or there is no room for one."""
+        self._subscriber.unreached(self._node, error)
+
+
+class Subscriber(LinkListener):
+    """The subscriptions of one client. ``names`` is what the client has been told that it is subscribed to."""
+
+    def __init__(self, session: SubscribedClient, nodes: NodePort) -> None:
+        self.ports = session.ports
+        self.names: Subscribed = nothing()
+        self.change: Change | None = None
+        self.links: dict[Node, SubscriptionLink] = {}
+        self._session = session
+        self._nodes = nodes
+        self._ended = False
+        self._openings: set[Node] = set()
+        self._looking = False
+        self._places = SubscriptionPlaces(nodes, self.links.keys(), session.ports.route.chance)
+        self._messages = InterjectedMessages(session)
+        self._lost_at: float | None = None
+        nodes.follow(self)
+
+    @property
+    def gone(self) -> bool:
+        """Whether the client has left, or is subscribed to nothing any more."""
+        return self._ended or self._session.gone
+
+    def close(self, cause: str) -> None:
+        """Close the client."""
+        self._session.close(cause)
+
+    def confines(self) -> bool:
+        """Whether the client may do little else: in RESP2, until the last subscription ends."""
+        return self._session.key.protocol == 2 and any(self.names)
+
+    def count(self, kind: int) -> int:
+        """The number that a confirmation of this kind has."""
+        if kind == SHARD_CHANNELS:
+            return len(self.names[SHARD_CHANNELS])
+        return len(self.names[CHANNELS]) + len(self.names[PATTERNS])
+
+    # Changes by the client
+
+    def begin(self, change: Change) -> None:
+        """Ask the nodes for what a command wants."""
+        self.change = change
+        if change.opening:
+            self._places.add(change.kind, change.names)
+            self._open_and_ask(change.kind, self._placed(change.kind, change.names))
+        else:
+            for link in list(self.links.values()):
+                link.ask(self._session, change.kind, change.names, opening=False)
+
+    def is_done(self, change: Change) -> bool:
+        """Whether all that a command wants is confirmed."""
+        kind = change.kind
+        if not change.opening:
+            return not any(change.names & (link.wanted[kind] | link.confirmed[kind]) for link in self.links.values())
+        return all(self._is_confirmed(kind, name) for name in change.names)
+
+    def end(self, change: Change, *, done: bool) -> None:
+        """The command is over. If it is not ``done``, all is to be as it was before."""
+        self.change = None
+        names = self.names[change.kind]
+        if done and change.opening:
+            names |= change.names
+        elif done:
+            names -= change.names
+        if done is not change.opening:
+            self._places.forget(change.kind, change.names - names)
+        if not done:
+            self.settle()
+        self._give_back()
+
+    def leave(self) -> None:
+        """The client has left, or begins anew."""
+        self._ended = True
+        self._nodes.unfollow(self)
+        for link in self.links.values():
+            link.upstream.owner = None
+            self.ports.pools.discard(link.upstream)
+        self.links.clear()
+
+    # Where it is subscribed
+
+    def _wanted(self, kind: int) -> set[bytes]:
+        change = self.change
+        if change is None or change.kind != kind:
+            return self.names[kind]
+        return self.names[kind] | change.names if change.opening else self.names[kind] - change.names
+
+    def _is_confirmed(self, kind: int, name: bytes) -> bool:
+        places = self._places.of(kind, name)
+        links = [self.links.get(node) for node in places]
+        return bool(places) and all(link is not None and name in link.confirmed[kind] for link in links)
+
+    def _placed(self, kind: int, names: Iterable[bytes]) -> dict[Node, set[bytes]]:
+        # By node; what has no place is looked for again soon.
+        placed: dict[Node, set[bytes]] = {}
+        for name in names:
+            places = self._places.of(kind, name)
+            for node in places:
+                placed.setdefault(node, set()).add(name)
+            if not places:
+                self._look()
+        if self._places.moved:
+            self._places.moved = False
+            self._note_gap()
+        if self._places.rehomed:
+            self._places.rehomed = False
+            for link in filter(self._places.overlaps, self.links.values()):
+                link.fence(self._session)
+        return placed
+
+    def _open_and_ask(self, kind: int, placed: Mapping[Node, set[bytes]]) -> None:
+        for node, names in placed.items():
+            link = self.links.get(node) or self._open(node)
+            if link is not None:
+                link.ask(self._session, kind, names, opening=True)
+
+    def settle(self) -> None:
+        """Ask each node for what is missing there, and end what does not belong there."""
+        for kind in KINDS:
+            placed = self._placed(kind, self._wanted(kind))
+            for node, link in list(self.links.items()):
+                link.ask(self._session, kind, link.wanted[kind] - placed.get(node, set()), opening=False)
+            self._open_and_ask(kind, placed)
+        self._give_back()
+
+    # Links
+
+    def _open(self, node: Node) -> SubscriptionLink | None:
+        if node in self._openings:
+            return None
+        key = self._session.key._replace(node=node)
+        upstream = self.ports.pools.private(key)
+        if upstream is None:
+            self._openings.add(node)
+            self.ports.pools.await_private(_Waiter(self, node), key)
+            return None
+        link = self.links[node] = SubscriptionLink(self, upstream)
+        link.introduce(self._session, self._session.names)
+        return link
+
+    def _give_back(self) -> None:
+        for link in list(self.links.values()):
+            if link.is_idle():
+                self._end(link)
+        if not self._ended and not any(self.names) and self.change is None and not self.links:
+            self._ended = True
+            self._nodes.unfollow(self)
+            self._session.subscriber = None
+
+    def _end(self, link: SubscriptionLink) -> None:
+        del self.links[link.node]
+        link.upstream.owner = None
+        link.upstream.follow(None)
+        if link.node in self._nodes.primaries() and not link.upstream.closed:
+            self.ports.pools.release(link.upstream)
+        else:
+            self.ports.pools.discard(link.upstream)
+
+    @guarded
+    def may_go_on(self, node: Node | None) -> None:
+        """There may be a connection to this node, or another map."""
+        self._arrived(node)
+        self._go_on()
+
+    def unreached(self, node: Node | None, error: bytes = b"") -> None:
+        """There is no connection to this node."""
+        self._arrived(node)
+        if self.change is not None and error:
+            self._fail(error)
+        self._places.avoid(node)
+        self._look()
+
+    def _arrived(self, node: Node | None) -> None:
+        if node is None:
+            self._looking = False
+        else:
+            self._openings.discard(node)
+
+    def _look(self) -> None:
+        if not self._looking:
+            self._looking = True
+            self._nodes.await_look(_Waiter(self))
+
+    # What happens to links
+
+    @guarded
+    def answered(self, link: SubscriptionLink) -> None:
+        """All that one command has asked a node for is confirmed."""
+        self._tell_if_done()
+        self._give_back()
+
+    @guarded
+    def refused(self, link: SubscriptionLink, asked: Asked, error: bytes) -> None:
+        """A node refuses a command."""
+        change = self.change
+        if not asked.opening:
+            # Nobody knows what it is subscribed to, unless the slot has left anyway.
+            self._drop(link)
+            if change is not None and not change.opening and not error.startswith(_ELSEWHERE):
+                self._fail(error)
+            self._tell_if_done()
+        elif error.startswith(_ELSEWHERE):
+            self._places.displace(asked.names)
+            self._look()
+        elif change is None or not asked.names & change.names or error.startswith(_LATER):
+            self.ports.route.after(_AGAIN_SECONDS if error.startswith(_LATER) else _CALM_SECONDS, self._go_on)
+        else:
+            self._fail(error)
+
+    @guarded
+    def out_of_step(self, link: SubscriptionLink) -> None:
+        """What a node has sent cannot be an answer: begin anew."""
+        self._drop(link)
+
+    @guarded
+    def ended(self, link: SubscriptionLink, kind: int, name: bytes) -> None:
+        """The slot has left: the owner may be known already."""
+        self._note_gap()
+        self._places.displace([name])
+        self._open_and_ask(kind, self._placed(kind, {name} & self._wanted(kind)))
+
+    @guarded
+    def lost(self, link: SubscriptionLink) -> None:
+        """The connection is gone."""
+        if self.links.get(link.node) is link:
+            link.upstream.owner = None
+            del self.links[link.node]
+            self._miss(link)
+
+    def _drop(self, link: SubscriptionLink) -> None:
+        if self.links.get(link.node) is link:
+            del self.links[link.node]
+            link.upstream.owner = None
+            self.ports.pools.discard(link.upstream)
+            self._miss(link)
+
+    def _miss(self, link: SubscriptionLink) -> None:
+        # What it had is subscribed to anew, in the next turn of the loop.
+        again = self._lost_at is not None and self.ports.route.now() - self._lost_at < _CALM_SECONDS
+        if any(link.confirmed):
+            self._note_gap()
+        self._places.lose(link.node)
+        if again or self._nodes.primaries() == [link.node]:
+            self._look()
+        else:
+            self.ports.route.after(0.0, self._go_on)
+
+    @guarded
+    def _go_on(self) -> None:
+        if not self.gone:
+            self.settle()
+            self._tell_if_done()
+
+    def changed(self, *, came: bool) -> None:
+        """Nodes have come or gone; where some ``came``, their notifications may have been missed."""
+        primaries = self._nodes.primaries()
+        for link in list(self.links.values()):
+            was_primary, link.is_primary = link.is_primary, link.node in primaries
+            if self._places.gathers() and link.is_primary and not was_primary:
+                self._drop(link)  # what it has sent as a replica may still come
+        if came and self._places.gathers():
+            self._note_gap()
+        if self._places.gathers() or self._places.depends_on_slots():
+            self._go_on()
+
+    # Gaps
+
+    def _note_gap(self) -> None:
+        if not any(self.names):
+            return
+        self.ports.route.count(GAPS)
+        if self._lost_at is None:
+            self.ports.route.after(HELD_SECONDS, self._check)
+        self._lost_at = self.ports.route.now()
+
+    @guarded
+    def _check(self) -> None:
+        # Whether what was lost is subscribed to again.
+        if self.gone or self._lost_at is None:
+            return
+        missing = next(self._missing(), None)
+        left = self._lost_at + HELD_SECONDS - self.ports.route.now()
+        if missing is None:
+            self._lost_at = None
+        elif left > 0:
+            self.ports.route.after(left, self._check)
+        else:
+            self.close("slot_moved" if missing == SHARD_CHANNELS else "upstream_lost")
+
+    def _missing(self) -> Iterator[int]:
+        links = self.links.values()
+        for kind in KINDS:
+            for name in self.names[kind]:
+                if self._places.is_missing(kind, name, links):
+                    yield kind
+
+    # What the client is told
+
+    def _tell_if_done(self) -> None:
+        if self.change is not None and self.is_done(self.change):
+            self._session.arrived()
+
+    def _fail(self, error: bytes) -> None:
+        if self.change is not None:
+            self.change.error = hidden_redirect(error)
+            self._session.arrived()
+
+    def message(self, link: SubscriptionLink, kind: int, name: bytes, channel: bytes, frame: bytes) -> None:
+        """A message has come: to the client, if this is the link that it counts from."""
+        if name not in self.names[kind] or self.links.get(link.node) is not link:
+            return
+        if self._places.counts(kind, name, channel, link):
+            self._messages.add(frame, link.protocol)
+
+    def send_messages(self) -> bool:
+        """Send what has come to the client, between its replies; whether it takes more."""
+        return self._messages.send()
+
+    def advance(self) -> None:
+        """Replies of the client have come to their end."""
+        self._messages.advance()
+
+    # For the network side
+
+    def waiting(self) -> int:
+        """Bytes that the client has been sent and has not taken."""
+        return self._session.waiting()
+
+    def hold_upstream(self, upstream: HeldUpstream) -> None:
+        """Resume the upstream when the client has caught up."""
+        self._session.hold_upstream(upstream)

@@ -1,0 +1,324 @@
+"""One connection to a node of a cluster that carries subscriptions of one client, and nothing else.
+
+The client may use several of them. What the node confirms is not passed on: the client's confirmations are made where
+all of its links have confirmed. Frames are handled in the order in which they come. A message is passed on only when
+all of it has come, as other nodes send the client something, too.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from proxy.commands.slots import slot_of
+from proxy.hotpath.in_flight import CONFIRM, HIDE, InFlightEntry, ReplySink
+from proxy.hotpath.pipeline_listener import CONFIRMATION, MESSAGE, REPLY
+from proxy.hotpath.sender_listener import HeldUpstream, ReplyRecipient
+from proxy.session.client_identity import Names
+from proxy.session.pool_key import Node
+from proxy.session.ports import PrivatePipeline
+from proxy.session.views import ConnectedClient
+from proxy.wire.encode import encode_command
+
+CHANNELS, PATTERNS, SHARD_CHANNELS = KINDS = 0, 1, 2
+OPENING = (b"subscribe", b"psubscribe", b"ssubscribe")
+CLOSING = (b"unsubscribe", b"punsubscribe", b"sunsubscribe")
+_MESSAGES = {b"message": CHANNELS, b"pmessage": PATTERNS, b"smessage": SHARD_CHANNELS}
+_CONFIRMED = {word: (kind, True) for kind, word in enumerate(OPENING)} | {
+    word: (kind, False) for kind, word in enumerate(CLOSING)
+}
+_REDIRECTS = (b"-MOVED ", b"-ASK ")
+_FENCE = b"\0keyrail:fence"
+"""Nobody subscribes to it: that it is confirmed to have ended tells that all before has come."""
+Subscribed: TypeAlias = tuple[set[bytes], set[bytes], set[bytes]]
+"""Names by kind: channels, patterns, shard channels."""
+
+
+def nothing() -> Subscribed:
+    """No names of any kind."""
+    return set(), set(), set()
+
+
+@dataclass(slots=True, eq=False)
+class Asked:
+    """A command that a node has been sent. ``unheard`` are the names that its connection has seen no confirmation of,
+    ``pending`` those of which none has been handled."""
+
+    kind: int
+    opening: bool
+    names: frozenset[bytes]
+    unheard: set[bytes]
+    pending: set[bytes]
+
+
+@dataclass(slots=True, eq=False)
+class Change:
+    """A command of the client: ``names`` are those that it adds or removes. It waits until all of them are confirmed,
+    or there is an ``error``."""
+
+    kind: int
+    opening: bool
+    names: frozenset[bytes]
+    error: bytes = b""
+
+
+class LinkListener(Protocol):
+    """A client, as its links see it."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether the client has left."""
+
+    def message(self, link: "SubscriptionLink", kind: int, name: bytes, channel: bytes, frame: bytes) -> None:
+        """A message has come for this channel or pattern."""
+
+    def send_messages(self) -> bool:
+        """Send what has come to the client; whether it takes more."""
+
+    def answered(self, link: "SubscriptionLink") -> None:
+        """All that one command has asked for is confirmed."""
+
+    def refused(self, link: "SubscriptionLink", asked: Asked, error: bytes) -> None:
+        """The node refuses a command."""
+
+    def ended(self, link: "SubscriptionLink", kind: int, name: bytes) -> None:
+        """The node has ended a subscription by itself: the slot has left."""
+
+    def out_of_step(self, link: "SubscriptionLink") -> None:
+        """What the node has sent cannot be an answer to what it was asked.
+
+        A node that ends the subscription to a shard channel by itself refuses SUNSUBSCRIBE when that comes behind, and
+        nobody can tell which of the two the confirmation was for.
+        """
+
+    def lost(self, link: "SubscriptionLink") -> None:
+        """The connection is gone."""
+
+    def waiting(self) -> int:
+        """Bytes that the client has been sent and has not taken."""
+
+    def hold_upstream(self, upstream: HeldUpstream) -> None:
+        """Resume the upstream when the client has caught up."""
+
+
+class SubscriptionLink(ReplySink):
+    """The link to the node of this connection. ``wanted`` is what the node was asked for last, ``confirmed`` what it
+    has confirmed; while ``is_primary``, the notifications that it sends count."""
+
+    def __init__(self, listener: LinkListener, upstream: PrivatePipeline) -> None:
+        super().__init__()
+        self.upstream = upstream
+        self.node: Node = upstream.key.node
+        self.protocol = upstream.key.protocol
+        self.is_primary = True
+        self.wanted = nothing()
+        self.confirmed = nothing()
+        self._listener = listener
+        self._asked: deque[Asked] = deque()
+        self._pieces: list[bytes] = []
+        self._fences = 0
+        self._recipient = _LinkEnd(self, listener)
+        upstream.owner = self
+        upstream.follow(self)
+
+    def introduce(self, client: ConnectedClient, names: Names) -> None:
+        """Give the connection the names of the client, where it has others."""
+        shown, self.upstream.names = self.upstream.names, names
+        wanted = []
+        if shown.client != names.client:
+            wanted.append([b"CLIENT", b"SETNAME", names.client])
+        if shown.library != names.library:
+            wanted.append([b"CLIENT", b"SETINFO", b"LIB-NAME", names.library])
+        if shown.version != names.version:
+            wanted.append([b"CLIENT", b"SETINFO", b"LIB-VER", names.version])
+        for argv in wanted:
+            client.sender.issue(self.upstream, encode_command(argv), InFlightEntry(self, 1, HIDE, None))
+
+    # What it subscribes to
+
+    def ask(self, client: ConnectedClient, kind: int, names: Iterable[bytes], *, opening: bool) -> None:
+        """Subscribe to those of these names that it is not subscribed to, or the other way round."""
+        wanted = self.wanted[kind]
+        changed = frozenset(name for name in names if (name in wanted) is not opening)
+        if not changed or self.upstream.closed:
+            return
+        if opening:
+            wanted |= changed
+        else:
+            wanted -= changed
+        for together in _by_slot(changed) if kind == SHARD_CHANNELS else (changed,):
+            self._send(client, kind, together, opening=opening)
+
+    def _send(self, client: ConnectedClient, kind: int, names: frozenset[bytes], *, opening: bool) -> None:
+        asked = Asked(kind, opening, names, set(names), set(names))
+        self._asked.append(asked)
+        raw = encode_command([(OPENING if opening else CLOSING)[kind].upper(), *names])
+        client.sender.issue(self.upstream, raw, InFlightEntry(self, len(names), CONFIRM, (asked, None)), commands=1)
+
+    def fence(self, client: ConnectedClient) -> None:
+        """What has been sent to this link up to now may have come over another one, if it is the same for all."""
+        self._fences += 1
+        self._send(client, CHANNELS, frozenset((_FENCE,)), opening=False)
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether such messages may still come."""
+        return self._fences > 0
+
+    def is_idle(self) -> bool:
+        """Whether it is subscribed to nothing, and no confirmation is pending."""
+        return self.pending_replies == 0 and not self._asked and not any(self.wanted) and not any(self.confirmed)
+
+    # What its pipeline asks about frames
+
+    def hears(self, head: bytes) -> int:
+        """The kind of a frame, by its first line and first element: MESSAGE, CONFIRMATION or REPLY."""
+        word = head.split(b"\r\n", 3)[2]
+        if word in _CONFIRMED:
+            return CONFIRMATION
+        return MESSAGE if self.protocol == 3 or word in _MESSAGES else REPLY
+
+    def confirms(self, frame: bytes, command: Asked) -> bool:
+        """Whether the frame answers this command."""
+        word, name = _words(frame, 2)
+        if _CONFIRMED[word] != (command.kind, command.opening) or name not in command.unheard:
+            return False
+        command.unheard.discard(name)
+        return True
+
+    def confirm(self, frame: bytes) -> None:
+        """It is handled in its place among the others, by ``flush``."""
+
+    # What comes
+
+    def flush(self) -> None:
+        """Handle the frames of this round."""
+        chunks = list(self.out)
+        self.out.clear()
+        if not chunks or self._listener.gone:
+            return
+        scanner = self.upstream.scanner
+        unfinished = chunks.pop() if scanner.elements > 0 and self.upstream.destination is self else b""
+        for chunk in chunks:
+            self._take(b"".join([*self._pieces, chunk]) if self._pieces else chunk)
+            self._pieces.clear()
+        if unfinished:
+            self._pieces.append(unfinished)
+        self.full = not self._listener.send_messages()
+
+    def _take(self, frame: bytes) -> None:
+        if frame.startswith(b"-"):
+            self._listener.send_messages()
+            if self._asked and (self._asked[0].kind == SHARD_CHANNELS or not frame.startswith(_REDIRECTS)):
+                self._listener.refused(self, self._refused(), frame)
+            else:
+                self._listener.out_of_step(self)
+            return
+        word, name, channel = _words(frame, 3)
+        kind = _MESSAGES.get(word)
+        if kind is not None:
+            self._listener.message(self, kind, name, channel if kind == PATTERNS else name, frame)
+        elif word in _CONFIRMED:
+            self._listener.send_messages()
+            self._confirmed(*_CONFIRMED[word], name)
+
+    def _refused(self) -> Asked:
+        asked = self._asked.popleft()
+        if asked.opening:
+            self.wanted[asked.kind].difference_update(asked.pending)
+        return asked
+
+    def _confirmed(self, kind: int, opening: bool, name: bytes) -> None:
+        asked = self._asked[0] if self._asked else None
+        answers = asked is not None and (asked.kind, asked.opening) == (kind, opening) and name in asked.pending
+        if opening:
+            self.confirmed[kind].add(name)
+        else:
+            self.confirmed[kind].discard(name)
+        if asked is not None and answers:
+            asked.pending.discard(name)
+            self._fences -= name == _FENCE
+            if not asked.pending:
+                self._asked.popleft()
+                self._listener.answered(self)
+        elif opening:
+            self._listener.out_of_step(self)
+        elif name in self.wanted[kind]:
+            self.wanted[kind].discard(name)
+            self._listener.ended(self, kind, name)
+
+    def client(self) -> ReplyRecipient | None:
+        """Who is told of what happens to the connection."""
+        return self._recipient
+
+
+class _LinkEnd(ReplyRecipient):
+    """A link, as the network side sees it: its loss is not the client's end."""
+
+    def __init__(self, link: SubscriptionLink, listener: LinkListener) -> None:
+        self._link = link
+        self._listener = listener
+
+    @property
+    def gone(self) -> bool:
+        """Whether the client has left."""
+        return self._listener.gone
+
+    def close(self, cause: str) -> None:
+        """The connection is lost, or of no more use."""
+        self._listener.lost(self._link)
+
+    def let_go(self) -> bool:
+        """The connection is lost: its subscriptions go on elsewhere."""
+        self._listener.lost(self._link)
+        return True
+
+    def waiting(self) -> int:
+        """Bytes that the client has been sent and has not taken."""
+        return self._listener.waiting()
+
+    def on_redirect(self, upstream: Any, entry: Any, error: bytes) -> bytes | None:
+        """It is handled in its place among the frames."""
+        return error
+
+    def hold_upstream(self, upstream: HeldUpstream) -> None:
+        """Resume the upstream when the client has caught up."""
+        self._listener.hold_upstream(_Held(upstream, self))
+
+    def pause_source(self) -> None:
+        """The client's next command waits for confirmations anyway."""
+
+    def resume_source(self) -> None:
+        """See ``pause_source``."""
+
+
+class _Held:
+    """A link's upstream that is not read, until its client has caught up."""
+
+    def __init__(self, upstream: HeldUpstream, recipient: ReplyRecipient) -> None:
+        self._upstream = upstream
+        self._recipient = recipient
+
+    def resume_for(self, client: ReplyRecipient) -> None:
+        """The client takes more again."""
+        self._upstream.resume_for(self._recipient)
+
+
+def _by_slot(channels: Iterable[bytes]) -> Iterator[frozenset[bytes]]:
+    # A node takes shard channels of one slot in one command.
+    slots: dict[int, list[bytes]] = {}
+    for channel in channels:
+        slots.setdefault(slot_of(channel), []).append(channel)
+    return map(frozenset, slots.values())
+
+
+def _words(frame: bytes, count: int) -> list[bytes]:
+    # The first elements of an aggregate, as far as they are bulk strings, and empty ones for the rest.
+    found: list[bytes] = []
+    i = frame.index(b"\n") + 1
+    while len(found) < count and frame[i : i + 1] == b"$":
+        end = frame.index(b"\n", i) + 1
+        size = int(frame[i + 1 : end - 2])
+        found.append(frame[end : end + size])
+        i = end + size + 2
+    return found + [b""] * (count - len(found))

@@ -1,0 +1,227 @@
+"""A subscribed client before a cluster: what it is told, what it may do, and what becomes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.net.idle_clients import rests
+from proxy.session.node_connections import CLUSTERDOWN
+from proxy.session.switching import HELD_SECONDS
+from tests.hotpath.test_split import arguments
+from tests.session.clustered import NODES, Routed
+from tests.session.given import HOME, LARGE, FakeRoute, Upstream, call
+
+PROTOCOLS = pytest.mark.parametrize("protocol", [2, 3])
+
+
+def client_of(protocol: int) -> Routed:
+    client = Routed(FakeRoute())
+    client.key = HOME._replace(protocol=protocol)
+    return client
+
+
+def push(protocol: int, *words: bytes | int) -> bytes:
+    parts = [b":%d\r\n" % word if isinstance(word, int) else b"$%d\r\n%b\r\n" % (len(word), word) for word in words]
+    return (b"*" if protocol == 2 else b">") + b"%d\r\n" % len(parts) + b"".join(parts)
+
+
+def link(client: Routed, number: int) -> Upstream:
+    """The connection of this client to that node."""
+    (found,) = [each for each in client.route.lent if each.key.node.number == number and not each.closed]
+    return found
+
+
+def shared(client: Routed, number: int) -> Upstream:
+    """The connection to that node that RESP3 clients share."""
+    return client.route.upstream(HOME._replace(protocol=3, node=NODES[number]))
+
+
+def subscribed(protocol: int, verb: str = "SUBSCRIBE", name: str = "x") -> tuple[Routed, Upstream]:
+    client = client_of(protocol)
+    client.say(verb, name)
+    (upstream,) = client.route.lent
+    upstream.answer(push(protocol, verb.lower().encode(), name.encode(), 7))
+    assert client.heard() == push(protocol, verb.lower().encode(), name.encode(), 1)
+    return client, upstream
+
+
+def pass_time(client: Routed, seconds: float) -> None:
+    client.route.moment += seconds
+    timers, client.route.timers = client.route.timers, []
+    for act in timers:
+        act()
+
+
+@PROTOCOLS
+def test_what_no_node_takes_in_time_is_refused_and_the_client_stays(protocol: int) -> None:
+    client = client_of(protocol)
+    client.nodes.lost = {2}
+    client.send(call("SSUBSCRIBE", "a") + call("SSUBSCRIBE", "b"))
+    assert client.heard() == b""
+    pass_time(client, HELD_SECONDS + 1)
+    assert client.heard() == CLUSTERDOWN
+    link(client, 0).answer(push(protocol, b"ssubscribe", b"b", 1))
+    assert client.heard() == push(protocol, b"ssubscribe", b"b", 1)
+    assert not client.gone
+
+
+@PROTOCOLS
+def test_what_one_node_refuses_is_taken_back_on_the_others(protocol: int) -> None:
+    client = client_of(protocol)
+    client.say("SUBSCRIBE", "__keyevent@0__:set")
+    for number in (0, 1):
+        link(client, number).answer(push(protocol, b"subscribe", b"__keyevent@0__:set", 1))
+    link(client, 2).answer(b"-NOPERM No permissions to access a channel\r\n")
+    assert client.heard() == b"-NOPERM No permissions to access a channel\r\n"
+    for number in (0, 1):
+        assert arguments(link(client, number).taken())[-1] == [b"UNSUBSCRIBE", b"__keyevent@0__:set"]
+        link(client, number).answer(push(protocol, b"unsubscribe", b"__keyevent@0__:set", 0))
+    assert client.subscriber is None
+    assert len(client.route.released) == 3
+
+
+@PROTOCOLS
+@pytest.mark.parametrize(
+    ("verb", "name", "cause"), [("SSUBSCRIBE", "a", "slot_moved"), ("SUBSCRIBE", "x", "upstream_lost")]
+)
+def test_what_finds_no_node_again_in_time_closes_the_client(protocol: int, verb: str, name: str, cause: str) -> None:
+    client, upstream = subscribed(protocol, verb, name)
+    client.nodes.lost = {0, 1, 2}
+    client.route.lent.remove(upstream)
+    upstream.closed = True
+    assert upstream.owner is not None
+    recipient = upstream.owner.client()
+    assert recipient is not None
+    assert recipient.let_go()
+    causes = []
+    for seconds in (HELD_SECONDS / 2, HELD_SECONDS):
+        pass_time(client, seconds)
+        causes.append(client.cause)
+    assert causes == [None, cause]
+    assert client.route.events["subscription_gaps"] == 1
+
+
+@pytest.mark.parametrize("split", range(1, 30))
+def test_a_message_does_not_break_a_reply(split: int) -> None:
+    client, upstream = subscribed(3)
+    client.send(call("GET", "b") + call("GET", "b"))
+    replies = b"$10\r\n0123456789\r\n" + b"$5\r\nabcde\r\n"
+    shared(client, 0).answer(replies[:split])
+    upstream.answer(push(3, b"message", b"x", b"1"))
+    shared(client, 0).answer(replies[split:])
+    message = push(3, b"message", b"x", b"1")
+    first, second = replies[:17], replies[17:]
+    if split < 5:  # nothing of the first one has left
+        assert client.heard() == message + replies
+    else:
+        assert client.heard() == (first + message + second if split < 21 else replies + message)
+    assert client.sender.pending_replies == 0
+
+
+def test_a_message_does_not_break_a_reply_that_waits_for_others() -> None:
+    client, upstream = subscribed(3)
+    client.send(call("GET", "a") + call("GET", "b") + call("GET", "c"))
+    message = push(3, b"message", b"x", b"1")
+    shared(client, 0).answer(b"$3\r\nb")
+    upstream.answer(message)
+    assert client.heard() == message
+    shared(client, 2).answer(b"$1\r\na\r\n")
+    assert client.heard() == b"$1\r\na\r\n$3\r\nb"
+    upstream.answer(message)
+    assert client.heard() == b""
+    shared(client, 0).answer(b"bb\r\n")
+    assert client.heard() == b"bb\r\n" + message
+    shared(client, 1).answer(b"$1\r\nc\r\n")
+    assert client.heard() == b"$1\r\nc\r\n"
+    assert client.sender.pending_replies == 0
+
+
+def test_a_message_does_not_come_between_the_replies_of_a_transaction() -> None:
+    client, upstream = subscribed(3)
+    client.send(call("MULTI") + call("GET", "b") + call("CONFIG", "GET", "port"))
+    client.own.answer(b"+OK\r\n+QUEUED\r\n+QUEUED\r\n")
+    client.send(call("EXEC"))
+    client.heard()
+    message = push(3, b"message", b"x", b"1")
+    client.own.answer(b"*2\r\n$1\r\nv\r\n")
+    upstream.answer(message)
+    assert client.heard() == b"*2\r\n$1\r\nv\r\n"
+    client.own.answer(b"%0\r\n")
+    assert client.heard() == b"%0\r\n" + message
+    upstream.answer(message)
+    assert client.heard() == message
+
+
+def test_a_link_is_not_read_while_many_messages_wait_for_a_reply() -> None:
+    client, upstream = subscribed(3)
+    client.say("GET", "b")
+    shared(client, 0).answer(b"$3\r\nb")
+    upstream.answer(push(3, b"message", b"x", b"m" * (1 << 20)))
+    sink = upstream.owner
+    assert sink is not None
+    assert [sink.full] == [True]
+    shared(client, 0).answer(b"bb\r\n")
+    upstream.answer(push(3, b"message", b"x", b"1"))
+    assert [sink.full] == [False]
+    client.pause_writing()
+    upstream.answer(push(3, b"message", b"x", b"2"))
+    assert [sink.full] == [True]
+
+
+def test_messages_wait_while_commands_are_sent_again() -> None:
+    client, upstream = subscribed(3)
+    client.say("GET", "b")
+    client.sender.redirecting = True
+    upstream.answer(push(3, b"message", b"x", b"1"))
+    assert client.heard() == b""
+    client.sender.redirecting = False
+    client.on_resume()
+    assert client.heard() == push(3, b"message", b"x", b"1")
+
+
+@PROTOCOLS
+def test_reset_ends_subscriptions(protocol: int) -> None:
+    client, upstream = subscribed(protocol)
+    client.say("RESET")
+    assert client.heard() == b"+RESET\r\n"
+    assert upstream in client.route.discarded
+    client.say("GET", "b")
+    assert arguments(client.at(0).taken()) == [[b"GET", b"b"]]
+
+
+def test_a_subscribed_resp2_client_may_do_little_else() -> None:
+    client, upstream = subscribed(2)
+    for words in (("GET", "a"), ("CLUSTER", "INFO"), ("PUBLISH", "x", "1"), ("MULTI",), ("SET", "a", "v" * 2 * LARGE)):
+        client.say(*words)
+        heard = client.heard()
+        assert heard.startswith(b"-ERR Can't execute '%b" % words[0].lower().encode()), heard
+    client.say("PING", "hello")
+    client.at(0).answer(b"$5\r\nhello\r\n")
+    assert client.heard() == b"*2\r\n$4\r\npong\r\n$5\r\nhello\r\n"
+    assert not rests(client)
+    client.say("UNSUBSCRIBE")
+    upstream.answer(push(2, b"unsubscribe", b"x", 0))
+    client.heard()
+    client.say("GET", "b")
+    assert [b"GET", b"b"] in arguments(client.at(0).taken())
+    assert rests(client) is False
+
+
+def test_another_protocol_is_for_messages_too() -> None:
+    client, upstream = subscribed(3)
+    pool = client.route.upstream(HOME)
+    client.say("HELLO", "2")
+    pool.answer(b"*0\r\n")
+    assert client.heard() == b"*0\r\n"
+    upstream.answer(push(3, b"message", b"x", b"1"))
+    assert client.heard() == push(2, b"message", b"x", b"1")
+    client.say("GET", "a")
+    assert client.heard().startswith(b"-ERR Can't execute 'get'")
+
+
+def test_the_node_complains_of_missing_arguments() -> None:
+    client = client_of(2)
+    client.say("SUBSCRIBE")
+    client.own.answer(b"-ERR wrong number of arguments for 'subscribe' command\r\n")
+    assert client.heard() == b"-ERR wrong number of arguments for 'subscribe' command\r\n"
+    assert not client.is_pinned()
