@@ -198,8 +198,9 @@ class CommandSender(ReplySink):
         segment.order.ask(segment, 1)
 
     def release(self, segment: Segment, reply: bytes) -> None:
-        """The reply in a place that was held."""
-        segment.order.bring(segment, reply)
+        """The reply in a place that was held; empty where the client gets nothing there."""
+        if reply:
+            segment.order.bring(segment, reply)
         segment.pending_replies -= 1
         segment.advance()
 

@@ -14,7 +14,7 @@ A user who may not run MULTI gets all errors as they come, without the names of 
 from typing import Any
 
 from proxy.hotpath.in_flight import EDIT, FORWARD, HIDE, NOTE, TRACE, UNWRAP, InFlightEntry, ReplySink
-from proxy.session.exec_abort import EXEC_ABORTED, reason_of
+from proxy.session.exec_abort import reason_of
 from proxy.session.item import Item
 from proxy.session.state import POOLED
 from proxy.session.switching import SwitchingClient
@@ -23,6 +23,8 @@ from proxy.wire.encode import encode_command
 _MULTI = encode_command([b"MULTI"])
 _EXEC = encode_command([b"EXEC"])
 _QUEUED = b"+QUEUED\r\n"
+_NO_MULTI = (b"-NOPERM", b"-ERR")
+"""How EXEC is answered where MULTI was refused for good, and not for a moment, as by a node that is loading."""
 _NOBODY = ReplySink()
 """Receives replies that no client gets."""
 
@@ -74,7 +76,7 @@ class _Script:
 
     def instead(self, frame: bytes) -> bytes:
         """What the client gets where EXEC has no array."""
-        if self._early is not None and not frame.startswith(EXEC_ABORTED):
+        if self._early is not None and frame.startswith(_NO_MULTI):
             self._session.no_transactions = True
         reply = self._early or reason_of(frame)
         edit, trace = self._item.edit, self._item.trace

@@ -7,36 +7,38 @@ behind a message to a shard channel of the node: that covers all writes of this 
 The sender knows to which nodes writes have gone. Once the slot map has changed since the first of them, they may be
 anywhere, and all primaries are asked. A client that has not written asks any one.
 
-A node that becomes a replica refuses WAIT. Then those who are primaries by now are asked, with what is left of the
-timeout: WAIT changes nothing, so it can be sent twice.
+A node that becomes a replica refuses WAIT, or is lost. Then those who are primaries by now are asked, with what is left
+of the timeout: WAIT changes nothing, so it can be sent twice.
 """
 
 from collections.abc import Sequence
 from functools import partial
 
-from proxy.cluster.fan_out import FanOut
 from proxy.cluster.hidden_nodes import hidden_redirect
 from proxy.cluster.joins import Joiner, is_error, joiner
-from proxy.cluster.sending import send_fan_out
 from proxy.commands.over_nodes import Join
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.commands.table import Lane
 from proxy.hotpath.command_sender import EVERY_NODE
+from proxy.hotpath.in_flight import NOTE, InFlightEntry, ReplySink
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.router import UNOWNED, Router
 from proxy.hotpath.upstream_pipeline import bit_of
 from proxy.session import blocking, sending, switching
+from proxy.session.guarded import guarded
 from proxy.session.item import Item
 from proxy.session.node_connections import NodeClient, wait_for_node
 from proxy.session.pinned import WAIT_CHANNEL, WAIT_REFUSED
 from proxy.session.pool_key import Node
 from proxy.session.ports import NodePort, PrivatePipeline
 from proxy.session.state import POOLED, Awaited, Waiting, ended, waiting
-from proxy.wire.encode import encode_error
+from proxy.wire.encode import encode_command, encode_error
 
 _HAS_STATE = encode_error("ERR keyrail: this connection has state on one node: send WAIT on another one")
 _OF_REPLICAS = (b"-ERR WAIT cannot be used with replica", b"-ERR WAITAOF cannot be used with replica")
 _MOST_TRIED = 16 * SLOTS
+_NOBODY = ReplySink()
+"""Receives replies that no client gets."""
 
 
 def wait(session: NodeClient, nodes: NodePort, item: Item) -> int:
@@ -75,17 +77,78 @@ def _asked(written: int, nodes: NodePort, router: Router) -> Sequence[Node]:
 def _send(session: NodeClient, nodes: NodePort, item: Item, router: Router, upstreams: list[PrivatePipeline]) -> None:
     _, seconds = blocking.begin(session, item)
     argv = _shortened(item.command.argv, seconds)
-    asked = [upstream.key.node for upstream in upstreams]
-    requests = [[[b"SPUBLISH", _channel(router, node), b""], argv] for node in asked]
     state = session.state = waiting(session.state, upstreams)
     session.settle_nodes()
-    session.sender.forwarded += 1
-    joined = joiner(Join.MIN, item.command.name, [nodes.alias(node) for node in asked])
-    out = FanOut(requests, partial(_answered, session, item, joined))
-    send_fan_out(session.sender, out, upstreams, item.edit)
+    sender = session.sender
+    sender.forwarded += 1
+    joined = joiner(Join.MIN, item.command.name, [nodes.alias(upstream.key.node) for upstream in upstreams])
+    asked = _Asked(session, item, joined, state)
+    sender.hold(asked.place)
     for upstream in list(upstreams):
-        upstream.when_drained(partial(_release, session, state, upstream))
+        frames: list[bytes] = []
+        asked.frames.append(frames)
+        chunk = encode_command([b"SPUBLISH", _channel(router, upstream.key.node), b""]) + encode_command(list(argv))
+        sender.issue(upstream, chunk, InFlightEntry(_NOBODY, 2, NOTE, frames.append), commands=1)
+        upstream.when_drained(partial(asked.ended, upstream))
     switching.wait_until_drained(session)
+
+
+class _Asked:
+    """A WAIT that has been sent to some nodes: ``frames`` has their replies, two of each, to the message and to WAIT.
+    The client awaits its reply at ``place``."""
+
+    def __init__(self, session: NodeClient, item: Item, joined: Joiner, state: Waiting) -> None:
+        self.place = session.sender.begin_order().segment(None)
+        self.frames: list[list[bytes]] = []
+        self.ports = session.ports
+        self._session = session
+        self._item = item
+        self._joined = joined
+        self._state = state
+        self._left = len(state.upstreams)
+
+    @guarded
+    def ended(self, upstream: PrivatePipeline) -> None:
+        """This node has answered, or its connection is lost."""
+        if upstream in self._state.upstreams:
+            self._state.upstreams.remove(upstream)
+            if not upstream.closed:
+                self.ports.pools.release(upstream)
+        self._left -= 1
+        if self._left == 0 and not self._session.gone:
+            # Not in the middle of the loss of a connection.
+            self.ports.route.after(0.0, self._conclude) if upstream.closed else self._conclude()
+
+    @guarded
+    def _conclude(self) -> None:
+        session, item = self._session, self._item
+        if session.gone:
+            return
+        session.state = ended(session.state)
+        session.settle_nodes()
+        assert item.blocked is not None, "it has been sent"
+        lost = any(len(frames) < 2 for frames in self.frames)
+        if lost or any(_refused(frame) for frames in self.frames for frame in frames):
+            item.blocked.phase = "refused"
+            session.sender.release(self.place, b"")
+            return
+        item.blocked.phase = "answered"
+        reply = self._reply()
+        session.sender.release(self.place, reply if item.edit is None else item.edit(reply))
+
+    def _reply(self) -> bytes:
+        failed = next((frames[0] for frames in self.frames if is_error(frames[0])), None)
+        if failed is not None and not self.ports.capabilities.any_command_covers():
+            return WAIT_REFUSED if failed.startswith(b"-NOPERM") else hidden_redirect(failed)
+        return self._joined([frames[1] for frames in self.frames])
+
+    def close(self, cause: str) -> None:
+        """Close the client."""
+        self._session.close(cause)
+
+
+def _refused(frame: bytes) -> bool:
+    return blocking.refused(frame) or frame.startswith(_OF_REPLICAS)
 
 
 def _shortened(argv: Sequence[bytes], seconds: float) -> Sequence[bytes]:
@@ -116,25 +179,3 @@ def _channel(router: Router, node: Node) -> bytes:
     # One that is hashed to a slot of this node.
     names = (b"%b:%d" % (WAIT_CHANNEL, number) for number in range(_MOST_TRIED))
     return next((name for name in names if router.owner(slot_of(name)) == node.number), WAIT_CHANNEL)
-
-
-def _release(session: NodeClient, state: Waiting, upstream: PrivatePipeline) -> None:
-    if upstream in state.upstreams and not upstream.closed:
-        state.upstreams.remove(upstream)
-        session.ports.pools.release(upstream)
-
-
-def _answered(session: NodeClient, item: Item, joined: Joiner, frames: Sequence[bytes]) -> bytes:
-    if type(session.state) is Waiting:
-        session.state = ended(session.state)
-        session.settle_nodes()
-    assert item.blocked is not None, "it has been sent"
-    if any(blocking.refused(frame) or frame.startswith(_OF_REPLICAS) for frame in frames):
-        item.blocked.phase = "refused"
-        return b""
-    item.blocked.phase = "answered"
-    covering, waited = frames[::2], frames[1::2]
-    failed = next((frame for frame in covering if is_error(frame)), None)
-    if failed is not None and not session.ports.capabilities.any_command_covers():
-        return WAIT_REFUSED if failed.startswith(b"-NOPERM") else hidden_redirect(failed)
-    return joined(waited)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import pytest
 from redis import Redis
@@ -68,3 +69,32 @@ def test_a_walk_and_what_a_client_library_sees(
         assert [node.port for node in cluster.nodes if str(node.port) in shown] == []
         client.flushall()
     assert [node.do("DBSIZE") for node in cluster.primaries()] == [0, 0, 0]
+
+
+SCRIPT, SHA = "return 1", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"
+
+
+def test_what_engines_do_not_replicate_reaches_replicas(cluster: RealCluster, keyrail: Keyrail) -> None:
+    with keyrail.wire() as wire:
+        assert wire.ask("CONFIG", "SET", "hz", 17) == b"+OK\r\n"
+        assert wire.ask("ACL", "SETUSER", "shop", "on", ">secret", "~*", "+@all") == b"+OK\r\n"
+        assert wire.ask("SCRIPT", "LOAD", SCRIPT) == b"$40\r\n%b\r\n" % SHA.encode()
+        for node in cluster.nodes:
+            assert node.do("CONFIG", "GET", "hz") == [b"hz", b"17"]
+            assert b"shop" in cast("list[Any]", node.do("ACL", "USERS"))
+            assert node.do("SCRIPT", "EXISTS", SHA) == [1]
+        assert wire.ask("SCRIPT", "FLUSH") == b"+OK\r\n"
+        assert wire.ask("ACL", "DELUSER", "shop") == b":1\r\n"
+        for node in cluster.nodes:
+            assert b"shop" not in cast("list[Any]", node.do("ACL", "USERS"))
+            assert node.do("SCRIPT", "EXISTS", SHA) == [0]
+
+
+def test_on_replicas_runs_nothing_that_the_client_may_not_run(cluster: RealCluster, keyrail: Keyrail) -> None:
+    with keyrail.wire() as wire, keyrail.wire() as limited:
+        assert wire.ask("ACL", "SETUSER", "limited", "on", ">secret", "~*", "+@all", "-config") == b"+OK\r\n"
+        assert limited.ask("AUTH", "limited", "secret") == b"+OK\r\n"
+        before = [node.do("CONFIG", "GET", "hz") for node in cluster.nodes]
+        assert limited.ask("CONFIG", "SET", "hz", 23).startswith(b"-NOPERM")
+        assert [node.do("CONFIG", "GET", "hz") for node in cluster.nodes] == before
+        assert wire.ask("ACL", "DELUSER", "limited") == b":1\r\n"

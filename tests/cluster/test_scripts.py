@@ -1,8 +1,9 @@
-"""Scripts before a real cluster: what has run is never sent again, whatever a script returns."""
+"""Scripts and WATCH before a real cluster: what has run is never sent again, whatever a script returns; a promoted node
+knows the scripts, and nothing runs there that has watched the old one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from hashlib import sha1
 from itertools import count
 
@@ -12,7 +13,7 @@ from proxy.commands.slots import slot_of
 from tests.cluster.nodes import RealCluster
 from tests.cluster.test_hidden_nodes import addresses
 from tests.keyrail_process import Keyrail
-from tests.resp import Wire, eventually
+from tests.resp import Closed, Wire, eventually
 
 RETURNED = "redis.call('incr', KEYS[1]); return redis.error_reply(ARGV[1])"
 RAISED = "redis.call('incr', KEYS[1]); error({err = ARGV[1]})"
@@ -68,12 +69,7 @@ def sha_of(text: str) -> str:
     return sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
-def test_a_promoted_node_knows_the_scripts(
-    cluster_name: str, new_cluster: Callable[..., RealCluster], new_keyrail: Callable[..., Keyrail]
-) -> None:
-    cluster = new_cluster(cluster_name)
-    keyrail = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}")
-    eventually(lambda: keyrail.http("/readyz")[0] == 200)
+def test_a_promoted_node_knows_the_scripts(cluster: RealCluster, keyrail: Keyrail) -> None:
     run, loaded, refused = (NUMBERED.format(number=number) for number in range(3))
     with keyrail.wire() as wire:
         assert wire.ask("EVAL", run, 1, "a") == b":0\r\n"
@@ -88,6 +84,7 @@ def test_a_promoted_node_knows_the_scripts(
         cluster.settle()
         cluster.failover(cluster.nodes[2])
         assert wire.ask("EVALSHA", sha_of(loaded), 1, "a").startswith(b"-NOSCRIPT")
+    cluster.settle()
 
 
 def absent_key(tag: str) -> str:
@@ -116,4 +113,32 @@ def test_scripts_follow_a_slot_that_moves(cluster: RealCluster, keyrail: Keyrail
         assert run(wire, there) == b":4\r\n", "MOVED"
         assert wire.ask("EVALSHA", "0" * 40, 1, there).startswith(b"-NOSCRIPT")
         assert wire.ask("EVAL", "return {KEYS[1], {1, ARGV[1]}}", 1, there, "x" * 100_000).endswith(b"x" * 9 + b"\r\n")
+    cluster.settle()
+
+
+def transaction(wire: Wire, *commands: bytes) -> list[bytes]:
+    """The replies to these commands in a transaction; empty if the connection is closed before."""
+    try:
+        wire.send(b"MULTI\r\n" + b"".join(command + b"\r\n" for command in commands) + b"EXEC\r\n")
+        return wire.frames(2 + len(commands))
+    except (Closed, OSError):
+        return []
+
+
+def test_what_watched_a_demoted_primary_is_closed_and_does_not_run(cluster: RealCluster, keyrail: Keyrail) -> None:
+    idle, elsewhere, *busy = [keyrail.wire() for _ in range(5)]
+    with keyrail.wire() as other:
+        assert other.ask("SET", "c", "old") == b"+OK\r\n"
+        assert elsewhere.ask("WATCH", "b") == b"+OK\r\n"
+        for wire in (idle, *busy):
+            assert wire.ask("WATCH", "c") == b"+OK\r\n"
+        cluster.failover(cluster.nodes[4])
+        at_once = transaction(busy[0], b"SET c stale", b"PING")
+        assert other.ask("SET", "c", "new") == b"+OK\r\n"
+        outcomes = [at_once, *(transaction(wire, b"SET c stale", b"PING") for wire in busy[1:])]
+        for outcome in outcomes:
+            assert not outcome or outcome[-1].startswith((b"*-1", b"-EXECABORT", b"-CLUSTERDOWN")), outcome
+        assert other.ask("GET", "c") == b"$3\r\nnew\r\n"
+        assert idle.remaining() == []
+        assert transaction(elsewhere, b"SET b x", b"PING")[-1] == b"*2\r\n+OK\r\n+PONG\r\n"
     cluster.settle()

@@ -1,4 +1,5 @@
-"""WAIT before a real cluster: about the shards that the client has written to, also while primaries change."""
+"""A replica of a real cluster has ended: WAIT is about the shards that the client has written to, and a command for all
+nodes names the one that it does not reach."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from tests.cluster.nodes import RealCluster
 from tests.keyrail_process import Keyrail
 from tests.resp import eventually
 
+UNREACHED = b"-ERR keyrail: a replica cannot be reached (CONFIG SET ran on n1, n2, n3, "
 NODE_OF = {"b": 0, "c": 1, "a": 2}
 
 
@@ -36,6 +38,10 @@ def test_only_the_shards_that_were_written_to_count(cluster: RealCluster, new_ke
         wire.send(b"MULTI\r\nINCR c:n\r\nEXEC\r\n")
         assert wire.frames(3)[2] == b"*1\r\n:1\r\n"
         assert wire.ask("WAIT", 1, 0) == b":1\r\n"
+        reply = wire.ask("CONFIG", "SET", "hz", 18)
+        assert reply == b"+OK\r\n" or reply.startswith(UNREACHED), reply
+        eventually(lambda: wire.ask("CONFIG", "SET", "hz", 19) == b"+OK\r\n")
+        assert [node.do("CONFIG", "GET", "hz") for node in cluster.living()] == [[b"hz", b"19"]] * 5
         # While WAIT is pending, the replica of a shard takes over.
         other.close()
         wire.say("WAIT", 2, 4000)

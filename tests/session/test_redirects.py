@@ -258,6 +258,10 @@ def test_a_script_of_a_user_without_multi_is_never_sent_again() -> None:
     script = call("EVAL", "return 1", 1, "a")
     client.send(script)
     client.at(2, Lane.SLOW).taken()
+    client.at(2, Lane.SLOW).answer(b"-LOADING a moment\r\n" * 3)
+    assert client.heard() == b"-LOADING a moment\r\n"
+    client.send(script)
+    client.at(2, Lane.SLOW).taken()
     client.at(2, Lane.SLOW).answer(b"-NOPERM no MULTI\r\n" + OWN_MOVED + b"-ERR EXEC without MULTI\r\n")
     assert client.heard() == MAY_HAVE_RUN
     client.send(script)

@@ -8,13 +8,20 @@ import pytest
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.commands.table import STANDARD
 from proxy.hotpath.router import UNOWNED
+from proxy.hotpath.sender_listener import ReplyRecipient
 from proxy.session.node_connections import CLUSTERDOWN
 from proxy.session.state import POOLED
 from proxy.session.switching import HELD_SECONDS
 from tests.commands.invocations import INVOCATIONS, split
 from tests.hotpath.test_split import arguments
 from tests.session.clustered import Routed
-from tests.session.given import FakeRoute, call
+from tests.session.given import FakeRoute, Upstream, call
+
+
+def lose(upstream: Upstream) -> list[ReplyRecipient]:
+    """The connection is lost: who is closed with it."""
+    return [client for sink in upstream.abandon() if (client := sink.client()) is not None]
+
 
 NODE_OF = {"b": 0, "c": 1, "a": 2}
 
@@ -110,6 +117,24 @@ def test_a_node_that_is_demoted_is_no_answer(error: bytes) -> None:
     client.route.lent[0].answer(b":0\r\n", b":1\r\n")
     assert client.heard() == b":1\r\n"
     assert client.taken() == [[], [[b"GET", b"a"]], []], "the next command waited"
+
+
+def test_the_loss_of_a_node_is_no_reason_to_close_the_client() -> None:
+    client = written("a", "c")
+    client.say("WAIT", "1", "0")
+    lost, other = sorted(client.route.lent, key=lambda lent: lent.key.node.number)[::-1]
+    other.answer(b":0\r\n", b":1\r\n")
+    lost.answer(b":0\r\n")
+    assert lose(lost) == []
+    (conclude,) = client.route.timers
+    conclude()
+    assert client.heard() == b""
+    client.nodes.looking.pop().arrived()
+    again = [lent for lent in client.route.lent if lent is not lost]
+    assert [lent.key.node.number for lent in again] == [1, 2]
+    for lent in again:
+        lent.answer(b":0\r\n", b":1\r\n")
+    assert client.heard() == b":1\r\n"
 
 
 WRITES = [
