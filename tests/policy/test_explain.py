@@ -248,3 +248,26 @@ def test_nothing_goes_with_what_may_block(more: str, said: str, outcome: str) ->
     expected = "refused_by: ttl" if more else "unchanged: true"
     tested = policy(f"{rules}\ntests: [{{send: BLMOVE a b LEFT LEFT 0, {expected}}}]")
     assert [outcome.got for outcome in run_tests(tested, 0.0).outcomes] == [""]
+
+
+NAMED = "defaults: {mode: enforce}\nrules:\n  walks: {refuse: [KEYS]}\n  lazy: {replace: {DEL: UNLINK}}\n"
+
+
+@pytest.mark.parametrize(
+    ("send", "outcome", "told"),
+    [
+        ("KEYRAIL NODE n1 KEYS *", "refused_by: walks", "to the client: -DENIED keyrail/walks"),
+        ("KEYRAIL NODE n1 DEL a", "becomes: UNLINK a", "rewrites it to UNLINK a"),
+        ("KEYRAIL NODE n1 GET a", "unchanged: true", r"to Redis: *2\r\n$3\r\nGET"),
+    ],
+)
+def test_of_keyrail_node_the_command_that_it_carries_decides(send: str, outcome: str, told: str) -> None:
+    tests = f"tests: [{{send: '{send}', {outcome}}}]\n"
+    assert [each.got for each in run_tests(policy(NAMED + tests), 0.0).outcomes] == [""]
+    assert told in str(explain(compile_policy(policy(NAMED), STANDARD), send.encode().split(), context()))
+
+
+def test_of_a_refused_keyrail_node_nothing_else_decides() -> None:
+    closed = policy("defaults: {mode: enforce}\nrules: {closed: {refuse: [KEYRAIL NODE]}}\n")
+    text = str(explain(compile_policy(closed, STANDARD), b"KEYRAIL NODE n1 GET a".split(), context()))
+    assert "to the client: -DENIED keyrail/closed" in text
