@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -227,6 +228,7 @@ class FakeRoute(
         self.timers: list[Callable[[], None]] = []
         self.moment = 1000.0
         self.generation = 0
+        self.calls = array("Q", bytes(8 * len(FAST)))
         self.put_in_force(policy)
         self.logins = FakeLogins()
         self.user_changes = 0
@@ -238,7 +240,17 @@ class FakeRoute(
         rules = compiled(policy)
         lookup, keys = STANDARD.lookup, STANDARD.keys
         config = HotPathConfig(
-            rules.plan, lookup, keys, self.counters, self.request, FAST, PLAIN, self.window, self.sampler
+            rules.plan,
+            lookup,
+            keys,
+            self.counters,
+            self.request,
+            FAST,
+            PLAIN,
+            self.window,
+            self.sampler,
+            None,
+            self.calls,
         )
         self._effective_policy = EffectivePolicy(config, rules, STANDARD, self.generation)
 

@@ -109,7 +109,7 @@ def test_it_counts_as_the_command_that_it_carries(words: tuple[str, ...]) -> Non
     client.at(0).answer(b"$-1\r\n")
     client.send(" ".join(words).encode() + b"\r\n")
     client.at(0).answer(b"$-1\r\n")
-    calls = client.intake.config.calls
+    calls = client.route.calls
     assert {spec.name: calls[spec.id] for spec in STANDARD.specs if calls[spec.id]} == {"GET": 2}
     assert client.route.counters.total == 2
     assert [counted.key for counted in client.route.counters.harvest(10).key_counts] == [b"b"]
