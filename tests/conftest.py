@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from proxy.build_form import BUILD_FORM
-from tests.engines import EXPECTED, IN_BETWEEN, Engine, Kind, kinds
+from tests.engines import EXPECTED, IN_BETWEEN, OLDEST, Engine, Kind, kinds
 from tests.keyrail_process import Keyrail
 
 # A red run is red again, and on a slow machine nothing is: no clock is asked, and no folder is written to.
@@ -65,6 +65,11 @@ WAITING = (
 """Folders whose files take long. They begin first, so that no process is left with a long file at the end."""
 
 
+ONE_ENGINE = ("failures", "guardrails", "clients", "mixup")
+"""Folders of what Keyrail does with any engine: by default with the newest alone. How engines differ is the subject of
+others."""
+
+
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """How many test processes run side by side: no more than there are files; one file alone runs in this process."""
     processes = TESTS_PER_PROCESSOR * len(os.sched_getaffinity(0))
@@ -76,7 +81,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave out what shows nothing new: without a pool, one engine shows as much as three; by default, two engines show
-    as much as three. Put the long files first."""
+    as much as three, and one where it only stands behind Keyrail. Put the long files first."""
 
     def given(item: pytest.Item) -> dict[str, object]:
         return item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
@@ -84,13 +89,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def redundant(item: pytest.Item) -> bool:
         return given(item).get("pooling") is False and given(item).get("engine_name", EXPECTED[0]) != EXPECTED[0]
 
+    def folder(item: pytest.Item) -> str:
+        return item.path.relative_to(TESTS).parts[0]
+
     def place(item: pytest.Item) -> int:
-        folder = item.path.relative_to(TESTS).parts[0]
-        return WAITING.index(folder) if folder in WAITING else len(WAITING)
+        return WAITING.index(folder(item)) if folder(item) in WAITING else len(WAITING)
+
+    def shown_by_another(item: pytest.Item) -> bool:
+        engine, of_cluster = given(item).get("engine_name"), given(item).get("cluster_name")
+        return IN_BETWEEN in (engine, of_cluster) or (engine == OLDEST and folder(item) in ONE_ENGINE)
 
     items[:] = sorted((item for item in items if not redundant(item)), key=place)
     for item in items:
-        if given(item).get("engine_name") == IN_BETWEEN:
+        if shown_by_another(item):
             item.add_marker(pytest.mark.long)
 
 

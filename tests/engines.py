@@ -75,6 +75,7 @@ def kinds() -> dict[str, Kind]:
 EXPECTED = ("valkey-9.1", "redis-6.2", "redis-7.0")
 """The engines that the suite is written for; one that is missing is skipped with a reason."""
 
+OLDEST = "redis-6.2"
 IN_BETWEEN = "redis-7.0"
 """The engine that is neither the oldest nor the newest. By default, tests that go through the engines leave it out."""
 

@@ -1,4 +1,4 @@
-"""The program under test as users start it: `python -m proxy serve …`, a process with a ready line.
+"""The program under test: `python -m proxy serve …`, a process with a ready line (`fork_server` starts most of them).
 
 With `KEYRAIL_TEST_TARGET=direct` a plain byte relay takes Keyrail's place: every differential test must then pass,
 which proves that the tests require only what the engines do.
@@ -24,11 +24,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.engines import free_port
+from tests.fork_server import Forked
 from tests.resp import PATIENCE_SECONDS, Address, Wire
 
 READY_SECONDS = 3 * PATIENCE_SECONDS
 BUILD_FORM = os.environ.get("KEYRAIL_TEST_FORM")
 """`compiled` or `plain`, where the run is about one of them: every ready line must say so."""
+
+FORKED = BUILD_FORM != "compiled"
+"""Whether Keyrails are forked from a process that has imported the program, or started as users start them."""
 
 _STAMP = re.compile(r"^\S+Z (info|warning|error) (?=keyrail: )")
 """Time and level of a line; tests look at what is said."""
@@ -39,6 +43,11 @@ DIRECT = os.environ.get("KEYRAIL_TEST_TARGET") == "direct"
 def command_line() -> list[str]:
     """How to start the same program, in the same form, that this test process would import."""
     return [sys.executable, "-m", "proxy", "serve"]
+
+
+def after_program(words: Sequence[str]) -> list[str]:
+    """The arguments in a command line that begins as `command_line` does."""
+    return list(words[len(command_line()) - 1 :])
 
 
 def package_folder() -> Path:
@@ -88,16 +97,20 @@ class Keyrail:
             *extra,
         ]
         self.folder = tempfile.TemporaryDirectory(prefix="keyrail-test-")
-        self.process = subprocess.Popen(
-            relay if DIRECT else serve,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            env=environment(package) if not DIRECT else None,
-            cwd=None if DIRECT else self.folder.name,
-        )
+        self.process: subprocess.Popen[str] | Forked
+        if DIRECT or package is not None or not FORKED:
+            self.process = subprocess.Popen(
+                relay if DIRECT else serve,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                env=environment(package) if not DIRECT else None,
+                cwd=None if DIRECT else self.folder.name,
+            )
+        else:
+            self.process = Forked(after_program(serve), env=environment(), cwd=self.folder.name, output=False)
         self._reader = threading.Thread(target=self._collect, daemon=True)
         self._reader.start()
         if await_ready:

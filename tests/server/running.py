@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from tests.keyrail_process import children, command_line, environment
+from tests.fork_server import Forked
+from tests.keyrail_process import FORKED, after_program, children, command_line, environment
 from tests.resp import PATIENCE_SECONDS, Address, Wire
 
 READY = r"^keyrail: ready on (.*)$"
@@ -33,16 +34,22 @@ class Running:
         open_files: int | None = None,
     ) -> None:
         limited = () if open_files is None else ("sh", "-c", f'ulimit -n {open_files} && exec "$@"', "sh")
-        self.process = subprocess.Popen(
-            [*limited, *command_line(), *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment() | (variables or {}),
-            cwd=folder,
-            process_group=0,  # with its workers, its engine and its successors
-        )
+        words, chosen = [*command_line(), *arguments], environment() | (variables or {})
+        # Each is a process group with its workers, its engine and its successors.
+        self.process: subprocess.Popen[str] | Forked
+        if limited or not FORKED:
+            self.process = subprocess.Popen(
+                [*limited, *words],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=chosen,
+                cwd=folder,
+                process_group=0,
+            )
+        else:
+            self.process = Forked(after_program(words), env=chosen, cwd=folder, own_group=True)
         self._output = {"stdout": "", "stderr": ""}
         self.stamped: list[str] = []
         """All lines, as they are."""
@@ -98,7 +105,7 @@ class Running:
         status = self.process.wait(seconds)
         for thread in self._threads:
             thread.join()
-        assert "Traceback" not in self.stderr
+        assert "Traceback" not in self.stderr, self.stderr
         return status, self.stderr
 
     def stop(self, seconds: float = 3 * PATIENCE_SECONDS) -> int:

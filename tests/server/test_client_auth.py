@@ -91,7 +91,8 @@ def test_a_listener_that_lets_anybody_in_is_warned_about(url: str, client_auth: 
 def test_the_start_says_so(new_engine: NewEngine) -> None:
     """Of TLS towards Redis that proves nothing, too."""
     url = f"rediss://127.0.0.1:{new_engine().port}?ssl_cert_reqs=none"
-    with serve("--listen", "0.0.0.0:0", "--upstream", url) as running:
+    # Redis never answers the TLS handshake, for which the start waits.
+    with serve("--listen", "0.0.0.0:0", "--upstream", url, "--connect-timeout", "100ms") as running:
         running.await_line(r"^keyrail: redis://0\.0\.0\.0:\d+ asks clients for no login: .*--client-auth")
         running.await_line(r"^keyrail: rediss://.*: ssl_cert_reqs=none: .*; set ssl_ca_certs")
     with serve("--listen", "0.0.0.0:0", "--upstream", new_engine().url, "--client-auth", "upstream") as running:
