@@ -15,6 +15,7 @@ from loadtest import (
     builds,
     cluster,
     connects,
+    failover,
     kernel,
     logins,
     memory,
@@ -45,6 +46,7 @@ def main() -> int:
         ("quick", "throughput, latency and CPU beside direct Redis and twemproxy"),
         ("memory", "idle connections and large values"),
         ("reload", "how long clients wait while a large policy comes into force"),
+        ("failover", "how long clients pause while a primary of a cluster dies"),
         ("soak", "memory, open files and latency of each process over an hour"),
         ("rules", "what each rule of a policy costs"),
         ("traces", "what traffic statistics cost, on against off"),
@@ -58,6 +60,8 @@ def main() -> int:
         verb.add_argument("--redis", default="redis-server", help="Redis to put behind it (default: %(default)s)")
         if name == "reload":
             verb.add_argument("--reloads", type=int, default=10, help="(default: %(default)s)")
+        elif name == "failover":
+            verb.add_argument("--failovers", type=int, default=5, help="of each kind (default: %(default)s)")
         elif name == "soak":
             verb.add_argument("--seconds", type=float, default=3600.0, help="(default: %(default)s)")
             verb.add_argument(
@@ -104,6 +108,8 @@ def _measure(program: list[str], chosen: argparse.Namespace) -> None:
         return _memory(program, chosen.redis, chosen.connections)
     if chosen.verb == "reload":
         return _reload(program, chosen.redis, chosen.reloads)
+    if chosen.verb == "failover":
+        return _failover(program, chosen.redis, chosen.failovers)
     if chosen.verb == "soak":
         plan = soak.Plan(chosen.seconds, chosen.commands, 20, chosen.keys, chosen.every, chosen.traffic_memory)
         return _soak(program, chosen.redis, plan)
@@ -272,6 +278,18 @@ def _reload(program: list[str], redis_program: str, reloads: int) -> None:
     }
     page = report.measurements_markdown("Reload of a large policy", measured, about)
     _finish(f"reload-{form}", page, about, measured)
+
+
+def _failover(program: list[str], redis_program: str, failovers: int) -> None:
+    form, measured = failover.measured(program, redis_program, failovers, _say)
+    about = {
+        "Keyrail": f"{form}, one worker, under bench.yaml, before three primaries with a replica each",
+        "cluster-node-timeout": f"{failover.NODE_TIMEOUT} ms",
+        **_machine(),
+        "again": f"python -m loadtest failover --failovers {failovers}",
+    }
+    page = report.measurements_markdown("Failover of a primary", measured, about)
+    _finish(f"failover-{form}", page, about, measured)
 
 
 def _soak(program: list[str], redis_program: str, plan: soak.Plan) -> None:
