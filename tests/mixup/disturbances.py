@@ -87,6 +87,7 @@ def primary_hangs(cluster: RealCluster, world: World, chance: random.Random) -> 
 def node_comes_and_goes(cluster: RealCluster, world: World, chance: random.Random) -> None:
     """A new primary gets slots in use, gives them back, and is forgotten."""
     new = cluster.add()
+    cluster.settle()  # until then it refuses keys
     tags = chance.sample(TAGS, 3)
     for tag in tags:
         slot = slot_of(tag.encode())
