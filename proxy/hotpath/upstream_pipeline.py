@@ -102,7 +102,8 @@ class UpstreamPipeline(ReplyActions):
             if self.owner is None:
                 self.strays += 1
             return self._stream(data, p, i, size, self.owner, False)
-        if said == CONFIRMATION and (p[i] == _PUSH or self.head is None or self.head.action == CONFIRM):
+        alone = self.head is None or self.head.action == CONFIRM or self.head.sink is not self.owner
+        if said == CONFIRMATION and (p[i] == _PUSH or alone):
             return self._confirm(data, p, i, size)
         if self.head is None:
             return self._uninvited(data, p, i, size)

@@ -11,7 +11,7 @@ from proxy.rules.verdict import Renewal, ReplyEdit
 from proxy.session.pool_key import PoolKey
 from proxy.session.ports import TracedCommand
 from proxy.session.state import Transaction
-from proxy.session.subscription_link import Change
+from proxy.session.subscription_link import Change, Ping
 
 
 @dataclass(slots=True)
@@ -51,6 +51,8 @@ class Item(JudgedCommand):
     """The client's own command, where a rule has rewritten it."""
     change: Change | None = None
     """Before a cluster: what a command about subscriptions changes, once nodes have been asked."""
+    ping: Ping | None = None
+    """Before a cluster: a PING of a subscribed RESP2 client, once it has been sent."""
     hides_nodes: bool = False
     """Before a cluster: whether ``edit`` already removes the addresses of nodes."""
     wrapper: Command | None = None

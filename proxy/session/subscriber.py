@@ -14,6 +14,7 @@ from proxy.session.guarded import guarded
 from proxy.session.interjected import InterjectedMessages
 from proxy.session.pool_key import Node
 from proxy.session.ports import NodePort
+from proxy.session.state import Awaited
 from proxy.session.subscription_link import (
     CHANNELS,
     KINDS,
@@ -22,6 +23,7 @@ from proxy.session.subscription_link import (
     Asked,
     Change,
     LinkListener,
+    Ping,
     Subscribed,
     SubscriptionLink,
     nothing,
@@ -145,6 +147,21 @@ class Subscriber(LinkListener):
             self.settle()
         self._give_back()
 
+    def ping(self, raw: bytes) -> Ping | None:
+        """Send a PING of the client to a node that has subscriptions of it; the session's ``arrived`` is called when
+        the reply is there, or the link is lost. None if there is no such node now."""
+        link = next((link for link in self.links.values() if any(link.confirmed) and not link.upstream.closed), None)
+        return None if link is None else link.ping(self._session, raw, self._ponged)
+
+    def _ponged(self) -> None:
+        self._session.arrived()
+        if not all(any(link.wanted) for link in self.links.values()):
+            self.ports.route.after(0.0, self._give_back)
+
+    def has(self, link: SubscriptionLink) -> bool:
+        """Whether this link is still there."""
+        return self.links.get(link.node) is link
+
     def leave(self) -> None:
         """The client has left, or begins anew."""
         self._ended = True
@@ -215,11 +232,14 @@ class Subscriber(LinkListener):
         link.introduce(self._session, self._session.names)
         return link
 
+    @guarded
     def _give_back(self) -> None:
+        if self.gone:
+            return
         for link in list(self.links.values()):
             if link.is_idle():
                 self._end(link)
-        if not self._ended and not any(self.names) and self.change is None and not self.links:
+        if not any(self.names) and self.change is None and not self.links:
             self._ended = True
             self._nodes.unfollow(self)
             self._session.subscriber = None
@@ -327,6 +347,8 @@ class Subscriber(LinkListener):
         if not self.gone:
             self.settle()
             self._tell_if_done()
+            if self._session.awaited is Awaited.SUBSCRIPTION:
+                self._session.arrived()  # a PING that was lost with its link is sent again
 
     def changed(self, *, came: bool) -> None:
         """Nodes have come or gone; where some ``came``, their notifications may have been missed."""

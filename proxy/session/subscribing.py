@@ -47,9 +47,9 @@ def route(session: SubscribingNodeClient, nodes: NodePort, item: Item) -> int | 
         return _change(session, nodes, item)
     if session.subscriber is None or not session.subscriber.confines():
         return None
-    if spec.name == _PING:
-        item.edit = chained(_pong, item.edit)
-    elif spec.state not in _ALLOWED:
+    if spec.name == _PING and has_its_arguments(item.command):
+        return _ping(session, session.subscriber, item)
+    if spec.state not in _ALLOWED:
         sending.answer(session, confined_error(spec))
         return TAKEN
     return None
@@ -60,9 +60,28 @@ def is_confined(session: SubscribedClient) -> bool:
     return session.subscriber is not None and session.subscriber.confines()
 
 
+def _ping(session: SubscribingNodeClient, subscriber: Subscriber, item: Item) -> int | None:
+    # It asks a connection that carries subscriptions, as the client wants to know whether messages can come.
+    if session.sender.pending_replies > 0:
+        switching.wait_until_drained(session)
+        return WAIT
+    if item.ping is not None and item.ping.reply:
+        session.sender.forwarded += 1
+        session.sender.answer(_pong(item.ping.reply))
+        session.sender.flush()
+        return TAKEN
+    if item.ping is None or not subscriber.has(item.ping.link):
+        item.ping = subscriber.ping(item.raw)
+    if item.ping is None:
+        item.edit = chained(_pong, item.edit)
+        return None
+    session.wait_for(Awaited.SUBSCRIPTION)
+    return WAIT
+
+
 def _pong(frame: bytes) -> bytes:
     # PING is answered in another way while a RESP2 client is subscribed.
-    if frame.startswith(b"-"):
+    if frame.startswith((b"-", b"*")):
         return frame
     return b"*2\r\n$4\r\npong\r\n" + (frame if frame.startswith(b"$") else b"$0\r\n\r\n")
 

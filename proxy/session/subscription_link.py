@@ -6,12 +6,12 @@ all of it has come, as other nodes send the client something, too.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from proxy.commands.slots import slot_of
-from proxy.hotpath.in_flight import CONFIRM, HIDE, InFlightEntry, ReplySink
+from proxy.hotpath.in_flight import CONFIRM, HIDE, NOTE, InFlightEntry, ReplySink
 from proxy.hotpath.pipeline_listener import CONFIRMATION, MESSAGE, REPLY
 from proxy.hotpath.sender_listener import HeldUpstream, ReplyRecipient
 from proxy.session.client_identity import Names
@@ -28,6 +28,8 @@ _CONFIRMED = {word: (kind, True) for kind, word in enumerate(OPENING)} | {
     word: (kind, False) for kind, word in enumerate(CLOSING)
 }
 _REDIRECTS = (b"-MOVED ", b"-ASK ")
+_NOBODY = ReplySink()
+"""Receives replies that no client gets."""
 _FENCE = b"\0keyrail:fence"
 """Nobody subscribes to it: that it is confirmed to have ended tells that all before has come."""
 Subscribed: TypeAlias = tuple[set[bytes], set[bytes], set[bytes]]
@@ -60,6 +62,14 @@ class Change:
     opening: bool
     names: frozenset[bytes]
     error: bytes = b""
+
+
+@dataclass(slots=True, eq=False)
+class Ping:
+    """A PING of the client, which was sent on a link, and the reply once it is there."""
+
+    link: "SubscriptionLink"
+    reply: bytes = b""
 
 
 class LinkListener(Protocol):
@@ -165,9 +175,20 @@ class SubscriptionLink(ReplySink):
         """Whether such messages may still come."""
         return self._fences > 0
 
+    def ping(self, client: ConnectedClient, raw: bytes, answered: Callable[[], object]) -> Ping:
+        """Send a PING of the client; ``answered`` is called when its reply is there."""
+        ping = Ping(self)
+
+        def came(frame: bytes) -> None:
+            ping.reply = frame
+            answered()
+
+        client.sender.issue(self.upstream, raw, InFlightEntry(_NOBODY, 1, NOTE, came), commands=1)
+        return ping
+
     def is_idle(self) -> bool:
         """Whether it is subscribed to nothing, and no confirmation is pending."""
-        return self.pending_replies == 0 and not self._asked and not any(self.wanted) and not any(self.confirmed)
+        return self.upstream.head is None and not self._asked and not any(self.wanted) and not any(self.confirmed)
 
     # What its pipeline asks about frames
 

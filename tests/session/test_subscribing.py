@@ -196,8 +196,8 @@ def test_a_subscribed_resp2_client_may_do_little_else() -> None:
         heard = client.heard()
         assert heard.startswith(b"-ERR Can't execute '%b" % words[0].lower().encode()), heard
     client.say("PING", "hello")
-    client.at(0).answer(b"$5\r\nhello\r\n")
-    assert client.heard() == b"*2\r\n$4\r\npong\r\n$5\r\nhello\r\n"
+    upstream.answer(push(2, b"pong", b"hello"))
+    assert client.heard() == push(2, b"pong", b"hello")
     assert not rests(client)
     client.say("UNSUBSCRIBE")
     upstream.answer(push(2, b"unsubscribe", b"x", 0))
@@ -225,3 +225,27 @@ def test_the_node_complains_of_missing_arguments() -> None:
     client.own.answer(b"-ERR wrong number of arguments for 'subscribe' command\r\n")
     assert client.heard() == b"-ERR wrong number of arguments for 'subscribe' command\r\n"
     assert not client.is_pinned()
+
+
+def test_a_ping_is_not_mixed_up_with_the_end_of_a_subscription() -> None:
+    client, upstream = subscribed(2, "SSUBSCRIBE", "b")
+    client.say("PING")
+    upstream.answer(push(2, b"sunsubscribe", b"b", 0), push(2, b"pong", b""))
+    assert client.heard() == push(2, b"pong", b"")
+    assert upstream.complaints == []
+    assert arguments(upstream.taken())[-1] == [b"SSUBSCRIBE", b"b"]
+
+
+def test_a_ping_that_is_lost_with_its_link_is_sent_again() -> None:
+    client, upstream = subscribed(2)
+    client.say("PING")
+    assert arguments(upstream.taken())[-1] == [b"PING"]
+    client.route.lent.remove(upstream)
+    upstream.closed = True
+    assert upstream.owner is not None
+    recipient = upstream.owner.client()
+    assert recipient is not None
+    assert recipient.let_go()
+    pass_time(client, 0.0)
+    client.at(0).answer(b"+PONG\r\n")
+    assert client.heard() == push(2, b"pong", b"")
