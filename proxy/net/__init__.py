@@ -18,10 +18,11 @@ watch.py                looks at the servers behind a route again and again, and
 links.py                connections to servers that are asked what they know
 cluster_watch.py        asks the nodes of a cluster what it is, and follows its changes
 sentinel_views.py       what Sentinels tell about a primary, and what follows from that
+name_watch.py           follows a DNS name to another primary
 sentinel_watch.py       asks Sentinels for the primary, and follows it
 own_connections.py      the keeper of connections that no client and no pool gets
 replica_lag.py          how far replicas of a cluster are behind their primaries
-node_figures.py         the nodes of a cluster, or the primary that Sentinels name, in figures
+node_figures.py         the nodes of a cluster, or the primary that Sentinels or a name lead to, in figures
 supply.py               opens a route's upstream connections, and puts them into pools
 connections.py          reacts when upstream connections close or their server changes its role
 connection_set.py       all upstream connections of a route, and how many commands they carried

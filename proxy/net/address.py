@@ -18,6 +18,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -96,7 +97,8 @@ class UpstreamAddress:
     """The Redis behind a route: ``host`` and ``port``, or the unix socket at ``path``; and its login.
 
     Of a cluster it is the first of its ``seeds``, and where ``sentinels`` know the address, the first of these.
-    ``reachable`` has the addresses of nodes by those that they announce.
+    ``reachable`` has the addresses of nodes by those that they announce. ``server_name`` is the name that led to the
+    address in ``host``; certificates are for the name.
     """
 
     host: str = "127.0.0.1"
@@ -109,6 +111,22 @@ class UpstreamAddress:
     seeds: tuple[Endpoint, ...] = ()
     reachable: Mapping[Endpoint, Endpoint] = field(default_factory=dict, hash=False)
     sentinels: Sentinels | None = None
+    server_name: str = ""
+
+    @property
+    def is_name(self) -> bool:
+        """Whether the host is a name that can lead to another address later."""
+        if self.path is not None:
+            return False
+        try:
+            ip_address(self.host)
+        except ValueError:
+            return True
+        return False
+
+    def resolved(self, found: Endpoint) -> "UpstreamAddress":
+        """The same upstream, at this address of its name."""
+        return replace(self, host=found.host, port=found.port, server_name=self.host)
 
     def at(self, endpoint: Endpoint) -> "UpstreamAddress":
         """Another server, with the same login and TLS."""
@@ -134,8 +152,9 @@ class UpstreamAddress:
         if self.sentinels is not None:
             shown = f"redis{'s' if self.tls else ''}+sentinel://{self.sentinels}"
             return f"{shown}/{self.database}" if self.database else shown
-        shown = _display(self.host, self.port, self.path, self.tls is not None)
-        return f"{shown}/{self.database}" if self.database and self.path is None else shown
+        shown = _display(self.server_name or self.host, self.port, self.path, self.tls is not None)
+        shown = f"{shown}/{self.database}" if self.database and self.path is None else shown
+        return f"{shown} ({self.host})" if self.server_name else shown
 
 
 def parse_listen(url: str) -> ListenAddress:

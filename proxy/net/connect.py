@@ -53,7 +53,7 @@ async def open_without_login(
             address.host,
             address.port,
             ssl=None if tls is None else tls.current(),
-            server_hostname=address.host if tls is not None else None,
+            server_hostname=(address.server_name or address.host) if tls is not None else None,
         )
         watch_over(transport.get_extra_info("socket"))
     return upstream

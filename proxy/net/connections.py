@@ -194,6 +194,7 @@ class Connections:
         if not await is_replica(upstream):
             upstream.pipeline.trust_role()
             return False
+        self.topology.doubt()
         self.restarts.retired(upstream)
         upstream.retire()
         return True

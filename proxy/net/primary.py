@@ -15,7 +15,10 @@ from proxy.session.pool_key import ANY_NODE, Node
 
 
 class Primary:
-    """The server that is the primary now, at ``endpoint``; None until one is known."""
+    """The server that is the primary now, at ``endpoint``; None until one is known.
+
+    ``is_replica``: a name leads to it, but it is a replica.
+    """
 
     home = ANY_NODE
     router = None
@@ -25,12 +28,17 @@ class Primary:
         self.login = login
         self.nodes: Sequence[Node] = ()
         self.endpoint: Endpoint | None = None
+        self.is_replica = False
         self.doubted = asyncio.Event()
         self._numbers = count()
 
     def address(self, node: Node) -> UpstreamAddress:
         """Where this node is; the whole upstream for one that is not the primary any more."""
-        return self.login if self.endpoint is None or node not in self.nodes else self.login.at(self.endpoint)
+        return self.login if self.endpoint is None or node not in self.nodes else self.at(self.endpoint)
+
+    def at(self, endpoint: Endpoint) -> UpstreamAddress:
+        """A server that Sentinels name, or one of the addresses of the name in the URL."""
+        return self.login.at(endpoint) if self.login.sentinels is not None else self.login.resolved(endpoint)
 
     def place(self, node: Node) -> Node:
         """The primary stands for any node."""
@@ -46,9 +54,10 @@ class Primary:
     def disconnected(self, node: Node) -> None:
         """There is no other one."""
 
-    def adopt(self, endpoint: Endpoint) -> Change:
-        """The primary is there now."""
-        if endpoint == self.endpoint:
+    def adopt(self, endpoint: Endpoint, *, same: bool = False) -> Change:
+        """The primary is there now; with ``same`` it is the same server as before, and its connections stay."""
+        if endpoint == self.endpoint or (same and self.nodes):
+            self.endpoint = endpoint
             return Change()
         left = [*self.nodes]
         heir = Node(next(self._numbers))
@@ -59,4 +68,4 @@ class Primary:
     def known(self) -> Iterator[tuple[str, Node, ClusterNode]]:
         """The primary, as a cluster has its members. Its address is its id."""
         for node in self.nodes:
-            yield "n1", node, ClusterNode(str(self.endpoint), self.endpoint)
+            yield "n1", node, ClusterNode(str(self.endpoint), self.endpoint, is_primary=not self.is_replica)

@@ -134,7 +134,9 @@ class SentinelWatch:
         if not refusal:
             self._adopt(self._primary.login.reach(named))
         refused = {f"primary {named}: {refusal}"} if refusal else set()
-        self._looking.report(reasons | dissent(views, named) | refused)
+        # The health of the primary in use is told with its other figures.
+        in_use = self._primary.login.reach(named) == self._primary.endpoint
+        self._looking.report(reasons | dissent(views, named) | refused, refused if in_use else ())
 
     async def _ask_sentinels(self) -> dict[Endpoint, SentinelView]:
         named, views = self._sentinels.endpoints, dict[Endpoint, SentinelView]()

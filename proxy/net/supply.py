@@ -229,8 +229,8 @@ class Supply:
         return opened
 
     async def _identify(self, upstream: UpstreamConnection) -> None:
-        # No client's command goes to a server that was the primary, or is not yet.
-        if self._topology.fails_over and await is_replica(upstream):
+        # No client's command goes to a server that Sentinels have replaced, or have not promoted yet.
+        if self._topology.login.sentinels is not None and await is_replica(upstream):
             raise ConnectionRefusedError("it is a replica")
         await self._restarts.identify(upstream)
 

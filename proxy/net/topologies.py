@@ -6,6 +6,7 @@ from proxy.net.address import UpstreamAddress
 from proxy.net.cluster import Cluster
 from proxy.net.cluster_watch import ClusterWatch
 from proxy.net.connections import Connections
+from proxy.net.name_watch import NameWatch
 from proxy.net.nodes import Nodes
 from proxy.net.primary import Primary
 from proxy.net.sentinel_watch import SentinelWatch
@@ -17,7 +18,7 @@ def topology_of(upstream: UpstreamAddress) -> Topology:
     """What its URL says."""
     if upstream.seeds:
         return Cluster(upstream)
-    return Single(upstream) if upstream.sentinels is None else Primary(upstream)
+    return Primary(upstream) if upstream.sentinels is not None or upstream.is_name else Single(upstream)
 
 
 def watch_over(topology: Topology, nodes: Nodes | None, connections: Connections, log_as: str) -> Watch | None:
@@ -29,6 +30,8 @@ def watch_over(topology: Topology, nodes: Nodes | None, connections: Connections
         return ClusterWatch(topology, loop, seconds, adopted, nodes.looked, count, log_as)
     if isinstance(topology, Primary) and topology.login.sentinels is not None:
         return SentinelWatch(topology, topology.login.sentinels, loop, seconds, adopt, count, log_as)
+    if isinstance(topology, Primary):
+        return NameWatch(topology, loop, seconds, adopt, count, log_as)
     return None
 
 

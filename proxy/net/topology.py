@@ -55,8 +55,7 @@ class Topology(Protocol):
 
     @property
     def fails_over(self) -> bool:
-        """Whether another server can take the place of the one node: commands wait for it, and only a primary will
-        do."""
+        """Whether another server can take the place of the one node: commands wait for it."""
 
     @property
     def login(self) -> UpstreamAddress:

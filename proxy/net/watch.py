@@ -3,7 +3,7 @@ changes.
 
 A look comes each second if there may be news, and at once where somebody has a reason for it: a connection was lost, or
 a client met an error that says so. While something is not as it should be, or a change was a moment ago, the next look
-comes after a tenth of a second.
+comes after a tenth of a second, or after what ``unsettled_seconds`` says.
 """
 
 import asyncio
@@ -68,6 +68,7 @@ class Looking:
         *,
         log_as: str,
         well: str,
+        unsettled_seconds: float = _UNSETTLED_SECONDS,
     ) -> None:
         self.attempted = asyncio.Event()
         self.problem = f"connecting to {name}"
@@ -78,6 +79,7 @@ class Looking:
         self._count = count
         self._log_as = log_as
         self._well = well
+        self._unsettled_seconds = unsettled_seconds
         self._told: set[str] = set()
         self._changed_at = loop.time()
 
@@ -100,7 +102,7 @@ class Looking:
             age = self._loop.time() - self._changed_at
             unsettled = age < (_TROUBLE_SECONDS if self.problem else _CALM_SECONDS)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wanted.wait(), _UNSETTLED_SECONDS if unsettled else POLL_SECONDS)
+                await asyncio.wait_for(self._wanted.wait(), self._unsettled_seconds if unsettled else POLL_SECONDS)
                 return
             if self.problem or unsettled or await has_news():
                 return

@@ -51,17 +51,17 @@ def _health(shown: str, node: Mapping[str, Any]) -> Line:
 
 
 def is_alone(node: Mapping[str, Any]) -> bool:
-    """Whether it is a primary that Sentinels name, and no node of a cluster: it has no id there."""
+    """Whether Sentinels or a name lead to it, and it is no node of a cluster: it has no id there."""
     return bool(node["id"] == node["address"])
 
 
 def _parting(node: Mapping[str, Any]) -> str:
-    return "is not the primary any more" if is_alone(node) else "has left the cluster"
+    return "is not used any more" if is_alone(node) else "has left the cluster"
 
 
 def _role(node: Mapping[str, Any]) -> str:
     if is_alone(node):
-        return "the primary"
+        return "the primary" if node["role"] == "primary" else "a replica"
     if node["role"] == "primary":
         return f"a primary of {slot_count(node)} slots"
     return f"a replica of {node['primary']}"

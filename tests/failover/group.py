@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
 from tests.engines import Engine, Kind
-from tests.resp import Failure, eventually
+from tests.resp import Closed, Failure, eventually
 
 NAME = "mymaster"
 DOWN_AFTER_MS = 700
@@ -53,6 +53,11 @@ class Sentinel(Engine):
         host, port = cast("list[bytes]", self.do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME))
         assert host == b"127.0.0.1"
         return int(port)
+
+    def epoch(self) -> int:
+        """The number of the last failover that it knows of."""
+        fields = cast("list[bytes]", self.do("SENTINEL", "MASTER", NAME))
+        return int(dict(zip(fields[::2], fields[1::2], strict=True))[b"config-epoch"])
 
     def knows(self) -> tuple[int, int]:
         """How many other Sentinels, and how many replicas that it could promote."""
@@ -106,6 +111,10 @@ class RealGroup:
         ports = {each.names() for each in self.sentinels if each.process is not None}
         return [each for each in self.servers if each.port in ports]
 
+    def epoch(self) -> int:
+        """The number of the last failover."""
+        return max(each.epoch() for each in self.sentinels if each.process is not None)
+
     def settle(self) -> None:
         """Wait until all living Sentinels name one primary, know each other, and could promote each other server; and
         these servers have all that it has."""
@@ -119,24 +128,37 @@ class RealGroup:
 
     def _is_followed(self, primary: Engine) -> bool:
         for each in self.living():
-            told = each.info("replication")
-            where = (told["role"], told.get("master_port"), told.get("master_link_status"))
-            if each is not primary and where != ("slave", str(primary.port), "up"):
+            if each is not primary and not follows(each, primary):
                 return False
-        return primary.info("replication")["role"] == "master"
+        return replication(primary).get("role") == "master"
 
     def fail_over(self) -> Engine:
         """Have the Sentinels promote a replica; return the new primary when one Sentinel names it."""
         old = self.primary()
+        self.ask_for_failover()
+        eventually(lambda: self.sentinels[0].names() != old.port)
+        port = self.sentinels[0].names()
+        return next(each for each in self.servers if each.port == port)
+
+    def ask_for_failover(self) -> None:
+        """Order it, as soon as the Sentinels would do it."""
 
         def accepted() -> bool:
             with self.sentinels[0].wire() as wire:
                 return not isinstance(wire.value("SENTINEL", "FAILOVER", NAME), Failure)
 
         eventually(accepted)
-        eventually(lambda: self.sentinels[0].names() != old.port)
-        port = self.sentinels[0].names()
-        return next(each for each in self.servers if each.port == port)
+
+    def await_promotion(self, old: Engine) -> Engine:
+        """Wait until another living server than ``old`` says that it is a primary."""
+        found: list[Engine] = []
+
+        def is_there() -> bool:
+            found[:] = [each for each in self.living() if each is not old and replication(each).get("role") == "master"]
+            return bool(found)
+
+        eventually(is_there)
+        return found[0]
 
     def start_again(self, servers: Sequence[Engine]) -> None:
         """Start killed servers, which become replicas of today's primary."""
@@ -148,3 +170,18 @@ class RealGroup:
         """End all of them."""
         for each in (*self.sentinels, *self.servers):
             each.close()
+
+
+def replication(server: Engine) -> dict[str, str]:
+    """Its INFO; nothing while a Sentinel gives it another role, and closes all of its clients."""
+    try:
+        return server.info("replication")
+    except Closed:
+        return {}
+
+
+def follows(replica: Engine, primary: Engine) -> bool:
+    """Whether it has all that the primary has, and gets what comes."""
+    told = replication(replica)
+    where = (told.get("role"), told.get("master_port"), told.get("master_link_status"))
+    return where == ("slave", str(primary.port), "up")

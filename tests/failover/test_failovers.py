@@ -95,18 +95,6 @@ def test_no_write_reaches_the_old_primary_that_still_takes_them(group: RealGroup
     settled(group, keyrail)
 
 
-def await_promotion(group: RealGroup, old: Engine) -> Engine:
-    """Wait until a replica says that it is a primary."""
-    found: list[Engine] = []
-
-    def says() -> bool:
-        found[:] = [each for each in group.servers if each is not old and each.info("replication")["role"] == "master"]
-        return bool(found)
-
-    eventually(says)
-    return found[0]
-
-
 def test_a_primary_that_dies(group: RealGroup, keyrail: Keyrail) -> None:
     """redis-py's client rides through with its default retries. The time from the promotion to service is reported."""
     old = settled(group, keyrail)
@@ -124,7 +112,7 @@ def test_a_primary_that_dies(group: RealGroup, keyrail: Keyrail) -> None:
 
         write = threading.Thread(target=write_once)
         write.start()
-        new = await_promotion(group, old)
+        new = group.await_promotion(old)
         at = time.monotonic()
         write.join()
         print(f"served {served[0] - at:.2f} s after the promotion")
@@ -172,7 +160,7 @@ def test_commands_do_not_wait_for_ever(group: RealGroup, new_keyrail: NewKeyrail
         finally:
             for sentinel in group.sentinels[1:]:
                 sentinel.thaw()
-    await_promotion(group, old)
+    group.await_promotion(old)
     group.start_again([old])
 
 

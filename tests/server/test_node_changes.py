@@ -71,7 +71,7 @@ def test_a_primary_in_place_of_another() -> None:
     assert lines([sole], [sole | {"health": "lost"}]) == ["node n1 h:1 cannot be reached"]
     assert lines([sole | {"health": "lost"}], [sole | {"id": "h:2", "address": "h:2"}]) == [
         "node n1 h:2 is the primary",
-        "node n1 h:1 is not the primary any more",
+        "node n1 h:1 is not used any more",
     ]
 
 

@@ -1,4 +1,4 @@
-"""``/nodes[?route=NAME]``: the nodes of clusters, by route.
+"""``/nodes[?route=NAME]``: the nodes of clusters, and primaries that Sentinels or a name lead to, by route.
 
     {"routes": {"r": [{"node": "n1", "id", "address", "role", "primary", "slots": [[0, 5460]], "open", "health", "lag",
                        "rate", "commands", "connections", "ping_ms"}]}}
