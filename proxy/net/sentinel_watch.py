@@ -110,8 +110,8 @@ class SentinelWatch:
         # In RESP3 the messages come between replies, on the same connection.
         events = link.pipeline.owner = _Events(self._heard)
         link.pipeline.follow(Subscriptions(3))
-        link.pipeline.send_commands(events, encode_command([b"SUBSCRIBE", *_EVENTS]))
-        link.pipeline.enqueue(events, len(_EVENTS), CONFIRM, (b"subscribe", None))
+        if link.pipeline.offer_commands(events, encode_command([b"SUBSCRIBE", *_EVENTS])):
+            link.pipeline.enqueue(events, len(_EVENTS), CONFIRM, (b"subscribe", None))
 
     def _heard(self) -> None:
         self._looking.changed()

@@ -23,6 +23,7 @@ ALLOWED = {
     "hotpath/outgoing.py": WITHIN,
     "hotpath/upstream_pipeline.py": WITHIN,
     "net/own_commands.py": {"offer_commands"},  # Keyrail's own questions, which are no client's
+    "net/sentinel_watch.py": {"offer_commands"},  # its own subscription to a Sentinel's events
 }
 
 
