@@ -171,7 +171,7 @@ def _become(request: dict[str, Any]) -> None:
 
 def _main() -> int:
     import proxy.cli.verbs
-    import proxy.server.supervisor  # noqa: F401  same
+    import proxy.server.supervisor  # noqa: F401  each child finds it imported
     from proxy.cli import main
 
     with socket.socket(fileno=int(sys.argv[1])) as requests:

@@ -19,6 +19,7 @@ from proxy.cluster.joins import Joiner, is_error, joiner
 from proxy.commands.over_nodes import Join
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.commands.table import Lane
+from proxy.commands.values import whole_number
 from proxy.hotpath.command_sender import EVERY_NODE
 from proxy.hotpath.in_flight import NOTE, InFlightEntry, ReplySink
 from proxy.hotpath.intake import TAKEN, WAIT
@@ -153,9 +154,10 @@ def _refused(frame: bytes) -> bool:
 
 def _shortened(argv: Sequence[bytes], seconds: float) -> Sequence[bytes]:
     # The timeout is the last argument, in milliseconds; 0 is for ever. The engine answers what is no number.
-    if not argv[-1].isdigit() or int(argv[-1]) == 0:
+    timeout = whole_number(argv[-1])
+    if timeout is None or timeout <= 0:
         return argv
-    return [*argv[:-1], b"%d" % max(1, int(argv[-1]) - int(seconds * 1000))]
+    return [*argv[:-1], b"%d" % max(1, timeout - int(seconds * 1000))]
 
 
 def _connections(session: NodeClient, primaries: Sequence[Node]) -> list[PrivatePipeline] | None:
