@@ -15,7 +15,7 @@ The replies come to the sender, and it tells its ``listener`` when few enough, o
 
 from collections.abc import Callable, Iterable, Sequence
 
-from proxy.hotpath.in_flight import EDIT, FORWARD, HIDE, JOIN, LOCAL, ONCE, InFlightEntry, ReplySink
+from proxy.hotpath.in_flight import EDIT, FORWARD, HIDE, JOIN, LOCAL, InFlightEntry, ReplySink
 from proxy.hotpath.join import Join
 from proxy.hotpath.outgoing import MOST_KEPT
 from proxy.hotpath.reply_order import MOST_HELD, ReplyOrder, Segment
@@ -217,17 +217,16 @@ class CommandSender(ReplySink):
         self.wrote = True
 
     def send_elsewhere(
-        self, upstream: UpstreamPipeline, raw: bytes, edit: Callable[[bytes], bytes] | None, *, once: bool = False
+        self, upstream: UpstreamPipeline, raw: bytes, edit: Callable[[bytes], bytes] | None, sent: object = None
     ) -> None:
         """Send one command on another connection than the current one. Its reply keeps its place among the client's.
 
-        If ``once``, it is not sent again where a node refuses it because of its slot.
+        ``sent`` is for ``InFlightEntry.sent``: ONCE or RAN where it is not sent again, whatever the node answers.
         """
         segment = self.begin_order().segment(upstream)
         self.forwarded += 1
         entry = InFlightEntry(segment, 1, FORWARD if edit is None else EDIT, edit)
-        if once:
-            entry.sent = ONCE
+        entry.sent = sent
         self.issue(upstream, raw, entry, commands=1)
         segment.order.ask(segment, 1)
 

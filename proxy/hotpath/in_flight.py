@@ -56,7 +56,8 @@ UNWRAP = _UNWRAP
 TRACE = _TRACE
 JOIN = _JOIN
 RAN = object()
-"""In ``InFlightEntry.sent``: the command was part of a transaction that has run."""
+"""In ``InFlightEntry.sent``: the command may have run, even if its reply reads as a node's refusal: it was part of a
+transaction that has run, or answers errors of its own making."""
 ONCE = object()
 """In ``InFlightEntry.sent``: the command is for this node alone, and must not be sent again."""
 

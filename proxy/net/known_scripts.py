@@ -15,6 +15,8 @@ from proxy.session.pool_key import Node
 from proxy.session.ports import KnownScriptsPort
 
 MOST_BYTES = 4 << 20
+_FOR_GOOD = (b"-ERR ", b"-NOPERM ")
+"""How refusals begin that come again. A node that is loading, or runs a script, accepts scripts later."""
 _BYTES_EACH = 200
 """What a text costs beside its bytes."""
 
@@ -56,7 +58,8 @@ class KnownScripts(KnownScriptsPort):
         self._loaded.pop(node, None)
 
     async def load_on(self, upstream: UpstreamConnection) -> None:
-        """Load the scripts on the node of a new connection, unless that was done in the same process.
+        """Load the scripts on the node of a new connection, unless that was done in the same process. What the node
+        refuses for a moment is loaded on the next connection.
 
         Raises ConnectionResetError.
         """
@@ -65,8 +68,9 @@ class KnownScripts(KnownScriptsPort):
             return
         loading = [upstream.ask(["SCRIPT", "LOAD", text]) for text in self._texts]
         replies = await asyncio.gather(*loading)
-        self._loaded[node] = upstream.run_id
         refused = [reply for reply in replies if reply.startswith(b"-")]
+        if all(reply.startswith(_FOR_GOOD) for reply in refused):
+            self._loaded[node] = upstream.run_id
         if refused:
             reason = refused[0][1:].decode("utf-8", "replace").strip()
             _log.warning("%d of %d scripts could not be loaded on a new node: %s", len(refused), len(replies), reason)

@@ -6,6 +6,8 @@ primaries have answered by then, as the client's own user, so nothing runs here 
 """
 
 import asyncio
+import logging
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeAlias
 
@@ -18,6 +20,7 @@ from proxy.session.pool_key import PoolKey
 
 MOST_SECONDS = 2.0
 """How long a replica has for its answer."""
+_log = logging.getLogger("keyrail.route")
 _UNREACHED = b"-ERR keyrail: a replica cannot be reached\r\n"
 
 Answered: TypeAlias = Callable[[Sequence[tuple[str, bytes]]], None]
@@ -45,6 +48,7 @@ class Replicas:
         self._start = start
         self._count = count
         self._links: dict[Endpoint, UpstreamConnection] = {}
+        self._turns: defaultdict[Endpoint, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def ask(self, argv: Sequence[bytes], answered: Answered) -> bool:
         """Send a command to all replicas that have not failed; False if there are none."""
@@ -53,8 +57,10 @@ class Replicas:
             for alias, _, known in self._cluster.known()
             if not known.is_primary and not known.failed and known.endpoint is not None
         }
-        for gone in self._links.keys() - replicas.keys():
+        for gone in self._turns.keys() - replicas.keys():
             self._drop(gone)
+            if not self._turns[gone].locked():
+                del self._turns[gone]
         if replicas:
             self._start(self._ask_all(replicas, argv, answered))
         return bool(replicas)
@@ -64,18 +70,29 @@ class Replicas:
         answered(list(zip(replicas.values(), frames, strict=True)))
 
     async def _ask(self, endpoint: Endpoint, argv: Sequence[bytes]) -> bytes:
+        # In the order in which the primaries have answered, all on one connection.
+        link = None
         try:
             async with asyncio.timeout(MOST_SECONDS):
-                link = self._links.get(endpoint)
-                if link is None or link.closed:
-                    address = self._cluster.login.at(endpoint)
-                    key = PoolKey(None, 0, 2, self._cluster.home)
-                    link = (await open_upstream(address, self._tls(), self, key, self._loop)).upstream
-                    self._links[endpoint] = link
-                return await link.ask(argv)
+                async with self._turns[endpoint]:
+                    link = await self._link(endpoint)
+                    reply = link.ask(argv)
+                return await reply
         except (OSError, UpstreamRefusedError):
+            pass
+        except Exception:  # noqa: BLE001 - whatever it is, the client gets an answer
+            _log.exception("a replica could not be asked")
+        if link is not None and self._links.get(endpoint) is link:
             self._drop(endpoint)
-            return _UNREACHED
+        return _UNREACHED
+
+    async def _link(self, endpoint: Endpoint) -> UpstreamConnection:
+        link = self._links.get(endpoint)
+        if link is None or link.closed:
+            address, key = self._cluster.login.at(endpoint), PoolKey(None, 0, 2, self._cluster.home)
+            link = (await open_upstream(address, self._tls(), self, key, self._loop)).upstream
+            self._links[endpoint] = link
+        return link
 
     def _drop(self, endpoint: Endpoint) -> None:
         link = self._links.pop(endpoint, None)

@@ -17,6 +17,7 @@ key_globs.py         key patterns with ``*``
 key_claims.py        keys that the most specific of several rules takes
 name_language.py     key-name rules as automata
 memory.py            state of rules between commands
+own_scripts.py       scripts that rules send as hidden commands
 other_rules.py       the other rules in force, for rules about scripts
 shared_state.py      ports for state that workers share
 rates.py             rates as policies and operators write them

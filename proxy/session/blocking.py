@@ -5,11 +5,13 @@ words than CLIENT UNBLOCK). Nothing has been popped then, so the command is sent
 left of its timeout. Nothing else of the client is sent meanwhile, so it stays in its place.
 """
 
+import re
 from collections.abc import Sequence
 
 from proxy.commands.rows import ROWS
 from proxy.commands.spec import Spec
 from proxy.commands.table import Lane
+from proxy.commands.values import whole_number
 from proxy.commands.words import word_of
 from proxy.hotpath.in_flight import EDIT
 from proxy.hotpath.intake import TAKEN, WAIT
@@ -24,6 +26,8 @@ _LONG = 1.0
 """Seconds. A command that was blocked for so long has been where it belonged."""
 _LEAST = 0.001
 """Seconds that are left of a timeout that is over: the engine has the reply for that."""
+_DECIMAL = re.compile(rb"[0-9]+(?:\.[0-9]*)?|\.[0-9]+")
+"""How clients write seconds. Engines take more forms (``inf``, ``1e3``), and Python others (``1_000``)."""
 _OPTION_ARGUMENTS = {b"GROUP": 2, b"COUNT": 1, b"BLOCK": 1}
 """Of XREAD and XREADGROUP, before STREAMS."""
 
@@ -87,17 +91,23 @@ def shortened(spec: Spec, argv: Sequence[bytes], seconds: float) -> list[bytes]:
     """The command with so many seconds less to wait; as it is where it waits for ever, or nobody knows how long."""
     words = list(argv)
     row = ROWS.get(spec.name)
-    place, scale = (0, 1.0) if row is None else (row.timeout_argument, 1.0)
-    if row is not None and row.key_syntax == "streams":
-        place, scale = _block_option(words), 1000.0
-    try:
-        timeout = float(words[place]) / scale if place else 0.0
-    except ValueError:
+    if row is None:
         return words
-    if timeout > 0:
-        left = max(_LEAST, timeout - seconds) * scale
-        words[place] = b"%d" % max(1, left) if scale > 1 else b"%.3f" % left
+    in_milliseconds = row.key_syntax == "streams"
+    place = _block_option(words) if in_milliseconds else row.timeout_argument
+    if place:
+        words[place] = (_milliseconds_left if in_milliseconds else _seconds_left)(words[place], seconds)
     return words
+
+
+def _milliseconds_left(timeout: bytes, seconds: float) -> bytes:
+    number = whole_number(timeout)
+    return timeout if number is None or number <= 0 else b"%d" % max(1, number - int(seconds * 1000))
+
+
+def _seconds_left(timeout: bytes, seconds: float) -> bytes:
+    number = float(timeout) if _DECIMAL.fullmatch(timeout) else 0.0
+    return timeout if number <= 0 else b"%.3f" % max(_LEAST, number - seconds)
 
 
 def _block_option(words: Sequence[bytes]) -> int:

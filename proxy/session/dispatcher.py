@@ -128,6 +128,8 @@ class Dispatcher:
     def _resume(self, held: Item, data: bytes, end: int) -> int:
         session = self.session
         session.held = None
+        # The intake knows the command by its first words: what KEYRAIL NODE carries is counted as what it is.
+        session.intake.command_id = (held.instead_of or held.command).spec.id
         if not session.unreachable:
             return self._route(held, data, end)
         session.unreachable = False

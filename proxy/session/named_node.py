@@ -8,6 +8,7 @@ from proxy.cluster.own_answers import own_answer
 from proxy.commands.command import Command
 from proxy.commands.over_nodes import Destination
 from proxy.commands.table import ConnectionState, Lane
+from proxy.hotpath.in_flight import ONCE, RAN
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.router import SEVERAL_SLOTS, UNOWNED
 from proxy.session import sending, switching
@@ -93,7 +94,7 @@ def _to_node(session: ManyNodesClient, nodes: NodePort, item: Item, node: Node) 
     if item.trace is not None:
         item.trace.without_reply()
     session.sender.wrote = session.sender.wrote or not item.reads
-    session.sender.send_elsewhere(upstream, item.raw, item.edit, once=True)
+    session.sender.send_elsewhere(upstream, item.raw, item.edit, RAN if item.command.spec.own_errors else ONCE)
     switching.wait_until_drained(session)
     return TAKEN
 

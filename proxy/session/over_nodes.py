@@ -314,7 +314,7 @@ def _to_several(session: ManyNodesClient, nodes: NodePort, item: Item) -> int:
     if alone and session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
-    primaries, others = _stood_for(session, nodes)
+    primaries, others = _stood_for(session, nodes, command.spec)
     upstreams = _connections(session, nodes, item, primaries or [None], command.spec.lane)
     if isinstance(upstreams, int):
         return upstreams
@@ -333,10 +333,11 @@ def _to_several(session: ManyNodesClient, nodes: NodePort, item: Item) -> int:
     return TAKEN
 
 
-def _stood_for(session: ManyNodesClient, nodes: NodePort) -> tuple[Sequence[Node], Sequence[Node]]:
-    # The primaries for which the client's address stands, and the others: clients of a cluster ask all addresses.
+def _stood_for(session: ManyNodesClient, nodes: NodePort, spec: Spec) -> tuple[Sequence[Node], Sequence[Node]]:
+    # The primaries for which the client's address stands, and the others: clients of a cluster ask all addresses, but
+    # publish at one.
     primaries, presented = nodes.primaries(), nodes.presented(session.origin.listener)
-    if presented is None:
+    if presented is None or spec.over_nodes.destination is Destination.PUBLISH:
         return primaries, ()
     mine = presented.own_share().nodes
     return [node for node in primaries if node.number in mine], [node for node in primaries if node.number not in mine]

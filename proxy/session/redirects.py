@@ -28,7 +28,7 @@ from proxy.hotpath.in_flight import HIDE, JOIN, LOCAL, NOTE, ONCE, RAN, InFlight
 from proxy.hotpath.outgoing import MOST_KEPT
 from proxy.hotpath.reply_order import Segment
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
-from proxy.rules.lifetime.ttl_commands import HIDDEN_SCRIPTS
+from proxy.rules.own_scripts import OWN_SCRIPTS
 from proxy.session.exec_abort import EXEC_ABORTED
 from proxy.session.guarded import guarded
 from proxy.session.node_connections import NodeClient, connection_to
@@ -166,7 +166,7 @@ def _commands(session: RedirectedClient, raw: bytes) -> Iterator[_Command]:
         command = Command(table, request.arguments())
         slots = frozenset(slot_of(key.name) for key in command.known_keys)
         unknown = not slots and command.spec.may_have_keys
-        spec, known = command.spec, not HIDDEN_SCRIPTS.isdisjoint(command.argv[1:2])
+        spec, known = command.spec, not OWN_SCRIPTS.isdisjoint(command.argv[1:2])
         facts = _Facts(None if unknown else slots, spec.only_reads, spec.lane, spec.own_errors and not known)
         yield _Command(raw[request.start : request.end], facts)
 

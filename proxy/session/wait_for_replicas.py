@@ -12,7 +12,7 @@ of the timeout: WAIT changes nothing, so it can be sent twice.
 """
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 from proxy.cluster.hidden_nodes import hidden_redirect
 from proxy.cluster.joins import Joiner, is_error, joiner
@@ -38,6 +38,8 @@ from proxy.wire.encode import encode_command, encode_error
 _HAS_STATE = encode_error("ERR keyrail: this connection has state on one node: send WAIT on another one")
 _OF_REPLICAS = (b"-ERR WAIT cannot be used with replica", b"-ERR WAITAOF cannot be used with replica")
 _MOST_TRIED = 16 * SLOTS
+_MOST_MAPS, _MOST_CHANNELS = 4, 256
+"""How many are remembered."""
 _NOBODY = ReplySink()
 """Receives replies that no client gets."""
 
@@ -66,7 +68,7 @@ def wait(session: NodeClient, nodes: NodePort, item: Item) -> int:
 
 def _asked(written: int, nodes: NodePort, router: Router) -> Sequence[Node]:
     # None of them where some are missing.
-    owners = {router.owner(slot) for slot in range(SLOTS)}
+    owners = _owners(router, router.version)
     primaries = [node for node in nodes.primaries() if node.number in owners]
     if written == 0:
         return primaries[:1]
@@ -88,7 +90,8 @@ def _send(session: NodeClient, nodes: NodePort, item: Item, router: Router, upst
     for upstream in list(upstreams):
         frames: list[bytes] = []
         asked.frames.append(frames)
-        chunk = encode_command([b"SPUBLISH", _channel(router, upstream.key.node), b""]) + encode_command(list(argv))
+        channel = _channel(router, router.version, upstream.key.node.number)
+        chunk = encode_command([b"SPUBLISH", channel, b""]) + encode_command(list(argv))
         sender.issue(upstream, chunk, InFlightEntry(_NOBODY, 2, NOTE, frames.append), commands=1)
         upstream.when_drained(partial(asked.ended, upstream))
     switching.wait_until_drained(session)
@@ -177,7 +180,16 @@ def _connections(session: NodeClient, primaries: Sequence[Node]) -> list[Private
     return found
 
 
-def _channel(router: Router, node: Node) -> bytes:
-    # One that is hashed to a slot of this node.
-    names = (b"%b:%d" % (WAIT_CHANNEL, number) for number in range(_MOST_TRIED))
-    return next((name for name in names if router.owner(slot_of(name)) == node.number), WAIT_CHANNEL)
+# Both go through many slots, which takes milliseconds: once for each map.
+
+
+@lru_cache(maxsize=_MOST_MAPS)
+def _owners(router: Router, version: int) -> frozenset[int]:
+    return frozenset(map(router.owner, range(SLOTS)))
+
+
+@lru_cache(maxsize=_MOST_CHANNELS)
+def _channel(router: Router, version: int, number: int) -> bytes:
+    # One that is hashed to a slot of the node of this number.
+    names = (b"%b:%d" % (WAIT_CHANNEL, tried) for tried in range(_MOST_TRIED))
+    return next((name for name in names if router.owner(slot_of(name)) == number), WAIT_CHANNEL)

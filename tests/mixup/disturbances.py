@@ -115,10 +115,10 @@ def all_nodes_restart(cluster: RealCluster, world: World, chance: random.Random)
 @contextmanager
 def losing(cluster: RealCluster, world: World, primary: Engine, replica: Engine) -> Iterator[None]:
     """The primary may be lost in this block with what it acknowledges from now on, and with nothing before."""
-    world.losing = frozenset(tag for tag in TAGS if cluster.owner(slot_of(tag.encode())) is primary)
+    world.begin_losing(frozenset(tag for tag in TAGS if cluster.owner(slot_of(tag.encode())) is primary))
     sent = int(primary.info("replication")["master_repl_offset"])
     eventually(lambda: int(replica.info("replication")["slave_repl_offset"]) >= sent)
     try:
         yield
     finally:
-        world.losing = frozenset()
+        world.end_losing()

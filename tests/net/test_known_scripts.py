@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from proxy.net.known_scripts import KnownScripts
 from tests.session.clustered import Routed
-from tests.session.given import FakeRoute, call
+from tests.session.given import HOME, FakeRoute, call
 
 
 def kept(known: KnownScripts, texts: list[bytes]) -> list[bytes]:
@@ -79,3 +82,28 @@ def test_script_flush_forgets(reply: bytes, expected: bool) -> None:
             upstream.answer(reply)
     assert client.heard() == reply
     assert known.knows(b"return 1") is expected
+
+
+@pytest.mark.parametrize(
+    ("reply", "again"),
+    [
+        (b"$40\r\n", False),
+        (b"-NOPERM no\r\n", False),
+        (b"-ERR Error compiling script\r\n", False),
+        (b"-LOADING a moment\r\n", True),
+        (b"-BUSY a script runs\r\n", True),
+        (b"-MASTERDOWN no link\r\n", True),
+    ],
+)
+def test_what_a_node_refuses_for_a_moment_is_loaded_on_the_next_connection(reply: bytes, again: bool) -> None:
+    known, asked = KnownScripts(), list[list[object]]()
+    known.remember(b"return 1")
+
+    async def ask(argv: list[object]) -> bytes:
+        asked.append(argv)
+        return reply
+
+    upstream: Any = SimpleNamespace(key=HOME, run_id=b"one", ask=ask)
+    for _ in range(2):
+        asyncio.run(known.load_on(upstream))
+    assert asked == [["SCRIPT", "LOAD", b"return 1"]] * (1 + again)

@@ -12,6 +12,9 @@ from tests.hotpath.test_split import arguments
 from tests.session.clustered import NODES, Routed
 from tests.session.given import FakeRoute, Upstream, call
 
+ODD = ("inf", "nan", "1e999", "-5", "5_000", "0x10", "9" * 400 + "e", "1e3")
+"""Timeouts that Redis refuses, or reads in another way than Python."""
+
 
 def blocked(*words: str) -> tuple[Routed, Upstream]:
     client = Routed(FakeRoute())
@@ -91,6 +94,9 @@ def test_who_leaves_while_blocked_takes_the_connection_with_it() -> None:
             "XREADGROUP GROUP BLOCK c NOACK BLOCK 2000 STREAMS a >",
         ),
         ("XREAD STREAMS BLOCK 5000", "XREAD STREAMS BLOCK 5000"),
+        *((f"XREAD BLOCK {odd} STREAMS a $", f"XREAD BLOCK {odd} STREAMS a $") for odd in ODD),
+        *((f"BLPOP a {odd}", f"BLPOP a {odd}") for odd in ODD),
+        *((f"BLMPOP {odd} 2 a b LEFT", f"BLMPOP {odd} 2 a b LEFT") for odd in ODD),
     ],
 )
 def test_what_is_left_of_a_timeout(line: str, expected: str) -> None:

@@ -7,18 +7,16 @@ import pytest
 from proxy.commands.command import Command
 from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD, Lane
-from proxy.hotpath.command_sender import follow
 from proxy.policy.load import load_policy
 from proxy.policy.model import Policy
 from proxy.policy_yaml.shipped import packaged
-from proxy.session.pool_key import PoolKey
 from proxy.session.switching import HELD_SECONDS
 from tests.cluster.test_every_command import invocations
 from tests.hotpath.routed import owners
 from tests.hotpath.test_split import arguments
 from tests.policy.given import policy as policy_of
-from tests.session.clustered import NODES, Routed
-from tests.session.given import HOME, Client, FakeRoute, Upstream, call, route_with
+from tests.session.clustered import NODES, ClusterRoute, Routed
+from tests.session.given import HOME, Client, FakeRoute, call, route_with
 
 POLICIES = {
     "strict": load_policy(packaged("strict")),
@@ -113,6 +111,17 @@ def test_it_counts_as_the_command_that_it_carries(words: tuple[str, ...]) -> Non
     assert {spec.name: calls[spec.id] for spec in STANDARD.specs if calls[spec.id]} == {"GET": 2}
     (counted,) = client.route.counters.harvest(10).key_counts
     assert (counted.key, counted.count, counted.reads) == (b"b", 2, 2)
+
+
+@pytest.mark.parametrize("sent", [call("KEYRAIL", "NODE", "n1", "KEYS", "*"), b"KEYRAIL NODE n1 KEYS *\r\n"])
+def test_so_it_does_when_it_has_waited(sent: bytes) -> None:
+    client = Routed(route_with("rules: {}\n"))
+    client.send(call("GET", "b") + sent)
+    client.at(0).answer(b"$-1\r\n")
+    client.at(0, Lane.SLOW).answer(b"*0\r\n")
+    assert client.heard() == b"$-1\r\n*0\r\n"
+    calls = client.route.calls
+    assert {spec.name: calls[spec.id] for spec in STANDARD.specs if calls[spec.id]} == {"GET": 1, "KEYS": 1}
 
 
 def test_rewritten_as_the_policy_says() -> None:
@@ -219,19 +228,22 @@ def test_a_watch_keeps_it_away() -> None:
     "error", [b"-MOVED 3300 127.0.0.1:7001\r\n", b"-ASK 3300 127.0.0.1:7001\r\n", b"-TRYAGAIN no\r\n"]
 )
 def test_what_the_node_refuses_is_not_sent_elsewhere(error: bytes) -> None:
-    class Redirecting(FakeRoute):
-        def connect(self, key: PoolKey) -> Upstream:
-            made = super().connect(key)
-            made.redirects = follow
-            return made
-
-    client = Routed(Redirecting())
+    client = Routed(ClusterRoute())
     client.send(call("KEYRAIL", "NODE", "n1", "GET", "b") + call("GET", "b"))
     client.at(0).answer(error)
     heard = client.heard()
     assert heard.startswith(b"-CLUSTERDOWN keyrail: " if b"127" in error else b"-TRYAGAIN")
     assert b"700" not in heard
     assert client.taken() == [[[b"GET", b"b"], [b"GET", b"b"]], [], []], "the plain one behind it goes on"
+
+
+@pytest.mark.parametrize("word", [b"MOVED", b"ASK"])
+def test_a_script_that_answers_like_a_node_has_run(word: bytes) -> None:
+    client = Routed(ClusterRoute())
+    client.say("KEYRAIL", "NODE", "n1", "EVAL", "return redis.error_reply(ARGV[1])", "1", "b", "MOVED 1 h:1")
+    client.at(0, Lane.SLOW).answer(b"-%b 3300 127.0.0.1:7001\r\n" % word)
+    told = b"-ERR keyrail: the command answered with an error that begins with %b, and may have run\r\n" % word
+    assert client.heard() == told
 
 
 def test_a_node_that_cannot_be_reached_is_waited_for_and_named() -> None:

@@ -344,6 +344,16 @@ def test_one_address_speaks_of_its_nodes_alone(shown: Routed) -> None:
     assert shown.heard() == b":5\r\n"
 
 
+def test_who_publishes_at_one_address_reaches_and_counts_the_subscribers_of_all(shown: Routed) -> None:
+    shown.say("PUBLISH", "news", "m")
+    asked = [b"PUBSUB", b"NUMSUB", b"news"]
+    assert shown.taken() == [[[b"PUBLISH", b"news", b"m"]], [asked], [asked]]
+    shown.at(0).answer(b":1\r\n")
+    for number in (1, 2):
+        shown.at(number).answer(b"*2\r\n$4\r\nnews\r\n:2\r\n")
+    assert shown.heard() == b":5\r\n"
+
+
 def test_keys_of_other_addresses_are_served_all_the_same(shown: Routed) -> None:
     shown.say("GET", "b")
     assert shown.taken() == [[[b"GET", b"b"]], [], []]

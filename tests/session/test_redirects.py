@@ -12,7 +12,7 @@ from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD, Lane, Table
 from proxy.hotpath.in_flight import NOTE, InFlightEntry, ReplySink
 from proxy.hotpath.outgoing import MOST_KEPT
-from proxy.rules.lifetime.ttl_commands import HIDDEN_SCRIPTS
+from proxy.rules.own_scripts import OWN_SCRIPTS
 from proxy.session.switching import HELD_SECONDS
 from tests.hotpath.test_split import arguments
 from tests.policy.given import policy as policy_of
@@ -271,7 +271,7 @@ def test_a_script_of_a_user_without_multi_is_never_sent_again() -> None:
     assert not client.at(1, Lane.SLOW).taken()
 
 
-@pytest.mark.parametrize("script", sorted(HIDDEN_SCRIPTS))
+@pytest.mark.parametrize("script", sorted(OWN_SCRIPTS))
 def test_a_hidden_script_that_gives_a_lifetime_is_sent_again(script: bytes) -> None:
     _, client = routed()
     said: list[bytes] = []

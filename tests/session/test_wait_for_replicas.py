@@ -9,12 +9,13 @@ from proxy.commands.slots import SLOTS, slot_of
 from proxy.commands.table import STANDARD
 from proxy.hotpath.router import UNOWNED
 from proxy.hotpath.sender_listener import ReplyRecipient
+from proxy.session import wait_for_replicas
 from proxy.session.node_connections import CLUSTERDOWN
 from proxy.session.state import POOLED
 from proxy.session.switching import HELD_SECONDS
 from tests.commands.invocations import INVOCATIONS, split
 from tests.hotpath.test_split import arguments
-from tests.session.clustered import Routed
+from tests.session.clustered import NODES, Routed
 from tests.session.given import FakeRoute, Upstream, call
 
 
@@ -75,6 +76,28 @@ def test_when_the_map_has_changed_since_the_first_write_all_are_asked() -> None:
     router.version += 1
     client.say("WAIT", "1", "0")
     assert asked(client, "WAIT", "1", "0") == [0, 1, 2]
+
+
+def test_all_slots_are_looked_through_once_for_each_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+
+    def counted(most: int) -> range:
+        looks.append(most)
+        return range(most)
+
+    monkeypatch.setattr(wait_for_replicas, "range", counted, raising=False)
+    for changes in (1, 2):
+        client = written("a", "b", "c")
+        router = client.intake.config.router
+        assert router is not None
+        for _ in range(3):
+            client.say("WAIT", "1", "0")
+            assert asked(client, "WAIT", "1", "0") == [0, 1, 2]
+            for lent in list(client.route.lent):
+                lent.answer(b":0\r\n", b":1\r\n")
+            assert client.heard() == b":1\r\n"
+        assert looks.count(SLOTS) == changes
+        assert len(looks) == changes * (1 + len(NODES))
 
 
 def test_when_slots_have_no_owner_nobody_knows_where_the_writes_are() -> None:

@@ -7,20 +7,12 @@
 Redis before 7.0 has none of these options; there a script of one line does the same.
 """
 
+from proxy.rules.own_scripts import CHANGE, GIVE, RENEW
 from proxy.rules.rule import Binding
 from proxy.rules.verdict import Renewal
 
 NEEDS = frozenset({"EVAL", "EXEC", "EXISTS", "EXPIRE", "TTL", "TYPE"})
 """The names of hidden commands. EXPIRE stands for EXPIRE with its options."""
-
-_GIVE = b"if redis.call('TTL',KEYS[1])==-1 then return redis.call('EXPIRE',KEYS[1],ARGV[1]) end return 0"
-_RENEW = (
-    b"local t=redis.call('TTL',KEYS[1]) if t>=0 and t<tonumber(ARGV[1]) "
-    b"then return redis.call('EXPIRE',KEYS[1],ARGV[1]) end return 0"
-)
-_CHANGE = b"if redis.call('PTTL',KEYS[1])>=0 then return redis.call('EXPIRE',KEYS[1],ARGV[1]) end return 0"
-HIDDEN_SCRIPTS = frozenset({_GIVE, _RENEW, _CHANGE})
-"""Scripts that return no error of their own making: an error is that of the engine."""
 
 
 class TtlCommands:
@@ -38,15 +30,15 @@ class TtlCommands:
 
     def give(self, key: bytes, seconds: int) -> list[bytes]:
         """Give the key a lifetime if it has none."""
-        return self._expire(key, seconds, b"NX", _GIVE)
+        return self._expire(key, seconds, b"NX", GIVE)
 
     def renew(self, key: bytes, seconds: int) -> Renewal:
         """Lengthen the key's lifetime."""
-        return Renewal(key, self._expire(key, seconds, b"GT", _RENEW))
+        return Renewal(key, self._expire(key, seconds, b"GT", RENEW))
 
     def change(self, key: bytes, seconds: int) -> list[bytes]:
         """Give the key another lifetime if it has one."""
-        return self._expire(key, seconds, b"XX", _CHANGE)
+        return self._expire(key, seconds, b"XX", CHANGE)
 
     def _expire(self, key: bytes, seconds: int, option: bytes, script: bytes) -> list[bytes]:
         number = b"%d" % seconds

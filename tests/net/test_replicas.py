@@ -1,0 +1,110 @@
+"""Commands on replicas: one connection to each, on which they run in the order in which they came."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from proxy.net.replicas import Replicas
+from proxy.net.slot_map import Endpoint
+
+PLACE = Endpoint("replica", 7003)
+REPLICA = SimpleNamespace(is_primary=False, failed=False, endpoint=PLACE)
+UNREACHED = b"-ERR keyrail: a replica cannot be reached\r\n"
+
+
+class FakeLink:
+    """A connection that answers with what it is asked, once the loop has gone on."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.asked: list[bytes] = []
+
+    def ask(self, argv: list[bytes]) -> asyncio.Future[bytes]:
+        self.asked += argv
+        answer = asyncio.get_running_loop().create_future()
+        answer.get_loop().call_soon(answer.set_result, b"+%b\r\n" % argv[0])
+        return answer
+
+    def abort(self) -> None:
+        self.closed = True
+
+
+class Asking:
+    """Replicas, of which there is one; ``opened`` are the connections to it, each opened as ``opens`` does it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, opens: Callable[[FakeLink], Coroutine[Any, Any, None]]) -> None:
+        self.members = [("n4", None, REPLICA)]
+        self.opened: list[FakeLink] = []
+        self.answers: list[object] = []
+        self.tasks: list[asyncio.Task[None]] = []
+        cluster: Any = SimpleNamespace(
+            known=lambda: self.members,
+            reachable=lambda endpoint: endpoint,
+            login=SimpleNamespace(at=lambda endpoint: endpoint),
+            home=None,
+        )
+
+        async def open_link(*_: object) -> SimpleNamespace:
+            self.opened.append(FakeLink())
+            link = self.opened[-1]
+            await opens(link)
+            return SimpleNamespace(upstream=link)
+
+        monkeypatch.setattr("proxy.net.replicas.open_upstream", open_link)
+        loop = asyncio.get_running_loop()
+        self.replicas = Replicas(cluster, loop, lambda: None, self.start, lambda _: None)
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        self.tasks.append(asyncio.get_running_loop().create_task(work))
+
+    async def ask(self, *words: bytes) -> list[object]:
+        """What each of these commands is answered, all sent at once."""
+        for word in words:
+            self.replicas.ask([word], self.answers.append)
+        await asyncio.gather(*self.tasks)
+        return self.answers
+
+
+async def slowly(_: FakeLink) -> None:
+    for _turn in range(3):
+        await asyncio.sleep(0)
+
+
+def test_a_burst_of_commands_takes_one_connection_and_keeps_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def burst() -> None:
+        asking = Asking(monkeypatch, slowly)
+        words = [b"%d" % number for number in range(20)]
+        assert await asking.ask(*words) == [[("n4", b"+%b\r\n" % word)] for word in words]
+        assert [link.asked for link in asking.opened] == [words]
+        asking.replicas.close()
+        assert all(link.closed for link in asking.opened)
+
+    asyncio.run(burst())
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError(), ValueError("not foreseen")])
+def test_whatever_fails_the_client_is_answered(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    async def fail(_: FakeLink) -> None:
+        raise error
+
+    async def asked() -> object:
+        return await Asking(monkeypatch, fail).ask(b"PING")
+
+    assert asyncio.run(asked()) == [[("n4", UNREACHED)]]
+
+
+def test_a_replica_that_has_left_keeps_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def leave() -> None:
+        asking = Asking(monkeypatch, slowly)
+        await asking.ask(b"PING")
+        asking.members.clear()
+        assert not asking.replicas.ask([b"PING"], asking.answers.append)
+        (link,) = asking.opened
+        assert link.closed
+
+    asyncio.run(leave())
