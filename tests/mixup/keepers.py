@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tests.mixup.swarm import Ended, Role, Swarm, Wrong
+from tests.mixup.swarm import Client, Ended, Role, Swarm, Wrong
 from tests.resp import Failure, Value, decode, pack
 
 TAGS = [f"{{t{number}}}" for number in range(10)]
@@ -29,12 +29,15 @@ Effect = Callable[[State], tuple[Value, State]]
 @dataclass(slots=True)
 class World:
     """All clients' keys, and the slots that lose acknowledged writes now, by their hash tags. ``losses`` counts how
-    often each slot has begun to; it is another object from then on."""
+    often each slot has begun to; it is another object from then on. Clients send no ``transactions`` if there are to be
+    none; ``under_way`` are the pipelines that may have some."""
 
     lives: list[Life] = field(default_factory=list)
     losing: frozenset[str] = frozenset()
     losses: Counter[str] = field(default_factory=Counter)
     refused: Counter[bytes] = field(default_factory=Counter)
+    transactions: bool = True
+    under_way: int = 0
 
     def begin_losing(self, tags: frozenset[str]) -> None:
         """From now on, these slots may lose what is acknowledged."""
@@ -216,9 +219,10 @@ class Repertoire:
         self.name = f"{name}.{chance.randrange(1 << 40)}"
         self.number = 0
 
-    def pipeline(self) -> list[Item]:
-        makers = (self._one, self._one, self._many, self._transaction, self._fixed)
-        return [self.chance.choices(makers, (8, 8, 3, 4, 4))[0]() for _ in range(self.chance.choice((1, 1, 4, 30)))]
+    def pipeline(self, *, transactions: bool) -> list[Item]:
+        makers = (self._one, self._many, self._transaction, self._fixed)
+        weights = (16, 3, 4 * transactions, 4)
+        return [self.chance.choices(makers, weights)[0]() for _ in range(self.chance.choice((1, 1, 4, 30)))]
 
     def unique(self) -> bytes:
         self.number += 1
@@ -291,18 +295,26 @@ def keeper_in(world: World) -> Role:
         life = Life(world, commands.name)
         world.lives.append(life)
         while not swarm.over:
-            sent = commands.pipeline()
+            transactions = world.transactions
+            sent = commands.pipeline(transactions=transactions)
             life.losses = world.losses
-            client.send(b"".join(pack(*words) for item in sent for words in item.commands))
-            for number, item in enumerate(sent):
-                try:
-                    replies = [decode(await client.frame()) for _ in item.commands]
-                except (Ended, TimeoutError):
-                    for left in sent[number:]:
-                        left.lost(life)
-                    raise
-                item.hear(life, replies)
-                swarm.count(name, len(replies))
+            world.under_way += transactions
+            try:
+                await exchange(swarm, client, life, sent)
+            finally:
+                world.under_way -= transactions
+
+    async def exchange(swarm: Swarm, client: Client, life: Life, sent: Sequence[Item]) -> None:
+        client.send(b"".join(pack(*words) for item in sent for words in item.commands))
+        for number, item in enumerate(sent):
+            try:
+                replies = [decode(await client.frame()) for _ in item.commands]
+            except (Ended, TimeoutError):
+                for left in sent[number:]:
+                    left.lost(life)
+                raise
+            item.hear(life, replies)
+            swarm.count("keeper", len(replies))
 
     return keeper
 
