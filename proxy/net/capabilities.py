@@ -123,8 +123,9 @@ class Capabilities(CapabilityPort):
         known = self._engines.get(node)
         if known is None or not known.is_like(found):
             await complete_table(upstream, found)
-            self._engines[node] = found
-            self._settle()
+            if node in self._topology.nodes:
+                self._engines[node] = found
+                self._settle()
         return True
 
     def leave(self, node: Node) -> None:

@@ -12,6 +12,8 @@ Under CLIENT PAUSE WRITE a connection that has sent a write gets no reply, but P
 must also answer PFCOUNT on the new connection. PFCOUNT changes nothing, and CLIENT PAUSE WRITE delays it like a write
 (``may_replicate``). On the slow lane a command of a module may block its connection alone, so Keyrail replaces nothing
 there. It sends no PING on connections of single clients: TCP keepalive and TCP_USER_TIMEOUT detect their loss.
+
+While a node is silent, its topology finds out each second whether another server has taken its place.
 """
 
 import asyncio
@@ -160,6 +162,8 @@ class NodeLiveness:
         first = min(self._questions[upstream].asked for upstream in dead)
         if self.silent_since is None and now - max(first, self._heard) >= self._silence:
             self.silent_since = time.time() - (now - first)
+        if self.silent_since is not None:
+            self._connections.topology.doubt()
         if not self._checking:
             self._checking = True
             self._connections.all.start(self._check())

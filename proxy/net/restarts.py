@@ -9,16 +9,14 @@ client. If it cannot be read, the loss of all connections counts as a restart.
 """
 
 import logging
-import re
 from collections import defaultdict
 from collections.abc import Callable, Collection
 
+from proxy.net.engine import run_id_in
 from proxy.net.topology import Topology
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import Login, Node
 from proxy.session.pool_waiter import PoolWaiter
-
-_RUN_ID = re.compile(rb"\nrun_id:([0-9a-zA-Z]+)\r\n")
 
 _log = logging.getLogger("keyrail.route")
 
@@ -67,6 +65,7 @@ class Restarts:
     def leave(self, node: Node, heir: Node | None) -> None:
         """This node has gone: if it comes back, clients begin on it anew. Those that relied on its process are closed
         when the heir turns out to be another one."""
+        self._forget_refusals(node)
         met, known = node in self._met, self._known.pop(node, set())
         self._met.discard(node)
         if heir is not None and met:
@@ -80,14 +79,11 @@ class Restarts:
         """
         login = upstream.key.login
         if not self._others(upstream):
-            for refused in [refused for refused in self._refusals if refused[1] is upstream.key.node]:
-                del self._refusals[refused]
+            self._forget_refusals(upstream.key.node)
         if login not in self._refusals:
             frame = await upstream.ask(["INFO", "server"])
-            found = _RUN_ID.search(frame)
-            if found is not None:
-                upstream.run_id = found[1]
-            elif not frame.startswith(b"-BUSY"):
+            upstream.run_id = run_id_in(frame)
+            if upstream.run_id is None and not frame.startswith(b"-BUSY"):
                 self._refusals[login] = _reason(frame)
         another = self._is_another(upstream, self._others(upstream))
         upstream.identified = True
@@ -95,6 +91,10 @@ class Restarts:
             self.met += 1
             self._forget()
             self._close_clients(upstream.key.node)
+
+    def _forget_refusals(self, node: Node) -> None:
+        for refused in [refused for refused in self._refusals if refused[1] is node]:
+            del self._refusals[refused]
 
     def _others(self, upstream: UpstreamConnection) -> list[UpstreamConnection]:
         # Connections to a process of this node that clients have used. One that is being identified may lead elsewhere.

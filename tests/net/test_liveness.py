@@ -125,7 +125,9 @@ def test_who_answers_is_asked_each_second_and_nothing_is_said() -> None:
 
 def test_a_node_is_silent_by_itself_and_only_as_long_as_it_is_one() -> None:
     async def case(bench: Bench) -> None:
-        topology = SimpleNamespace(nodes=(SOLE_NODE, Node(1)), address=lambda node: f"node {node.number}")
+        topology = SimpleNamespace(
+            nodes=(SOLE_NODE, Node(1)), address=lambda node: f"node {node.number}", doubt=lambda: None
+        )
         bench.connections.topology = cast("Any", topology)
         bench.fresh.append(Upstream(bench.loop))
         await bench.seconds(6, bench.own, bench.shared)
@@ -134,6 +136,25 @@ def test_a_node_is_silent_by_itself_and_only_as_long_as_it_is_one() -> None:
         topology.nodes = (SOLE_NODE,)
         await bench.seconds(1, bench.own, bench.shared)
         assert (bench.silent(), bench.liveness.reason) == (False, "")
+
+    run(case)
+
+
+def test_another_server_is_looked_for_while_one_is_silent() -> None:
+    async def case(bench: Bench) -> None:
+        doubts: list[float] = []
+        topology: Any = Single(UpstreamAddress("there"))
+        topology.doubt = lambda: doubts.append(bench.now)
+        bench.connections.topology = topology
+        await bench.seconds(3)
+        assert doubts == []
+        await bench.seconds(4)
+        assert bench.silent()
+        assert {*doubts} >= {106.0, 107.0, 108.0, 109.0}, "each second"
+        await bench.seconds(2, bench.own, bench.shared)
+        doubts.clear()
+        await bench.seconds(5, bench.own, bench.shared)
+        assert doubts == []
 
     run(case)
 

@@ -161,3 +161,7 @@ def test_info_that_is_not_allowed_is_asked_once() -> None:
     route.connections.clear()
     route.connect(1, "told")
     assert route.restarts.off == []
+    route.connections.clear()
+    route.connect(1, "refused")
+    route.restarts.leave(SOLE_NODE, Node(1))
+    assert route.restarts.off == [], "the server has gone"
