@@ -55,7 +55,7 @@ class ClusterWatch:
         self._looking = Looking(str(cluster.login), loop, cluster.doubted, count, log_as=log_as, well=well)
         self.attempted = self._looking.attempted
         key = PoolKey(None, 0, 2, cluster.home)
-        self._links = Links(cluster.login.at, key, loop, cluster.doubt, count)
+        self._links = Links(cluster.login.at, key, loop, connect_seconds, cluster.doubt, count)
         self._figures: dict[Endpoint, bytes] = {}
         self._task: asyncio.Task[None] | None = None
 

@@ -1,7 +1,7 @@
 """Connections of Keyrail's own to servers that are asked what they know: one to each, and no client's command on them.
 
 All are asked at the same time. A server that does not answer in time is not waited for a second time until it has been
-silent for a while.
+silent for a while. A connection that takes longer to open goes on opening meanwhile.
 """
 
 import asyncio
@@ -27,7 +27,8 @@ class Links(OwnConnections):
     """The connections, by the ``address`` that they lead to; ``key`` has their protocol.
 
     ``failures`` says why servers could not be asked; the ``unreached`` ones of them could not be reached. ``opened``
-    gets each new connection before it is asked anything; ``ended`` is called where one ends.
+    gets each new connection before it is asked anything. One may take ``connect_seconds`` to open. ``news`` is called
+    where a server ends one, and where one is open at last: it is time to ask again.
     """
 
     def __init__(
@@ -35,7 +36,8 @@ class Links(OwnConnections):
         address: Callable[[Endpoint], UpstreamAddress],
         key: PoolKey,
         loop: asyncio.AbstractEventLoop,
-        ended: Callable[[], None],
+        connect_seconds: float,
+        news: Callable[[], None],
         count: Callable[[str], None],
         opened: Callable[[UpstreamConnection], None] = lambda _: None,
     ) -> None:
@@ -46,15 +48,16 @@ class Links(OwnConnections):
         self._address = address
         self._key = key
         self._loop = loop
-        self._ended = ended
+        self._connect_seconds = connect_seconds
+        self._news = news
         self._opened = opened
+        self._opening: dict[Endpoint, asyncio.Task[UpstreamConnection]] = {}
         self._links: dict[Endpoint, UpstreamConnection] = {}
         self._silent: dict[Endpoint, float] = {}
 
     def close(self) -> None:
         """Close all of them."""
-        for link in self._links.values():
-            link.abort()
+        self.forget_all_but(())
 
     def open(self) -> dict[Endpoint, UpstreamConnection]:
         """Those that are open now."""
@@ -109,10 +112,28 @@ class Links(OwnConnections):
     async def _ask(self, target: Endpoint, ask: Callable[[UpstreamConnection, Endpoint], Awaitable[_T]]) -> _T:
         link = self._links.get(target)
         if link is None or link.closed:
-            link = (await open_upstream(self._address(target), self.tls, self, self._key, self._loop)).upstream
-            self._links[target] = link
-            self._opened(link)
+            opening = self._opening.get(target) or self._open(target)
+            await asyncio.wait([opening])  # it goes on if nobody waits for it any more
+            link = opening.result()
         return await ask(link, target)
+
+    def _open(self, target: Endpoint) -> "asyncio.Task[UpstreamConnection]":
+        opening = self._opening[target] = self._loop.create_task(self._connect(target))
+        opening.add_done_callback(_ended)
+        return opening
+
+    async def _connect(self, target: Endpoint) -> UpstreamConnection:
+        try:
+            opening = open_upstream(self._address(target), self.tls, self, self._key, self._loop)
+            link = (await asyncio.wait_for(opening, self._connect_seconds)).upstream
+        finally:
+            if self._opening.get(target) is asyncio.current_task():
+                del self._opening[target]
+        self._links[target] = link
+        self._opened(link)
+        if self._silent.pop(target, None) is not None:
+            self._news()
+        return link
 
     def _failed(self, target: Endpoint, reason: str) -> None:
         self.failures[target] = reason
@@ -125,15 +146,23 @@ class Links(OwnConnections):
 
     def forget_all_but(self, wanted: Container[Endpoint]) -> None:
         """Only these servers are asked from now on."""
-        for gone in [each for each in {*self._links, *self.failures} if each not in wanted]:
+        known = {*self._links, *self._opening, *self.failures, *self._silent}
+        for gone in [each for each in known if each not in wanted]:
             self.failures.pop(gone, None)
             self.unreached.discard(gone)
+            self._silent.pop(gone, None)
+            if (opening := self._opening.pop(gone, None)) is not None:
+                opening.cancel()
             self.drop(gone)
 
     def lost(self, upstream: UpstreamConnection) -> None:
-        """A server may have ended."""
+        """A server may have ended, unless it was never there or is asked no more."""
         super().lost(upstream)
-        self._ended()
+        for target, link in self._links.items():
+            if link is upstream:
+                del self._links[target]
+                self._news()
+                return
 
 
 def _ended(task: "asyncio.Task[_T]") -> None:

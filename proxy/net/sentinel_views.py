@@ -8,7 +8,7 @@ Sentinels know each other by ids, and those count: one Sentinel that is reached 
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,23 +71,26 @@ def listed(views: Collection[SentinelView]) -> dict[str, Endpoint]:
     return {name: endpoint for (name, endpoint), n in votes.items() if 2 * n > len(told) - (name in told)}
 
 
-def counting(views: Mapping[Endpoint, SentinelView], named: Collection[Endpoint]) -> dict[Endpoint, SentinelView]:
-    """The views of the ``named`` Sentinels and of those that the others list. One alone can be judged by nobody."""
-    known = listed(views.values())
+def counting(
+    views: Mapping[Endpoint, SentinelView], named: Collection[Endpoint], members: Collection[str] = ()
+) -> dict[Endpoint, SentinelView]:
+    """The views of the ``named`` Sentinels, of ``members``, and of those that the others list. One alone can be judged
+    by nobody."""
+    known = {*listed(views.values()), *members}
     alone = len({view.by for view in views.values()}) == 1
     return {at: view for at, view in views.items() if at in named or view.by in known or alone}
 
 
-def size(views: Collection[SentinelView], named: int) -> int:
-    """How many Sentinels there are: ``named`` ones at least; as many as most say, and the larger number of two."""
+def size(views: Collection[SentinelView], least: int) -> int:
+    """How many Sentinels there are: ``least`` at least; as many as most say, and the larger number of two."""
     said = Counter(1 + len(view.others) for view in views if view.primary is not None)
-    return max(named, max(said, key=lambda number: (said[number], number), default=0))
+    return max(least, max(said, key=lambda number: (said[number], number), default=0))
 
 
-def agreed(views: Collection[SentinelView], name: str, named: int) -> Endpoint:
-    """The primary that a majority names. Raises NoMajorityError."""
+def agreed(views: Collection[SentinelView], name: str, least: int) -> Endpoint:
+    """The primary that a majority of at least so many Sentinels names. Raises NoMajorityError."""
     told = {view.by: view for view in views}
-    there = size(told.values(), named)
+    there = max(size(told.values(), least), len(told))
     votes = Counter(view.primary for view in told.values() if view.primary is not None)
     for primary, number in votes.items():
         if 2 * number > there:
@@ -98,6 +101,45 @@ def agreed(views: Collection[SentinelView], name: str, named: int) -> Endpoint:
         raise NoMajorityError(f"the Sentinels know no primary named {name!r}")
     shown = ", ".join(f"{primary} ({number} of {there})" for primary, number in sorted(votes.items()))
     raise NoMajorityError(f"no majority of the Sentinels names one primary: {shown}")
+
+
+class SentinelGroup:
+    """The Sentinels of one primary, as far as a majority of them has agreed; the ``named`` ones at least.
+
+    A Sentinel can forget the others (SENTINEL RESET, a lost configuration file), and say that it is the only one. So
+    the ``members`` of the last agreement, by id, count until more than half of them say that there are fewer. ``reach``
+    is where a Sentinel is asked that others list.
+    """
+
+    def __init__(self, named: Collection[Endpoint], reach: Callable[[Endpoint], Endpoint]) -> None:
+        self.members: dict[str, Endpoint] = {}
+        self._named = named
+        self._reach = reach
+        self._size = len(named)
+
+    def counting(self, views: Mapping[Endpoint, SentinelView]) -> dict[Endpoint, SentinelView]:
+        """The views that count."""
+        return counting(views, self._named, self.members)
+
+    def agree(self, views: Mapping[Endpoint, SentinelView], name: str) -> Endpoint:
+        """The primary that a majority names. Raises NoMajorityError."""
+        told = {view.by: view for view in views.values()}
+        fewer = self._says_fewer(told)
+        primary = agreed(told.values(), name, len(self._named) if fewer else self._size)
+        there = {by: self._reach(at) for by, at in listed(told.values()).items()} | {
+            view.by: at for at, view in views.items()
+        }
+        taken = {*there.values()}
+        kept = (
+            {} if fewer or len(there) >= self._size else {by: at for by, at in self.members.items() if at not in taken}
+        )
+        self.members = kept | there
+        self._size = max(size(told.values(), len(self._named) if fewer else self._size), len(told))
+        return primary
+
+    def _says_fewer(self, told: Mapping[str, SentinelView]) -> bool:
+        said = [view for by, view in told.items() if by in self.members and view.primary is not None]
+        return 2 * sum(1 + len(view.others) < self._size for view in said) > self._size
 
 
 def dissent(views: Mapping[Endpoint, SentinelView], primary: Endpoint) -> set[str]:

@@ -23,9 +23,8 @@ from proxy.net.primary import Primary
 from proxy.net.sentinel_address import Sentinels
 from proxy.net.sentinel_views import (
     NoMajorityError,
+    SentinelGroup,
     SentinelView,
-    agreed,
-    counting,
     dissent,
     listed,
     read_sentinel,
@@ -78,10 +77,12 @@ class SentinelWatch:
         self._looking = Looking(str(login), loop, primary.doubted, count, log_as=log_as, well=well)
         self.attempted = self._looking.attempted
         key = PoolKey(None, 0, 3, primary.home)
-        self._links = Links(login.at_sentinel, key, loop, primary.doubt, count, self._subscribe)
-        self._servers = Links(login.at, key._replace(protocol=2), loop, primary.doubt, count)
-        self._ids: dict[Endpoint, str] = {}
+        self._links = Links(login.at_sentinel, key, loop, connect_seconds, primary.doubt, count, self._subscribe)
+        key = key._replace(protocol=2)
+        self._servers = Links(login.at, key, loop, connect_seconds, primary.doubt, count)
+        self._group = SentinelGroup(sentinels.endpoints, login.reach)
         self._found: set[Endpoint] = set()
+        self._is_missing = False
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -126,13 +127,14 @@ class SentinelWatch:
         views = await self._ask_sentinels()
         reasons = {f"Sentinel {each}: {reason}" for each, reason in self._links.failures.items()}
         try:
-            named = agreed(views.values(), self._sentinels.name, len(self._sentinels.endpoints))
+            named = self._group.agree(views, self._sentinels.name)
         except NoMajorityError as error:
             self._looking.report({"; ".join([str(error), *sorted(reasons)])})
             return
         refusal = await self._refusal(self._primary.login.reach(named))
         if not refusal:
             self._adopt(self._primary.login.reach(named))
+        self._is_missing = bool(refusal)
         refused = {f"primary {named}: {refusal}"} if refusal else set()
         # The health of the primary in use is told with its other figures.
         in_use = self._primary.login.reach(named) == self._primary.endpoint
@@ -140,24 +142,23 @@ class SentinelWatch:
 
     async def _ask_sentinels(self) -> dict[Endpoint, SentinelView]:
         named, views = self._sentinels.endpoints, dict[Endpoint, SentinelView]()
-        tried, targets = set[Endpoint](), {*named, *self._found}
+        tried, targets = set[Endpoint](), {*named, *self._found, *self._group.members.values()}
         for _ in range(_MOST_ROUNDS):
             views |= await self._links.ask_all(targets - tried, self._ask, self._first_seconds())
             tried |= targets
-            self._ids |= {at: view.by for at, view in views.items()}
-            there = {self._ids.get(each) for each in named} | {view.by for view in views.values()}
+            there = {view.by for view in views.values()}
             missing = {name: at for name, at in listed(views.values()).items() if name not in there}
             targets = {self._primary.login.reach(at) for at in missing.values()}
             if targets <= tried:
                 break
-        views = counting(views, named)
+        views = self._group.counting(views)
         if views:
             self._found = {*views, *targets} - {*named}
-            self._links.forget_all_but({*named, *self._found})
+            self._links.forget_all_but({*named, *self._found, *self._group.members.values()})
         return views
 
     def _first_seconds(self) -> float:
-        return self._connect_seconds if not self._ids else min(self._connect_seconds, ANSWER_SECONDS)
+        return min(self._connect_seconds, ANSWER_SECONDS) if self._group.members else self._connect_seconds
 
     async def _ask(self, link: UpstreamConnection, target: Endpoint) -> SentinelView:
         name = self._sentinels.name
@@ -181,6 +182,8 @@ class SentinelWatch:
         change = self._primary.adopt(server)
         if change.new:
             self._looking.changed()
+        change.back = self._is_missing and not change.new
+        if change.new or change.back:
             self._adopted(change)
 
 

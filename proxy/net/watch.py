@@ -3,7 +3,8 @@ changes.
 
 A look comes each second if there may be news, and at once where somebody has a reason for it: a connection was lost, or
 a client met an error that says so. While something is not as it should be, or a change was a moment ago, the next look
-comes after a tenth of a second, or after what ``unsettled_seconds`` says.
+comes after a tenth of a second, or after what ``unsettled_seconds`` says; while there is a problem, it never comes
+sooner, whatever the reasons.
 """
 
 import asyncio
@@ -95,7 +96,8 @@ class Looking:
                 _log.exception("%s: looking at the servers failed", self._name)
             self.attempted.set()
             await self._until_due(has_news)
-            await asyncio.sleep(self.looked_at + _LEAST_SECONDS - self._loop.time())
+            least = self._unsettled_seconds if self.problem else _LEAST_SECONDS
+            await asyncio.sleep(self.looked_at + least - self._loop.time())
 
     async def _until_due(self, has_news: Callable[[], Awaitable[bool]]) -> None:
         while True:

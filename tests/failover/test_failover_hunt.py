@@ -12,6 +12,7 @@ import itertools
 import random
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -49,6 +50,7 @@ class History:
     writes: list[Write] = field(default_factory=list)
     windows: list[tuple[float, float]] = field(default_factory=list)
     refused: int = 0
+    named: list[float] = field(default_factory=list)
     service: list[float] = field(default_factory=list)
 
     def lost(self, held: dict[str, Counter[int]]) -> list[Write]:
@@ -129,8 +131,12 @@ class Hunt:
                 old.freeze()
         new = self.group.await_promotion(old)
         promoted = time.monotonic()
-        self._await_service(new)
-        self.history.service.append(time.monotonic() - promoted)
+        with ThreadPoolExecutor(1) as pool:
+            named = pool.submit(self._await_majority, new)
+            self._await_service(new)
+            served = time.monotonic()
+        self.history.named.append(max(0.0, named.result() - promoted))
+        self.history.service.append(served - promoted)
         eventually(lambda: f":{new.port}" in self.keyrail.http("/nodes")[1])
         self.history.windows.append((begin, time.monotonic()))
         self.epoch = self.group.epoch()
@@ -146,6 +152,13 @@ class Hunt:
         if self.history.windows and self.group.epoch() != self.epoch:
             begin, _ = self.history.windows[-1]
             self.history.windows.append((begin, time.monotonic()))
+
+    def _await_majority(self, new: Engine) -> float:
+        """When most Sentinels name it: no sooner Keyrail can follow."""
+        eventually(
+            lambda: 2 * sum(each.names() == new.port for each in self.group.sentinels) > len(self.group.sentinels)
+        )
+        return time.monotonic()
 
     def _await_service(self, new: Engine) -> None:
         for number in itertools.count():
@@ -187,10 +200,11 @@ def test_ten_failovers(monkeypatch: pytest.MonkeyPatch) -> None:
         twice = {(key, number) for key, numbers in held.items() for number, n in numbers.items() if n > 1}
         assert twice == set()
         assert keyrail.metric("keyrail_out_of_step_total") == 0
-        service = ", ".join(f"{seconds:.2f}" for seconds in history.service)
+        named, service = (", ".join(f"{seconds:.2f}" for seconds in told) for told in (history.named, history.service))
         print(
             f"{len(history.writes)} writes acknowledged, {len(lost)} of them lost by Redis, {history.refused} refused"
         )
+        print(f"seconds from the promotion until most Sentinels name the new primary: {named}")
         print(f"seconds from the promotion to service: {service}")
     finally:
         keyrail.close()

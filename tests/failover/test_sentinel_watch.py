@@ -287,6 +287,66 @@ def test_a_sentinel_that_has_left_is_forgotten(servers: list[Engine]) -> None:
     play(case, *[servers[0].port] * 3, named=2)
 
 
+def test_the_only_named_sentinel_forgets_the_others_and_is_cut_off_from_them(servers: list[Engine]) -> None:
+    async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
+        await until(lambda: route.readiness.ready and len(sentinels[1]._subscribed) == 1)
+        sentinels[0].others.clear()
+        sentinels[0].primary = servers[1].port
+        await until(lambda: "most others" in route.readiness.reason)
+        for each in sentinels[1:]:
+            each.stop()
+        await until(lambda: "1 of 3 Sentinels answer" in route.readiness.reason)
+        assert topology.endpoint == at(servers[0].port)
+        for each in sentinels[1:]:
+            await each.start()
+            each.primary = servers[1].port
+        await until(lambda: topology.endpoint == at(servers[1].port))
+
+    play(case, *[servers[0].port] * 3, named=1)
+
+
+def test_a_named_sentinel_is_at_another_address_now(servers: list[Engine]) -> None:
+    async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
+        await until(lambda: route.readiness.ready)
+        sentinels[0].stop()
+        await until(lambda: f"{sentinels[0].port}: Connection refused" in route.readiness.reason)
+        sentinels[0].port = 0
+        await sentinels[0].start()
+        introduce(sentinels)
+        sentinels[2].stop()
+        for each in sentinels[:2]:
+            each.primary = servers[1].port
+        await until(lambda: topology.endpoint == at(servers[1].port))
+
+    play(case, *[servers[0].port] * 3)
+
+
+def test_the_named_primary_is_silent_and_named_again(servers: list[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Engine(kind_named("redis-7.0"))
+    monkeypatch.setattr("proxy.net.links.ANSWER_SECONDS", 0.1)
+
+    async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
+        def name(port: int) -> None:
+            for each in sentinels:
+                each.primary = port
+
+        await until(lambda: route.readiness.ready)
+        server.freeze()
+        name(server.port)
+        await until(lambda: f"{server.port}: it does not answer" in route.readiness.reason)
+        name(servers[0].port)
+        await until(lambda: not route.readiness.reason)
+        name(server.port)
+        await until(lambda: f"{server.port}: it does not answer" in route.readiness.reason)
+        assert "periodic_failures" not in route._connections.all.events
+
+    try:
+        play(case, *[servers[0].port] * 3)
+    finally:
+        server.thaw()
+        server.close()
+
+
 def test_a_liar_brings_its_friends(servers: list[Engine]) -> None:
     """Three of five voices would be a majority, if those that one Sentinel alone lists had any."""
     truth, lie = servers[0].port, servers[1].port

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from proxy.net.sentinel_views import (
     NoMajorityError,
     SentinelError,
+    SentinelGroup,
     SentinelView,
     agreed,
     counting,
@@ -59,6 +60,69 @@ def test_half_of_them_decides_nothing() -> None:
 def test_a_sentinel_that_has_forgotten_the_others_is_not_alone() -> None:
     assert refusal(view("a", NEW, others="")) == "1 of 3 Sentinels answer"
     assert agreed([view("a", NEW, others="")], "mymaster", 1) == NEW
+
+
+def views_of(*told: SentinelView) -> dict[Endpoint, SentinelView]:
+    return {SENTINELS[each.by]: each for each in told}
+
+
+def a_group(*told: SentinelView, named: str = "a") -> SentinelGroup:
+    """One that has agreed once on what these tell."""
+    group = SentinelGroup([SENTINELS[by] for by in named], lambda at: at)
+    group.agree(views_of(*told), "mymaster")
+    return group
+
+
+def test_a_sentinel_that_has_forgotten_the_others_decides_nothing() -> None:
+    """It is the only one that the URL names, and the others do not answer now."""
+    lonely = view("a", NEW, others="")
+    group = a_group(*(view(by, OLD) for by in "abc"))
+    for told in ([lonely], [lonely, view("b", OLD)]):
+        with pytest.raises(NoMajorityError):
+            group.agree(group.counting(views_of(*told)), "mymaster")
+    assert group.agree(group.counting(views_of(lonely, view("b", OLD), view("c", OLD))), "mymaster") == OLD
+    with pytest.raises(NoMajorityError, match="1 of 3 Sentinels answer"):
+        group.agree(views_of(lonely), "mymaster")
+    assert group.members.keys() == {*"abc"}
+
+
+def test_a_group_shrinks_when_most_of_it_say_so() -> None:
+    group = a_group(*(view(by, OLD, "abcde") for by in "abcde"))
+    assert group.agree(views_of(*(view(by, NEW, "abc") for by in "abc")), "mymaster") == NEW
+    assert group.members.keys() == {*"abc"}
+    assert group.agree(views_of(view("a", OLD), view("b", OLD)), "mymaster") == OLD
+    group = a_group(*(view(by, OLD, "abcde") for by in "abcde"))
+    with pytest.raises(NoMajorityError, match="2 of 5 Sentinels answer"):
+        group.agree(views_of(view("a", NEW, "ab"), view("b", NEW, "ab")), "mymaster")
+    assert group.members.keys() == {*"abcde"}
+
+
+def test_one_sentinel_takes_the_place_of_another() -> None:
+    group = a_group(*(view(by, OLD) for by in "abc"))
+    group.agree(views_of(view("a", OLD, "abd"), view("b", OLD, "abd")), "mymaster")
+    assert group.members.keys() == {*"abd"}
+
+
+def test_all_may_forget_each_other_for_a_moment() -> None:
+    group = a_group(*(view(by, OLD) for by in "abc"))
+    with pytest.raises(NoMajorityError):
+        group.agree(views_of(view("a", NEW, ""), view("b", OLD, "")), "mymaster")
+    assert group.agree(views_of(*(view(by, NEW, "") for by in "abc")), "mymaster") == NEW
+
+
+def test_who_was_agreed_on_counts_although_nobody_lists_it() -> None:
+    group = a_group(*(view(by, OLD) for by in "abc"))
+    forgotten = views_of(view("a", NEW, ""), view("b", OLD, "bc"), view("c", OLD, "bc"))
+    assert group.counting(forgotten) == forgotten
+    stranger = forgotten | {SENTINELS["d"]: view("d", NEW, "abcd")}
+    assert group.counting(stranger) == forgotten
+
+
+def test_a_sentinel_with_a_new_id_or_at_a_new_address_is_one() -> None:
+    group = a_group(*(view(by, OLD) for by in "abc"))
+    moved = Endpoint("10.0.1.9", 26379)
+    group.agree({SENTINELS["a"]: view("a", OLD), moved: view("b", OLD), SENTINELS["c"]: view("d", OLD)}, "mymaster")
+    assert group.members == {"a": SENTINELS["a"], "b": moved, "d": SENTINELS["c"]} | {"c": SENTINELS["c"]}
 
 
 def test_a_name_that_no_sentinel_knows() -> None:
