@@ -2,7 +2,9 @@
 
 A session waits if there is none. It continues to wait while the pool has a connection of that kind, or while Keyrail
 learns what a user may run. Otherwise a connection attempt that is under way has 250 ms, and a server that can take the
-place of a lost primary has ``--failover-wait``; then the client is closed.
+place of a lost primary has ``--failover-wait``; then the client is closed. Sentinels may take long to promote one, so
+each session waits so long. Behind a name there may be one server alone: ``--failover-wait`` begins when it is lost, and
+ends where a server refuses connections.
 
 Connections of users whom clients log in as come from these logins. When the first one is given back, Keyrail learns
 what the user may run.
@@ -50,9 +52,8 @@ class Checkout(PoolPort):
         self._supply = connections.supply
         self._settings = connections.settings
         self._loop = connections.loop
-        self._patience = _ATTEMPT_PATIENCE
-        if connections.topology.fails_over:
-            self._patience = max(_ATTEMPT_PATIENCE, self._settings.failover_wait)
+        self._fails_over = connections.topology.fails_over
+        self._has_sentinels = connections.topology.login.sentinels is not None
         self._capabilities = capabilities
         self._policies = policies
         self._clients = clients
@@ -94,25 +95,38 @@ class Checkout(PoolPort):
         """Wait for a shared connection: without a limit if the lane has one, else so long for one under way."""
         lane = Lane.FAST if key.user is not None else lane
         pool = self._pools.of(key)
-        wait = Wait(waiter, pool, self._loop.time() + self._patience)
+        wait = Wait(waiter, pool, self._wait_until())
         pool.waiting_shared[lane].append(wait)
         self._loop.call_later(_ATTEMPT_PATIENCE, self._abandon_shared_wait, wait, lane)
 
     def _abandon_shared_wait(self, wait: Wait, lane: Lane) -> None:
         pool = wait.pool
-        if wait not in pool.waiting_shared[lane]:
+        if wait.ended:
             return
         # While Redis is reachable, wait for the attempt that is under way: it has its own time limit.
         coming = pool.opening[lane] > 0 and (self._supply.alive(pool.key.node) or self._supply.busy[pool.key] > 0)
-        goes_on = pool.alive(lane) or coming or self._learning[pool.key.user] or self._has_time(wait)
-        if goes_on and not wait.waiter.gone:
-            self._loop.call_later(_ATTEMPT_PATIENCE, self._abandon_shared_wait, wait, lane)
+        goes_on = pool.alive(lane) or coming or self._learning[pool.key.user]
+        more = _ATTEMPT_PATIENCE if goes_on else self._time_left(wait, lane)
+        if more > 0 and not wait.waiter.gone:
+            self._loop.call_later(more, self._abandon_shared_wait, wait, lane)
             return
+        wait.ended = True
         pool.waiting_shared[lane].remove(wait)
         turn_away(wait.waiter, pool.refusal.get(lane, ""))
 
-    def _has_time(self, wait: Wait) -> bool:
-        return self._patience > _ATTEMPT_PATIENCE and self._loop.time() < wait.until
+    def _wait_until(self) -> float:
+        now = self._loop.time()
+        if not self._fails_over:
+            return now
+        lost_at = self._supply.lost_at
+        begin = now if self._has_sentinels or lost_at is None else lost_at
+        return begin + self._settings.failover_wait
+
+    def _time_left(self, wait: Wait, lane: Lane | None) -> float:
+        # A server that refuses connections is there: no other one is expected.
+        home = self._pools.of(self._pools.home_of(wait.pool.key.node))
+        refused = lane in wait.pool.refusal or Lane.FAST in home.refusal
+        return 0.0 if refused else wait.until - self._loop.time()
 
     # Private
 
@@ -151,7 +165,7 @@ class Checkout(PoolPort):
     def await_private(self, waiter: PoolWaiter, key: PoolKey) -> None:
         """Wait for a private connection: the time of a connection attempt while Redis is reachable, else less."""
         pool = self._pools.of(key)
-        wait = Wait(waiter, pool, self._loop.time() + self._patience)
+        wait = Wait(waiter, pool, self._wait_until())
         pool.waiting_private.append(wait)
         self._supply.supply(pool)
         if key.user is not None:
@@ -184,12 +198,14 @@ class Checkout(PoolPort):
 
     def _abandon_private_wait(self, wait: Wait) -> None:
         pool = wait.pool
-        if wait not in pool.waiting_private:
+        if wait.ended:
             return
         # If Redis is reachable and runs a script, a client with a connection would not be closed either.
-        if (self._supply.busy[pool.key] > 0 or self._has_time(wait)) and not wait.waiter.gone:
-            self._loop.call_later(_ATTEMPT_PATIENCE, self._abandon_private_wait, wait)
+        more = _ATTEMPT_PATIENCE if self._supply.busy[pool.key] > 0 else self._time_left(wait, None)
+        if more > 0 and not wait.waiter.gone:
+            self._loop.call_later(more, self._abandon_private_wait, wait)
             return
+        wait.ended = True
         pool.waiting_private.remove(wait)
         for waiter in (*self._capabilities.behind(wait.waiter), wait.waiter):
             turn_away(waiter, pool.refusal.get(None) or self._supply.lack_of_room())
@@ -232,7 +248,8 @@ class Checkout(PoolPort):
     def give_back(self, upstream: UpstreamConnection) -> None:
         """Share a connection that no client uses if its pool has no shared one; else keep it for a single client."""
         upstream.resume()
-        if self._connections.all.closing or upstream.pipeline.relay or not upstream.is_free():
+        gone = upstream.key.node not in self._connections.topology.nodes
+        if gone or self._connections.all.closing or upstream.pipeline.relay or not upstream.is_free():
             upstream.close()
             return
         if upstream.pipeline.read_only:

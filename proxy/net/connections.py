@@ -160,6 +160,8 @@ class Connections:
             self.supply.join(node)
         if change.came:
             self._close_users()
+        if change.back:
+            self.supply.retry_now()
 
     def _close_users(self) -> None:
         # Nobody has their password for the node that has come. They log in again, one after the other.
@@ -170,8 +172,12 @@ class Connections:
     # Roles
 
     def doubted(self, upstream: UpstreamConnection) -> None:
-        """An error said READONLY. A script can return that, too, so ask for the server's role."""
-        self.all.start(self._check_role(upstream))
+        """An error said READONLY. A script can return that, too, so ask for the server's role: on a private connection
+        when its client has given it back. What knows of all servers asks at once."""
+        if upstream.shared:
+            self.all.start(self._check_role(upstream))
+        else:
+            self.topology.doubt()
 
     async def _check_role(self, upstream: UpstreamConnection) -> None:
         try:

@@ -4,6 +4,7 @@ Managed services block COMMAND, CONFIG, CLIENT, OBJECT, MONITOR or ACL. Keyrail 
 ``features_off`` lists what Keyrail cannot learn, with the reason.
 """
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from proxy.wire.decode import read_reply
 from proxy.wire.numbers import read_digits
 
 _LIBRARY_NAMES_SINCE = (7, 2)
+_RUN_ID = re.compile(rb"\nrun_id:([0-9a-zA-Z]+)\r\n")
 
 
 @dataclass(slots=True)
@@ -66,6 +68,12 @@ def read_version(text: str) -> tuple[int, ...] | None:
 
 def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def run_id_in(info: bytes) -> bytes | None:
+    """The server process that INFO's reply names; None if the reply names none."""
+    found = _RUN_ID.search(info)
+    return None if found is None else found[1]
 
 
 async def is_replica(upstream: UpstreamConnection) -> bool:

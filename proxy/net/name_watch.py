@@ -1,23 +1,23 @@
 """Follows a DNS name to another primary, as managed services move it in a failover.
 
-A name says nothing when it moves. So it is resolved again where a connection is lost or cannot be opened, and where the
-server turns out to be a replica (an error said READONLY, and ROLE says so). While something is wrong, it is resolved
-twice a second.
+A name says nothing when it moves. So it is resolved again where a connection is lost, cannot be opened or is to be
+opened (``name_guard.py``), where the server does not answer, and where it turns out to be a replica (an error said
+READONLY, and ROLE says so). While something is wrong, it is resolved twice a second.
 
     one address     is used, also where it leads to a replica: perhaps that is meant
     several         the first one whose server calls itself primary (ROLE); the one in use stays while it is among them
     none            the last known one stays, as long as no other one is known
 
-A server that has another address now, and the same run_id, is the same one: its connections stay.
+If the name leads away from a server that answers, and to no primary, that server stays in use for a while: see
+``NameWatch._is_given_up``. A server that has another address now, and the same run_id, is the same one: its connections
+stay.
 """
 
 import asyncio
-import re
-import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from proxy.net.engine import is_replica
+from proxy.net.engine import is_replica, run_id_in
 from proxy.net.links import ANSWER_SECONDS, Links
 from proxy.net.primary import Primary
 from proxy.net.slot_map import Endpoint
@@ -28,7 +28,8 @@ from proxy.net.watch import Looking
 from proxy.session.pool_key import PoolKey
 
 _UNSETTLED_SECONDS = 0.5
-_RUN_ID = re.compile(rb"\nrun_id:([0-9a-zA-Z]+)\r\n")
+_IN_TURN_SECONDS = 30.0
+"""A resolver may give one of several addresses to each query: so long an address counts that it gave once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,27 +40,45 @@ class ServerState:
     run_id: bytes | None = None
 
 
-async def resolve(loop: asyncio.AbstractEventLoop, host: str, port: int) -> Sequence[Endpoint]:
-    """The addresses of a name, in the order of the resolver. Raises OSError."""
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(Endpoint(str(address[0]), port) for *_, address in found))
-
-
 def chosen(
-    found: Sequence[Endpoint], states: Mapping[Endpoint, ServerState], current: Endpoint | None
+    found: Sequence[Endpoint],
+    states: Mapping[Endpoint, ServerState],
+    current: Endpoint | None,
+    *,
+    given_up: bool = False,
+    refusing: Container[Endpoint] = (),
+    just_left: Container[Endpoint] = (),
 ) -> Endpoint | None:
-    """The address to use, of those that the name has now and of those that answer; None if the name has none."""
+    """The address to use, of those that the name has now; None if the name has none.
+
+    ``states`` has those that answer, and ``refusing`` those that refuse connections with an error of Redis. While the
+    ``current`` one answers as primary, those that were ``just_left`` are not used. Where there is no primary, it stays
+    unless it is ``given_up``.
+    """
     primaries = [each for each in found if each in states and not states[each].replica]
     if current in primaries:
         return current
-    answering = [each for each in found if each in states]
-    return next(iter([*primaries, *([current] if current is not None else answering), *found]), None)
+    if current is not None and current in states and not states[current].replica:
+        primaries = [each for each in primaries if each not in just_left]
+    if primaries:
+        return primaries[0]
+    if current is not None and not given_up:
+        return current
+    for candidates in (
+        [each for each in found if each in states],
+        [each for each in found if each in refusing],
+        found,
+    ):
+        if candidates:
+            return current if current in candidates else candidates[0]
+    return current
 
 
 class NameWatch:
     """Follows the name in the login of one primary. ``adopted`` hears of each change.
 
-    What is wrong is logged as of the route ``log_as``, if that is not empty.
+    A server that the name leads away from may be silent for ``failover_wait`` seconds. What is wrong is logged as of
+    the route ``log_as``, if that is not empty.
     """
 
     def __init__(
@@ -67,6 +86,7 @@ class NameWatch:
         primary: Primary,
         loop: asyncio.AbstractEventLoop,
         connect_seconds: float,
+        failover_wait: float,
         adopted: Callable[[Change], None],
         count: Callable[[str], None],
         log_as: str = "",
@@ -74,6 +94,7 @@ class NameWatch:
         self._primary = primary
         self._loop = loop
         self._connect_seconds = connect_seconds
+        self._failover_wait = failover_wait
         self._adopted = adopted
         self._looking = Looking(
             str(primary.login),
@@ -86,8 +107,11 @@ class NameWatch:
         )
         self.attempted = self._looking.attempted
         key = PoolKey(None, 0, 2, primary.home)
-        self._links = Links(primary.at, key, loop, lambda: None, count)
-        self._run_id: bytes | None = None
+        self._links = Links(primary.at, key, loop, connect_seconds, primary.doubt, count)
+        self._answered_at: float | None = None
+        self._seen_at = loop.time()
+        self._left_at: dict[Endpoint, float] = {}
+        self._is_missing = False
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -117,7 +141,7 @@ class NameWatch:
     async def _look(self) -> None:
         login, current = self._primary.login, self._primary.endpoint
         try:
-            found = await asyncio.wait_for(resolve(self._loop, login.host, login.port), self._connect_seconds)
+            found = await asyncio.wait_for(self._primary.resolve(), self._connect_seconds)
         except OSError as error:
             reason = "the resolver does not answer" if isinstance(error, TimeoutError) else error.strerror
             self._looking.report({f"{login.host} cannot be resolved: {reason}"})
@@ -125,7 +149,10 @@ class NameWatch:
         asked = {*found} if current is None else {*found, current}
         seconds = self._connect_seconds if current is None else ANSWER_SECONDS
         states = await self._links.ask_all(asked, _state_of, seconds)
-        server = chosen(found, states, current)
+        for each in states:
+            # Another server may answer at a virtual address the next time.
+            self._links.drop(each)
+        server = self._choose(found, states)
         if server is not None:
             self._adopt(server, states.get(server))
         problems = {*self._problems(found, states)}
@@ -134,23 +161,70 @@ class NameWatch:
         # Nothing is asked until somebody doubts.
         self._links.forget_all_but(asked if problems else ())
 
+    def _choose(self, found: Sequence[Endpoint], states: dict[Endpoint, ServerState]) -> Endpoint | None:
+        now, current = self._loop.time(), self._primary.endpoint
+        if current in found:
+            self._seen_at = now
+        elif current is not None and self._is_foreign(states.get(current)):
+            del states[current]
+            self._answered_at = None
+        if current in states:
+            self._answered_at = now
+        self._left_at = {each: at for each, at in self._left_at.items() if now - at < _IN_TURN_SECONDS}
+        return chosen(
+            found,
+            states,
+            current,
+            given_up=current is not None and self._is_given_up(current, found, states),
+            refusing=self._links.failures.keys() - self._links.unreached,
+            just_left=self._left_at,
+        )
+
+    def _is_foreign(self, state: ServerState | None) -> bool:
+        """Whether another server has got the address that the name has left."""
+        return state is not None and self._primary.run_id not in (None, state.run_id)
+
+    def _is_given_up(
+        self, current: Endpoint, found: Sequence[Endpoint], states: Mapping[Endpoint, ServerState]
+    ) -> bool:
+        """Whether the name may lead away from this server without leading to a primary."""
+        if current in found or self._answered_at is None:
+            return self._answered_at is None
+        if current in states:
+            return states[current].replica and self._loop.time() - self._seen_at >= _IN_TURN_SECONDS
+        return self._loop.time() - self._answered_at >= self._failover_wait
+
     def _adopt(self, server: Endpoint, state: ServerState | None) -> None:
-        run_id = None if state is None else state.run_id
-        same = run_id is not None and run_id == self._run_id
+        run_id, before = None if state is None else state.run_id, self._primary.endpoint
+        same = run_id is not None and run_id == self._primary.run_id
         change = self._primary.adopt(server, same=same)
         if state is not None:
-            self._run_id, self._primary.is_replica = run_id, state.replica
+            self._primary.run_id, self._primary.is_replica = run_id, state.replica
+        if server != before:
+            self._seen_at = self._loop.time()
+            self._answered_at = None if state is None else self._seen_at
         if change.new:
+            if state is None:
+                self._primary.run_id, self._primary.is_replica = None, False
+            if before is not None:
+                self._left_at[before] = self._loop.time()
             self._looking.changed()
+        change.back = self._is_missing and state is not None and not change.new
+        self._is_missing = state is None
+        if change.new or change.back:
             self._adopted(change)
 
     def _problems(self, found: Sequence[Endpoint], states: Mapping[Endpoint, ServerState]) -> Sequence[str]:
         host, server = self._primary.login.host, self._primary.endpoint
         if not found:
             return [f"{host} has no address"]
-        primaries = {states[each].run_id or each: each for each in found if each in states and not states[each].replica}
-        if len(primaries) > 1:
-            names = ", ".join(map(str, primaries.values()))
+        primaries = sorted((each for each in found if each in states and not states[each].replica), key=str)
+        if primaries and server not in found:
+            names = ", ".join(sorted(map(str, {*primaries, server})))
+            return [f"{host} leads to several primaries in turn, {names}: commands go to {server}"]
+        known = {states[each].run_id: each for each in reversed(primaries) if states[each].run_id is not None}
+        if len(known) > 1:
+            names = ", ".join(sorted(map(str, known.values())))
             return [f"{host} leads to several primaries, {names}: commands go to {server}"]
         if primaries:
             return []
@@ -160,5 +234,4 @@ class NameWatch:
 
 async def _state_of(link: UpstreamConnection, _: Endpoint) -> ServerState:
     replica, info = await asyncio.gather(is_replica(link), link.ask(["INFO", "server"]))
-    found = _RUN_ID.search(info)
-    return ServerState(replica, None if found is None else found[1])
+    return ServerState(replica, run_id_in(info))

@@ -10,6 +10,7 @@ connection in the pool. A connection in another database or protocol of the same
 or HELLO. When the last connection of a login is lost, Keyrail closes the clients of that login.
 """
 
+import asyncio
 import random
 from collections import deque
 from collections.abc import Callable
@@ -23,12 +24,16 @@ _IDLE_SECONDS = 60.0
 
 
 class Wait:
-    """One wait of a session in a ``pool``, up to the time ``until``. Its next wait is another object."""
+    """One wait of a session in a ``pool``, up to the time ``until``, or until it has ``ended``.
+
+    Its next wait is another object.
+    """
 
     def __init__(self, waiter: PoolWaiter, pool: "Pool", until: float) -> None:
         self.waiter = waiter
         self.pool = pool
         self.until = until
+        self.ended = False
 
 
 def turn_away(waiter: PoolWaiter, refusal: str) -> None:
@@ -43,6 +48,7 @@ def _turn_all_away(queue: deque[Wait], refusal: str) -> None:
     waiting = [*queue]
     queue.clear()
     for wait in waiting:
+        wait.ended = True
         turn_away(wait.waiter, refusal)
 
 
@@ -61,7 +67,7 @@ class Pool:
         self.waiting_shared: dict[Lane, deque[Wait]] = {Lane.FAST: deque(), Lane.SLOW: deque()}
         self.waiting_private: deque[Wait] = deque()
         self.backoff: dict[Lane | None, Backoff] = {lane: Backoff(random.random) for lane in self.opening}
-        self.backing_off: set[Lane | None] = set()
+        self.backing_off: dict[Lane | None, asyncio.TimerHandle] = {}
         self.refusal: dict[Lane | None, str] = {}
 
     def shared(self, lane: Lane) -> UpstreamConnection | None:
@@ -129,9 +135,10 @@ class Pool:
         for _ in range(len(queue)):
             if not queue or not there_is():
                 return
-            waiter = queue.popleft().waiter
-            if not waiter.gone:
-                waiter.arrived()
+            wait = queue.popleft()
+            wait.ended = True
+            if not wait.waiter.gone:
+                wait.waiter.arrived()
 
     def take_over(self, other: "Pool") -> None:
         """Whoever waits in another pool waits here from now on."""

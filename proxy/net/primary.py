@@ -5,6 +5,7 @@ the new one. Clients stay in the pools of ``home``, which stands for the node of
 """
 
 import asyncio
+import socket
 from collections.abc import Iterator, Sequence
 from itertools import count
 
@@ -14,10 +15,17 @@ from proxy.net.topology import Change
 from proxy.session.pool_key import ANY_NODE, Node
 
 
+async def resolve(loop: asyncio.AbstractEventLoop, host: str, port: int) -> Sequence[Endpoint]:
+    """The addresses of a name, in the order of the resolver. Raises OSError."""
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(Endpoint(str(address[0]), port) for *_, address in found))
+
+
 class Primary:
     """The server that is the primary now, at ``endpoint``; None until one is known.
 
-    ``is_replica``: a name leads to it, but it is a replica.
+    ``is_replica``: a name leads to it, but it is a replica. ``run_id`` is that of its process, where a name leads to
+    it and it tells that.
     """
 
     home = ANY_NODE
@@ -29,6 +37,7 @@ class Primary:
         self.nodes: Sequence[Node] = ()
         self.endpoint: Endpoint | None = None
         self.is_replica = False
+        self.run_id: bytes | None = None
         self.doubted = asyncio.Event()
         self._numbers = count()
 
@@ -39,6 +48,10 @@ class Primary:
     def at(self, endpoint: Endpoint) -> UpstreamAddress:
         """A server that Sentinels name, or one of the addresses of the name in the URL."""
         return self.login.at(endpoint) if self.login.sentinels is not None else self.login.resolved(endpoint)
+
+    async def resolve(self) -> Sequence[Endpoint]:
+        """The addresses that the name in the URL has now. Raises OSError."""
+        return await resolve(asyncio.get_running_loop(), self.login.host, self.login.port)
 
     def place(self, node: Node) -> Node:
         """The primary stands for any node."""

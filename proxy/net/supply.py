@@ -22,10 +22,13 @@ from proxy.net.connection_set import ConnectionSet
 from proxy.net.engine import is_replica
 from proxy.net.failures import Failures
 from proxy.net.known_scripts import KnownScripts
+from proxy.net.name_guard import NameGuard
 from proxy.net.policies import Policies
 from proxy.net.pool import Pool
+from proxy.net.primary import Primary
 from proxy.net.restarts import Restarts
 from proxy.net.settings import Settings
+from proxy.net.slot_map import Endpoint
 from proxy.net.tls import FollowedContext, handshake_failure, reason_of, upstream_context
 from proxy.net.topology import Topology
 from proxy.net.upstream import Keeper, UpstreamConnection
@@ -41,7 +44,8 @@ class Supply:
     """Opens the connections of one route.
 
     ``attempted`` is set after the first attempt. ``busy`` counts, by pool, the connections that wait with SELECT until
-    Redis has finished a script. ``give_back`` takes a connection that no client uses.
+    Redis has finished a script. ``lost_at`` is since when no node has a connection; None while one has. ``give_back``
+    takes a connection that no client uses.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class Supply:
     ) -> None:
         self.attempted = asyncio.Event()
         self.busy: Counter[PoolKey] = Counter()
+        self.lost_at: float | None = None
         self._topology = topology
         self._settings = settings
         self._loop = loop
@@ -73,11 +78,15 @@ class Supply:
         self._failures = failures
         self._give_back = give_back
         self.tls: FollowedContext | None = None
+        self._guard: NameGuard | None = None
+        if isinstance(topology, Primary) and topology.login.sentinels is None:
+            self._guard = NameGuard(topology)
         self._reasons = {node: f"{_CONNECTING} {topology.address(node)}" for node in topology.nodes}
         self._reached: set[Node] = set()
 
     def begin(self) -> None:
         """Start to connect to each node. Raises TlsError."""
+        self.lost_at = self._loop.time()
         tls = self._topology.login.tls
         if tls is not None:
             self.tls = upstream_context(tls, _log.warning)
@@ -91,6 +100,8 @@ class Supply:
 
     def leave(self, node: Node) -> None:
         """A node has gone: nobody misses its connections."""
+        if self.lost_at is None and not any(map(self.alive, self._topology.nodes)):
+            self.lost_at = self._loop.time()
         self._reasons.pop(node, None)
         self._reached.discard(node)
 
@@ -215,9 +226,13 @@ class Supply:
         if key.node not in self._topology.nodes:
             raise ConnectionRefusedError(f"{self._topology.login}: no node is known")
         address = self._topology.address(key.node)
+        at = Endpoint(address.host, address.port)
+        confirmed = self._guard is None or await self._guard.confirms(at, seconds)
         opened = await asyncio.wait_for(open_upstream(address, self.tls, self._keeper, key, self._loop), seconds)
         self._connections.add(opened.upstream)
         try:
+            if self._guard is not None and not confirmed:
+                await asyncio.wait_for(self._guard.check(opened.upstream, at), seconds)
             await set_to(opened.upstream, key, seconds, self.busy)
             if not opened.unauthenticated:
                 await asyncio.wait_for(self._identify(opened.upstream), seconds)
@@ -249,6 +264,9 @@ class Supply:
         if home.node not in self._topology.nodes:
             raise ConnectionRefusedError(f"{self._topology.login}: no node is known")
         address, seconds = self._topology.address(home.node), self._settings.connect_timeout
+        at = Endpoint(address.host, address.port)
+        if self._guard is not None and not await self._guard.confirms(at, seconds):
+            raise self._guard.refusal(at)
         opening = open_without_login(address, self.tls, self._keeper, home._replace(protocol=2), self._loop)
         upstream = await asyncio.wait_for(opening, seconds)
         upstream.apart = True
@@ -278,6 +296,7 @@ class Supply:
             self.supply_all()
 
     def _reach(self, node: Node) -> None:
+        self.lost_at = None
         self._topology.connected(node)
         if self._reasons.pop(node, "") and node in self._reached:
             self._keeper.count("reconnects")
@@ -329,11 +348,18 @@ class Supply:
             self._failures.note("tls_upstream", reason, f"{address}: the TLS handshake failed: {words}")
         pool.failed(lane, str(error) if isinstance(error, UpstreamRefusedError) else "")
         if lane not in pool.backing_off and not self._connections.closing:
-            pool.backing_off.add(lane)
-            self._loop.call_later(pool.backoff[lane].failed(), self._retry, pool, lane)
+            seconds = pool.backoff[lane].failed()
+            pool.backing_off[lane] = self._loop.call_later(seconds, self._retry, pool, lane)
+
+    def retry_now(self) -> None:
+        """The server is back: no lane backs off any longer."""
+        for pool in self._pools:
+            for lane, timer in [*pool.backing_off.items()]:
+                timer.cancel()
+                self._retry(pool, lane)
 
     def _retry(self, pool: Pool, lane: Lane | None) -> None:
-        pool.backing_off.discard(lane)
+        pool.backing_off.pop(lane, None)
         if lane is Lane.FAST and self._pools.is_home(pool.key) and not pool.alive(lane):
             self.ensure(pool, lane)
         self.supply_all()
@@ -349,6 +375,8 @@ class Supply:
 
     def _miss(self, node: Node, reason: str) -> None:
         self._reasons[node] = reason
+        if self.lost_at is None and not any(map(self.alive, self._topology.nodes)):
+            self.lost_at = self._loop.time()
         before = self._topology.place(self._topology.home)
         self._topology.disconnected(node)
         if self._topology.place(self._topology.home) is not before:

@@ -31,7 +31,8 @@ def watch_over(topology: Topology, nodes: Nodes | None, connections: Connections
     if isinstance(topology, Primary) and topology.login.sentinels is not None:
         return SentinelWatch(topology, topology.login.sentinels, loop, seconds, adopt, count, log_as)
     if isinstance(topology, Primary):
-        return NameWatch(topology, loop, seconds, adopt, count, log_as)
+        wait = connections.settings.failover_wait
+        return NameWatch(topology, loop, seconds, wait, adopt, count, log_as)
     return None
 
 

@@ -23,7 +23,8 @@ class Change:
     latter, ``demoted`` are replicas now, and answer what they still get. ``gone`` are all nodes of a cluster that have
     failed or were forgotten, replicas, too.
 
-    ``heir`` is the node that takes the place of the one that left, together with whoever waits for that one.
+    ``heir`` is the node that takes the place of the one that left, together with whoever waits for that one. ``back``:
+    the server of before answers again.
     """
 
     new: bool = False
@@ -32,6 +33,7 @@ class Change:
     demoted: list[Node] = field(default_factory=list)
     gone: list[Node] = field(default_factory=list)
     heir: Node | None = None
+    back: bool = False
 
 
 class Topology(Protocol):

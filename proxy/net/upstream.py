@@ -50,7 +50,7 @@ class Keeper(Protocol):
         """The connection takes commands again."""
 
     def doubted(self, upstream: "UpstreamConnection") -> None:
-        """An error reply on a shared connection said READONLY: the role of the server must be asked."""
+        """An error reply said READONLY: the role of the server must be asked."""
 
     def command_refused(self, upstream: "UpstreamConnection", line: bytes) -> None:
         """Redis does not know a command, or does not allow it."""
@@ -292,9 +292,8 @@ class UpstreamConnection(asyncio.BaseProtocol):
             self.transport.resume_reading()
 
     def doubt_role(self) -> None:
-        """Have the server's role asked; on a private connection after its client has given it back."""
-        if self.shared:
-            self._keeper.doubted(self)
+        """Have the server's role asked."""
+        self._keeper.doubted(self)
 
     def command_refused(self, line: bytes) -> None:
         """Redis refused a command by its name. The probes on Keyrail's own connections expect that."""

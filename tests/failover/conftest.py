@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 import pytest
 
 from tests.conftest import kind_named, rest_is_long
+from tests.engines import Engine
 from tests.failover.group import RealGroup
+from tests.failover.named import Play, player
+from tests.resp import eventually
 
 
 @pytest.fixture(scope="module", params=rest_is_long("redis-7.0", "valkey-9.1"))
@@ -16,3 +20,22 @@ def group(request: pytest.FixtureRequest) -> Iterator[RealGroup]:
     started = RealGroup(kind_named(str(request.param)))
     yield started
     started.close()
+
+
+@pytest.fixture
+def servers() -> Iterator[list[Engine]]:
+    """A primary and its replica, which a test may swap."""
+    started = [Engine(kind_named("redis-7.0"), {"repl-diskless-sync-delay": "0"}) for _ in range(2)]
+    started[1].do("REPLICAOF", "127.0.0.1", started[0].port)
+    eventually(lambda: started[1].info("replication").get("master_link_status") == "up")
+    yield started
+    for each in started:
+        each.close()
+
+
+@pytest.fixture
+def play(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Play:
+    """Run a case behind a name. Nobody looks just because something has changed a moment ago."""
+    caplog.set_level(logging.INFO, "keyrail.route")
+    monkeypatch.setattr("proxy.net.watch._CALM_SECONDS", 0.0)
+    return player(monkeypatch)

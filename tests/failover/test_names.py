@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import socket
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,8 +12,8 @@ from proxy.commands.table import Lane
 from proxy.net.address import UpstreamAddress, parse_upstream
 from proxy.net.connect import open_without_login
 from proxy.net.links import Links
-from proxy.net.name_watch import ServerState, chosen, resolve
-from proxy.net.primary import Primary
+from proxy.net.name_watch import ServerState, chosen
+from proxy.net.primary import Primary, resolve
 from proxy.net.route import Route
 from proxy.net.slot_map import Endpoint
 from proxy.net.topologies import topology_of
@@ -23,71 +21,13 @@ from proxy.net.topology import Single
 from proxy.net.upstream import UpstreamConnection
 from tests.conftest import kind_named
 from tests.engines import Engine, free_port
+from tests.failover.named import Play, at
 from tests.failover.test_sentinel_watch import KEY, connection, port_of, told
-from tests.net.routes import new_route
 from tests.net.test_three_nodes import Waiter, until
 from tests.resp import eventually
 
-Case = Callable[[Route, Primary, list[Endpoint]], Coroutine[Any, Any, None]]
 A, B, C = (Endpoint(f"10.0.0.{number}", 6379) for number in (1, 2, 3))
 PRIMARY, REPLICA = ServerState(replica=False), ServerState(replica=True)
-
-
-@pytest.fixture
-def servers(request: pytest.FixtureRequest) -> Iterator[list[Engine]]:
-    """A primary and its replica, which a test may swap."""
-    started = [Engine(kind_named("redis-7.0"), {"repl-diskless-sync-delay": "0"}) for _ in range(2)]
-    started[1].do("REPLICAOF", "127.0.0.1", started[0].port)
-    eventually(lambda: started[1].info("replication").get("master_link_status") == "up")
-    yield started
-    for each in started:
-        each.close()
-
-
-@pytest.fixture(autouse=True)
-def _calm(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody looks just because something has changed a moment ago."""
-    caplog.set_level(logging.INFO, "keyrail.route")
-    monkeypatch.setattr("proxy.net.watch._CALM_SECONDS", 0.0)
-
-
-def at(server: Engine | int) -> Endpoint:
-    return Endpoint("127.0.0.1", server if isinstance(server, int) else server.port)
-
-
-@pytest.fixture
-def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Run a case on a route to a name that has these addresses at first; the case may change the list."""
-
-    def run(case: Case, *found: Endpoint, asked: list[str] | None = None) -> None:
-        addresses = [*found]
-
-        async def resolved(*_: object) -> Sequence[Endpoint]:
-            if asked is not None:
-                asked.append("")
-            if not addresses:
-                raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-            return [*addresses]
-
-        monkeypatch.setattr("proxy.net.name_watch.resolve", resolved)
-
-        async def main() -> None:
-            upstream = parse_upstream("redis://redis.example:6379")
-            topology = topology_of(upstream)
-            assert isinstance(topology, Primary)
-            route = new_route(upstream, topology)
-            await route.start()
-            try:
-                await case(route, topology, addresses)
-            finally:
-                route.close()
-
-        asyncio.run(main())
-
-    return run
-
-
-Play = Callable[..., None]
 
 
 @pytest.mark.parametrize(
@@ -101,6 +41,7 @@ Play = Callable[..., None]
         ([A], {A: REPLICA}, None, A),
         ([A, B], {B: REPLICA}, None, B),
         ([A], {A: REPLICA, C: REPLICA}, C, C),
+        ([A], {C: PRIMARY}, C, C),
         ([A], {}, C, C),
         ([A, B], {}, None, A),
         ([], {}, None, None),
@@ -111,6 +52,37 @@ def test_the_address_to_use(
     found: list[Endpoint], states: dict[Endpoint, ServerState], current: Endpoint | None, expected: Endpoint | None
 ) -> None:
     assert chosen(found, states, current) == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "states", "expected"),
+    [
+        ([A, B], {C: REPLICA}, A),
+        ([A, B], {B: REPLICA, C: REPLICA}, B),
+        ([A, B], {A: REPLICA, B: PRIMARY}, B),
+        ([A, C], {A: REPLICA, C: REPLICA}, C),
+        ([A, C], {A: REPLICA}, A),
+        ([A, C], {}, C),
+        ([], {}, C),
+    ],
+)
+def test_the_name_leads_away_from_a_server_that_is_given_up(
+    found: list[Endpoint], states: dict[Endpoint, ServerState], expected: Endpoint
+) -> None:
+    assert chosen(found, states, C, given_up=True) == expected
+
+
+def test_a_server_that_refuses_connections_is_better_than_none() -> None:
+    assert chosen([A, B], {}, None, refusing={B}) == B
+    assert chosen([A, B], {}, A, refusing={B}) == A
+    assert chosen([A, B], {}, A, given_up=True, refusing={B}) == B
+
+
+def test_no_way_back_to_an_address_just_left_while_the_current_one_is_a_primary() -> None:
+    assert chosen([A], {A: PRIMARY, B: PRIMARY}, B, just_left={A}) == B
+    assert chosen([A, C], {A: PRIMARY, B: PRIMARY, C: PRIMARY}, B, just_left={A}) == C
+    assert chosen([A], {A: PRIMARY}, B, just_left={A}) == A
+    assert chosen([A], {A: PRIMARY, B: REPLICA}, B, just_left={A}) == A
 
 
 def test_only_names_are_followed() -> None:
@@ -141,7 +113,7 @@ def test_certificates_are_for_the_name() -> None:
     assert str(address) == "rediss://redis.example:6379/2 (10.0.0.1)"
     tls: Any = type("Context", (), {"current": lambda self: "context"})()
     loop: Any = Loop()
-    keeper = Links(lambda _: address, KEY, loop, lambda: None, lambda _: None)
+    keeper = Links(lambda _: address, KEY, loop, 5.0, lambda: None, lambda _: None)
     with pytest.raises(OSError):  # noqa: PT011  the fake raises it
         asyncio.run(_open(address, tls, keeper, loop))
     assert asked == {"ssl": "context", "server_hostname": "redis.example"}
@@ -176,7 +148,7 @@ def test_the_server_becomes_a_replica_and_the_name_moves_later(play: Play, serve
 
     async def case(route: Route, topology: Primary, addresses: list[Endpoint]) -> None:
         upstream = await connection(route)
-        held = await _private(route)
+        held = await private(route)
         await asyncio.to_thread(new.do, "REPLICAOF", "NO", "ONE")
         await asyncio.to_thread(old.do, "REPLICAOF", "127.0.0.1", new.port)
         assert (await upstream.ask(["SET", "k", "v"])).startswith(b"-READONLY")
@@ -191,7 +163,7 @@ def test_the_server_becomes_a_replica_and_the_name_moves_later(play: Play, serve
     play(case, at(old))
 
 
-async def _private(route: Route) -> UpstreamConnection:
+async def private(route: Route) -> UpstreamConnection:
     pool = route.ports.pools
     while (found := pool.private(KEY)) is None:
         waiter = Waiter()
@@ -314,6 +286,6 @@ def test_a_calm_name_costs_nothing(play: Play, servers: list[Engine], monkeypatc
         await asyncio.to_thread(eventually, is_calm)
         for _ in range(50):
             await asyncio.sleep(0.001)
-        assert len(asked) == 1, "it is resolved where somebody doubts, and at no other time"
+        assert len(asked) == 2, "it is resolved at the start, for the connection, and where somebody doubts"
 
     play(case, at(servers[0]), asked=asked)

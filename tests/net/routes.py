@@ -14,13 +14,13 @@ from proxy.net.user_changes import of_one_worker
 from proxy.policy.model import TRANSPARENT
 
 
-def new_route(upstream: UpstreamAddress, topology: Topology) -> Route:
+def new_route(upstream: UpstreamAddress, topology: Topology, failover_wait: float = 2.0) -> Route:
     """Not started yet."""
     settings = RouteSettings("r", (), upstream, PolicySource())
     loop = asyncio.get_running_loop()
     return Route(
         settings,
-        Settings((settings,), traces=0),
+        Settings((settings,), traces=0, failover_wait=failover_wait),
         topology,
         TRANSPARENT,
         loop,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
 from proxy.commands.table import Lane
-from proxy.net.address import UpstreamAddress
+from proxy.net.address import UpstreamAddress, parse_upstream
 from proxy.net.capabilities import Capabilities
 from proxy.net.checkout import Checkout
 from proxy.net.pool import Pool, Wait
@@ -62,17 +62,21 @@ class Client:
 
 
 def checkout_from(
-    pool: Pool, clock: Clock, *, alive: bool = False, topology: Topology | None = None
+    pool: Pool, clock: Clock, *, alive: bool = False, topology: Topology | None = None, lost_at: float | None = None
 ) -> tuple[Checkout, Capabilities]:
     """The checkout of a pool's connections, while Redis is there or not."""
     loop = cast("asyncio.AbstractEventLoop", clock)
     connections: Any = SimpleNamespace(
-        pools=SimpleNamespace(of=lambda _key: pool),
+        pools=SimpleNamespace(of=lambda _key: pool, home_of=lambda _node: KEY),
         settings=SimpleNamespace(connect_timeout=5.0, failover_wait=2.0),
         topology=topology or Single(UpstreamAddress()),
         loop=loop,
         supply=SimpleNamespace(
-            supply=lambda _pool: None, alive=lambda _node: alive, lack_of_room=lambda: "", busy=Counter()
+            supply=lambda _pool: None,
+            alive=lambda _node: alive,
+            lack_of_room=lambda: "",
+            busy=Counter(),
+            lost_at=lost_at,
         ),
     )
     capabilities = Capabilities(loop, Single(UpstreamAddress()))
@@ -100,8 +104,10 @@ def test_where_another_primary_can_come_a_command_waits_for_it() -> None:
             checkout.await_shared(client, KEY, Lane.FAST)
         else:
             checkout.await_private(client, KEY)
-        clock.now += 1.9
+        clock.now += 0.25
         clock.next()
+        assert clock.seconds == [0.25, 1.75], "nobody looks after it meanwhile"
+        clock.now += 1.7
         new.take_over(old)
         clock.next()
         assert client.cause == "", "its wait goes on in the pool of the new primary"
@@ -110,6 +116,59 @@ def test_where_another_primary_can_come_a_command_waits_for_it() -> None:
         assert (client.cause, clock.timers) == ("no_upstream", [])
         assert not new.waiting_private
         assert not new.waiting_shared[Lane.FAST]
+
+
+def test_behind_a_name_nobody_waits_for_a_server_that_has_been_down_for_long() -> None:
+    """A new primary has --failover-wait from the loss on. Sentinels may promote one at any time."""
+    sentinels = parse_upstream("redis+sentinel://s1,s2/mymaster")
+    for upstream, waits in ((UpstreamAddress(), False), (sentinels, True)):
+        for shared in (True, False):
+            clock, client = Clock(), Client()
+            checkout, _ = checkout_from(Pool(KEY), clock, topology=Primary(upstream), lost_at=clock.now - 1.9)
+            if shared:
+                checkout.await_shared(client, KEY, Lane.FAST)
+            else:
+                checkout.await_private(client, KEY)
+            clock.now += 0.25
+            clock.next()
+            assert client.cause == ("" if waits else "no_upstream")
+
+
+def test_nobody_waits_for_another_server_while_one_refuses_connections() -> None:
+    for lane in (Lane.FAST, None):
+        for refused in {lane, Lane.FAST}:
+            clock, client, pool = Clock(), Client(), Pool(KEY)
+            checkout, _ = checkout_from(pool, clock, topology=Primary(UpstreamAddress()))
+            if lane is None:
+                checkout.await_private(client, KEY)
+            else:
+                checkout.await_shared(client, KEY, lane)
+            pool.refusal[refused] = "WRONGPASS"
+            clock.now += 0.25
+            clock.next()
+            assert client.cause == ("upstream_refused" if refused is lane else "no_upstream")
+
+
+def test_a_crowd_that_has_got_connections_costs_nothing_more() -> None:
+    """Each of them would search all others, several times a second."""
+
+    class Queue(deque[Wait]):
+        def __contains__(self, _: object) -> bool:
+            raise AssertionError("it is searched")
+
+    clock, pool = Clock(), Pool(KEY)
+    pool.waiting_shared[Lane.FAST], pool.waiting_private = Queue(), Queue()
+    checkout, _ = checkout_from(pool, clock, topology=Primary(UpstreamAddress()))
+    clients: list[Any] = [SimpleNamespace(gone=False, arrived=lambda: None, close=None) for _ in range(10)]
+    for client in clients:
+        checkout.await_shared(client, KEY, Lane.FAST)
+        checkout.await_private(client, KEY)
+    clock.next()
+    for queue in (pool.waiting_shared[Lane.FAST], pool.waiting_private):
+        pool.wake(queue)
+    while clock.timers:
+        clock.next()
+    assert len(clock.seconds) == 21
 
 
 def test_whoever_waits_for_a_node_waits_for_its_heir() -> None:
@@ -148,7 +207,8 @@ def test_who_has_got_one_meanwhile_is_left_alone() -> None:
     clock, client, pool = Clock(), Client(), Pool(KEY)
     checkout, _ = checkout_from(pool, clock)
     checkout.await_shared(client, KEY, Lane.FAST)
-    pool.waiting_shared[Lane.FAST].clear()
+    cast("Any", client).arrived = lambda: None
+    pool.wake(pool.waiting_shared[Lane.FAST])
     clock.next()
     assert client.cause == ""
 

@@ -26,6 +26,7 @@ from proxy.net.checkout import Checkout
 from proxy.net.connections import Connections
 from proxy.net.failures import Failures
 from proxy.net.pool import Pool
+from proxy.net.topology import Change
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import SOLE_NODE, Node, PoolKey
 from proxy.session.ports import PrivatePipeline
@@ -255,6 +256,43 @@ def test_a_lane_backs_off_from_its_own_failures_alone(
                 pool = route.connections.pools.of(key)
                 assert client.held is not None if lane is None else pool.alive(lane), "it waits for another lane"
         assert all(opening.count(each) == 1 for each in broken & set(wanted)), "a failed lane is tried again too soon"
+
+
+def test_a_server_that_is_back_is_tried_at_once() -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        route = Route(monkeypatch)
+        route.fails = lambda _: True
+        route.connections.supply.begin()
+        route.loop.run()
+        assert not any(map(route.connections.supply.alive, TOPOLOGY.nodes))
+        since = route.connections.supply.lost_at
+        assert since == 0.0
+        route.fails = lambda _: False
+        route.connections.adopt(Change(back=True))
+        route.loop.run()
+        assert all(map(route.connections.supply.alive, TOPOLOGY.nodes))
+        assert route.connections.supply.lost_at is None
+        assert not any(pool.backing_off for pool in route.connections.pools)
+
+
+def test_an_error_on_a_private_connection_makes_the_topology_look() -> None:
+    """Its client keeps the connection, so nobody asks on it for the server's role."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        doubts: list[None] = []
+        monkeypatch.setattr(TOPOLOGY, "doubt", lambda: doubts.append(None))
+        route = Route(monkeypatch)
+        route.connection(HOME).doubt_role()
+        assert doubts == [None]
+
+
+def test_a_connection_to_a_node_that_has_gone_is_not_kept() -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        route = Route(monkeypatch)
+        upstream = route.connection(HOME._replace(node=Node(9)))
+        route.checkout.give_back(upstream)
+        route.loop.run()
+        assert upstream.closed
+        assert not any(pool.alive(Lane.FAST) for pool in route.connections.pools)
 
 
 def test_a_connection_that_comes_back_is_read_again_before_it_is_asked_anything(

@@ -1,0 +1,56 @@
+"""A route to a name whose addresses a test decides."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import pytest
+
+from proxy.net.address import parse_upstream
+from proxy.net.primary import Primary
+from proxy.net.route import Route
+from proxy.net.slot_map import Endpoint
+from proxy.net.topologies import topology_of
+from tests.engines import Engine
+from tests.net.routes import new_route
+
+Case = Callable[[Route, Primary, list[Endpoint]], Coroutine[Any, Any, None]]
+Play = Callable[..., None]
+
+
+def at(server: Engine | int) -> Endpoint:
+    return Endpoint("127.0.0.1", server if isinstance(server, int) else server.port)
+
+
+def player(monkeypatch: pytest.MonkeyPatch) -> Play:
+    """What runs a case on a route to a name that has these addresses at first; the case may change the list."""
+
+    def run(case: Case, *found: Endpoint, asked: list[str] | None = None, wait: float = 2.0) -> None:
+        addresses = [*found]
+
+        async def resolved(*_: object) -> Sequence[Endpoint]:
+            if asked is not None:
+                asked.append("")
+            if not addresses:
+                raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+            return [*addresses]
+
+        monkeypatch.setattr("proxy.net.primary.resolve", resolved)
+
+        async def main() -> None:
+            upstream = parse_upstream("redis://redis.example:6379")
+            topology = topology_of(upstream)
+            assert isinstance(topology, Primary)
+            route = new_route(upstream, topology, wait)
+            await route.start()
+            try:
+                await case(route, topology, addresses)
+            finally:
+                route.close()
+
+        asyncio.run(main())
+
+    return run
