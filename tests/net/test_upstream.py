@@ -41,6 +41,9 @@ class Loop:
         self.asked: list[tuple[str, int]] = []
         self.timers: list[tuple[float, Callable[[], None]]] = []
 
+    def time(self) -> float:
+        return 0.0
+
     def call_soon(self, _act: Callable[[], object]) -> None:
         """Writing is not what these tests are about."""
 
