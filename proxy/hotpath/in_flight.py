@@ -146,7 +146,7 @@ class InFlightEntry:
 class InFlightQueue:
     """The queue: what ``head`` has due comes next. ``dirty`` were brought something in this round, and ``calls`` have
     to be told that fewer replies are pending. ``kept`` is the size of the bytes that are kept to be sent again.
-    ``array_end`` is the entry of the last member of an array that was expanded, as long as that is in the queue."""
+    ``array_end`` is the entry of the last member of an array that was expanded, while some of them are due."""
 
     def __init__(self) -> None:
         self.head: InFlightEntry | None = None
@@ -228,12 +228,16 @@ class InFlightQueue:
         if entry.due > 0 and not whole:
             return
         self.kept -= entry.size
-        self.head = entry.next
+        # An entry that has left refers to none behind it: whoever keeps one would keep all that ever follow, and to
+        # free so long a chain takes more stack than there is.
+        self.head, entry.next = entry.next, None
+        if entry is self.array_end:
+            self.array_end = None
         while self.head is not None and self.head.action == _LOCAL:
             local = self.head
             self.deliver(local.sink, local.payload)
             self._answered(local.sink, 1)
-            self.head = local.next
+            self.head, local.next = local.next, None
         if self.head is None:
             self.tail = None
 
@@ -273,7 +277,7 @@ class InFlightQueue:
             entries.append(InFlightEntry(entry.sink, count - position, _FORWARD, None))
         entry.sink.pending_replies += count - 1
         self.kept -= entry.size
-        behind = entry.next
+        behind, entry.next = entry.next, None
         for each in reversed(entries):
             each.sent = RAN
             each.next = behind

@@ -27,5 +27,5 @@ cdef class ReplyOrder:
     cpdef take(self, Segment segment)
     @cython.locals(chunk=bytes)
     cdef _leave(self, Segment segment)
-    @cython.locals(asker=ReplySink, segment=Segment, done=cython.Py_ssize_t)
+    @cython.locals(asker=ReplySink, segment=Segment, next_entry=Segment, done=cython.Py_ssize_t)
     cpdef advance(self)

@@ -184,7 +184,10 @@ class ReplyOrder:
                 asker.pending_replies -= done
             if segment.pending_replies > 0:
                 break
-            segment = segment.next_entry
+            # Whoever keeps it keeps none of those behind it.
+            next_entry = segment.next_entry
+            segment.next_entry = None
+            segment = next_entry
         self.first = segment
         if segment is None:
             self.last = None

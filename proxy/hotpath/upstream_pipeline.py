@@ -170,9 +170,7 @@ class UpstreamPipeline(ReplyActions):
         if head is None or head.sink is not sink:
             return None
         if self.array_end is not None:
-            if any(entry is self.array_end for entry in self.entries()):
-                return self.array_end
-            self.array_end = None
+            return self.array_end
         if self.scanner.elements == 0 or self.destination is not sink:
             return None
         if head.due > 1:
