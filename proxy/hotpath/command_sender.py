@@ -260,8 +260,9 @@ class CommandSender(ReplySink):
             self.upstream.enqueue(self, 1, LOCAL, payload)
         return False
 
-    def interject(self, payload: bytes) -> bool:
-        """Send bytes that answer nothing: now, or where the reply ends that is on its way. Whether it was now."""
+    def interject(self, payload: bytes, last: InFlightEntry | None) -> InFlightEntry | None:
+        """Send bytes that answer nothing: now, or where the reply ends that is on its way. Then this returns the entry
+        in which they wait; nothing of it is due once they have left. ``last`` is that of those before, if they wait."""
         order, source, segment = self.order, self.upstream, None
         sink: ReplySink = self
         if order is not None and self.pending_replies > order.beyond:
@@ -273,12 +274,12 @@ class CommandSender(ReplySink):
         if source is None or end is None:
             self.out.append(payload)
             self.flush()
-            return True
-        source.insert_behind(end, payload)
+            return None
+        waiting = source.insert_behind(end if last is None else last, payload)
         if segment is not None and order is not None:
             order.ask(segment, 1)
         self.begin_order()  # so that its end is told
-        return False
+        return waiting
 
     def send_piece(self, upstream: UpstreamPipeline, piece: bytes, withhold: bool) -> None:
         """Send the next piece of a command, the first one included; see ``Outgoing.send_partial``."""

@@ -204,14 +204,16 @@ class InFlightQueue:
         if self.tail is head:
             self.tail = rest
 
-    def insert_behind(self, entry: InFlightEntry, payload: bytes) -> None:
-        """Bytes for the entry's sink that are no reply leave behind its frames."""
+    def insert_behind(self, entry: InFlightEntry, payload: bytes) -> InFlightEntry:
+        """Bytes for the entry's sink that are no reply leave behind its frames. Nothing of the entry that this returns
+        is due once they have left."""
         entry.sink.pending_replies += 1
         entry.sink.run = None
         local = InFlightEntry(entry.sink, 1, _LOCAL, payload)
         local.next, entry.next = entry.next, local
         if self.tail is entry:
             self.tail = local
+        return local
 
     def deliver(self, sink: ReplySink, chunk: bytes) -> None:
         """Put bytes behind what the sink gets at the end of the round."""
@@ -237,6 +239,7 @@ class InFlightQueue:
             local = self.head
             self.deliver(local.sink, local.payload)
             self._answered(local.sink, 1)
+            local.due = 0
             self.head, local.next = local.next, None
         if self.head is None:
             self.tail = None
@@ -320,6 +323,7 @@ class InFlightQueue:
             elif entry.action == _LOCAL and entry.sink not in unanswered:
                 self.deliver(entry.sink, entry.payload)
                 self._answered(entry.sink, 1)
+                entry.due = 0
             next_entry = entry.next
             entry.next = None
             entry = next_entry

@@ -1,8 +1,10 @@
 """Messages on their way to a client that gets replies from other connections meanwhile: none inside a reply."""
 
+from collections import deque
 from typing import Protocol
 
 from proxy.hotpath.command_sender import CommandSender
+from proxy.hotpath.in_flight import InFlightEntry
 from proxy.session.pool_key import PoolKey
 
 _MOST_BEHIND = 1 << 20
@@ -20,11 +22,12 @@ class MessagedClient(Protocol):
 
 
 class InterjectedMessages:
-    """The messages of one client."""
+    """The messages of one client. ``_waiting`` are those behind the reply that is on its way, with their bytes."""
 
     def __init__(self, client: MessagedClient) -> None:
         self._client = client
         self._ready: list[bytes] = []
+        self._waiting: deque[tuple[InFlightEntry, int]] = deque()
         self._behind = 0
 
     def add(self, frame: bytes, protocol: int) -> None:
@@ -37,13 +40,20 @@ class InterjectedMessages:
         sender = self._client.sender
         # While commands are sent again, nobody knows which reply is on its way.
         if self._ready and not sender.redirecting:
+            self._forget_sent()
             frames = b"".join(self._ready)
             self._ready.clear()
-            if not sender.interject(frames):
+            entry = sender.interject(frames, self._waiting[-1][0] if self._waiting else None)
+            if entry is not None:
+                self._waiting.append((entry, len(frames)))
                 self._behind += len(frames)
         return not sender.full and self._behind + sum(map(len, self._ready)) <= _MOST_BEHIND
 
     def advance(self) -> None:
         """Replies of the client have come to their end."""
-        self._behind = 0
+        self._forget_sent()
         self.send()
+
+    def _forget_sent(self) -> None:
+        while self._waiting and self._waiting[0][0].due == 0:
+            self._behind -= self._waiting.popleft()[1]

@@ -136,6 +136,39 @@ def test_a_message_does_not_break_a_reply_that_waits_for_others() -> None:
     assert client.sender.pending_replies == 0
 
 
+def test_messages_behind_a_reply_stay_in_their_order() -> None:
+    messages = [push(3, b"message", b"x", b"%d" % number) for number in range(4)]
+    client, upstream = subscribed(3)
+    client.send(call("GET", "b") + call("GET", "b"))
+    shared(client, 0).answer(b"$3\r\nb")
+    upstream.answer(messages[0])
+    upstream.answer(messages[1])
+    shared(client, 0).answer(b"bb\r\n$1")
+    assert client.heard() == b"$3\r\nbbb\r\n" + messages[0] + messages[1]
+    client.send(call("GET", "a"))
+    shared(client, 2).answer(b"$3\r\na")
+    shared(client, 0).answer(b"\r\nb\r\n")
+    upstream.answer(messages[2])
+    upstream.answer(messages[3])
+    shared(client, 2).answer(b"aa\r\n")
+    assert client.heard() == b"$1\r\nb\r\n$3\r\naaa\r\n" + messages[2] + messages[3]
+    assert client.sender.pending_replies == 0
+
+
+def test_messages_behind_a_transaction_stay_in_their_order() -> None:
+    messages = [push(3, b"message", b"x", b"%d" % number) for number in range(2)]
+    client, upstream = subscribed(3)
+    client.send(call("MULTI") + call("GET", "b") + call("CONFIG", "GET", "port"))
+    client.own.answer(b"+OK\r\n+QUEUED\r\n+QUEUED\r\n")
+    client.send(call("EXEC"))
+    client.own.answer(b"*2\r\n$1\r\nv\r\n")
+    client.heard()
+    for each in messages:
+        upstream.answer(each)
+    client.own.answer(b"%0\r\n")
+    assert client.heard() == b"%0\r\n" + b"".join(messages)
+
+
 def test_a_message_does_not_come_between_the_replies_of_a_transaction() -> None:
     client, upstream = subscribed(3)
     client.send(call("MULTI") + call("GET", "b") + call("CONFIG", "GET", "port"))
@@ -166,6 +199,21 @@ def test_a_link_is_not_read_while_many_messages_wait_for_a_reply() -> None:
     client.pause_writing()
     upstream.answer(push(3, b"message", b"x", b"2"))
     assert [sink.full] == [True]
+
+
+def test_messages_that_wait_count_until_they_have_left() -> None:
+    client, upstream = subscribed(3)
+    client.send(call("GET", "b") + call("GET", "a"))
+    shared(client, 0).answer(b"$3\r\nb")
+    upstream.answer(push(3, b"message", b"x", b"m" * (1 << 19)))
+    shared(client, 2).answer(b"$1\r\na\r\n")
+    upstream.answer(push(3, b"message", b"x", b"m" * (1 << 19)))
+    sink = upstream.owner
+    assert sink is not None
+    assert [sink.full] == [True]
+    shared(client, 0).answer(b"bb\r\n")
+    upstream.answer(push(3, b"message", b"x", b"1"))
+    assert [sink.full] == [False]
 
 
 def test_messages_wait_while_commands_are_sent_again() -> None:
@@ -225,6 +273,24 @@ def test_the_node_complains_of_missing_arguments() -> None:
     client.own.answer(b"-ERR wrong number of arguments for 'subscribe' command\r\n")
     assert client.heard() == b"-ERR wrong number of arguments for 'subscribe' command\r\n"
     assert not client.is_pinned()
+
+
+@pytest.mark.parametrize("behind", [("PING",), ("RESET",)])
+def test_a_pong_comes_behind_the_messages_before_it(behind: tuple[str]) -> None:
+    client, upstream = subscribed(2)
+    client.send(call("PING") + call(*behind))
+    first, later = (push(2, b"message", b"x", each) for each in (b"1", b"2"))
+    upstream.answer(first + push(2, b"pong", b"") + later)
+    heard = first + push(2, b"pong", b"")
+    assert client.heard() == heard + (b"+RESET\r\n" if behind == ("RESET",) else later)
+
+
+def test_the_error_that_answers_a_ping_is_no_answer_to_another_command() -> None:
+    client, upstream = subscribed(2)
+    client.say("PING")
+    upstream.answer(b"-LOADING Redis is loading the dataset in memory\r\n")
+    assert client.heard() == b"-LOADING Redis is loading the dataset in memory\r\n"
+    assert not upstream.closed
 
 
 def test_a_ping_is_not_mixed_up_with_the_end_of_a_subscription() -> None:
