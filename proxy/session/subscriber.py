@@ -151,9 +151,11 @@ class Subscriber(LinkListener):
         """Send a PING of the client to a node that has subscriptions of it; the session's ``arrived`` is called when
         the reply is there, or the link is lost. None if there is no such node now."""
         link = next((link for link in self.links.values() if any(link.confirmed) and not link.upstream.closed), None)
-        return None if link is None else link.ping(self._session, raw, self._ponged)
+        return None if link is None else link.ping(self._session, raw)
 
-    def _ponged(self) -> None:
+    @guarded
+    def ponged(self) -> None:
+        """The reply to a PING is there."""
         self._session.arrived()
         if not all(any(link.wanted) for link in self.links.values()):
             self.ports.route.after(0.0, self._give_back)

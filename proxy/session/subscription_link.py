@@ -6,7 +6,7 @@ all of it has come, as other nodes send the client something, too.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -30,6 +30,8 @@ _CONFIRMED = {word: (kind, True) for kind, word in enumerate(OPENING)} | {
 _REDIRECTS = (b"-MOVED ", b"-ASK ")
 _NOBODY = ReplySink()
 """Receives replies that no client gets."""
+_PONG = b"\0"
+"""Marks the reply to PING among the frames: none of those begins with it."""
 _FENCE = b"\0keyrail:fence"
 """Nobody subscribes to it: that it is confirmed to have ended tells that all before has come."""
 Subscribed: TypeAlias = tuple[set[bytes], set[bytes], set[bytes]]
@@ -66,7 +68,7 @@ class Change:
 
 @dataclass(slots=True, eq=False)
 class Ping:
-    """A PING of the client, which was sent on a link, and the reply once it is there."""
+    """A PING of the client, which was sent on a link, and the reply once all messages before it have left."""
 
     link: "SubscriptionLink"
     reply: bytes = b""
@@ -87,6 +89,9 @@ class LinkListener(Protocol):
 
     def answered(self, link: "SubscriptionLink") -> None:
         """All that one command has asked for is confirmed."""
+
+    def ponged(self) -> None:
+        """The reply to a PING is there."""
 
     def refused(self, link: "SubscriptionLink", asked: Asked, error: bytes) -> None:
         """The node refuses a command."""
@@ -125,6 +130,7 @@ class SubscriptionLink(ReplySink):
         self.confirmed = nothing()
         self._listener = listener
         self._asked: deque[Asked] = deque()
+        self._pings: deque[Ping] = deque()
         self._pieces: list[bytes] = []
         self._fences = 0
         self._recipient = _LinkEnd(self, listener)
@@ -175,16 +181,18 @@ class SubscriptionLink(ReplySink):
         """Whether such messages may still come."""
         return self._fences > 0
 
-    def ping(self, client: ConnectedClient, raw: bytes, answered: Callable[[], object]) -> Ping:
-        """Send a PING of the client; ``answered`` is called when its reply is there."""
+    def ping(self, client: ConnectedClient, raw: bytes) -> Ping:
+        """Send a PING of the client."""
         ping = Ping(self)
-
-        def came(frame: bytes) -> None:
-            ping.reply = frame
-            answered()
-
-        client.sender.issue(self.upstream, raw, InFlightEntry(_NOBODY, 1, NOTE, came), commands=1)
+        self._pings.append(ping)
+        client.sender.issue(self.upstream, raw, InFlightEntry(_NOBODY, 1, NOTE, self._hear_pong), commands=1)
         return ping
+
+    def _hear_pong(self, frame: bytes) -> None:
+        # The messages before it are still to be handled in this round.
+        if not self.out:
+            self.upstream.dirty.append(self)
+        self.out.append(_PONG + frame)
 
     def is_idle(self) -> bool:
         """Whether it is subscribed to nothing, and no confirmation is pending."""
@@ -228,6 +236,11 @@ class SubscriptionLink(ReplySink):
         self.full = not self._listener.send_messages()
 
     def _take(self, frame: bytes) -> None:
+        if frame.startswith(_PONG):
+            self._listener.send_messages()
+            self._pings.popleft().reply = frame[len(_PONG) :]
+            self._listener.ponged()
+            return
         if frame.startswith(b"-"):
             self._listener.send_messages()
             if self._asked and (self._asked[0].kind == SHARD_CHANNELS or not frame.startswith(_REDIRECTS)):
