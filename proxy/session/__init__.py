@@ -34,6 +34,8 @@ subscribe.py          SUBSCRIBE and its relatives, RESP2 and RESP3
 subscription.py       what a client is subscribed to
 subscriber.py         the same before a cluster: which nodes have its subscriptions
 subscription_places.py  on which nodes each of them has to be
+node_waiter.py        waits for nodes that it seeks
+subscription_gaps.py  the times in which it misses messages
 subscription_link.py  a connection to one of these nodes
 interjected.py        messages between the replies of such a client
 subscribing.py        SUBSCRIBE and its relatives before a cluster

@@ -5,16 +5,18 @@ then is subscribed to anew, and the client notices nothing but the messages that
 are counted. What is still missing after ``HELD_SECONDS`` closes the client.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from proxy.cluster.hidden_nodes import hidden_redirect
 from proxy.hotpath.sender_listener import HeldUpstream
 from proxy.session.guarded import guarded
 from proxy.session.interjected import InterjectedMessages
+from proxy.session.node_waiter import NodeWaiter
 from proxy.session.pool_key import Node
 from proxy.session.ports import NodePort
 from proxy.session.state import Awaited
+from proxy.session.subscription_gaps import CALM_SECONDS, SubscriptionGaps
 from proxy.session.subscription_link import (
     CHANNELS,
     KINDS,
@@ -29,15 +31,11 @@ from proxy.session.subscription_link import (
     nothing,
 )
 from proxy.session.subscription_places import SubscriptionPlaces
-from proxy.session.switching import HELD_SECONDS, SwitchingClient
+from proxy.session.switching import SwitchingClient
 
-_CALM_SECONDS = 1.0
-"""A link that is lost so soon after another one was is not replaced before the cluster has been looked at."""
 _ELSEWHERE = (b"-MOVED ", b"-ASK ", b"-TRYAGAIN ", b"-CLUSTERDOWN ")
 _LATER = (b"-LOADING ", b"-MASTERDOWN ", b"-BUSY ")
 _AGAIN_SECONDS = 0.1
-GAPS = "subscription_gaps"
-"""The event that counts how often the subscriptions of a client were interrupted."""
 
 
 class SubscribedClient(SwitchingClient, Protocol):
@@ -50,31 +48,6 @@ class SubscribedClient(SwitchingClient, Protocol):
 
     def hold_upstream(self, upstream: HeldUpstream) -> None:
         """Resume the upstream when the client has caught up."""
-
-
-class _Waiter:
-    """Waits for a connection to a node; without one, for the next look at the cluster."""
-
-    def __init__(self, subscriber: "Subscriber", node: Node | None = None) -> None:
-        self._subscriber = subscriber
-        self._node = node
-
-    @property
-    def gone(self) -> bool:
-        """Whether nobody waits any more."""
-        return self._subscriber.gone
-
-    def arrived(self) -> None:
-        """There may be a connection, or another map."""
-        self._subscriber.may_go_on(self._node)
-
-    def close(self, cause: str) -> None:
-        """None came in time."""
-        self._subscriber.unreached(self._node)
-
-    def turn_away(self, error: bytes, cause: str) -> None:
-        """Redis refuses connections, or there is no room for one."""
-        self._subscriber.unreached(self._node, error)
 
 
 class Subscriber(LinkListener):
@@ -92,7 +65,7 @@ class Subscriber(LinkListener):
         self._looking = False
         self._places = SubscriptionPlaces(nodes, self.links.keys(), session.ports.route.chance)
         self._messages = InterjectedMessages(session)
-        self._lost_at: float | None = None
+        self._gaps = SubscriptionGaps(self, self._places)
         nodes.follow(self)
 
     @property
@@ -128,10 +101,18 @@ class Subscriber(LinkListener):
 
     def is_done(self, change: Change) -> bool:
         """Whether all that a command wants is confirmed."""
+        left = change.left
+        while left and self._is_settled(change, left[-1]):
+            left.pop()
+        if not left:  # of the others, some may have been lost with their links meanwhile
+            left += [name for name in change.names if not self._is_settled(change, name)]
+        return not left
+
+    def _is_settled(self, change: Change, name: bytes) -> bool:
         kind = change.kind
-        if not change.opening:
-            return not any(change.names & (link.wanted[kind] | link.confirmed[kind]) for link in self.links.values())
-        return all(self._is_confirmed(kind, name) for name in change.names)
+        if change.opening:
+            return self._places.is_confirmed(kind, name, self.links)
+        return not any(name in link.wanted[kind] or name in link.confirmed[kind] for link in self.links.values())
 
     def end(self, change: Change, *, done: bool) -> None:
         """The command is over. If it is not ``done``, all is to be as it was before."""
@@ -181,11 +162,6 @@ class Subscriber(LinkListener):
             return self.names[kind]
         return self.names[kind] | change.names if change.opening else self.names[kind] - change.names
 
-    def _is_confirmed(self, kind: int, name: bytes) -> bool:
-        places = self._places.of(kind, name)
-        links = [self.links.get(node) for node in places]
-        return bool(places) and all(link is not None and name in link.confirmed[kind] for link in links)
-
     def _placed(self, kind: int, names: Iterable[bytes]) -> dict[Node, set[bytes]]:
         # By node; what has no place is looked for again soon.
         placed: dict[Node, set[bytes]] = {}
@@ -197,7 +173,7 @@ class Subscriber(LinkListener):
                 self._look()
         if self._places.moved:
             self._places.moved = False
-            self._note_gap()
+            self._gaps.note()
         if self._places.rehomed:
             self._places.rehomed = False
             for link in filter(self._places.overlaps, self.links.values()):
@@ -206,7 +182,11 @@ class Subscriber(LinkListener):
 
     def _open_and_ask(self, kind: int, placed: Mapping[Node, set[bytes]]) -> None:
         for node, names in placed.items():
-            link = self.links.get(node) or self._open(node)
+            link = self.links.get(node)
+            if link is not None and link.user != self._session.key.user and not names <= link.wanted[kind]:
+                self._drop(link)  # the client has logged in as another user, whose rights count for what is new
+                link = None
+            link = link or self._open(node)
             if link is not None:
                 link.ask(self._session, kind, names, opening=True)
 
@@ -228,10 +208,10 @@ class Subscriber(LinkListener):
         upstream = self.ports.pools.private(key)
         if upstream is None:
             self._openings.add(node)
-            self.ports.pools.await_private(_Waiter(self, node), key)
+            self.ports.pools.await_private(NodeWaiter(self, node), key)
             return None
         link = self.links[node] = SubscriptionLink(self, upstream)
-        link.introduce(self._session, self._session.names)
+        link.begin(self._session, self._session.names)
         return link
 
     @guarded
@@ -278,7 +258,7 @@ class Subscriber(LinkListener):
     def _look(self) -> None:
         if not self._looking:
             self._looking = True
-            self._nodes.await_look(_Waiter(self))
+            self._nodes.await_look(NodeWaiter(self))
 
     # What happens to links
 
@@ -302,7 +282,7 @@ class Subscriber(LinkListener):
             self._places.displace(asked.names)
             self._look()
         elif change is None or not asked.names & change.names or error.startswith(_LATER):
-            self.ports.route.after(_AGAIN_SECONDS if error.startswith(_LATER) else _CALM_SECONDS, self._go_on)
+            self.ports.route.after(_AGAIN_SECONDS if error.startswith(_LATER) else CALM_SECONDS, self._go_on)
         else:
             self._fail(error)
 
@@ -314,7 +294,7 @@ class Subscriber(LinkListener):
     @guarded
     def ended(self, link: SubscriptionLink, kind: int, name: bytes) -> None:
         """The slot has left: the owner may be known already."""
-        self._note_gap()
+        self._gaps.note()
         self._places.displace([name])
         self._open_and_ask(kind, self._placed(kind, {name} & self._wanted(kind)))
 
@@ -335,9 +315,9 @@ class Subscriber(LinkListener):
 
     def _miss(self, link: SubscriptionLink) -> None:
         # What it had is subscribed to anew, in the next turn of the loop.
-        again = self._lost_at is not None and self.ports.route.now() - self._lost_at < _CALM_SECONDS
+        again = self._gaps.began_just_now()
         if any(link.confirmed):
-            self._note_gap()
+            self._gaps.note()
         self._places.lose(link.node)
         if again or self._nodes.primaries() == [link.node]:
             self._look()
@@ -360,40 +340,9 @@ class Subscriber(LinkListener):
             if self._places.gathers() and link.is_primary and not was_primary:
                 self._drop(link)  # what it has sent as a replica may still come
         if came and self._places.gathers():
-            self._note_gap()
+            self._gaps.note()
         if self._places.gathers() or self._places.depends_on_slots():
             self._go_on()
-
-    # Gaps
-
-    def _note_gap(self) -> None:
-        if not any(self.names):
-            return
-        self.ports.route.count(GAPS)
-        if self._lost_at is None:
-            self.ports.route.after(HELD_SECONDS, self._check)
-        self._lost_at = self.ports.route.now()
-
-    @guarded
-    def _check(self) -> None:
-        # Whether what was lost is subscribed to again.
-        if self.gone or self._lost_at is None:
-            return
-        missing = next(self._missing(), None)
-        left = self._lost_at + HELD_SECONDS - self.ports.route.now()
-        if missing is None:
-            self._lost_at = None
-        elif left > 0:
-            self.ports.route.after(left, self._check)
-        else:
-            self.close("slot_moved" if missing == SHARD_CHANNELS else "upstream_lost")
-
-    def _missing(self) -> Iterator[int]:
-        links = self.links.values()
-        for kind in KINDS:
-            for name in self.names[kind]:
-                if self._places.is_missing(kind, name, links):
-                    yield kind
 
     # What the client is told
 

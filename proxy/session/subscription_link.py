@@ -7,7 +7,7 @@ all of it has come, as other nodes send the client something, too.
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from proxy.commands.slots import slot_of
@@ -58,12 +58,16 @@ class Asked:
 @dataclass(slots=True, eq=False)
 class Change:
     """A command of the client: ``names`` are those that it adds or removes. It waits until all of them are confirmed,
-    or there is an ``error``."""
+    or there is an ``error``. All names but those in ``left`` have been seen confirmed."""
 
     kind: int
     opening: bool
     names: frozenset[bytes]
     error: bytes = b""
+    left: list[bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.left = list(self.names)
 
 
 @dataclass(slots=True, eq=False)
@@ -124,6 +128,7 @@ class SubscriptionLink(ReplySink):
         super().__init__()
         self.upstream = upstream
         self.node: Node = upstream.key.node
+        self.user = upstream.key.user
         self.protocol = upstream.key.protocol
         self.is_primary = True
         self.wanted = nothing()
@@ -134,11 +139,11 @@ class SubscriptionLink(ReplySink):
         self._pieces: list[bytes] = []
         self._fences = 0
         self._recipient = _LinkEnd(self, listener)
-        upstream.owner = self
-        upstream.follow(self)
 
-    def introduce(self, client: ConnectedClient, names: Names) -> None:
-        """Give the connection the names of the client, where it has others."""
+    def begin(self, client: ConnectedClient, names: Names) -> None:
+        """Take over the connection, and give it the names of the client, where it has others."""
+        self.upstream.owner = self
+        self.upstream.follow(self)
         shown, self.upstream.names = self.upstream.names, names
         wanted = []
         if shown.client != names.client:

@@ -9,13 +9,13 @@
 A node that has become a replica goes on to send ordinary messages, so a home may stay there while it has a link.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from proxy.cluster.notifications import is_notification, may_match_notifications
 from proxy.commands.slots import slot_of
 from proxy.session.pool_key import Node
 from proxy.session.ports import NodePort
-from proxy.session.subscription_link import CHANNELS, PATTERNS, SHARD_CHANNELS, SubscriptionLink
+from proxy.session.subscription_link import CHANNELS, PATTERNS, SHARD_CHANNELS, Subscribed, SubscriptionLink
 
 
 class SubscriptionPlaces:
@@ -90,13 +90,20 @@ class SubscriptionPlaces:
             self.rehomed = self.rehomed or kind == PATTERNS
         return home
 
-    def is_missing(self, kind: int, name: bytes, links: Iterable[SubscriptionLink]) -> bool:
-        """Whether what has to come by these links does not. Notifications of a node that cannot be reached are missed
-        in vain, since the others go on."""
-        if kind == CHANNELS and name in self._many[kind]:
-            return False
-        node = self._at.get(name) if kind == SHARD_CHANNELS else self._homes[kind]
-        return not any(link.node is node and name in link.confirmed[kind] for link in links)
+    def is_confirmed(self, kind: int, name: bytes, links: Mapping[Node, SubscriptionLink]) -> bool:
+        """Whether it is subscribed to wherever it has to be."""
+        places = self.of(kind, name)
+        found = [links.get(node) for node in places]
+        return bool(places) and all(link is not None and name in link.confirmed[kind] for link in found)
+
+    def missing(self, names: Subscribed, links: Collection[SubscriptionLink]) -> Iterator[int]:
+        """The kinds of those of these names that should come by these links, and do not. Notifications of a node that
+        cannot be reached are missed in vain, since the others go on."""
+        for kind, of_kind in enumerate(names):
+            for name in of_kind - self._many[CHANNELS] if kind == CHANNELS else of_kind:
+                node = self._at.get(name) if kind == SHARD_CHANNELS else self._homes[kind]
+                if not any(link.node is node and name in link.confirmed[kind] for link in links):
+                    yield kind
 
     def counts(self, kind: int, name: bytes, channel: bytes, link: SubscriptionLink) -> bool:
         """Whether a message of this link is the one that the client gets."""

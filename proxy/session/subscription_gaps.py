@@ -1,0 +1,71 @@
+"""The times in which a client before a cluster misses messages: counted, and bounded by ``HELD_SECONDS``."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from proxy.session.guarded import GuardedClient, guarded
+from proxy.session.pool_key import Node
+from proxy.session.subscription_link import SHARD_CHANNELS, Subscribed, SubscriptionLink
+from proxy.session.subscription_places import SubscriptionPlaces
+from proxy.session.switching import HELD_SECONDS
+
+GAPS = "subscription_gaps"
+"""The event that counts how often the subscriptions of a client were interrupted."""
+CALM_SECONDS = 1.0
+"""A link that is lost so soon after another one was is not replaced before the cluster has been looked at."""
+
+
+class InterruptedClient(GuardedClient, Protocol):
+    """The subscriptions of a client, as far as messages may be missed. ``names`` is what the client has been told that
+    it is subscribed to."""
+
+    names: Subscribed
+
+    @property
+    def gone(self) -> bool:
+        """Whether the client has left."""
+
+    @property
+    def links(self) -> Mapping[Node, SubscriptionLink]:
+        """Its links, by node."""
+
+
+class SubscriptionGaps:
+    """The gaps of one client."""
+
+    def __init__(self, client: InterruptedClient, places: SubscriptionPlaces) -> None:
+        self.ports = client.ports
+        self._client = client
+        self._places = places
+        self._began: float | None = None
+
+    def close(self, cause: str) -> None:
+        """Close the client."""
+        self._client.close(cause)
+
+    def note(self) -> None:
+        """Messages may be missed from now on, until all subscriptions are confirmed again."""
+        if not any(self._client.names):
+            return
+        self.ports.route.count(GAPS)
+        if self._began is None:
+            self.ports.route.after(HELD_SECONDS, self._check)
+        self._began = self.ports.route.now()
+
+    def began_just_now(self) -> bool:
+        """Whether the last one began a moment ago, and has not been seen to end."""
+        return self._began is not None and self.ports.route.now() - self._began < CALM_SECONDS
+
+    @guarded
+    def _check(self) -> None:
+        # Whether what was lost is subscribed to again.
+        if self._client.gone or self._began is None:
+            return
+        missing = next(self._places.missing(self._client.names, self._client.links.values()), None)
+        left = self._began + HELD_SECONDS - self.ports.route.now()
+        if missing is None:
+            self._began = None
+        elif left > 0:
+            self.ports.route.after(left, self._check)
+        else:
+            self.close("slot_moved" if missing == SHARD_CHANNELS else "upstream_lost")
