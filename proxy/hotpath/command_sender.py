@@ -28,21 +28,23 @@ EVERY_NODE = -1
 
 
 class SentUnit:
-    """A transaction that ``sender`` has sent in one piece. It can be sent again only as a whole: ``chunks`` are its
-    bytes, to which ``frames`` replies come."""
+    """A transaction that ``sender`` has sent in one piece. It can be sent again only as a whole, if it is ``kept``:
+    ``chunks`` are its bytes, to which ``frames`` replies come."""
 
-    __slots__ = ("chunks", "frames", "sender")
+    __slots__ = ("chunks", "frames", "kept", "sender")
 
-    def __init__(self, sender: "CommandSender") -> None:
+    def __init__(self, sender: "CommandSender", kept: bool) -> None:
         self.sender = sender
+        self.kept = kept
         self.chunks: list[bytes] = []
         self.frames = 0
 
     def add(self, chunk: bytes, replies: Iterable[InFlightEntry]) -> None:
         """The next piece of it, and the entries for its replies."""
-        self.chunks.append(chunk)
+        if self.kept:
+            self.chunks.append(chunk)
         for entry in replies:
-            entry.sent = self
+            entry.sent = self if self.kept else None
             self.frames += entry.due
 
 
@@ -156,6 +158,8 @@ class CommandSender(ReplySink):
     def _keep(self, upstream: UpstreamPipeline, chunk: bytes, replies: Sequence[InFlightEntry]) -> None:
         if self.unit is not None:
             self.unit.add(chunk, replies)
+            if self.unit.kept and replies:
+                replies[-1].size = len(chunk)
         elif len(replies) == 1 and replies[0].sent is None and upstream.kept < MOST_KEPT:
             replies[0].sent = chunk
             replies[0].size = len(chunk)
@@ -163,7 +167,7 @@ class CommandSender(ReplySink):
     def begin_unit(self, upstream: UpstreamPipeline) -> None:
         """What is sent on this connection up to ``end_unit`` is a transaction."""
         if upstream.redirects is not None and upstream.owner is None:
-            self.unit = SentUnit(self)
+            self.unit = SentUnit(self, upstream.kept < MOST_KEPT)
 
     def end_unit(self) -> None:
         """The transaction has been sent whole, if one was begun."""

@@ -46,8 +46,9 @@ def leave(session: LeavingClient) -> None:
     session.reconsider()
     session.intake.finish()
     session.held = None
-    if sender.order is not None:
-        sender.order.abandon()
+    order = sender.order
+    if order is not None:
+        order.abandon()
         sender.order = None
         sender.ordered = False
     if session.running_procedure is not None:
@@ -59,3 +60,5 @@ def leave(session: LeavingClient) -> None:
         follow_ups.leave(session)
     session.end_probe()
     switching.depart(session, holds)
+    if order is not None:
+        sender.pending_replies -= order.beyond  # of those, the sender is not told any more

@@ -6,6 +6,7 @@ import pytest
 
 from proxy.net.idle_clients import rests
 from proxy.session.node_connections import CLUSTERDOWN
+from proxy.session.subscriber import Subscriber
 from proxy.session.switching import HELD_SECONDS
 from tests.hotpath.test_split import arguments
 from tests.session.clustered import NODES, Routed
@@ -315,3 +316,38 @@ def test_a_ping_that_is_lost_with_its_link_is_sent_again() -> None:
     pass_time(client, 0.0)
     client.at(0).answer(b"+PONG\r\n")
     assert client.heard() == push(2, b"pong", b"")
+
+
+@pytest.mark.parametrize("user", [None, "app"])
+def test_what_is_new_after_a_login_is_asked_for_as_that_user(user: str | None) -> None:
+    client, upstream = subscribed(3)
+    client.key = client.key._replace(user=user)
+    for _ in range(2):
+        client.say("SUBSCRIBE", "y")
+        (other,) = [each for each in client.route.lent if not each.closed]
+        other.answer(*(push(3, b"subscribe", each, 7) for each in (b"y", b"x")))
+        pass_time(client, 0.0)
+    assert client.heard() == push(3, b"subscribe", b"y", 2) * 2
+    assert (other is upstream) == (user is None)
+    assert other.key.user == user
+    asked = [[b"SUBSCRIBE", b"x"], [b"SUBSCRIBE", b"y"]]
+    assert sorted(arguments(other.taken())) == (asked if user else asked[1:])
+    assert client.route.events["subscription_gaps"] == (user is not None)
+    assert upstream in client.route.discarded or user is None
+
+
+@PROTOCOLS
+def test_each_confirmation_is_looked_at_once(protocol: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [b"%d" % number for number in range(500)]
+    looked = []
+    settled = Subscriber._is_settled
+    monkeypatch.setattr(Subscriber, "_is_settled", lambda *args: looked.append(args) or settled(*args))
+    client = client_of(protocol)
+    for verb in ("SSUBSCRIBE", "SUNSUBSCRIBE"):
+        looked.clear()
+        client.say(verb, *names)
+        for upstream in list(client.route.lent):
+            for words in arguments(upstream.taken()):
+                upstream.answer(*(push(protocol, words[0].lower(), name, 1) for name in words[1:]))
+        assert client.heard().count(verb.lower().encode()) == len(names)
+        assert len(looked) < 5 * len(names)
