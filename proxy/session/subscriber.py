@@ -19,6 +19,7 @@ from proxy.session.state import Awaited
 from proxy.session.subscription_gaps import CALM_SECONDS, SubscriptionGaps
 from proxy.session.subscription_link import (
     CHANNELS,
+    ELSEWHERE,
     KINDS,
     PATTERNS,
     SHARD_CHANNELS,
@@ -33,7 +34,6 @@ from proxy.session.subscription_link import (
 from proxy.session.subscription_places import SubscriptionPlaces
 from proxy.session.switching import SwitchingClient
 
-_ELSEWHERE = (b"-MOVED ", b"-ASK ", b"-TRYAGAIN ", b"-CLUSTERDOWN ")
 _LATER = (b"-LOADING ", b"-MASTERDOWN ", b"-BUSY ")
 _AGAIN_SECONDS = 0.1
 
@@ -275,10 +275,10 @@ class Subscriber(LinkListener):
         if not asked.opening:
             # Nobody knows what it is subscribed to, unless the slot has left anyway.
             self._drop(link)
-            if change is not None and not change.opening and not error.startswith(_ELSEWHERE):
+            if change is not None and not change.opening and not error.startswith(ELSEWHERE):
                 self._fail(error)
             self._tell_if_done()
-        elif error.startswith(_ELSEWHERE):
+        elif error.startswith(ELSEWHERE):
             self._places.displace(asked.names)
             self._look()
         elif change is None or not asked.names & change.names or error.startswith(_LATER):

@@ -28,12 +28,16 @@ _CONFIRMED = {word: (kind, True) for kind, word in enumerate(OPENING)} | {
     word: (kind, False) for kind, word in enumerate(CLOSING)
 }
 _REDIRECTS = (b"-MOVED ", b"-ASK ")
+ELSEWHERE = (*_REDIRECTS, b"-TRYAGAIN ", b"-CLUSTERDOWN ")
+"""How errors begin that say that another node has the slot, or none."""
 _NOBODY = ReplySink()
 """Receives replies that no client gets."""
 _PONG = b"\0"
 """Marks the reply to PING among the frames: none of those begins with it."""
 _FENCE = b"\0keyrail:fence"
 """Nobody subscribes to it: that it is confirmed to have ended tells that all before has come."""
+_GUARD = b"\0keyrail:guard"
+"""The same for SUNSUBSCRIBE: if it is refused, the confirmation that came was the node's own. See ``_guarded``."""
 Subscribed: TypeAlias = tuple[set[bytes], set[bytes], set[bytes]]
 """Names by kind: channels, patterns, shard channels."""
 
@@ -104,11 +108,7 @@ class LinkListener(Protocol):
         """The node has ended a subscription by itself: the slot has left."""
 
     def out_of_step(self, link: "SubscriptionLink") -> None:
-        """What the node has sent cannot be an answer to what it was asked.
-
-        A node that ends the subscription to a shard channel by itself refuses SUNSUBSCRIBE when that comes behind, and
-        nobody can tell which of the two the confirmation was for.
-        """
+        """What the node has sent cannot be an answer to what it was asked."""
 
     def lost(self, link: "SubscriptionLink") -> None:
         """The connection is gone."""
@@ -169,6 +169,8 @@ class SubscriptionLink(ReplySink):
             wanted -= changed
         for together in _by_slot(changed) if kind == SHARD_CHANNELS else (changed,):
             self._send(client, kind, together, opening=opening)
+            if kind == SHARD_CHANNELS and not opening:
+                self._send(client, CHANNELS, frozenset((_GUARD,)), opening=False)
 
     def _send(self, client: ConnectedClient, kind: int, names: frozenset[bytes], *, opening: bool) -> None:
         asked = Asked(kind, opening, names, set(names), set(names))
@@ -248,7 +250,9 @@ class SubscriptionLink(ReplySink):
             return
         if frame.startswith(b"-"):
             self._listener.send_messages()
-            if self._asked and (self._asked[0].kind == SHARD_CHANNELS or not frame.startswith(_REDIRECTS)):
+            if self._asked and _GUARD in self._asked[0].names:
+                self._guarded(frame)
+            elif self._asked and (self._asked[0].kind == SHARD_CHANNELS or not frame.startswith(_REDIRECTS)):
                 self._listener.refused(self, self._refused(), frame)
             else:
                 self._listener.out_of_step(self)
@@ -260,6 +264,12 @@ class SubscriptionLink(ReplySink):
         elif word in _CONFIRMED:
             self._listener.send_messages()
             self._confirmed(*_CONFIRMED[word], name)
+
+    def _guarded(self, error: bytes) -> None:
+        # A slot has left before SUNSUBSCRIBE came: the node has ended the subscriptions by itself, and refuses that.
+        if not error.startswith(ELSEWHERE):
+            self._asked.popleft()  # the user may not run UNSUBSCRIBE
+            self._listener.answered(self)
 
     def _refused(self) -> Asked:
         asked = self._asked.popleft()

@@ -130,6 +130,10 @@ def test_a_message_does_not_break_a_reply_that_waits_for_others() -> None:
     assert client.heard() == b"$1\r\na\r\n$3\r\nb"
     upstream.answer(message)
     assert client.heard() == b""
+    order = client.sender.order
+    assert order is not None
+    assert order.first is not None
+    assert (order.first.asked, order.first.pending_replies, order.beyond) == (2, 2, 3)
     shared(client, 0).answer(b"bb\r\n")
     assert client.heard() == b"bb\r\n" + message
     shared(client, 1).answer(b"$1\r\nc\r\n")
@@ -351,3 +355,134 @@ def test_each_confirmation_is_looked_at_once(protocol: int, monkeypatch: pytest.
                 upstream.answer(*(push(protocol, words[0].lower(), name, 1) for name in words[1:]))
         assert client.heard().count(verb.lower().encode()) == len(names)
         assert len(looked) < 5 * len(names)
+
+
+def lose(client: Routed, upstream: Upstream) -> None:
+    client.route.lent.remove(upstream)
+    upstream.closed = True
+    assert upstream.owner is not None
+    recipient = upstream.owner.client()
+    assert recipient is not None
+    assert recipient.let_go()
+    pass_time(client, 0.0)
+
+
+def gaps(client: Routed) -> int:
+    return client.route.events["subscription_gaps"]
+
+
+@PROTOCOLS
+def test_what_has_come_over_one_node_does_not_come_over_another_one_again(protocol: int) -> None:
+    client = client_of(protocol)
+    client.say("PSUBSCRIBE", "*")
+    links = [link(client, number) for number in range(3)]
+    for each in links:
+        each.answer(push(protocol, b"psubscribe", b"*", 1))
+    client.heard()
+    messages = [push(protocol, b"pmessage", b"*", b"x", b"%d" % number) for number in range(2)]
+    links[0].answer(messages[0])
+    assert client.heard() == messages[0]
+    client.nodes.lost = {0}
+    lose(client, links[0])
+    assert arguments(links[1].taken())[-1][0] == b"UNSUBSCRIBE"
+    links[1].answer(messages[0])
+    assert client.heard() == b""
+    fence = b"\0keyrail:fence"
+    links[1].answer(push(protocol, b"unsubscribe", fence, 1) + messages[1])
+    links[2].answer(messages[1])
+    assert client.heard() == messages[1]
+
+
+@PROTOCOLS
+def test_a_shard_message_of_a_node_that_is_not_its_slots_any_more_is_dropped(protocol: int) -> None:
+    client, upstream = subscribed(protocol, "SSUBSCRIBE", "a")
+    client.nodes.owners = [0] * len(client.nodes.owners)
+    (follower,) = client.nodes.followers
+    follower.changed(came=False)
+    message = push(protocol, b"smessage", b"a", b"1")
+    link(client, 0).answer(push(protocol, b"ssubscribe", b"a", 1) + message)
+    upstream.answer(message)
+    assert client.heard() == message
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("frame", [(b"ssubscribe", b"z", 1), (b"subscribe", b"x", 1)])
+def test_what_nobody_has_asked_for_ends_the_link(protocol: int, frame: tuple[bytes | int, ...]) -> None:
+    client, upstream = subscribed(protocol)
+    upstream.answer(push(protocol, *frame))
+    assert upstream in client.route.discarded
+    pass_time(client, 0.0)
+    (other,) = client.route.lent
+    assert arguments(other.taken()) == [[b"SUBSCRIBE", b"x"]]
+
+
+@PROTOCOLS
+def test_what_is_over_is_not_missed(protocol: int) -> None:
+    client, _ = subscribed(protocol)
+    for verb, name in (("SUBSCRIBE", "__keyevent@0__:set"), ("PSUBSCRIBE", "__key*"), ("SSUBSCRIBE", "b")):
+        for each in (verb, verb.replace("SUB", "UNSUB")):
+            client.say(each, name)
+            _confirm_all(client, protocol)
+    client.heard()
+    client.nodes.owners = [2] * len(client.nodes.owners)
+    (follower,) = client.nodes.followers
+    follower.changed(came=True)
+    client.say("SSUBSCRIBE", "b")
+    _confirm_all(client, protocol)
+    assert client.heard() == push(protocol, b"ssubscribe", b"b", 1)
+    assert gaps(client) == 0
+
+
+def _confirm_all(client: Routed, protocol: int) -> None:
+    for each in list(client.route.lent):
+        for words in arguments(each.taken()):
+            each.answer(*(push(protocol, words[0].lower(), name, 1) for name in words[1:]))
+
+
+@PROTOCOLS
+def test_what_was_on_a_lost_link_is_asked_of_a_node_that_has_one(protocol: int) -> None:
+    client, upstream = subscribed(protocol)
+    number = upstream.key.node.number
+    client.say("SSUBSCRIBE", "bca"[(number + 1) % 3])
+    _confirm_all(client, protocol)
+    lose(client, upstream)
+    other = link(client, (number + 1) % 3)
+    assert arguments(other.taken()) == [[b"SUBSCRIBE", b"x"]]
+    assert gaps(client) == 1
+
+
+@PROTOCOLS
+def test_a_slot_that_moves_from_a_lost_link_is_one_gap(protocol: int) -> None:
+    client, upstream = subscribed(protocol, "SSUBSCRIBE", "a")
+    client.nodes.owners = [0] * len(client.nodes.owners)
+    lose(client, upstream)
+    assert arguments(link(client, 0).taken()) == [[b"SSUBSCRIBE", b"a"]]
+    assert gaps(client) == 1
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("error", [b"-MOVED 15495 127.0.0.1:7001", b"-CLUSTERDOWN Hash slot not served"])
+def test_the_end_of_a_subscription_may_meet_sunsubscribe(protocol: int, error: bytes) -> None:
+    client, upstream = subscribed(protocol)
+    client.nodes.owners = [upstream.key.node.number] * len(client.nodes.owners)
+    client.say("SSUBSCRIBE", "a")
+    _confirm_all(client, protocol)
+    client.say("SUNSUBSCRIBE", "a")
+    client.say("SUBSCRIBE", "y")
+    guard = arguments(upstream.taken())[1][1]
+    answers = [push(protocol, *each) for each in ((b"unsubscribe", guard, 1), (b"subscribe", b"y", 1))]
+    upstream.answer(push(protocol, b"sunsubscribe", b"a", 0), error + b"\r\n", *answers)
+    confirmed = [(b"ssubscribe", b"a", 1), (b"sunsubscribe", b"a", 0), (b"subscribe", b"y", 2)]
+    assert client.heard() == b"".join(push(protocol, *each) for each in confirmed)
+    assert upstream.complaints == []
+    assert client.route.lent == [upstream]
+    assert gaps(client) == 0
+
+
+@PROTOCOLS
+def test_a_user_who_may_not_unsubscribe_may_sunsubscribe(protocol: int) -> None:
+    client, upstream = subscribed(protocol, "SSUBSCRIBE", "a")
+    client.say("SUNSUBSCRIBE", "a")
+    upstream.answer(push(protocol, b"sunsubscribe", b"a", 0), b"-NOPERM no\r\n")
+    assert client.heard() == push(protocol, b"sunsubscribe", b"a", 0)
+    assert upstream in client.route.released
