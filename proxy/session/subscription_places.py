@@ -120,7 +120,8 @@ class SubscriptionPlaces:
     # What changes
 
     def lose(self, node: Node) -> None:
-        """The link to this node is gone."""
+        """The link to this node is gone. A new one may take as long as the node is down: others come first."""
+        self._avoided = node
         self._homes = [None if home is node else home for home in self._homes]
         self.displace([name for name, at in self._at.items() if at is node])
 

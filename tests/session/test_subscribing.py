@@ -486,3 +486,15 @@ def test_a_user_who_may_not_unsubscribe_may_sunsubscribe(protocol: int) -> None:
     upstream.answer(push(protocol, b"sunsubscribe", b"a", 0), b"-NOPERM no\r\n")
     assert client.heard() == push(protocol, b"sunsubscribe", b"a", 0)
     assert upstream in client.route.released
+
+
+@PROTOCOLS
+@pytest.mark.parametrize(("verb", "name"), [("SUBSCRIBE", "x"), ("PSUBSCRIBE", "x*")])
+def test_what_any_node_can_have_goes_to_another_one_than_that_of_a_lost_link(
+    protocol: int, verb: str, name: str
+) -> None:
+    client, upstream = subscribed(protocol, verb, name)
+    lose(client, upstream)
+    (other,) = client.route.lent
+    assert other.key.node is not upstream.key.node
+    assert arguments(other.taken()) == [[verb.encode(), name.encode()]]
