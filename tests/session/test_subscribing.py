@@ -7,6 +7,7 @@ import pytest
 from proxy.net.idle_clients import rests
 from proxy.session.node_connections import CLUSTERDOWN
 from proxy.session.subscriber import Subscriber
+from proxy.session.subscription_link import Change
 from proxy.session.switching import HELD_SECONDS
 from tests.hotpath.test_split import arguments
 from tests.session.clustered import NODES, Routed
@@ -41,6 +42,7 @@ def subscribed(protocol: int, verb: str = "SUBSCRIBE", name: str = "x") -> tuple
     client = client_of(protocol)
     client.say(verb, name)
     (upstream,) = client.route.lent
+    upstream.taken()
     upstream.answer(push(protocol, verb.lower().encode(), name.encode(), 7))
     assert client.heard() == push(protocol, verb.lower().encode(), name.encode(), 1)
     return client, upstream
@@ -322,30 +324,41 @@ def test_a_ping_that_is_lost_with_its_link_is_sent_again() -> None:
     assert client.heard() == push(2, b"pong", b"")
 
 
-@pytest.mark.parametrize("user", [None, "app"])
-def test_what_is_new_after_a_login_is_asked_for_as_that_user(user: str | None) -> None:
+def test_what_is_new_after_a_login_is_asked_for_as_that_user() -> None:
     client, upstream = subscribed(3)
-    client.key = client.key._replace(user=user)
-    for _ in range(2):
-        client.say("SUBSCRIBE", "y")
-        (other,) = [each for each in client.route.lent if not each.closed]
-        other.answer(*(push(3, b"subscribe", each, 7) for each in (b"y", b"x")))
-        pass_time(client, 0.0)
-    assert client.heard() == push(3, b"subscribe", b"y", 2) * 2
-    assert (other is upstream) == (user is None)
-    assert other.key.user == user
-    asked = [[b"SUBSCRIBE", b"x"], [b"SUBSCRIBE", b"y"]]
-    assert sorted(arguments(other.taken())) == (asked if user else asked[1:])
-    assert client.route.events["subscription_gaps"] == (user is not None)
-    assert upstream in client.route.discarded or user is None
+    client.route.known_users.add("app")
+    client.key = client.key._replace(user="app")
+    client.say("SUBSCRIBE", "y")
+    assert upstream in client.route.discarded
+    pass_time(client, 0.0)
+    (other,) = client.route.lent
+    assert other.key.user == "app"
+    assert sorted(arguments(other.taken())) == [[b"SUBSCRIBE", b"x"], [b"SUBSCRIBE", b"y"]]
+    other.answer(push(3, b"subscribe", b"y", 1), push(3, b"subscribe", b"x", 2))
+    assert client.heard() == push(3, b"subscribe", b"y", 2)
+    assert gaps(client) == 1
+
+
+def test_a_login_as_the_same_user_interrupts_nothing() -> None:
+    client, upstream = subscribed(3)
+    client.key = client.key._replace(database=1)
+    client.say("SUBSCRIBE", "y")
+    assert arguments(upstream.taken()) == [[b"SUBSCRIBE", b"y"]]
+    assert client.route.lent == [upstream]
+    assert gaps(client) == 0
 
 
 @PROTOCOLS
 def test_each_confirmation_is_looked_at_once(protocol: int, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [b"%d" % number for number in range(500)]
-    looked = []
+    looked: list[bytes] = []
     settled = Subscriber._is_settled
-    monkeypatch.setattr(Subscriber, "_is_settled", lambda *args: looked.append(args) or settled(*args))
+
+    def look(subscriber: Subscriber, change: Change, name: bytes) -> bool:
+        looked.append(name)
+        return settled(subscriber, change, name)
+
+    monkeypatch.setattr(Subscriber, "_is_settled", look)
     client = client_of(protocol)
     for verb in ("SSUBSCRIBE", "SUNSUBSCRIBE"):
         looked.clear()
@@ -467,8 +480,7 @@ def test_the_end_of_a_subscription_may_meet_sunsubscribe(protocol: int, error: b
     client.nodes.owners = [upstream.key.node.number] * len(client.nodes.owners)
     client.say("SSUBSCRIBE", "a")
     _confirm_all(client, protocol)
-    client.say("SUNSUBSCRIBE", "a")
-    client.say("SUBSCRIBE", "y")
+    client.send(call("SUNSUBSCRIBE", "a") + call("SUBSCRIBE", "y"))
     guard = arguments(upstream.taken())[1][1]
     answers = [push(protocol, *each) for each in ((b"unsubscribe", guard, 1), (b"subscribe", b"y", 1))]
     upstream.answer(push(protocol, b"sunsubscribe", b"a", 0), error + b"\r\n", *answers)
