@@ -44,7 +44,7 @@ class SentUnit:
         if self.kept:
             self.chunks.append(chunk)
         for entry in replies:
-            entry.sent = self if self.kept else None
+            entry.sent = self
             self.frames += entry.due
 
 

@@ -135,7 +135,7 @@ class _Round:
         sink = sent.sender if unit else entry.sink
         if entry.action == LOCAL or sink.client() is not self._session:
             return
-        if sent is None or sent is RAN or sent is ONCE:
+        if sent is RAN or not _is_kept(sent):
             self._commands.append(_Command(b"", _Facts(None, False)))
         elif id(sent) not in self._by_sent:
             found = [_unit(self._session, sent)] if unit else list(_commands(self._session, sent))
@@ -346,6 +346,10 @@ class Redirects:
         refused.place.pending_replies -= 1
 
 
+def _is_kept(sent: object) -> bool:
+    return sent is not None and sent is not ONCE and (not isinstance(sent, SentUnit) or sent.kept)
+
+
 def told_instead(
     session: RedirectedClient, upstream: UpstreamPipeline, entry: InFlightEntry, error: bytes
 ) -> bytes | None:
@@ -354,7 +358,7 @@ def told_instead(
     nodes = session.ports.nodes
     if entry.sent is RAN:
         return hidden_own_error(error)
-    if entry.sent is None or entry.sent is ONCE or nodes is None or session.gone:
+    if not _is_kept(entry.sent) or nodes is None or session.gone:
         return hidden_redirect(error)
     if session.redirects is None:
         session.redirects = Redirects(session, nodes)

@@ -184,7 +184,7 @@ class Subscriber(LinkListener):
         for node, names in placed.items():
             link = self.links.get(node)
             if link is not None and link.user != self._session.key.user and not names <= link.wanted[kind]:
-                self._drop(link)  # the client has logged in as another user, whose rights count for what is new
+                self._replace(link)  # the client has logged in as another user, whose rights count for what is new
                 link = None
             link = link or self._open(node)
             if link is not None:
@@ -308,10 +308,18 @@ class Subscriber(LinkListener):
 
     def _drop(self, link: SubscriptionLink) -> None:
         if self.links.get(link.node) is link:
-            del self.links[link.node]
-            link.upstream.owner = None
-            self.ports.pools.discard(link.upstream)
+            self._discard(link)
             self._miss(link)
+
+    def _replace(self, link: SubscriptionLink) -> None:
+        self._discard(link)
+        self._gaps.note()
+        self.ports.route.after(0.0, self._go_on)
+
+    def _discard(self, link: SubscriptionLink) -> None:
+        del self.links[link.node]
+        link.upstream.owner = None
+        self.ports.pools.discard(link.upstream)
 
     def _miss(self, link: SubscriptionLink) -> None:
         # What it had is subscribed to anew, in the next turn of the loop.
