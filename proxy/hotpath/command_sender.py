@@ -159,7 +159,7 @@ class CommandSender(ReplySink):
         if self.unit is not None:
             self.unit.add(chunk, replies)
             if self.unit.kept and replies:
-                replies[-1].size = len(chunk)
+                replies[len(replies) - 1].size = len(chunk)
         elif len(replies) == 1 and replies[0].sent is None and upstream.kept < MOST_KEPT:
             replies[0].sent = chunk
             replies[0].size = len(chunk)
