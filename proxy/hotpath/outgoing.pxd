@@ -22,5 +22,6 @@ cdef class Outgoing(InFlightQueue):
     cpdef send_partial(self, ReplySink sender, bytes piece, bint withhold)
     cpdef end_partial(self, ReplySink sender)
     cdef _put(self, bytes chunk)
+    cpdef release(self)
     @cython.locals(outgoing=list, calls=list)
     cpdef flush(self)

@@ -19,6 +19,10 @@ from proxy.hotpath.in_flight import InFlightQueue, ReplySink
 Schedule: TypeAlias = Callable[[Callable[[], object]], object]
 
 
+def _never() -> None:
+    """In place of a flush, where nothing can be written any more."""
+
+
 class Outgoing(InFlightQueue):
     """The bytes of one connection on their way to Redis.
 
@@ -29,7 +33,7 @@ class Outgoing(InFlightQueue):
     def __init__(self, schedule: Schedule) -> None:
         super().__init__()
         # Bound once: at one command a flush, binding each time would cost 25 ns a command.
-        self.schedule = partial(schedule, self.flush)
+        self.schedule: Callable[[], object] = partial(schedule, self.flush)
         self.outgoing: list[bytes] = []
         self.scheduled = False
         self.sent_calls: list[Callable[[], object]] | None = None
@@ -95,6 +99,12 @@ class Outgoing(InFlightQueue):
         if not self.scheduled:
             self.scheduled = True
             self.schedule()
+
+    def release(self) -> None:
+        """The connection is lost: write nothing, and refer neither to the transport nor to this object itself, which
+        only the garbage collector could free."""
+        self.write = None
+        self.schedule = _never
 
     def flush(self) -> None:
         """Write the queued bytes, as one piece."""

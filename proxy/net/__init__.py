@@ -31,6 +31,7 @@ engine.py               engine, version and features of the Redis behind a route
 capabilities.py         the capabilities of a route's Redis and of its users
 internal_queries.py     Keyrail's own queries to Redis, on connections of their own
 acceptor.py             accepts clients on one listening socket
+garbage_collector.py    keeps the garbage collector away while a policy is bound
 handover.py             hands accepted connections over to workers with fewer clients
 worker_loads.py         how many clients each worker has, in memory that all workers see
 failures.py             failures that peers cause, counted by reason

@@ -18,6 +18,7 @@ from proxy.hotpath.counters import Counters
 from proxy.hotpath.hot_path_config import MAY_WRITE, READS, HotPathConfig
 from proxy.hotpath.router import Router
 from proxy.hotpath.sampler import Sampler
+from proxy.net import garbage_collector
 from proxy.net.capabilities import NAMES
 from proxy.net.command_counts import CommandCounts
 from proxy.net.plan_compiler import FindPlans, WantedPlans, added_to_standard
@@ -133,7 +134,9 @@ class PolicyGeneration:
 
     async def bind(self, clients: Collection[tuple[frozenset[str], Caller]]) -> None:
         """In a thread, bind the effective policies of these clients, and those of clients of no app."""
-        for whose, bound in (await asyncio.to_thread(self._bind_in_thread, clients)).items():
+        with garbage_collector.paused():
+            added = await asyncio.to_thread(self._bind_in_thread, clients)
+        for whose, bound in added.items():
             if whose not in self.effective_policies:
                 self._add(whose, bound)
 
@@ -176,7 +179,8 @@ class PolicyGeneration:
             reader = self._readers.setdefault(able, PlanReader(self.policy.schema.automaton))
             added, apps = added_to_standard(self.table), tuple("" if app is None else app.name for _, app in of)
             new = await self._find_plans(WantedPlans(added, able, self.paused, apps, reader.length))
-            plans = await asyncio.to_thread(_read, reader, new)
+            with garbage_collector.paused():
+                plans = await asyncio.to_thread(_read, reader, new)
             for whose, lowered in zip(of, plans, strict=True):
                 effective_policy = self.effective_policies[whose]
                 effective_policy.compiled.run(lowered)

@@ -167,6 +167,10 @@ class UpstreamConnection(asyncio.BaseProtocol):
             if timer is not None:
                 timer.cancel()
         self._keeper.lost(self)
+        # The connection refers to its pipeline: if the pipeline referred to it, only the garbage collector would free
+        # them. uvloop's transport keeps what it has called.
+        del self.pipeline.listener
+        self.pipeline.release()
 
     def pause_writing(self) -> None:
         """Redis does not read: a shared connection takes no commands; a private one stops reading from its client."""

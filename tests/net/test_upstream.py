@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import weakref
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
@@ -182,6 +184,25 @@ def test_a_read_goes_straight_to_the_pipeline() -> None:
     upstream = Shared().upstream
     assert upstream.data_received == upstream.pipeline.receive
     assert not isinstance(upstream, UpstreamPipeline)
+
+
+def test_a_lost_connection_is_freed_without_the_garbage_collector() -> None:
+    shared = Shared()
+    gc.disable()
+    try:
+        others = pipelines() - 1
+        lost = weakref.ref(shared.upstream)
+        shared.submit(shared.client)
+        shared.upstream.connection_lost(None)
+        del shared.upstream
+        assert lost() is None
+        assert pipelines() == others
+    finally:
+        gc.enable()
+
+
+def pipelines() -> int:
+    return sum(isinstance(each, UpstreamPipeline) for each in gc.get_objects())
 
 
 def test_who_has_left_is_heard_out_where_something_may_follow() -> None:
