@@ -205,7 +205,7 @@ class Engine:
                 wire.ask("AUTH", self.options["requirepass"])
             value = wire.value(*arguments)
         if isinstance(value, Failure):
-            raise AssertionError(f"{arguments!r} was answered {value.text!r}")
+            raise AssertionError(f"{arguments[:3]!r:.200} was answered {value.text!r}")
         return value
 
     def info(self, section: str = "all") -> dict[str, str]:

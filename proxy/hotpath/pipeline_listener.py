@@ -34,6 +34,34 @@ class PipelineListener(Protocol):
         """
 
 
+class Unheard:
+    """Listens to a pipeline whose connection is lost: what happens there concerns nobody.
+
+    A command that was refused on it can be given up later, with errors that go through a pipeline with its listener.
+    """
+
+    def out_of_step(self) -> None:
+        """There is no connection to close."""
+
+    def uninvited(self, frame: bytes) -> None:
+        """Nobody counts it."""
+
+    def on_large_head(self, sink: ReplySink) -> None:
+        """It is on its way already."""
+
+    def overflowing(self, sink: ReplySink) -> None:
+        """There is no connection to hold."""
+
+    def command_refused(self, line: bytes) -> None:
+        """The next connection tells."""
+
+    def doubt_role(self) -> None:
+        """The next connection tells."""
+
+
+UNHEARD = Unheard()
+
+
 class SubscriptionReader(Protocol):
     """The subscriptions of the owner of a connection."""
 

@@ -14,6 +14,7 @@ from typing import Protocol, cast
 from proxy.commands.table import Lane
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.in_flight import EDIT, HIDE, MEMBERS, NOTE, PEEK, UNWRAP, ReplySink
+from proxy.hotpath.pipeline_listener import UNHEARD
 from proxy.hotpath.sender_listener import ReplyRecipient
 from proxy.hotpath.upstream_pipeline import Redirects
 from proxy.net.slow_reader import LATER_PATIENCE, PATIENCE, SlowReader
@@ -169,7 +170,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
         self._keeper.lost(self)
         # The connection refers to its pipeline: if the pipeline referred to it, only the garbage collector would free
         # them. uvloop's transport keeps what it has called.
-        del self.pipeline.listener
+        self.pipeline.listener = UNHEARD
         self.pipeline.release()
 
     def pause_writing(self) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from proxy.commands.table import Lane
 from proxy.hotpath.in_flight import NOTE, ReplySink
+from proxy.hotpath.pipeline_listener import PipelineListener
 from proxy.hotpath.sender_listener import HeldUpstream, ReplyRecipient
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.net.address import UpstreamAddress, parse_upstream
@@ -203,6 +204,21 @@ def test_a_lost_connection_is_freed_without_the_garbage_collector() -> None:
 
 def pipelines() -> int:
     return sum(isinstance(each, UpstreamPipeline) for each in gc.get_objects())
+
+
+def test_what_happens_in_the_pipeline_of_a_lost_connection_concerns_nobody() -> None:
+    """A command that was refused on it can be given up later, with the errors that came from there."""
+    shared = Shared()
+    shared.upstream.connection_lost(None)
+    listener = shared.upstream.pipeline.listener
+    given: dict[str, list[object]] = {
+        "uninvited": [b""],
+        "command_refused": [b""],
+        "on_large_head": [ReplySink()],
+        "overflowing": [ReplySink()],
+    }
+    for name in [name for name in vars(PipelineListener) if not name.startswith("_")]:
+        getattr(listener, name)(*given.get(name, []))
 
 
 def test_who_has_left_is_heard_out_where_something_may_follow() -> None:
