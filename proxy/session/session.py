@@ -401,8 +401,9 @@ class Session:
         self.reconsider()
         intake.finish()
         self.held = None
-        if sender.order is not None:
-            sender.order.abandon()
+        order = sender.order
+        if order is not None:
+            order.abandon()
             sender.order = None
             sender.ordered = False
         if self.running_procedure is not None:
@@ -415,3 +416,5 @@ class Session:
             self.ports.capabilities.end_probe(self.probe, False)
             self.probe = None
         switching.depart(self, holds)
+        if order is not None:
+            sender.pending_replies -= order.beyond  # of those, the sender is not told any more

@@ -3,6 +3,7 @@ name."""
 
 from __future__ import annotations
 
+import gc
 from random import Random
 
 import pytest
@@ -243,6 +244,30 @@ def test_bytes_are_kept_up_to_a_bound_and_no_longer_than_needed() -> None:
     client.at(0).answer(b"$-1\r\n")
     client.at(2).answer(b"-MOVED 15495 127.0.0.1:7001\r\n")
     assert client.heard().endswith(b"-CLUSTERDOWN keyrail: the slot is on its way to another node: try again\r\n")
+
+
+def test_a_client_that_leaves_before_replies_of_several_nodes_is_freed_without_the_garbage_collector() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        others = sessions()
+        _, client = routed()
+        for each in "abcab":
+            client.say("GET", each)
+        nodes = [client.at(number) for number in range(3)]
+        client.connection_lost()
+        del client
+        assert sessions() == others + 1, "its replies are read all the same"
+        for upstream, count in zip(nodes, (2, 1, 2), strict=True):
+            upstream.answer(b"$-1\r\n" * count)
+            assert upstream.head is None
+        assert sessions() == others
+    finally:
+        gc.enable()
+
+
+def sessions() -> int:
+    return sum(isinstance(each, Routed) for each in gc.get_objects())
 
 
 def test_before_one_redis_nothing_is_kept_and_its_errors_are_told() -> None:
