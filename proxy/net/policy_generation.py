@@ -6,7 +6,6 @@ command. ``complete`` adds their plans, after which most commands need no judgin
 clients do not have to wait for it.
 """
 
-import asyncio
 import threading
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -18,9 +17,9 @@ from proxy.hotpath.counters import Counters
 from proxy.hotpath.hot_path_config import MAY_WRITE, READS, HotPathConfig
 from proxy.hotpath.router import Router
 from proxy.hotpath.sampler import Sampler
-from proxy.net import garbage_collector
 from proxy.net.capabilities import NAMES
 from proxy.net.command_counts import CommandCounts
+from proxy.net.garbage_collector import uncollected
 from proxy.net.plan_compiler import FindPlans, WantedPlans, added_to_standard
 from proxy.policy.apps import App, Caller, identify
 from proxy.policy.compile import CompiledPolicy, PolicyCompiler, needs_of
@@ -134,9 +133,7 @@ class PolicyGeneration:
 
     async def bind(self, clients: Collection[tuple[frozenset[str], Caller]]) -> None:
         """In a thread, bind the effective policies of these clients, and those of clients of no app."""
-        with garbage_collector.paused():
-            added = await asyncio.to_thread(self._bind_in_thread, clients)
-        for whose, bound in added.items():
+        for whose, bound in (await uncollected(self._bind_in_thread, clients)).items():
             if whose not in self.effective_policies:
                 self._add(whose, bound)
 
@@ -179,8 +176,7 @@ class PolicyGeneration:
             reader = self._readers.setdefault(able, PlanReader(self.policy.schema.automaton))
             added, apps = added_to_standard(self.table), tuple("" if app is None else app.name for _, app in of)
             new = await self._find_plans(WantedPlans(added, able, self.paused, apps, reader.length))
-            with garbage_collector.paused():
-                plans = await asyncio.to_thread(_read, reader, new)
+            plans = await uncollected(_read, reader, new)
             for whose, lowered in zip(of, plans, strict=True):
                 effective_policy = self.effective_policies[whose]
                 effective_policy.compiled.run(lowered)

@@ -27,6 +27,7 @@ from proxy.net.admission import Admission
 from proxy.net.buffers import enforce
 from proxy.net.capabilities import ClusterFoundError
 from proxy.net.cluster_address import EXPECTED as CLUSTER_EXPECTED
+from proxy.net.garbage_collector import uncollected
 from proxy.net.handover import Handover, Place
 from proxy.net.password_file import PasswordFileError
 from proxy.net.periodic import Periodic
@@ -152,7 +153,8 @@ class Worker:
         if not await self._open():
             await self._end_obeying(obeying)
             return 0
-        # Garbage collections need not visit the objects that live until the end.
+        # Garbage collections need not visit the objects that live until the end, but once what is garbage already.
+        gc.unfreeze()
         gc.collect()
         gc.freeze()
         self._channel.notify(Serving())
@@ -306,7 +308,7 @@ class Worker:
 
     async def _prepare(self, packed: Packed[tuple[Policy, ...]], generation: int, edition: int) -> str | None:
         try:
-            policies = await asyncio.to_thread(packed.unpack)
+            policies = await uncollected(packed.unpack)
             for index, (route, policy) in enumerate(zip(self._routes, policies, strict=True)):
                 await route.prepare(policy, generation, partial(self._find_plans, index, edition))
         except Exception as error:  # noqa: BLE001  whatever it is, the old policy stays and the operator reads it
@@ -326,7 +328,7 @@ class Worker:
             raise PlanUnavailableError(str(error)) from None
         if found is None:
             raise PlanUnavailableError("other policies are in force")
-        return await asyncio.to_thread(found.unpack)
+        return await uncollected(found.unpack)
 
     def _share_limits(self) -> None:
         now = time.monotonic()

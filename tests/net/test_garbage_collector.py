@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import threading
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from proxy.net import garbage_collector
+from proxy.net.garbage_collector import uncollected
 from proxy.net.plan_compiler import PlanCompiler, WantedPlans
 from proxy.policy.plan_tables import NewParts
 from tests.net.test_policies import TEXT, Bench, bench
@@ -42,25 +43,35 @@ def make_objects() -> list[list[int]]:
     return [[each] for each in range(1000)]
 
 
-def test_nothing_is_collected_until_the_last_pause_ends(collections: list[int]) -> None:
-    with garbage_collector.paused():
-        with garbage_collector.paused():
-            collections.clear()
-            made = make_objects()
+def test_nothing_is_collected_until_the_last_call_ends(collections: list[int]) -> None:
+    async def main() -> list[list[int]]:
+        begun, ended = threading.Event(), threading.Event()
+
+        def make_late() -> list[list[int]]:
+            begun.set()
+            assert ended.wait(30.0)
+            return make_objects()
+
+        late = asyncio.ensure_future(uncollected(make_late))
+        await asyncio.to_thread(begun.wait, 30.0)
+        collections.clear()
+        made = await uncollected(make_objects)
         made += make_objects()
+        ended.set()
+        made += await late
         assert collections == []
-    made += make_objects()
+        return made + make_objects()
+
+    assert len(asyncio.run(main())) == 4000
     assert collections
-    frozen = gc.get_freeze_count()
-    assert frozen >= 2000, "what was made in a pause is never visited"
+    assert gc.get_freeze_count() >= 3000, "what was made meanwhile is never visited"
 
 
 def test_a_collector_that_is_off_stays_off(collections: list[int]) -> None:
     frozen = gc.get_freeze_count()
     gc.disable()
     try:
-        with garbage_collector.paused():
-            pass
+        assert len(asyncio.run(uncollected(make_objects))) == 1000
         assert not gc.isenabled()
         assert gc.get_freeze_count() == frozen
     finally:
@@ -71,8 +82,10 @@ def test_no_thread_that_binds_a_policy_collects(bench: Bench, collections: list[
     compiler = PlanCompiler(coming := policy(TEXT.replace("10/s", "20/s")))
 
     async def find(wanted: WantedPlans) -> NewParts:
-        with garbage_collector.paused():  # elsewhere another process compiles
-            return await compiler.find(wanted)
+        before = [*collections]
+        found = await compiler.find(wanted)
+        collections[:] = before  # elsewhere another process compiles
+        return found
 
     bench.run(bench.policies.prepare(coming, 2, find))
     bench.commit()
