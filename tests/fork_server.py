@@ -1,8 +1,9 @@
 """Starts Keyrails without importing the program each time, which is most of what a start costs.
 
 A process imports all that `keyrail serve` needs, and forks for each start: in the child everything is as after
-`python -m proxy serve …` in this folder, with this environment and these streams. Its workers are started as always.
-The compiled run (`KEYRAIL_TEST_FORM=compiled`) starts every Keyrail as users do.
+`python -m proxy serve …` in this folder, with this environment and these streams. It starts its workers likewise
+(`forked_workers`), and neither takes the interpreter apart at its end. The compiled run (`KEYRAIL_TEST_FORM=compiled`)
+starts every Keyrail as users do.
 
 `python -P fork_server.py FD` is the process; `Forked` is what tests hold in place of a `subprocess.Popen`.
 """
@@ -10,6 +11,7 @@ The compiled run (`KEYRAIL_TEST_FORM=compiled`) starts every Keyrail as users do
 from __future__ import annotations
 
 import array
+import gc
 import json
 import os
 import select
@@ -171,13 +173,22 @@ def _become(request: dict[str, Any]) -> None:
 
 def _main() -> int:
     import proxy.cli.verbs
-    import proxy.server.supervisor  # noqa: F401  each child finds it imported
+    import proxy.server.supervisor  # each child finds it imported
+    import proxy.server.worker  # noqa: F401  each worker, too
     from proxy.cli import main
 
+    sys.path.append(str(Path(__file__).parent.parent))
+    from tests.forked_workers import fork_workers, leave
+
+    sys.path.pop()
+
+    gc.collect()
+    gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as requests:
         request = _serve(requests)
     _become(request)
-    return main()
+    fork_workers()
+    leave(main())
 
 
 if __name__ == "__main__":

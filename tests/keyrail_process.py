@@ -25,6 +25,7 @@ from pathlib import Path
 
 from tests.engines import free_port
 from tests.fork_server import Forked
+from tests.forked_workers import HELPER, is_called
 from tests.resp import PATIENCE_SECONDS, Address, Wire
 
 READY_SECONDS = 3 * PATIENCE_SECONDS
@@ -224,12 +225,12 @@ class Keyrail:
 
 
 def children(pid: int) -> list[int]:
-    """The processes that any thread of this one has started."""
+    """The processes that any thread of this one has started; not what only forks workers for a test."""
     found = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended since
             found += [int(child) for child in task.read_text().split()]
-    return found
+    return [child for child in found if not is_called(child, HELPER)]
 
 
 def _resident(pid: int) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.fork_server import Forked
+from tests.forked_workers import WORKER, is_called
 from tests.keyrail_process import FORKED, after_program, children, command_line, environment
 from tests.resp import PATIENCE_SECONDS, Address, Wire
 
@@ -174,7 +175,8 @@ class Running:
         found = []
         for child in children(self.process.pid):
             with contextlib.suppress(FileNotFoundError):
-                if b"proxy.server.worker" in Path(f"/proc/{child}/cmdline").read_bytes():
+                command = Path(f"/proc/{child}/cmdline").read_bytes()
+                if b"proxy.server.worker" in command or is_called(child, WORKER):
                     found.append(child)
         return found
 
