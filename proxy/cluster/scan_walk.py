@@ -30,10 +30,12 @@ _NODES = (b"CLUSTER", b"NODES")
 
 
 class Asked(NamedTuple):
-    """A command for one node: its place among the primaries as the walk was given them."""
+    """A command for one node: its place among the primaries as the walk was given them. ``by_keyrail``: a user who may
+    use SCAN need not be allowed it, so Keyrail may ask it as its own user."""
 
     node: int
     argv: Sequence[bytes]
+    by_keyrail: bool = True
 
 
 Rounds: TypeAlias = Generator[Sequence[Asked], Sequence[bytes], bytes]
@@ -76,7 +78,7 @@ class _Walk:
         if cursor.node >= len(self.order):
             return _page(self._restarted(cursor), [])
         asked = [self.argv[0], b"%d" % cursor.own, *self.argv[2:]]
-        (frame,) = yield [Asked(self.order[cursor.node], asked)]
+        (frame,) = yield [Asked(self.order[cursor.node], asked, by_keyrail=False)]
         if is_error(frame):
             return frame
         own, keys = elements(frame)

@@ -117,18 +117,27 @@ def send_fan_out(
     return join
 
 
+AskApart = Callable[[int, Sequence[Sequence[bytes]], Callable[[Sequence[bytes] | None], None]], None]
+"""Asks the node of a number on a connection of Keyrail's own, and passes on the reply frames; None if it has none."""
+
+
 def send_rounds(
-    sender: CommandSender, rounds: Rounds, upstream: Callable[[int], UpstreamPipeline | None], edit: Edit
+    sender: CommandSender,
+    rounds: Rounds,
+    upstream: Callable[[int], UpstreamPipeline | None],
+    edit: Edit,
+    apart: AskApart | None = None,
 ) -> bytes | None:
     """Ask nodes in rounds, and answer with what the last one makes of them. The reply, if there is nothing to ask.
 
-    ``upstream`` gives the connection to the node of a number, or None.
+    ``upstream`` gives the connection to the node of a number, or None. ``apart`` asks what Keyrail may ask as its own
+    user, if the client's may not be allowed it.
     """
     try:
         asked = next(rounds)
     except StopIteration as end:
         return bytes(end.value)
-    return _Walk(sender, rounds, upstream, edit).send(asked) or None
+    return _Walk(sender, rounds, upstream, edit, apart).send(asked) or None
 
 
 class _Walk:
@@ -140,18 +149,23 @@ class _Walk:
         rounds: Rounds,
         upstream: Callable[[int], UpstreamPipeline | None],
         edit: Edit,
+        apart: AskApart | None,
     ) -> None:
         self._sender = sender
         self._place: Segment | None = None
         self._rounds = rounds
         self._upstream = upstream
         self._edit = edit
+        self._apart = apart
 
     def send(self, asked: Sequence[Asked]) -> bytes:
         """Send a round; nothing, or the error where a node is not connected any more."""
         by_node: dict[int, list[int]] = {}
         for index, each in enumerate(asked):
             by_node.setdefault(each.node, []).append(index)
+        if self._apart is not None and asked[0].by_keyrail:
+            self._send_apart(self._apart, asked, by_node)
+            return b""
         upstreams = [self._upstream(node) for node in by_node]
         ready = [upstream for upstream in upstreams if upstream is not None and upstream.usable]
         if len(ready) < len(upstreams):
@@ -168,10 +182,32 @@ class _Walk:
             first += len(indexes)
         return b""
 
+    def _send_apart(self, apart: AskApart, asked: Sequence[Asked], by_node: dict[int, list[int]]) -> None:
+        if self._place is None:
+            self._place = self._sender.begin_order().segment(None)
+        place, missing, frames = self._place, len(by_node), [b""] * len(asked)
+        self._sender.hold(place)
+
+        def came(indexes: Sequence[int], answers: Sequence[bytes] | None) -> None:
+            nonlocal missing
+            if missing == 0:
+                return
+            for index, frame in zip(indexes, answers or (), strict=False):
+                frames[index] = frame
+            missing = 0 if answers is None else missing - 1
+            if missing == 0:
+                reply = _NOT_CONNECTED if answers is None else self._go_on(frames)
+                self._sender.release(place, reply if self._edit is None or not reply else self._edit(reply))
+
+        for node, indexes in by_node.items():
+            apart(node, [asked[index].argv for index in indexes], partial(came, indexes))
+
     def _came(self, order: Sequence[int], frames: Sequence[bytes]) -> bytes:
-        in_order = [frame for _, frame in sorted(zip(order, frames, strict=True))]
+        return self._go_on([frame for _, frame in sorted(zip(order, frames, strict=True))])
+
+    def _go_on(self, frames: Sequence[bytes]) -> bytes:
         try:
-            asked = self._rounds.send(in_order)
+            asked = self._rounds.send(frames)
         except StopIteration as end:
             return hidden_redirect(bytes(end.value))
         return self.send(asked)

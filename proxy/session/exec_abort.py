@@ -8,6 +8,9 @@ ends the transaction as well.
 ABORTING_COMMAND = b"*1\r\n$3\r\nGET\r\n"
 ABORTING_EXEC = b"*2\r\n$4\r\nEXEC\r\n$1\r\n-\r\n"
 EXEC_ABORTED = b"-EXECABORT"
+EXEC_REFUSED = (EXEC_ABORTED, b"-MOVED ", b"-ASK ", b"-TRYAGAIN", b"-CLUSTERDOWN")
+"""Replies to EXEC by which nothing of the transaction has run. The last ones come for the slot of commands that were
+queued, even if others were refused. Without a transaction EXEC gets none of them."""
 _REASON = b"-EXECABORT Transaction discarded because of: "
 _SLOT = (b"-CLUSTERDOWN", b"-TRYAGAIN")
 

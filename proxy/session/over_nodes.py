@@ -5,7 +5,7 @@ The row of a command says what it is (``Destination``). The client's next comman
 of the slow lane also waits for the replies before it, so that a client never has commands on two connections to a node.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -32,8 +32,8 @@ from proxy.session.item import Item
 from proxy.session.node_connections import connection_to, has_waited, wait_for_node
 from proxy.session.over_slots import SplittingClient
 from proxy.session.pinned import PinningClient, may_block
-from proxy.session.pool_key import Node
-from proxy.session.ports import EffectivePolicy, NodePort, PrivatePipeline
+from proxy.session.pool_key import Node, PoolKey
+from proxy.session.ports import EffectivePolicy, NodePort, PrivatePipeline, Questions
 from proxy.session.state import POOLED, Unplaced
 from proxy.session.subscribing import SubscribingNodeClient
 from proxy.session.unplaced import UnplacedClient
@@ -51,9 +51,10 @@ _DEFAULT_PORT = 6379
 
 
 class ManyNodesClient(PinningClient, SplittingClient, UnplacedClient, SubscribingNodeClient, Protocol):
-    """A session before a cluster."""
+    """A session before a cluster. Its clients begin in the pool ``home``."""
 
     effective_policy: EffectivePolicy
+    home: PoolKey
 
 
 def route(session: ManyNodesClient, item: Item) -> int | None:
@@ -322,7 +323,7 @@ def _to_several(session: ManyNodesClient, nodes: NodePort, item: Item) -> int:
     to_replicas = command.spec.over_nodes.destination is Destination.ALL_NODES
     if command.spec.over_nodes.destination is Destination.WALK:
         ids, further = ([nodes.identity(node) for node in each] for each in (primaries, others))
-        _walk(session, scan(command.argv, ids, session.key.database, further), upstreams, item)
+        _walk(session, scan(command.argv, ids, session.key.database, further), primaries, upstreams, item)
     else:
         names = [nodes.alias(node) for node in primaries]
         out = fan_out(command, names, session.key.protocol, session.ports.route.chance())
@@ -343,8 +344,20 @@ def _stood_for(session: ManyNodesClient, nodes: NodePort, spec: Spec) -> tuple[S
     return [node for node in primaries if node.number in mine], [node for node in primaries if node.number not in mine]
 
 
-def _walk(session: ManyNodesClient, rounds: Rounds, upstreams: Sequence[UpstreamPipeline], item: Item) -> None:
-    reply = send_rounds(session.sender, rounds, upstreams.__getitem__, item.edit)
+def _walk(
+    session: ManyNodesClient,
+    rounds: Rounds,
+    primaries: Sequence[Node],
+    upstreams: Sequence[UpstreamPipeline],
+    item: Item,
+) -> None:
+    own = session.home._replace(database=session.key.database)
+
+    def apart(number: int, questions: Questions, answered: Callable[[Sequence[bytes] | None], None]) -> None:
+        session.ports.queries.ask(own._replace(node=primaries[number]), questions, answered)
+
+    may_ask = session.key.user is not None and session.home.user is None
+    reply = send_rounds(session.sender, rounds, upstreams.__getitem__, item.edit, apart if may_ask else None)
     if reply is not None:
         sending.answer(session, reply)
 

@@ -29,7 +29,7 @@ from proxy.hotpath.outgoing import MOST_KEPT
 from proxy.hotpath.reply_order import Segment
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.rules.own_scripts import OWN_SCRIPTS
-from proxy.session.exec_abort import EXEC_ABORTED
+from proxy.session.exec_abort import EXEC_REFUSED
 from proxy.session.guarded import guarded
 from proxy.session.node_connections import NodeClient, connection_to
 from proxy.session.pool_key import Node
@@ -117,7 +117,7 @@ class _Refused:
         if self.unit is None:
             return not self.command.facts.own_errors
         # Refused at EXEC; or before it, inside MULTI. Where the MULTI was refused, each command has run by itself.
-        return len(self.errors) == 1 or self.errors[-1].startswith(EXEC_ABORTED)
+        return len(self.errors) == 1 or self.errors[-1].startswith(EXEC_REFUSED)
 
 
 class _Round:

@@ -235,10 +235,13 @@ class Session:
 
     def unpin(self) -> None:
         """Give the private upstream back: it holds nothing of this client any more."""
+        spoiled = type(self.state) is Pinned and self.state.spoiled
         upstream = self.leave_upstream()
         if upstream is not None:
             upstream.follow(None)
-            if not upstream.closed:
+            if spoiled:
+                self.ports.pools.close_gracefully(upstream)
+            elif not upstream.closed:
                 self.ports.pools.release(upstream)
 
     def leave_upstream(self) -> PrivatePipeline | None:

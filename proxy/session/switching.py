@@ -247,7 +247,7 @@ def depart(session: SwitchingClient, holds: bool) -> None:
             upstream.owner = None
             if state.blocked or upstream.partial is not None:
                 pools.discard(upstream)
-            elif sender.pending_replies > 0 or holds:
+            elif sender.pending_replies > 0 or holds or state.spoiled:
                 pools.close_gracefully(upstream)
             else:
                 upstream.follow(None)

@@ -170,7 +170,11 @@ def queue(session: TransactionClient, item: Item) -> int:
             ),
         )
         return TAKEN
-    if state not in _PLAIN:
+    if session.ports.nodes is not None and state not in _PLAIN:
+        error = _queued_for_one_node(session, item)
+        if error is not None:
+            return over_nodes.answered(session, item, error)
+    elif state not in _PLAIN:
         # It acts at EXEC and changes the connection in a way that only Redis knows by then.
         session.happens(Event.UNKNOWN)
         hidden_commands.note_state(session, item.command)
@@ -189,6 +193,18 @@ def queue(session: TransactionClient, item: Item) -> int:
     else:
         queue_bytes(session, item.raw, item.edit)
     return TAKEN
+
+
+def _queued_for_one_node(session: TransactionClient, item: Item) -> bytes | None:
+    # Before a cluster: bound to one node by what EXEC will have done, the client could not reach the keys of others.
+    state = item.command.spec.state
+    if state is ConnectionState.UNKNOWN:
+        session.on_its_own.spoiled = True
+    elif state not in (ConnectionState.PIN, ConnectionState.ADMIN) and not (
+        state is ConnectionState.SELECT and handshake.read_number(item.command.argv) == session.key.database
+    ):
+        return encode_error(f"ERR keyrail: {item.command.name} is about all nodes: not inside MULTI")
+    return None
 
 
 def _switch_database(session: ConnectedClient, command: Command) -> None:

@@ -26,6 +26,8 @@ _NOTHING = b"*0\r\n"
 _ABORTED = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
 _BAD_EXEC = b"-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n"
 _NO_NODE = b"-EXECABORT Transaction discarded because of: " + CLUSTERDOWN[1:]
+_KEPT = frozenset({ConnectionState.POOL, ConnectionState.PIN, ConnectionState.ADMIN})
+"""Before a cluster no command of these leaves anything behind on its connection."""
 LEAVES = frozenset({ConnectionState.RESET, ConnectionState.QUIT})
 """Commands that end the transaction without a word to any node."""
 
@@ -79,7 +81,7 @@ def meet(session: UnplacedClient, nodes: NodePort, item: Item, state: Unplaced) 
 
 def _may_be_kept(session: UnplacedClient, item: Item, state: Unplaced) -> bool:
     command = item.command
-    plain = command.spec.state is ConnectionState.POOL and not item.hidden and has_its_arguments(command)
+    plain = command.spec.state in _KEPT and not item.hidden and has_its_arguments(command)
     return plain and not command.spec.may_have_keys and session.node is None and len(state.kept) < MOST_KEPT
 
 

@@ -165,10 +165,10 @@ class Served:
     def _exec(self, asking: bool) -> bytes:
         queued, self.queued = self.queued, None
         assert queued is not None
-        if self.spoiled:
-            return b"-EXECABORT Transaction discarded because of previous errors.\r\n"
         keys = [key for argv in queued for key in keys_of(argv)]
-        error = self.cluster.refusal(self.node, keys, asking)
+        error = self.cluster.refusal(self.node, keys, asking)  # also if a command was refused before
+        if self.spoiled and not error:
+            return b"-EXECABORT Transaction discarded because of previous errors.\r\n"
         return error or b"*%d\r\n" % len(queued) + b"".join(self.cluster.run(self.node, argv) for argv in queued)
 
 

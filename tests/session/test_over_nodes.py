@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -102,6 +103,39 @@ def test_a_walk() -> None:
     assert seen == set(KEYS)
     client.say("SCAN", "x")
     assert client.heard() == b"-ERR invalid cursor\r\n"
+
+
+def test_for_a_user_of_its_own_a_walk_asks_only_scan_and_the_rest_goes_as_keyrails_user() -> None:
+    route, model = FakeRoute(), Model(KEYS)
+    client = Routed(route)
+    theirs = HOME._replace(user="app")
+    client.key = theirs
+    ups = [route.upstream(theirs._replace(node=node)) for node in NODES]
+    cursor = b"0"
+    seen: set[bytes] = set()
+    while not seen or cursor != b"0":
+        client.say("SCAN", cursor)
+        while client.sender.pending_replies > 0:
+            for key, questions, answered in drain(route.asked):
+                assert key.user is None
+                answered([model.answer(key.node.number, list(argv)) for argv in questions])
+            for number, upstream in enumerate(ups):
+                for argv in arguments(upstream.taken()):
+                    assert argv[0] == b"SCAN"
+                    upstream.answer(model.answer(number, argv))
+        cursor, keys = page(client.heard())
+        seen.update(keys)
+    assert seen == set(KEYS)
+    client.say("SCAN", "0")
+    for _, _, answered in drain(route.asked):
+        answered(None)
+    assert client.heard() == b"-CLUSTERDOWN keyrail: a node of the cluster is not connected\r\n"
+
+
+def drain(things: list[Any]) -> list[Any]:
+    """All of them; the list is empty then."""
+    taken, things[:] = things[:], []
+    return taken
 
 
 def test_answers_in_place_of_nodes() -> None:

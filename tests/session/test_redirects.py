@@ -156,6 +156,7 @@ class Interleaved:
         ran = set(numbers)
         unit: list[int] = []
         for number, (words, frame) in enumerate(zip(self.sent, self.frames, strict=True)):
+            assert words[0] == b"EVAL" or b"may have run" not in frame, (words, frame)
             if words[0] == b"MULTI" or unit:
                 unit.append(number)
                 if words[0] == b"EXEC":

@@ -128,3 +128,51 @@ def test_a_refused_multi_closes_the_client_before_it_takes_single_commands_for_a
     client.say("SET", "c", "1")
     client.own.answer(b"-NOPERM no\r\n")
     assert client.cause == "multi_refused"
+
+
+def test_a_command_about_one_node_leaves_the_client_free_for_all_nodes() -> None:
+    client = begun()
+    client.say("CONFIG", "GET", "hz")
+    assert client.heard() == b"+QUEUED\r\n"
+    client.say("SET", "c", "1")
+    client.say("CLIENT", "ID")
+    client.say("SELECT", "0")
+    client.say("EXEC")
+    sent = [b" ".join(words) for words in arguments(client.own.taken())]
+    assert sent == [b"MULTI", b"CONFIG GET hz", b"SET c 1", b"CLIENT ID", b"SELECT 0", b"EXEC"]
+    client.own.answer(b"+OK\r\n", b"+QUEUED\r\n" * 4, b"*4\r\n*0\r\n+OK\r\n:7\r\n+OK\r\n")
+    assert client.heard().endswith(b"*4\r\n*0\r\n+OK\r\n:7\r\n+OK\r\n")
+    assert client.state is POOLED
+    client.say("GET", "a")
+    assert client.taken()[2] == [[b"GET", b"a"]]
+
+
+@pytest.mark.parametrize(
+    "words", [("AUTH", "me", "x"), ("HELLO", "3"), ("SELECT", "1"), ("SELECT", "x"), ("CLIENT", "SETNAME", "me")]
+)
+def test_what_concerns_all_nodes_is_refused_in_a_transaction(words: tuple[str, ...]) -> None:
+    client = begun()
+    client.say("SET", "c", "1")
+    client.own.answer(b"+OK\r\n", b"+QUEUED\r\n")
+    client.heard()
+    client.say(*words)
+    client.say("EXEC")
+    upstream = client.own
+    assert [argv[0] for argv in arguments(upstream.taken())] == [b"MULTI", b"SET", b"GET", b"EXEC"]
+    upstream.answer(b"-ERR wrong number of arguments for 'get' command\r\n", b"-EXECABORT x\r\n")
+    assert client.heard() == b"-ERR keyrail: %b is about all nodes: not inside MULTI\r\n-EXECABORT x\r\n" % (
+        b" ".join(word.encode() for word in words[: 2 if words[0] == "CLIENT" else 1])
+    )
+    assert client.state is POOLED
+
+
+def test_nobody_else_gets_the_connection_of_a_transaction_with_a_command_that_is_not_known() -> None:
+    client = begun()
+    client.say("SET", "c", "1")
+    client.say("MODULE.COMMAND")
+    client.say("EXEC")
+    upstream = client.own
+    upstream.answer(b"+OK\r\n", b"+QUEUED\r\n" * 2, b"*2\r\n+OK\r\n+OK\r\n")
+    assert client.state is POOLED
+    assert client.route.closed_gracefully == [upstream]
+    assert client.route.released == []
