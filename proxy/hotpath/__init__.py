@@ -22,6 +22,8 @@ pipeline_listener.py  the objects that an upstream pipeline calls
 router.py             which node a request goes to, where a topology has several
 split.py              a request with keys of several slots, as one for each slot
 join.py               replies of several nodes that become one
+interleaved.py        replies of several connections to one read of a client, in its order
+portions.py           what each node gets of a client's read
 reply_order.py        the order in which a client asked, where several sources send its replies
 sampler.py            picks the commands to trace
 error_counts.py       counts error replies by their first word

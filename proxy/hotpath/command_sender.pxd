@@ -1,6 +1,8 @@
 cimport cython
 
 from proxy.hotpath.in_flight cimport ReplySink
+from proxy.hotpath.interleaved cimport Interleaved, interleave
+from proxy.hotpath.portions cimport Portion, Portions
 from proxy.hotpath.reply_order cimport ReplyOrder, Segment
 from proxy.hotpath.router cimport Router
 from proxy.hotpath.upstream_pipeline cimport UpstreamPipeline
@@ -14,6 +16,7 @@ cdef class CommandSender(ReplySink):
     cdef public long long forwarded
     cdef public long long map_version
     cdef public bint redirecting
+    cdef public bint holds_upstreams
     cdef public object unit
     cdef public bint writes
     cdef public long long written_nodes
@@ -21,6 +24,8 @@ cdef class CommandSender(ReplySink):
     cpdef note_write(self, UpstreamPipeline upstream)
     @cython.locals(segment=Segment)
     cdef forward_run(self, UpstreamPipeline upstream, bytes chunk, Py_ssize_t count, bint wrote)
+    @cython.locals(whole=Interleaved, portion=Portion, upstream=UpstreamPipeline)
+    cpdef forward_portions(self, Portions portions)
     cpdef use(self, UpstreamPipeline upstream)
     @cython.locals(segment=Segment)
     cpdef bint awaits_elsewhere(self)

@@ -16,8 +16,10 @@ The replies come to the sender, and it tells its ``listener`` when few enough, o
 from collections.abc import Callable, Iterable, Sequence
 
 from proxy.hotpath.in_flight import EDIT, FORWARD, HIDE, JOIN, LOCAL, InFlightEntry, ReplySink
+from proxy.hotpath.interleaved import interleave
 from proxy.hotpath.join import Join
 from proxy.hotpath.outgoing import MOST_KEPT
+from proxy.hotpath.portions import Portions
 from proxy.hotpath.reply_order import MOST_HELD, ReplyOrder, Segment
 from proxy.hotpath.router import Router
 from proxy.hotpath.sender_listener import SenderListener
@@ -57,12 +59,14 @@ class CommandSender(ReplySink):
     Before a cluster, all pending replies are to commands that were sent where the slot map of ``map_version`` says.
     While ``redirecting``, some commands are being sent again, and none may follow them. ``unit`` is the transaction
     that is being sent on a shared connection. ``written_nodes`` has the bits of the nodes to which writes have gone
-    (``bit_of``); while ``writes``, all that is sent is one.
+    (``bit_of``); while ``writes``, all that is sent is one. ``holds_upstreams``: some are not read because of this
+    client.
     """
 
     # Not compiled, a dictionary of so many names would be a kilobyte larger for each client.
     __slots__ = (
         "forwarded",
+        "holds_upstreams",
         "listener",
         "map_version",
         "nodes",
@@ -84,6 +88,7 @@ class CommandSender(ReplySink):
         self.forwarded = 0
         self.map_version = 0
         self.redirecting = False
+        self.holds_upstreams = False
         self.unit: SentUnit | None = None
         self.writes = False
         self.written_nodes = 0
@@ -132,6 +137,20 @@ class CommandSender(ReplySink):
             self.order.ask(segment, count)
         if self.unit is not None and upstream.tail is not None:
             self.unit.add(chunk, (upstream.tail,))
+
+    def forward_portions(self, portions: Portions) -> None:
+        """Send what several nodes get of one read; the replies come as they are, in the order of its commands."""
+        self.forwarded += portions.count
+        whole = interleave(self.begin_order(), portions.turns.take())
+        for portion in portions.used:
+            upstream = portion.upstream
+            assert upstream is not None, "it is set with what is put"
+            if portion.wrote:
+                self.wrote = True
+                self.note_write(upstream)
+            upstream.send_run(whole.strand(upstream), portion.splice.take(), portion.count)
+            self.upstream = upstream
+        portions.clear()
 
     def use(self, upstream: UpstreamPipeline) -> None:
         """Take this connection for the next command, also while replies of another one are pending."""
@@ -318,7 +337,7 @@ class CommandSender(ReplySink):
             if self.notify_when_idle and self.pending_replies == 0:
                 self.on_idle()
             self.go_on()
-        if self.listener is not None:
+        if self.holds_upstreams and self.listener is not None:
             self.listener.on_advance()
 
     def go_on(self) -> None:

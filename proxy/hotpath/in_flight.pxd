@@ -17,6 +17,7 @@ cdef class ReplySink:
     cdef public list out
     cdef public object write
 
+    cpdef reset(self)
     @cython.locals(out=list)
     cpdef flush(self)
     cpdef advance(self)

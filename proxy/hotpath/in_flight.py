@@ -71,6 +71,10 @@ class ReplySink:
     """
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Nothing is pending. Compiled, a call of ``__init__`` would take several times as long."""
         self.pending_replies = 0
         self.gone = False
         self.full = False

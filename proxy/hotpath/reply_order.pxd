@@ -11,6 +11,11 @@ cdef class Segment(ReplySink):
     cdef public list held
     cdef public Segment next_entry
 
+    cpdef stand(self, ReplyOrder order, UpstreamPipeline source)
+    cpdef list sources(self)
+    cpdef take_apart(self)
+    cpdef abandon(self)
+
 
 cdef class ReplyOrder:
     cdef public ReplySink asker
@@ -22,7 +27,9 @@ cdef class ReplyOrder:
 
     @cython.locals(last=Segment, segment=Segment)
     cpdef Segment segment(self, UpstreamPipeline source)
+    cpdef append(self, Segment segment)
     cpdef ask(self, Segment segment, Py_ssize_t count)
+    cpdef bring(self, Segment segment, bytes payload)
     @cython.locals(asker=ReplySink, chunk=bytes)
     cpdef take(self, Segment segment)
     @cython.locals(chunk=bytes)

@@ -36,7 +36,11 @@ class Segment(ReplySink):
     """
 
     def __init__(self, order: "ReplyOrder", source: UpstreamPipeline | None) -> None:
-        super().__init__()
+        self.stand(order, source)
+
+    def stand(self, order: "ReplyOrder", source: UpstreamPipeline | None) -> None:
+        """Be empty, in this order."""
+        self.reset()
         self.order = order
         self.source = source
         self.asked = 0
@@ -60,6 +64,19 @@ class Segment(ReplySink):
     def client(self) -> ReplyRecipient | None:
         """The client that gets what is delivered here."""
         return self.order.asker.client()
+
+    def sources(self) -> list[UpstreamPipeline | None]:
+        """The connections that still send replies; None among them stands for some that are not known here."""
+        return [self.source] if self.pending_replies > 0 else []
+
+    def take_apart(self) -> None:
+        """Be segments of one source each."""
+
+    def abandon(self) -> None:
+        """The client has gone."""
+        self.gone = True
+        self.held.clear()
+        self.out.clear()
 
 
 class ReplyOrder:
@@ -94,19 +111,31 @@ class ReplyOrder:
         last = self.last
         if last is not None and last.source is source and (source is not None or last.pending_replies == 0):
             return last
-        segment = Segment(self, source)
-        if last is None:
+        segment = Segment.__new__(Segment)
+        segment.stand(self, source)
+        self.append(segment)
+        return segment
+
+    def append(self, segment: Segment) -> None:
+        """Put a segment behind all others."""
+        if self.last is None:
             self.first = segment
         else:
-            last.next_entry = segment
+            self.last.next_entry = segment
         self.last = segment
-        return segment
 
     def ask(self, segment: Segment, count: int) -> None:
         """So many commands were sent whose replies come in this segment's place."""
         segment.asked += count
         self.beyond += count
         self.asker.pending_replies += count
+
+    def take_apart(self) -> None:
+        """From now on each segment has one source, or is Keyrail's own."""
+        segment = self.first
+        while segment is not None:
+            segment.take_apart()
+            segment = segment.next_entry
 
     def set_apart(self, source: UpstreamPipeline, moved: Sequence[InFlightEntry]) -> Segment:
         """The replies of these entries, which are the next of one sink, come from elsewhere: to the segment that this
@@ -197,9 +226,7 @@ class ReplyOrder:
         """The client has gone: what still comes is dropped."""
         segment = self.first
         while segment is not None:
-            segment.gone = True
-            segment.held.clear()
-            segment.out.clear()
+            segment.abandon()
             next_entry = segment.next_entry
             segment.next_entry = None
             segment = next_entry

@@ -1,8 +1,10 @@
 cimport cython
 
 from proxy.commands.keys cimport KeyFinder
+from proxy.hotpath.portions cimport Portions
 from proxy.wire.request cimport Request
 
+cdef int SLOTS
 cdef int _KEYLESS, _KEYS_UNTOLD, _SEVERAL_SLOTS, _UNOWNED, _OPEN, _CLOSE
 
 
@@ -11,6 +13,7 @@ cdef class Router:
     cdef int[::1] owners
     cdef int[::1] table
     cdef public long long version
+    cdef public Portions portions
 
     cpdef own(self, int first, int last, int node)
     cpdef int owner(self, int slot) except -5

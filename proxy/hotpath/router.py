@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from proxy.commands.keys import KeyFinder
 from proxy.commands.slots import SLOTS
+from proxy.hotpath.portions import Portions
 from proxy.wire.request import Request
 
 # Under two names each: C integers in here, Python's for everybody else.
@@ -32,12 +33,14 @@ _CLOSE = 125
 
 
 class Router:
-    """Nodes by slot: ``owners`` has the number of a node for each slot, or UNOWNED. ``version`` counts its changes."""
+    """Nodes by slot: ``owners`` has the number of a node for each slot, or UNOWNED. ``version`` counts its changes.
+    In ``portions`` the reads of all clients are divided among the nodes, one after the other."""
 
     def __init__(self, owners: Sequence[int]) -> None:
         assert len(owners) == SLOTS, "a node for each slot"
         self.owners = array("i", owners)
         self.version = 0
+        self.portions = Portions()
         # The same CRC16 as in ``slots``, byte by byte.
         self.table = array("i", [crc_hqx(bytes([byte]), 0) for byte in range(256)])
 

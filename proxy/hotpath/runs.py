@@ -4,16 +4,17 @@
 
 Commands that the plan lets pass and that need no connection state gather into a run: one slice of the client's own
 bytes and one entry with a count in the queue of the upstream that the session chose. A command that is rewritten by a
-closed operation stays in the run, with its pieces replaced. Before a cluster, a run ends where the node changes.
+closed operation stays in the run, with its pieces replaced. Before a cluster, each node gets a run (``Portions``).
 """
 
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.hot_path_config import MAY_WRITE, HotPathConfig
 from proxy.hotpath.leased_tokens import TokenSet
 from proxy.hotpath.plan import JUDGE, PASS, REFUSE
-from proxy.hotpath.router import Router
+from proxy.hotpath.portions import Portion
+from proxy.hotpath.splice import Splice
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
-from proxy.wire.request import COMPLETE, Request, RequestLimits
+from proxy.wire.request import COMPLETE, RequestLimits
 
 # Why a run ends, where the scanner has found a whole command. Under two names each: C integers in here, Python's for
 # everybody else.
@@ -86,6 +87,11 @@ class Runs:
         wrote = False
         splice = config.splice
         splice.clear()
+        node = -1
+        portion: Portion | None = None
+        portions = None if router is None else router.portions
+        if portions is not None:
+            portions.clear()
         spender = config.spender
         if plan.spends:
             spender.forget()
@@ -107,19 +113,23 @@ class Runs:
             if count >= budget:
                 code = _STALLED
                 break
-            if router is not None and not plan.refuses(command_id):
-                target = self._target(router, command_id, request, p)
-                if target is None:
-                    code = _SPECIAL
-                    break
-                if target is not upstream:
-                    if count > 0 and upstream is not None:
-                        self._send_run(upstream, data, p, start, position, count, wrote)
+            if router is not None and portions is not None and not plan.refuses(command_id):
+                target = router.node(command_id, request, p, config.keys)
+                if target != node or portion is None:
+                    target_upstream = self._connection(target)
+                    if target_upstream is None or portions.full():
+                        code = _SPECIAL
+                        break
+                    if count > 0 and portion is not None and upstream is not None:
+                        portions.add(portion, upstream, p, start, position, count, wrote)
                         budget -= count
                         count = 0
                         wrote = False
                     start = request.start
-                    upstream = target
+                    node = target
+                    upstream = target_upstream
+                    portion = portions.of(node)
+                    splice = portion.splice
             if plan.spends:
                 numbers = plan.token_sets[plan.token_sets_of[command_id]]
                 if numbers is not spender.numbers:
@@ -147,13 +157,25 @@ class Runs:
         if plan.spends:
             spender.settle()
         if count > 0 and upstream is not None:
-            self._send_run(upstream, data, p, start, position, count, wrote)
+            if portions is not None and portion is not None and portions.count > 0:
+                portions.add(portion, upstream, p, start, position, count, wrote)
+            else:
+                self._send_run(upstream, splice, data, p, start, position, count, wrote)
+        if portions is not None and portions.count > 0:
+            sender.forward_portions(portions)
         return code
 
     def _send_run(
-        self, upstream: UpstreamPipeline, data: bytes, p: bytes, start: int, end: int, count: int, wrote: bool
+        self,
+        upstream: UpstreamPipeline,
+        splice: Splice,
+        data: bytes,
+        p: bytes,
+        start: int,
+        end: int,
+        count: int,
+        wrote: bool,
     ) -> int:
-        splice = self.config.splice
         if splice.size == 0:
             chunk = data if start == 0 and end == len(data) else p[start:end]
         else:
@@ -164,13 +186,10 @@ class Runs:
         self.sender.forward_run(upstream, chunk, count, wrote)
         return 0
 
-    def _target(self, router: Router, command_id: int, request: Request, p: bytes) -> UpstreamPipeline | None:
-        # The connection that this client uses for the node of the request; None where the session must decide.
-        node = router.node(command_id, request, p, self.config.keys)
-        if node < 0:
-            return None
+    def _connection(self, node: int) -> UpstreamPipeline | None:
+        # The connection that this client uses for a node; None where the session must decide.
         nodes = self.sender.nodes
-        if nodes is None or node >= len(nodes):
+        if node < 0 or nodes is None or node >= len(nodes):
             return None
         target = nodes[node]
         return target if target is not None and target.usable else None

@@ -17,5 +17,7 @@ cdef class Splice:
     cpdef clear(self)
     @cython.locals(size=cython.Py_ssize_t, at=cython.Py_ssize_t, i=cython.Py_ssize_t, target="unsigned char *")
     cpdef int put(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -1
+    @cython.locals(at=cython.Py_ssize_t)
+    cpdef int fill(self, int byte, Py_ssize_t count) except -1
     @cython.locals(taken=bytes)
     cpdef bytes take(self)

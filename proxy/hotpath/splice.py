@@ -48,6 +48,17 @@ class Splice:
                 i += 1
         self.size = at + size
 
+    def fill(self, byte: int, count: int) -> None:
+        """Add the same byte, so many times."""
+        at = self.size
+        if at + count > self._capacity:
+            self._make(2 * (at + count))
+        while count > 0:
+            self._target[at] = byte
+            at += 1
+            count -= 1
+        self.size = at
+
     def take(self) -> bytes:
         """All that was put since the last call."""
         taken = bytes(self._target[: self.size])

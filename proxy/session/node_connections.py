@@ -55,8 +55,7 @@ def _in_flight_to(session: NodeClient, node: Node) -> UpstreamPipeline | None:
         sources.append(sender.upstream if order is None else order.before)
     segment = None if order is None else order.first
     while segment is not None:
-        if segment.pending_replies > 0:
-            sources.append(segment.source)
+        sources += segment.sources()
         segment = segment.next_entry
     return next((each for each in sources if isinstance(each, PrivatePipeline) and each.key.node is node), None)
 

@@ -209,6 +209,7 @@ class Redirects:
     @guarded
     def meet(self, upstream: UpstreamPipeline, entry: InFlightEntry, error: bytes) -> None:
         """The next frame of this connection's head is such an error."""
+        self._session.sender.begin_order().take_apart()
         under_way = self._rounds.get(upstream)
         if under_way is None:
             under_way = self._rounds[upstream] = _Round(self._session, upstream)

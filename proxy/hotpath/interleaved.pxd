@@ -1,0 +1,51 @@
+cimport cython
+
+from proxy.hotpath.in_flight cimport InFlightEntry, ReplySink
+from proxy.hotpath.reply_order cimport ReplyOrder, Segment
+from proxy.hotpath.splice cimport Splice
+from proxy.hotpath.upstream_pipeline cimport UpstreamPipeline
+from proxy.wire.reply cimport ReplyScanner
+
+cdef int FORWARD, COMPLETE
+cdef Py_ssize_t _MOST_WAITING
+cdef long long MOST_HELD
+cdef Splice _SPACE
+cdef ReplyScanner _SCANNER
+cdef object _ANYTHING
+
+
+cdef class Strand(ReplySink):
+    cdef public Interleaved whole
+    cdef public UpstreamPipeline source
+    cdef public bytes chunk
+    cdef public Py_ssize_t at
+
+    cpdef take_part(self, Interleaved whole, UpstreamPipeline source)
+    cpdef flush(self)
+    @cython.locals(out=list, chunk=bytes)
+    cpdef absorb(self)
+    cpdef advance(self)
+    @cython.locals(end=cython.Py_ssize_t)
+    cpdef hand_over(self, Segment segment)
+    @cython.locals(entry=InFlightEntry, behind=InFlightEntry, due=cython.Py_ssize_t, rest=cython.Py_ssize_t)
+    cdef _hand_over_entry(self, Segment segment)
+
+
+cdef class Interleaved(Segment):
+    cdef public bytes turns
+    cdef public Py_ssize_t done
+    cdef public list strands
+
+    cpdef begin(self, ReplyOrder order, bytes turns)
+    @cython.locals(strand=Strand)
+    cpdef Strand strand(self, UpstreamPipeline source)
+    @cython.locals(turns="const unsigned char *", total=cython.Py_ssize_t, done=cython.Py_ssize_t, strand=Strand,
+                   chunk=bytes, at=cython.Py_ssize_t, end=cython.Py_ssize_t)
+    cpdef merge(self)
+    @cython.locals(strand=Strand, segment=Segment, last=Segment, behind=Segment)
+    cpdef take_apart(self)
+    cpdef abandon(self)
+
+
+@cython.locals(whole=Interleaved)
+cpdef Interleaved interleave(ReplyOrder order, bytes turns)

@@ -1,0 +1,213 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+# cython: initializedcheck=False
+"""Replies of several connections to what a client has sent in one read, in the client's order.
+
+A pipeline has keys of several nodes. Each node gets its commands in one piece, with one entry in the queue of its
+connection, and one strand takes the replies:
+
+    the client sends    a1 b1 b2 a2 c1
+    connection A        a1 a2               a strand of 2 replies
+    connection B        b1 b2               a strand of 2 replies
+    connection C        c1                  a strand of 1 reply
+    turns               A B B A C
+
+The reply whose turn it is leaves its strand as soon as it has come whole, and with it all behind it that have come.
+Where replies are large, or one of them is to come from elsewhere, this is taken apart: each turn becomes a segment of
+its own, which the other kinds of replies know how to deal with.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from proxy.hotpath.in_flight import FORWARD, InFlightEntry, ReplySink
+from proxy.hotpath.reply_order import MOST_HELD, ReplyOrder, Segment
+from proxy.hotpath.sender_listener import ReplyRecipient
+from proxy.hotpath.splice import Splice
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.wire.reply import ReplyScanner
+from proxy.wire.request import COMPLETE, Request, RequestLimits
+
+_MOST_WAITING = 65536
+"""Bytes of one strand that wait for their turn, or for the rest of a reply."""
+_SPACE = Splice()
+_SCANNER = ReplyScanner()
+_ANYTHING = RequestLimits(1 << 31, 1 << 31, 1 << 31, True)
+
+
+class Strand(ReplySink):
+    """The replies of one connection. ``chunk`` are the bytes that have come, of which those up to ``at`` have left."""
+
+    def __init__(self, whole: "Interleaved", source: UpstreamPipeline) -> None:
+        self.take_part(whole, source)
+
+    def take_part(self, whole: "Interleaved", source: UpstreamPipeline) -> None:
+        """Be empty, in this whole."""
+        self.reset()
+        self.whole = whole
+        self.source = source
+        self.chunk = b""
+        self.at = 0
+        self.ordered = True
+
+    def flush(self) -> None:
+        """What this round has brought may have its turn."""
+        if self.out:
+            self.absorb()
+            self.whole.merge()
+            size = len(self.chunk) - self.at
+            self.full = self.whole.full or self.whole.order.size > MOST_HELD
+            if size > _MOST_WAITING:
+                self.whole.take_apart()
+
+    def absorb(self) -> None:
+        """Put what has come behind what waits."""
+        out = self.out
+        if not out:
+            return
+        chunk = out[0] if len(out) == 1 else b"".join(out)
+        out.clear()
+        self.whole.order.size += len(chunk)
+        self.chunk = chunk if self.at == len(self.chunk) else self.chunk[self.at :] + chunk
+        self.at = 0
+
+    def advance(self) -> None:
+        """A pending reply has come."""
+        self.whole.order.asker.advance()
+
+    def on_large_reply(self, run: bytes, index: int, size: int) -> None:
+        """The reply to a command of this run is large."""
+        self.whole.order.asker.on_large_reply(run, index, size)
+
+    def client(self) -> ReplyRecipient | None:
+        """The client that gets what is delivered here."""
+        return self.whole.order.asker.client()
+
+    # Taken apart
+
+    def hand_over(self, segment: Segment) -> None:
+        """The next replies of this strand are the segment's from now on: as many as it was asked for."""
+        segment.pending_replies = segment.asked
+        while segment.pending_replies > 0:
+            end = _SCANNER.whole(self.chunk, self.at, len(self.chunk))
+            if end < 0:
+                break
+            segment.held.append(self.chunk[self.at : end])
+            segment.pending_replies -= 1
+            self.at = end
+        if segment.pending_replies > 0:
+            if self.at < len(self.chunk):
+                segment.held.append(self.chunk[self.at :])
+                self.at = len(self.chunk)
+            if self.source.destination is self:
+                self.source.destination = segment
+            self._hand_over_entry(segment)
+
+    def _hand_over_entry(self, segment: Segment) -> None:
+        source, due = self.source, segment.pending_replies
+        entry = next(each for each in source.entries() if each.sink is self)
+        rest = entry.due - due
+        if rest > 0:
+            behind = InFlightEntry(self, rest, FORWARD, None)
+            behind.next, entry.next = entry.next, behind
+            if source.tail is entry:
+                source.tail = behind
+            if entry.sent is not None:
+                commands = [*_commands(entry.sent)][-entry.due :]
+                entry.sent, behind.sent = b"".join(commands[:due]), b"".join(commands[due:])
+                source.kept -= entry.size
+                entry.size, behind.size = len(entry.sent), len(behind.sent)
+                source.kept += entry.size + behind.size
+        entry.sink, entry.due = segment, due
+
+
+def _commands(sent: bytes) -> Iterator[bytes]:
+    request = Request()
+    while request.scan(sent, request.end, _ANYTHING) == COMPLETE:
+        yield sent[request.start : request.end]
+
+
+class Interleaved(Segment):
+    """The segment of all these replies: ``turns`` has the number of a strand for each, and ``done`` have left."""
+
+    def __init__(self, order: ReplyOrder, turns: bytes) -> None:
+        self.begin(order, turns)
+
+    def begin(self, order: ReplyOrder, turns: bytes) -> None:
+        """Be at the first turn."""
+        self.stand(order, None)
+        self.turns = turns
+        self.done = 0
+        self.strands: list[Strand] = []
+
+    def strand(self, source: UpstreamPipeline) -> Strand:
+        """One more strand."""
+        strand = Strand.__new__(Strand)
+        strand.take_part(self, source)
+        self.strands.append(strand)
+        return strand
+
+    def merge(self) -> None:
+        """Let all leave their strands that have their turn."""
+        turns = self.turns
+        total = len(self.turns)
+        done = self.done
+        while done < total:
+            strand: Strand = self.strands[turns[done]]
+            chunk = strand.chunk
+            at = strand.at
+            end = _SCANNER.whole(chunk, at, len(chunk))
+            if end < 0:
+                break
+            _SPACE.put(chunk, at, end)
+            strand.at = end
+            done += 1
+        if done > self.done:
+            self.pending_replies -= done - self.done
+            self.done = done
+            self.order.size -= _SPACE.size
+            self.order.bring(self, _SPACE.take())
+
+    def take_apart(self) -> None:
+        """From now on each turn that is left is a segment of its own."""
+        if self.pending_replies == 0:
+            return
+        last: Segment = self
+        behind = self.next_entry
+        for strand in self.strands:
+            strand.absorb()
+        for number, turn in groupby(self.turns[self.done :]):
+            strand = self.strands[number]
+            segment = Segment(self.order, strand.source)
+            segment.asked = len(list(turn))
+            strand.hand_over(segment)
+            last.next_entry = segment
+            last = segment
+        last.next_entry = behind
+        if self.order.last is self:
+            self.order.last = last
+        self.asked -= self.pending_replies
+        self.pending_replies = 0
+        self.done = len(self.turns)
+        self.strands = []
+        self.order.advance()
+
+    def sources(self) -> list[UpstreamPipeline | None]:
+        """The connections that still send replies."""
+        return [strand.source for strand in self.strands if strand.pending_replies > 0]
+
+    def abandon(self) -> None:
+        """The client has gone."""
+        super().abandon()
+        for strand in self.strands:
+            strand.gone = True
+            strand.out.clear()
+
+
+def interleave(order: ReplyOrder, turns: bytes) -> Interleaved:
+    """So many replies, one for each turn, come behind all others."""
+    whole = Interleaved.__new__(Interleaved)
+    whole.begin(order, turns)
+    order.append(whole)
+    order.ask(whole, len(turns))
+    whole.pending_replies = len(turns)
+    return whole

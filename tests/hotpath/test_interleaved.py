@@ -1,0 +1,118 @@
+"""Replies of several nodes to one read of a client: in its order, however large, and taken apart at any time."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from proxy.commands.slots import slot_of
+from proxy.hotpath.command_sender import follow
+from proxy.hotpath.outgoing import MOST_KEPT
+from tests.hotpath.gathering import pack
+from tests.hotpath.routed import Routed, owners
+from tests.hotpath.test_router import Answering
+
+SIZES = [0, 0, 1, 1, 10, 10, 1000, 1000, 40_000, 70_000]
+"""A strand keeps no more than 64 KB."""
+
+
+class Sized(Answering):
+    """A node whose replies are as large as their keys say."""
+
+    def _reply(self, words: list[bytes]) -> bytes:
+        assert self.slots[slot_of(words[1])] == self.number, "a command of another node's"
+        return reply_to(words[1])
+
+
+def reply_to(key: bytes) -> bytes:
+    size = int(key.rpartition(b":")[2])
+    return b"$%d\r\n%b\r\n" % (len(key) + size, key + bytes(size))
+
+
+def started(nodes: int, *, cluster: bool = False) -> tuple[Routed, list[Sized]]:
+    slots = owners(nodes)
+    answering = [Sized(number, slots) for number in range(nodes)]
+    for node in answering:
+        node.redirects = follow if cluster else None
+    return Routed(answering, slots), answering
+
+
+def asked(random: Random, count: int) -> list[bytes]:
+    return [b"%d:%d:%d" % (number, random.randint(0, 99), random.choice(SIZES)) for number in range(count)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_replies_come_in_order_and_are_taken_apart_at_any_time(seed: int) -> None:
+    random = Random(seed)
+    client, nodes = started(3, cluster=seed % 2 == 0)
+    keys: list[bytes] = []
+    expected = b""
+    apart = random.choice([0.0, 0.02, 0.2])
+    while len(keys) < 60 or client.sender.pending_replies > 0:
+        if len(keys) < 60 and random.random() < 0.3:
+            more = asked(random, random.randint(1, 12))
+            keys += more
+            expected += b"".join(map(reply_to, more))
+            client.intake.receive(b"".join(pack("GET", key) for key in more))
+        node = random.choice(nodes)
+        node.flush()
+        node.says(random.choice([10, 50, 5000, 100_000]))
+        if client.sender.order is not None and random.random() < apart:
+            client.sender.order.take_apart()
+        assert expected.startswith(client.heard)
+        for each in nodes:
+            assert each.kept == sum(entry.size for entry in each.entries()) <= MOST_KEPT
+    assert client.heard == expected
+    assert (client.sender.order, client.sender.pending_replies) == (None, 0)
+
+
+def test_a_large_reply_leaves_while_it_comes() -> None:
+    client, nodes = started(3)
+    keys = [b"%d:200000" % number for number in range(12)]
+    client.intake.receive(b"".join(pack("GET", key) for key in keys))
+    first = nodes[nodes[0].slots[slot_of(keys[0])]]
+    first.flush()
+    for _ in range(3):
+        first.says(50_000)
+    assert len(client.heard) == 150_000
+
+
+def test_what_each_entry_keeps_is_what_its_replies_are_to() -> None:
+    client, nodes = started(3, cluster=True)
+    keys = [b"%d:0" % number for number in range(40)]
+    client.intake.receive(b"".join(pack("GET", key) for key in keys))
+    nodes[0].flush()
+    nodes[0].says(25)
+    assert client.sender.order is not None
+    client.sender.order.take_apart()
+    for node in nodes:
+        left = [key for key in keys if node.slots[slot_of(key)] == node.number][-sum(e.due for e in node.entries()) :]
+        sent = b"".join(entry.sent for entry in node.entries())
+        assert sent.endswith(b"".join(pack("GET", key) for key in left))
+        for entry in node.entries():
+            assert entry.sent.count(b"GET") >= entry.due
+            assert entry.size == len(entry.sent)
+
+
+def test_replies_that_come_in_front_of_a_redirect_are_kept() -> None:
+    client, nodes = started(2)
+    keys = [b"%d:0" % number for number in range(8)]
+    client.intake.receive(b"".join(pack("GET", key) for key in keys))
+    order = client.sender.order
+    assert order is not None
+
+    def refused(*_: object) -> bytes:
+        order.take_apart()
+        return b"-CLUSTERDOWN\r\n"
+
+    expected = {key: reply_to(key) for key in keys}
+    own = [key for key in keys if nodes[0].slots[slot_of(key)] == 0]
+    expected[own[1]] = b"-CLUSTERDOWN\r\n"
+    for node in nodes:
+        node.flush()
+    nodes[0].redirects = refused
+    nodes[0].under_way = b"".join(reply_to(key) for key in own).replace(reply_to(own[1]), b"-MOVED 1 a:1\r\n")
+    for node in nodes:
+        node.says(1 << 20)
+    assert client.heard == b"".join(expected.values())
