@@ -21,7 +21,9 @@ upstream_pipeline.py  one upstream connection without its socket: routes each re
 pipeline_listener.py  the objects that an upstream pipeline calls
 router.py             which node a request goes to, where a topology has several
 split.py              a request with keys of several slots, as one for each slot
+key_splitter.py       the same for the intake, in its pass over a read
 join.py               replies of several nodes that become one
+split_join.py         the same for what the intake has split
 interleaved.py        replies of several connections to one read of a client, in its order
 portions.py           what each node gets of a client's read
 reply_order.py        the order in which a client asked, where several sources send its replies

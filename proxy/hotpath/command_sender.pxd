@@ -2,9 +2,11 @@ cimport cython
 
 from proxy.hotpath.in_flight cimport ReplySink
 from proxy.hotpath.interleaved cimport Interleaved, interleave
+from proxy.hotpath.key_splitter cimport KeySplitter
 from proxy.hotpath.portions cimport Portion, Portions
 from proxy.hotpath.reply_order cimport ReplyOrder, Segment
 from proxy.hotpath.router cimport Router
+from proxy.hotpath.split_join cimport SplitCommands, SplitJoin
 from proxy.hotpath.upstream_pipeline cimport UpstreamPipeline
 
 
@@ -16,7 +18,7 @@ cdef class CommandSender(ReplySink):
     cdef public long long forwarded
     cdef public long long map_version
     cdef public bint redirecting
-    cdef public bint holds_upstreams
+    cdef public bint notify_on_advance
     cdef public object unit
     cdef public bint writes
     cdef public long long written_nodes
@@ -26,6 +28,9 @@ cdef class CommandSender(ReplySink):
     cdef forward_run(self, UpstreamPipeline upstream, bytes chunk, Py_ssize_t count, bint wrote)
     @cython.locals(whole=Interleaved, portion=Portion, upstream=UpstreamPipeline)
     cpdef forward_portions(self, Portions portions)
+    @cython.locals(order=ReplyOrder, segment=Segment, turns=bytes, nodes=cython.Py_ssize_t, join=SplitJoin,
+                   index=cython.Py_ssize_t, portion=Portion, upstream=UpstreamPipeline)
+    cpdef forward_split(self, Portions portions, KeySplitter splitter, SplitCommands commands, int command_id, bytes name)
     cpdef use(self, UpstreamPipeline upstream)
     @cython.locals(segment=Segment)
     cpdef bint awaits_elsewhere(self)

@@ -18,11 +18,13 @@ from collections.abc import Callable, Iterable, Sequence
 from proxy.hotpath.in_flight import EDIT, FORWARD, HIDE, JOIN, LOCAL, InFlightEntry, ReplySink
 from proxy.hotpath.interleaved import interleave
 from proxy.hotpath.join import Join
+from proxy.hotpath.key_splitter import KeySplitter
 from proxy.hotpath.outgoing import MOST_KEPT
 from proxy.hotpath.portions import Portions
 from proxy.hotpath.reply_order import MOST_HELD, ReplyOrder, Segment
 from proxy.hotpath.router import Router
 from proxy.hotpath.sender_listener import SenderListener
+from proxy.hotpath.split_join import SplitCommands, SplitJoin
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 
 EVERY_NODE = -1
@@ -59,17 +61,17 @@ class CommandSender(ReplySink):
     Before a cluster, all pending replies are to commands that were sent where the slot map of ``map_version`` says.
     While ``redirecting``, some commands are being sent again, and none may follow them. ``unit`` is the transaction
     that is being sent on a shared connection. ``written_nodes`` has the bits of the nodes to which writes have gone
-    (``bit_of``); while ``writes``, all that is sent is one. ``holds_upstreams``: some are not read because of this
-    client.
+    (``bit_of``); while ``writes``, all that is sent is one. ``notify_on_advance``: the listener
+    wants to know of replies that have come, as connections or messages wait for them.
     """
 
     # Not compiled, a dictionary of so many names would be a kilobyte larger for each client.
     __slots__ = (
         "forwarded",
-        "holds_upstreams",
         "listener",
         "map_version",
         "nodes",
+        "notify_on_advance",
         "order",
         "redirecting",
         "unit",
@@ -88,7 +90,7 @@ class CommandSender(ReplySink):
         self.forwarded = 0
         self.map_version = 0
         self.redirecting = False
-        self.holds_upstreams = False
+        self.notify_on_advance = False
         self.unit: SentUnit | None = None
         self.writes = False
         self.written_nodes = 0
@@ -150,6 +152,28 @@ class CommandSender(ReplySink):
                 self.note_write(upstream)
             upstream.send_run(whole.strand(upstream), portion.splice.take(), portion.count)
             self.upstream = upstream
+        portions.clear()
+
+    def forward_split(
+        self, portions: Portions, splitter: KeySplitter, commands: SplitCommands, command_id: int, name: bytes
+    ) -> None:
+        """Send what several nodes get of one command; their replies become one."""
+        self.forwarded += 1
+        order = self.begin_order()
+        segment = order.segment(None)
+        turns, nodes = portions.turns.take(), len(portions.used)
+        join = SplitJoin(segment, commands, command_id, name, turns, splitter.grouped(), splitter.keys, nodes)
+        index = 0
+        for portion in portions.used:
+            upstream = portion.upstream
+            assert upstream is not None, "it is set with what is put"
+            if portion.wrote:
+                self.wrote = True
+                self.note_write(upstream)
+            upstream.send_parts(segment, portion.splice.take(), portion.count, join.expect(index))
+            index += portion.count
+            self.upstream = upstream
+        order.ask(segment, index)
         portions.clear()
 
     def use(self, upstream: UpstreamPipeline) -> None:
@@ -337,14 +361,14 @@ class CommandSender(ReplySink):
             if self.notify_when_idle and self.pending_replies == 0:
                 self.on_idle()
             self.go_on()
-        if self.holds_upstreams and self.listener is not None:
+        if self.notify_on_advance and self.listener is not None:
             self.listener.on_advance()
 
     def go_on(self) -> None:
         """Send more again, if nothing stands against it any more."""
         if not self.stalled or self.redirecting or self.pending_replies > self.low_water:
             return
-        if self.order is None or self.order.size <= MOST_HELD:
+        if self.order is None or (self.order.size <= MOST_HELD and self.order.joining <= MOST_HELD):
             self.on_resume()
 
 

@@ -8,8 +8,10 @@ from proxy.hotpath.plan cimport Plan
 from proxy.hotpath.router cimport Router
 from proxy.hotpath.sampler cimport Sampler
 from proxy.hotpath.splice cimport Splice
+from proxy.hotpath.split_join cimport SplitCommands
 from proxy.wire.request cimport Request
 
+cdef int JUDGE
 cdef int _READS, _MAY_WRITE
 
 
@@ -24,10 +26,13 @@ cdef class HotPathConfig:
     cdef public Py_ssize_t window
     cdef public Sampler sampler
     cdef public Router router
+    cdef public SplitCommands split_commands
     cdef public Splice splice
     cdef public TokenSpender spender
     cdef unsigned long long[::1] calls
 
     @cython.locals(plan=Plan, request=Request, spender=TokenSpender, numbers=bytes)
     cpdef bint passes(self, int command_id, const unsigned char *data, list token_sets) except -1
+    @cython.locals(plan=Plan, request=Request, spender=TokenSpender, decision=cython.int)
+    cpdef int spend_and_decide(self, int command_id, const unsigned char *data, list token_sets) except -1
     cpdef int count(self, Py_ssize_t command_id) except -1

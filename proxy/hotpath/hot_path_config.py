@@ -8,10 +8,11 @@ from proxy.commands.keys import KeyFinder
 from proxy.commands.lookup import Lookup
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.leased_tokens import TokenSet, TokenSpender
-from proxy.hotpath.plan import Plan
+from proxy.hotpath.plan import JUDGE, Plan
 from proxy.hotpath.router import Router
 from proxy.hotpath.sampler import Sampler
 from proxy.hotpath.splice import Splice
+from proxy.hotpath.split_join import SplitCommands
 from proxy.wire.request import Request
 
 # May the intake forward the command by itself? Under two names each: C integers in here, Python's for everybody else.
@@ -28,7 +29,8 @@ class HotPathConfig:
     command by itself on a shared and on a private upstream, 0 elsewhere. ``request`` is the scratch space that all
     clients of a worker share, and ``sampler`` says which commands are traced; without one, none are.
     ``router`` says which node owns a request's keys, where the topology has several; each client's ``nodes`` then holds
-    the connections that it uses, by node, and ``upstream`` is the last one.
+    the connections that it uses, by node, and ``upstream`` is the last one. The intake splits ``split_commands`` by the
+    slots of their keys.
     ``calls`` counts commands by their id; without one, nobody reads the figures.
     """
 
@@ -45,6 +47,7 @@ class HotPathConfig:
         sampler: Sampler | None = None,
         router: Router | None = None,
         calls: "array[int] | None" = None,
+        split_commands: SplitCommands | None = None,
     ) -> None:
         self.plan = plan
         self.lookup = lookup
@@ -56,6 +59,7 @@ class HotPathConfig:
         self.window = window
         self.sampler = Sampler(0) if sampler is None else sampler
         self.router = router
+        self.split_commands = split_commands
         self.splice = Splice()
         self.spender = TokenSpender()
         self.calls = array("Q", bytes(8 * len(pooled))) if calls is None else calls
@@ -75,6 +79,24 @@ class HotPathConfig:
                 return False
             spender.take(request.end - request.start)
         return True
+
+    def spend_and_decide(self, command_id: int, data: bytes, token_sets: list[TokenSet] | None) -> int:
+        """What the plan decides about the command that ``request`` holds, and JUDGE if it cannot be paid for. Unless it
+        is judged, it is paid for."""
+        plan = self.plan
+        request = self.request
+        spender = self.spender
+        if plan.spends:
+            spender.open(token_sets, plan.token_sets[plan.token_sets_of[command_id]])
+            if not spender.affords(request.end - request.start):
+                spender.forget()
+                return JUDGE
+        decision = plan.decide(command_id, request, data, self.keys, self.counters)
+        if plan.spends:
+            if decision != JUDGE:
+                spender.take(request.end - request.start)
+            spender.settle()
+        return decision
 
     def count(self, command_id: int) -> None:
         """Count one command; an id of another table, which this one may not have, is left out."""

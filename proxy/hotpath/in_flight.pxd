@@ -26,7 +26,7 @@ cdef class ReplySink:
 
 
 cdef class ReplyPart:
-    cpdef take(self, bytes piece, bint whole)
+    cpdef take(self, bytes piece, Py_ssize_t frames, bint whole)
 
 
 cdef class InFlightEntry:
@@ -51,7 +51,7 @@ cdef class InFlightQueue:
     @cython.locals(tail=InFlightEntry)
     cdef forward(self, ReplySink sink, Py_ssize_t due)
     @cython.locals(entry=InFlightEntry)
-    cdef forward_kept(self, ReplySink sink, Py_ssize_t due, bytes sent, Py_ssize_t size)
+    cdef await_frames(self, ReplySink sink, Py_ssize_t due, int action, payload, bytes sent, Py_ssize_t size)
     cdef deliver(self, ReplySink sink, bytes chunk)
     @cython.locals(local=InFlightEntry)
     cdef complete(self, InFlightEntry entry, Py_ssize_t done, bint whole=*)

@@ -20,7 +20,7 @@ many frames are due, and the action on them:
               handed whole to instead(frame), and what that returns is sent
     TRACE     as FORWARD, one frame; ``payload.begins(line)`` is told its first line, ``payload.comes(size, whole)``
               each piece of it
-    JOIN      nothing is sent: ``payload``, a ReplyPart, takes each frame in as many pieces as it comes
+    JOIN      nothing is sent: ``payload``, a ReplyPart, takes the frames in the pieces in which they come
 
 What they bring gathers with their sinks until the round ends, so each is written to once.
 """
@@ -125,8 +125,9 @@ class ReplySink:
 class ReplyPart:
     """Takes frames that are parts of one reply."""
 
-    def take(self, piece: bytes, whole: bool) -> None:
-        """The next piece of a frame; ``whole`` says that the frame ends with it."""
+    def take(self, piece: bytes, frames: int, whole: bool) -> None:
+        """The next bytes, in which so many frames end; ``whole`` says that the last one ends with them. An error
+        comes at their beginning."""
         raise NotImplementedError
 
 
@@ -181,16 +182,16 @@ class InFlightQueue:
         if tail is not None and tail.sink is sink and tail.action == _FORWARD:
             tail.due += due
             return
-        self.forward_kept(sink, due, None, 0)
+        self.await_frames(sink, due, _FORWARD, None, None, 0)
 
-    def forward_kept(self, sink: ReplySink, due: int, sent: bytes | None, size: int) -> None:
-        """The same, always in an entry of its own, that keeps what was ``sent``."""
+    def await_frames(self, sink: ReplySink, due: int, action: int, payload: Any, sent: bytes | None, size: int) -> None:
+        """Expect so many frames for this sink, in an entry of their own that keeps what was ``sent``."""
         # Almost every command needs one of these. Compiled, a call of __init__ would take twice as long.
         entry = InFlightEntry.__new__(InFlightEntry)
         entry.sink = sink
         entry.due = due
-        entry.action = _FORWARD
-        entry.payload = None
+        entry.action = action
+        entry.payload = payload
         entry.sent = sent
         entry.size = size
         entry.next = None

@@ -212,7 +212,9 @@ class Intake(Runs):
                 sender.stalled = True
                 break
             end = request.end
-            if code == SPECIAL:
+            if code == COMPLETE:
+                outcome = _TAKEN  # the command was sent in parts
+            elif code == SPECIAL:
                 outcome = handler.handle(self.command_id, data, request)
                 if outcome != _WAIT:
                     config.calls[self.command_id] += 1

@@ -5,9 +5,10 @@
                     node 2: *1 vc                  the client: *4 va vb vc vd
 
 Each connection has one entry in its queue for all commands of the join that it was sent; its payload is a ``JoinPart``.
-When the last frame has come, ``joined`` makes one reply of them; it is a plain function, and reads errors, too. Values
-by key and sums, which are frequent, are made one in here. No more than ``most`` bytes are kept: behind that the rest is
-dropped, and the reply is an error.
+What it sends is kept as it comes, a run of frames, and looked at when the last frame of the join has come: then
+``joined`` makes one reply of all frames. It is a plain function, and reads errors, too. Values by key and sums, which
+are frequent, are made one in here. No more than ``most`` bytes are kept: behind that all is dropped, and the reply is
+an error. While joins keep many bytes for a client, it asks for no more.
 
 ``edit``, if set, is applied to the joined reply. If ``joined`` or ``edit`` returns nothing, the segment's reply is
 still to come: another join has been begun for it.
@@ -16,57 +17,66 @@ still to come: another join has been begun for it.
 from collections.abc import Callable, Sequence
 
 from proxy.hotpath.in_flight import ReplyPart
-from proxy.hotpath.reply_order import Segment
+from proxy.hotpath.reply_order import MOST_HELD, Segment
 from proxy.wire.reply import ReplyScanner
 
 _MOST_JOINED = 256 << 20
 MOST_JOINED = _MOST_JOINED
 """Bytes of one joined reply."""
 
+_OTHER_KEYS = b"-ERR keyrail: a node has answered for another number of keys than it was asked for\r\n"
+
 _MINUS = 45
 _COLON = 58
 
 
 class JoinPart(ReplyPart):
-    """The frames that one connection sends for a join: the next one is of command ``index``."""
+    """The frames that one connection sends for a join: the next one is of command ``index``. ``whole``: what has come
+    ends with a frame."""
 
     def __init__(self, join: "Join", index: int) -> None:
         self.join = join
         self.index = index
-        self.pieces: list[bytes] = []
+        self.whole = True
+        self.run = self.join.begin_run(index)
 
     def set_apart(self) -> "JoinPart":
         """The next frame comes from another connection, to the part that this returns."""
+        apart = self.join.expect(self.index)
         self.index += 1
-        return self.join.expect(self.index - 1)
+        self.run = self.join.begin_run(self.index)
+        return apart
 
-    def take(self, piece: bytes, whole: bool) -> None:
-        """The next piece of a frame."""
+    def take(self, piece: bytes, frames: int, whole: bool) -> None:
+        """The next bytes, in which so many frames end."""
         join = self.join
-        join.size += len(piece)
-        if join.size > join.most:
-            self.pieces.clear()
-            piece = b""
-        if not whole:
-            self.pieces.append(piece)
-            return
-        if self.pieces:
-            self.pieces.append(piece)
-            piece = b"".join(self.pieces)
-            self.pieces.clear()
-        index = self.index
-        self.index = index + 1
-        join.came(index, piece)
+        if self.whole and piece[0] == _MINUS:
+            join.errors += 1
+        self.whole = whole
+        if join.keeps(len(piece)):
+            self.run.append(piece)
+        self.index += frames
+        if frames > 0:
+            join.came(frames)
 
 
 class Join:
-    """The frames of ``commands`` commands, and the segment where their joined reply goes."""
+    """The frames of ``commands`` commands, and the segment where their joined reply goes.
 
-    def __init__(self, segment: Segment, commands: int, joined: Callable[[Sequence[bytes]], bytes]) -> None:
+    ``runs`` are the frames that came one after the other from one connection, and ``firsts`` says of which command the
+    first one of each run is.
+    """
+
+    def __init__(
+        self, segment: Segment, commands: int, joined: Callable[[Sequence[bytes]], bytes] | None = None
+    ) -> None:
         self.segment: Segment | None = segment
-        self.frames: list[bytes] = [b""] * commands
+        self.commands = commands
         self.missing = commands
+        self.runs: list[list[bytes]] = []
+        self.firsts: list[int] = []
         self.size = 0
+        self.dropped = False
         self.most = _MOST_JOINED
         self.errors = 0
         self.joined = joined
@@ -76,35 +86,84 @@ class Join:
         """Whoever is sent command ``index``, and those behind it, has this as payload of its entry."""
         return JoinPart(self, index)
 
-    def came(self, index: int, frame: bytes) -> None:
-        """The reply to command ``index`` has come; empty if it was dropped."""
-        if frame and frame[0] == _MINUS:
-            self.errors += 1
-        self.frames[index] = frame
-        self.missing -= 1
+    def begin_run(self, index: int) -> list[bytes]:
+        """What comes from command ``index`` on, from one connection, goes here."""
+        run: list[bytes] = []
+        self.runs.append(run)
+        self.firsts.append(index)
+        return run
+
+    def keeps(self, size: int) -> bool:
+        """Whether bytes of this size are kept. Where it were too many, by themselves or with those of other joins of
+        the client, none of this join are."""
+        segment = self.segment
+        assert segment is not None, "a frame has come after the last one"
+        order = segment.order
+        if self.dropped:
+            return False
+        self.size += size
+        order.joining += size
+        if order.joining > MOST_HELD:
+            order.asker.stalled = True
+        if self.size <= self.most and order.joining <= _MOST_JOINED:
+            return True
+        self.dropped = True
+        for run in self.runs:
+            run.clear()
+        order.joining -= self.size
+        self.size = 0
+        return False
+
+    def came(self, frames: int) -> None:
+        """So many more replies have come."""
+        self.missing -= frames
         if self.missing == 0:
             self._finish()
 
     def _finish(self) -> None:
         segment = self.segment
         assert segment is not None, "a join is finished once"
-        if self.size > self.most:
+        if self.dropped:
             reply = b"-ERR keyrail: the reply is larger than %d bytes: ask for less at a time\r\n" % self.most
         elif self.errors > 0:
-            reply = self.joined(self.frames)
+            reply = self.failed()
         else:
             reply = self.reply()
         # Nothing of a circle stays: a segment's entry has this as payload.
         self.segment = None
-        self.frames = []
+        self.runs = []
+        segment.order.joining -= self.size
         if reply and self.edit is not None:
             reply = self.edit(reply)
         if reply:
             segment.order.bring(segment, reply)
 
+    def frames(self) -> list[bytes]:
+        """The replies to all commands."""
+        frames: list[bytes] = [b""] * self.commands
+        scanner = ReplyScanner()
+        number = 0
+        while number < len(self.runs):
+            run = b"".join(self.runs[number])
+            index = self.firsts[number]
+            i = 0
+            while i < len(run):
+                end = scanner.whole(run, i, len(run))
+                frames[index] = run[i:end]
+                index += 1
+                i = end
+            number += 1
+        return frames
+
+    def failed(self) -> bytes:
+        """The joined reply, where a frame is an error."""
+        assert self.joined is not None, "where it is None, a subclass makes the reply"
+        return self.joined(self.frames())
+
     def reply(self) -> bytes:
         """The joined reply, where no frame is an error."""
-        return self.joined(self.frames)
+        assert self.joined is not None, "where it is None, a subclass makes the reply"
+        return self.joined(self.frames())
 
 
 class ValuesJoin(Join):
@@ -119,18 +178,23 @@ class ValuesJoin(Join):
 
     def reply(self) -> bytes:
         """One array, in the order of the keys."""
-        values: list[bytes] = [b""] * (self.keys + 1)
-        values[0] = b"*%d\r\n" % self.keys
-        command = 0
-        while command < len(self.places):
-            places = self.places[command]
-            frame = self.frames[command]
-            if len(places) == 1 and frame.startswith(b"*1\r\n"):
-                values[places[0] + 1] = frame[4:]
-            elif not _place(frame, len(frame), places, values):
-                return b"-ERR keyrail: a node has answered for another number of keys than it was asked for\r\n"
-            command += 1
-        return b"".join(values)
+        return values_by_key(self.frames(), self.places, self.keys)
+
+
+def values_by_key(frames: list[bytes], places: list[list[int]], keys: int) -> bytes:
+    """One array of the values in these arrays; ``places`` says for each array where its values go."""
+    values: list[bytes] = [b""] * (keys + 1)
+    values[0] = b"*%d\r\n" % keys
+    command = 0
+    while command < len(places):
+        into = places[command]
+        frame = frames[command]
+        if len(into) == 1 and frame.startswith(b"*1\r\n"):
+            values[into[0] + 1] = frame[4:]
+        elif not _place(frame, len(frame), into, values):
+            return _OTHER_KEYS
+        command += 1
+    return b"".join(values)
 
 
 def _place(p: bytes, size: int, places: list[int], values: list[bytes]) -> bool:
@@ -158,9 +222,14 @@ class SumJoin(Join):
 
     def reply(self) -> bytes:
         """The sum."""
-        total = 0
-        for frame in self.frames:
-            if frame[0] != _COLON:
-                return frame
-            total += int(frame[1 : len(frame) - 2])
-        return b":%d\r\n" % total
+        return sum_of(self.frames())
+
+
+def sum_of(frames: list[bytes]) -> bytes:
+    """The sum of integers; a frame that is none, if there is one."""
+    total = 0
+    for frame in frames:
+        if frame[0] != _COLON:
+            return frame
+        total += int(frame[1 : len(frame) - 2])
+    return b":%d\r\n" % total

@@ -1,8 +1,8 @@
 cimport cython
 
-from proxy.hotpath.in_flight cimport InFlightEntry, InFlightQueue, ReplySink
+from proxy.hotpath.in_flight cimport InFlightEntry, InFlightQueue, ReplyPart, ReplySink
 
-cdef int LOCAL
+cdef int FORWARD, JOIN, LOCAL
 cdef Py_ssize_t _SHORT, _MOST_KEPT
 
 
@@ -25,6 +25,8 @@ cdef class Outgoing(InFlightQueue):
     cpdef bint offer_commands(self, ReplySink sender, bytes chunk) except -1
     @cython.locals(admitted=cython.bint)
     cpdef send_run(self, ReplySink sink, bytes chunk, Py_ssize_t count)
+    cpdef send_parts(self, ReplySink sink, bytes chunk, Py_ssize_t count, ReplyPart part)
+    cdef _await(self, ReplySink sink, Py_ssize_t count, int action, payload, bytes chunk)
     cpdef enqueue(self, ReplySink sink, Py_ssize_t due, int action, payload)
     @cython.locals(sink=ReplySink, due=cython.Py_ssize_t, action=cython.int)
     cpdef expect(self, InFlightEntry entry)

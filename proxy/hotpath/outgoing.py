@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
-from proxy.hotpath.in_flight import LOCAL, InFlightEntry, InFlightQueue, ReplySink
+from proxy.hotpath.in_flight import FORWARD, JOIN, LOCAL, InFlightEntry, InFlightQueue, ReplyPart, ReplySink
 
 _SHORT = 4096  # bytes; a longer run is not kept, so pending replies need little memory
 # Under two names: a C integer in here, Python's for everybody else.
@@ -90,10 +90,23 @@ class Outgoing(InFlightQueue):
         sink.commands = count
         if self.redirects is None or self.owner is not None:
             self.forward(sink, count)
-        elif self.kept < _MOST_KEPT:
-            self.forward_kept(sink, count, chunk, len(chunk))
         else:
-            self.forward_kept(sink, count, None, 0)
+            self._await(sink, count, FORWARD, None, chunk)
+
+    def send_parts(self, sink: ReplySink, chunk: bytes, count: int, part: ReplyPart) -> None:
+        """Send ``count`` commands whose replies are parts of one reply to the client of ``sink``."""
+        assert self.owner is None, "only shared connections are sent parts"
+        assert self.admits(sink), "a unit of another client, or a command in pieces, is open"
+        self._put(chunk)
+        self.commands += count
+        sink.pending_replies += count
+        self._await(sink, count, JOIN, part, chunk)
+
+    def _await(self, sink: ReplySink, count: int, action: int, payload: Any, chunk: bytes) -> None:
+        if self.redirects is not None and self.kept < _MOST_KEPT:
+            self.await_frames(sink, count, action, payload, chunk, len(chunk))
+        else:
+            self.await_frames(sink, count, action, payload, None, 0)
 
     def enqueue(self, sink: ReplySink, due: int, action: int, payload: Any) -> None:
         self.expect(InFlightEntry(sink, due, action, payload))

@@ -58,6 +58,8 @@ cdef class Plan:
     cdef public int terms
 
     cpdef bint refuses(self, int command_id) except -1
+    @cython.locals(operation=cython.int, edit=RequestEdit)
+    cpdef bint renames_at_most(self, int command_id) except -1
     @cython.locals(operation=cython.int, found=cython.Py_ssize_t, outcome=cython.int)
     cpdef int decide(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
                      Counters counters) except -1

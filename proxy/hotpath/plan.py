@@ -241,6 +241,20 @@ class Plan:
         """Whether every request of this command is refused."""
         return self.error_of[command_id] > 0
 
+    def renames_at_most(self, command_id: int) -> bool:
+        """Whether requests of this command leave with all their arguments, and no others."""
+        operation = self.operations[command_id]
+        if operation & _OP_EDIT_BY_ENTRY:
+            return False
+        edit: RequestEdit | None = None
+        if operation & _OP_EDIT:
+            edit = self.edits[self.edit_of[command_id]]
+        while edit is not None:
+            if edit.appending is not None:
+                return False
+            edit = edit.then
+        return True
+
     def spend(self, command_id: int, token_sets: bytes) -> None:
         """Each request of the command is paid for from the client's token sets of these numbers, or judged.
 

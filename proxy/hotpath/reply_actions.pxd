@@ -19,7 +19,7 @@ cdef class ReplyActions(Outgoing):
     cdef public ErrorCounts errors
     cdef public long long large
 
-    @cython.locals(n=cython.Py_ssize_t, part=ReplyPart)
+    @cython.locals(n=cython.Py_ssize_t, whole=cython.bint, part=ReplyPart)
     cdef Py_ssize_t _continue(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     @cython.locals(entry=InFlightEntry)
     cdef _complete_head(self)
@@ -38,7 +38,8 @@ cdef class ReplyActions(Outgoing):
     @cython.locals(n=cython.Py_ssize_t)
     cdef Py_ssize_t _trace(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t i,
                              Py_ssize_t size) except -3
-    @cython.locals(n=cython.Py_ssize_t, part=ReplyPart)
+    @cython.locals(scanner=ReplyScanner, n=cython.Py_ssize_t, start=cython.Py_ssize_t, done=cython.Py_ssize_t,
+                   due=cython.Py_ssize_t, whole=cython.bint, part=ReplyPart)
     cdef Py_ssize_t _take(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t i,
                           Py_ssize_t size) except -3
     @cython.locals(count=cython.Py_ssize_t, hidden=cython.Py_ssize_t, unwraps=cython.bint)

@@ -68,7 +68,8 @@ class ReplyActions(Outgoing):
                 self.head.payload.comes(n - i, self.scanner.elements == 0)
             elif self.head.action == JOIN:
                 part: ReplyPart = self.head.payload
-                part.take(self._cut(data, p, i, n), self.scanner.elements == 0)
+                whole = self.scanner.elements == 0
+                part.take(self._cut(data, p, i, n), 1 if whole else 0, whole)
         if self.scanner.elements == 0 and self.counts:
             self._complete_head()
         return n
@@ -211,13 +212,36 @@ class ReplyActions(Outgoing):
         return n
 
     def _take(self, entry: InFlightEntry, data: bytes, p: bytes, i: int, size: int) -> int:
-        n = self._stream(data, p, i, size, None, True)
-        if n >= 0:
-            part: ReplyPart = entry.payload
-            part.take(self._cut(data, p, i, n), self.scanner.elements == 0)
-            if self.scanner.bulk > self.large:
+        # All frames that have come, up to the next error: who looks at errors sees each of them first.
+        scanner = self.scanner
+        start = i
+        done = 0
+        due = entry.due
+        while True:
+            n = scanner.walk(p, i, size)
+            if n < 0:
+                return -1
+            if n == i:
+                break
+            i = n
+            if scanner.elements > 0:
+                break
+            done += 1
+            if done == due or i >= size or p[i] == _MINUS or p[i] == _PUSH or (self.arrays and p[i] == _STAR):
+                break
+        if i == start:
+            return -2
+        whole = scanner.elements == 0
+        if not whole:
+            self.destination = None
+            self.counts = True
+            if scanner.bulk > self.large:
                 self.listener.on_large_head(entry.sink)
-        return n
+        if done > 0:
+            self.complete(entry, done)
+        part: ReplyPart = entry.payload
+        part.take(self._cut(data, p, start, i), done, whole)
+        return i
 
     def _expand(self, entry: InFlightEntry, data: bytes, p: bytes, i: int, n: int) -> int:
         # The head is replaced by an entry for each member of EXEC's array. A null or an error passes unchanged.

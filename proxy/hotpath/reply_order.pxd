@@ -24,6 +24,7 @@ cdef class ReplyOrder:
     cdef public Segment last
     cdef public Py_ssize_t beyond
     cdef public Py_ssize_t size
+    cdef public long long joining
 
     @cython.locals(last=Segment, segment=Segment)
     cpdef Segment segment(self, UpstreamPipeline source)

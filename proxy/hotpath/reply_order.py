@@ -83,7 +83,8 @@ class ReplyOrder:
     """The replies that several sources send to ``asker``, a client's sender, in the order in which it asked.
 
     Of the client's pending replies, ``beyond`` belong to segments. The others come first: they are of the
-    connection that was its only source, ``before``. ``size`` is how many bytes are held back.
+    connection that was its only source, ``before``. ``size`` is how many bytes are held back, and ``joining`` how many
+    are kept as parts of replies.
     """
 
     def __init__(self, asker: ReplySink, before: UpstreamPipeline | None = None) -> None:
@@ -93,6 +94,7 @@ class ReplyOrder:
         self.last: Segment | None = None
         self.beyond = 0
         self.size = 0
+        self.joining = 0
 
     # What is asked
 

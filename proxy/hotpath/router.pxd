@@ -11,7 +11,7 @@ cdef int _KEYLESS, _KEYS_UNTOLD, _SEVERAL_SLOTS, _UNOWNED, _OPEN, _CLOSE
 @cython.final
 cdef class Router:
     cdef int[::1] owners
-    cdef int[::1] table
+    cdef unsigned short[::1] table
     cdef public long long version
     cdef public Portions portions
 

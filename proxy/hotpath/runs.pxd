@@ -2,17 +2,21 @@ cimport cython
 
 from proxy.hotpath.command_sender cimport CommandSender
 from proxy.hotpath.hot_path_config cimport HotPathConfig
+from proxy.hotpath.key_splitter cimport KeySplitter
 from proxy.hotpath.leased_tokens cimport TokenSpender
 from proxy.hotpath.plan cimport Plan
 from proxy.hotpath.portions cimport Portion, Portions
 from proxy.hotpath.router cimport Router
 from proxy.hotpath.splice cimport Splice
+from proxy.hotpath.split_join cimport SplitCommands
 from proxy.hotpath.upstream_pipeline cimport UpstreamPipeline
 from proxy.wire.request cimport Request, RequestLimits
 
-cdef int JUDGE, PASS, REFUSE, COMPLETE
+cdef int EDIT, JUDGE, PASS, REFUSE, COMPLETE
+cdef int SEVERAL_SLOTS
 cdef int MAY_WRITE
-cdef int _SPECIAL, _STALLED, _REFUSED
+cdef int _SPECIAL, _STALLED, _REFUSED, _SPLIT
+cdef KeySplitter _SPLITTER
 
 
 cdef class Runs:
@@ -34,5 +38,9 @@ cdef class Runs:
     @cython.locals(chunk=bytes)
     cdef int _send_run(self, UpstreamPipeline upstream, Splice splice, bytes data, const unsigned char *p, Py_ssize_t start,
                        Py_ssize_t end, Py_ssize_t count, bint wrote) except -1
+    @cython.locals(config=HotPathConfig, request=Request, plan=Plan, router=Router, sender=CommandSender,
+                   commands=SplitCommands, command_id=cython.int, kinds="const unsigned char *", parts=cython.Py_ssize_t, decision=cython.int,
+                   name=bytes, wrote=cython.bint, simple="const unsigned char *")
+    cdef int _split(self, const unsigned char *p) except -1
     @cython.locals(nodes=list, target=UpstreamPipeline)
     cdef UpstreamPipeline _connection(self, int node)

@@ -9,9 +9,11 @@ closed operation stays in the run, with its pieces replaced. Before a cluster, e
 
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.hot_path_config import MAY_WRITE, HotPathConfig
+from proxy.hotpath.key_splitter import KeySplitter
 from proxy.hotpath.leased_tokens import TokenSet
-from proxy.hotpath.plan import JUDGE, PASS, REFUSE
+from proxy.hotpath.plan import EDIT, JUDGE, PASS, REFUSE
 from proxy.hotpath.portions import Portion
+from proxy.hotpath.router import SEVERAL_SLOTS
 from proxy.hotpath.splice import Splice
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.wire.request import COMPLETE, RequestLimits
@@ -21,12 +23,15 @@ from proxy.wire.request import COMPLETE, RequestLimits
 _SPECIAL = 10
 _STALLED = 11
 _REFUSED = 12
+_SPLIT = 13
 SPECIAL = _SPECIAL
 """The next command is not for a run."""
 STALLED = _STALLED
 """So many replies are pending for the client that the next command waits."""
 REFUSED = _REFUSED
 """The plan refuses the next command."""
+
+_SPLITTER = KeySplitter()
 
 
 class Runs:
@@ -115,6 +120,9 @@ class Runs:
                 break
             if router is not None and portions is not None and not plan.refuses(command_id):
                 target = router.node(command_id, request, p, config.keys)
+                if target == SEVERAL_SLOTS:
+                    code = _SPLIT
+                    break
                 if target != node or portion is None:
                     target_upstream = self._connection(target)
                     if target_upstream is None or portions.full():
@@ -163,7 +171,36 @@ class Runs:
                 self._send_run(upstream, splice, data, p, start, position, count, wrote)
         if portions is not None and portions.count > 0:
             sender.forward_portions(portions)
-        return code
+        return self._split(p) if code == _SPLIT else code
+
+    def _split(self, p: bytes) -> int:
+        # The next command has keys of several slots: what becomes of it. If COMPLETE, each node was sent its part.
+        config = self.config
+        request = config.request
+        command_id = self.command_id
+        plan, router, sender, commands = config.plan, config.router, self.sender, config.split_commands
+        if router is None or sender.nodes is None or commands is None:
+            return _SPECIAL
+        kinds = commands.kinds
+        if kinds[command_id] == 0:
+            return _SPECIAL
+        if config.keys.find(command_id, request) != request.argc - 1 or not plan.renames_at_most(command_id):
+            return _SPECIAL
+        parts = _SPLITTER.group(request, p, router)
+        if parts == 0 or parts > config.window // 2 or not _SPLITTER.reaches_all(router, sender.nodes):
+            return _SPECIAL
+        if parts > config.window - sender.pending_replies:
+            return _STALLED
+        decision = config.spend_and_decide(command_id, p, self.token_sets)
+        if decision == JUDGE:
+            return _SPECIAL
+        name = plan.editor.name if decision == EDIT else b""
+        simple = self.simple
+        wrote = simple[command_id] == MAY_WRITE
+        _SPLITTER.put(router.portions, router, sender.nodes, request, p, name, wrote)
+        sender.forward_split(router.portions, _SPLITTER, commands, command_id, name)
+        config.calls[command_id] += 1
+        return COMPLETE
 
     def _send_run(
         self,

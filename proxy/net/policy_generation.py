@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from proxy.cluster.split_commands import split_commands
 from proxy.commands.spec import Spec
 from proxy.commands.table import ConnectionState, Lane, Table
 from proxy.hotpath.counters import Counters
@@ -87,6 +88,7 @@ class PolicyGeneration:
         self._pinned = bytes(map(_forwarding, table.specs))
         lanes = zip(self._pinned, table.lanes, strict=True)
         self._pooled = bytes(may * (lane == Lane.FAST.value) for may, lane in lanes)
+        self._split_commands = None if parts.router is None else split_commands(table)
 
     def turned(self, table: Table, paused: bool) -> "PolicyGeneration":
         """The same policy for this table, with the kill switch on (`paused`) or off."""
@@ -164,6 +166,7 @@ class PolicyGeneration:
             sampler=parts.sampler,
             router=parts.router,
             calls=parts.calls.of(self.table),
+            split_commands=self._split_commands,
         )
         return EffectivePolicy(config, compiled, self.table, self.number)
 

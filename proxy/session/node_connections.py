@@ -10,6 +10,7 @@ answered CLUSTERDOWN, and the client stays.
 from typing import Protocol
 
 from proxy.commands.table import Lane
+from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import sending, switching
@@ -57,7 +58,14 @@ def _in_flight_to(session: NodeClient, node: Node) -> UpstreamPipeline | None:
     while segment is not None:
         sources += segment.sources()
         segment = segment.next_entry
+    if None in sources:
+        # Some of these replies are joined from parts that went to connections of nodes.
+        sources += [each for each in sender.nodes or () if each is not None and _owes(each, session.sender)]
     return next((each for each in sources if isinstance(each, PrivatePipeline) and each.key.node is node), None)
+
+
+def _owes(upstream: UpstreamPipeline, sender: CommandSender) -> bool:
+    return any(entry.sink.client() is sender.listener for entry in upstream.entries())
 
 
 class _HeldCommand:

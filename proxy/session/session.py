@@ -288,7 +288,7 @@ class Session:
         if self.subscriber is not None:
             self.subscriber.advance()
         if not self.sender.full and (order is None or order.size <= MOST_HELD):
-            self.sender.holds_upstreams = False
+            self.sender.notify_on_advance = self.subscriber is not None
             self.link.release_upstreams(self)
 
     @guarded
@@ -327,7 +327,7 @@ class Session:
 
     def hold_upstream(self, upstream: HeldUpstream) -> None:
         """Resume the upstream when the client has caught up."""
-        self.sender.holds_upstreams = True
+        self.sender.notify_on_advance = True
         self.link.hold_upstream(upstream)
 
     def pause_source(self) -> None:

@@ -101,6 +101,7 @@ def _change(session: SubscribingNodeClient, nodes: NodePort, item: Item) -> int:
     subscriber = session.subscriber
     if subscriber is None:
         subscriber = session.subscriber = Subscriber(session, nodes)
+        session.sender.notify_on_advance = True
     known = subscriber.names[kind]
     names = frozenset(item.command.argv[1:]) or frozenset(known)
     item.change = Change(kind, opening, names - known if opening else names & known)

@@ -590,13 +590,15 @@ def part_of(module: ModuleType) -> Any:
 
     class Part(module.ReplyPart):  # type: ignore[misc, name-defined]  # whichever module is under test
         def __init__(self) -> None:
-            self.frames = [b""]
-            self.ended = False
+            self.pieces = b""
+            self.count = 0
+            self.ended = True
+            self.begun: list[bytes] = []
 
-        def take(self, piece: bytes, whole: bool) -> None:
-            if self.ended:
-                self.frames.append(b"")
-            self.frames[-1] += piece
+        def take(self, piece: bytes, frames: int, whole: bool) -> None:
+            self.begun += [piece] if self.ended else []
+            self.pieces += piece
+            self.count += frames
             self.ended = whole
 
     return Part()
@@ -616,7 +618,16 @@ def parts_of_a_reply_are_taken_and_nothing_is_sent(module: ModuleType) -> None:
             bench.upstream.receive(stream[:cut])
             bench.upstream.receive(stream[cut:])
             assert (heard(client), client.pending_replies, bench.pending_replies()) == (ONE + OK, 0, [])
-            assert (part.frames, part.ended, bench.events) == ([frame, BULK], True, [])
+            assert (part.pieces, part.count, part.ended, bench.events) == (frame + BULK, 2, True, [])
+
+
+def an_error_comes_at_the_beginning_of_what_a_part_takes(module: ModuleType) -> None:
+    bench = Bench(module)
+    part = part_of(module)
+    bench.upstream.enqueue(bench.client(), 5, module.JOIN, part)
+    bench.upstream.receive(BULK + OK + ERROR + ERROR + BULK)
+    assert part.begun == [BULK + OK, ERROR, ERROR + BULK]
+    assert part.count == 5
 
 
 def a_large_part_of_a_reply_is_heavy(module: ModuleType) -> None:
@@ -627,7 +638,7 @@ def a_large_part_of_a_reply_is_heavy(module: ModuleType) -> None:
     bench.upstream.enqueue(client, 1, module.JOIN, part)
     bench.upstream.receive(BULK[:8])
     assert bench.events == [("on_large_head", client)]
-    assert (part.frames, part.ended) == ([BULK[:8]], False), "it is taken as it comes"
+    assert (part.pieces, part.count, part.ended) == (BULK[:8], 0, False), "it is taken as it comes"
 
 
 def a_part_out_of_step_closes_both_sides(module: ModuleType) -> None:

@@ -14,7 +14,7 @@ from proxy.hotpath.reply_actions import ReplyActions
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 
 ROOT = Path(str(proxy.__file__)).parent
-SENDING = {"send_run", "send_commands", "offer_commands", "begin_partial", "send_partial", "end_partial"}
+SENDING = {"send_run", "send_parts", "send_commands", "offer_commands", "begin_partial", "send_partial", "end_partial"}
 """What a connection to Redis sends by."""
 WITHIN = {"_put", "outgoing"}
 """What these are made of."""

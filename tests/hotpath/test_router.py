@@ -19,7 +19,7 @@ from tests.hotpath.routed import NAUGHTY, REFUSAL, Routed, owners
 from tests.hotpath.test_reply_order import Node
 
 LIMITS = RequestLimits(1 << 20, 1 << 29, 1 << 20)
-keys = st.one_of(st.binary(max_size=12), st.text("ab{}", max_size=8).map(str.encode))
+keys = st.one_of(st.binary(max_size=40), st.text("ab{}", max_size=8).map(str.encode))
 
 
 @given(keys, st.binary(max_size=3), st.binary(max_size=3))

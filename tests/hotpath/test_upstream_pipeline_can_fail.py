@@ -41,28 +41,36 @@ BREAKS: dict[str, tuple[str, str]] = {
         "entry.payload.comes(n - i, self.scanner.elements == 0)\n            if False:",
     ),
     "a part of a reply is sent as well": (
-        "n = self._stream(data, p, i, size, None, True)",
-        "n = self._stream(data, p, i, size, entry.sink, True)",
+        "self.destination = None\n            self.counts = True",
+        "self.destination = entry.sink\n            self.counts = True",
     ),
     "a part of a reply is not paid": (
-        "n = self._stream(data, p, i, size, None, True)",
-        "n = self._stream(data, p, i, size, None, False)",
+        "if done > 0:\n            self.complete(entry, done)\n        part: ReplyPart",
+        "part: ReplyPart",
     ),
     "a part is not told where it begins": (
-        "part: ReplyPart = entry.payload\n            part.take(",
+        "part: ReplyPart = entry.payload\n        part.take(",
         "(lambda *_: 0)(",
     ),
     "a part is not told what comes later": (
-        "part: ReplyPart = self.head.payload\n                part.take(",
-        "(lambda *_: 0)(",
+        "part.take(self._cut(data, p, i, n), 1 if whole else 0, whole)",
+        "pass",
     ),
     "a part never ends": (
-        "entry.payload\n            part.take(self._cut(data, p, i, n), self.scanner.elements == 0)",
-        "entry.payload\n            part.take(self._cut(data, p, i, n), False)",
+        "part.take(self._cut(data, p, start, i), done, whole)",
+        "part.take(self._cut(data, p, start, i), done, False)",
+    ),
+    "a part is not told of each frame": (
+        "part.take(self._cut(data, p, start, i), done, whole)",
+        "part.take(self._cut(data, p, start, i), min(done, 1), whole)",
+    ),
+    "an error comes within what a part is told": (
+        "if done == due or i >= size or p[i] == _MINUS or p[i] == _PUSH",
+        "if done == due or i >= size or p[i] == _PUSH",
     ),
     "a part is not heavy": (
-        "n), self.scanner.elements == 0)\n            if self.scanner.bulk > self.large:",
-        "n), self.scanner.elements == 0)\n            if False:",
+        "if scanner.bulk > self.large:\n                self.listener.on_large_head(entry.sink)",
+        "if False:\n                self.listener.on_large_head(entry.sink)",
     ),
     "a large reply is that of any command": ("self.pending_replies == due and self.run", "self.run"),
     "a run is kept for what comes by itself": ("sink.run = None\n        sink.wrote", "sink.wrote"),
@@ -117,8 +125,8 @@ BREAKS: dict[str, tuple[str, str]] = {
         "if self.scanner.elements == 0:",
     ),
     "a part is counted as a reply": (
-        "            if scanner.elements > 0:\n                break\n            done += 1",
-        "            done += 1\n            if scanner.elements > 0:\n                break",
+        "begun = i\n            i = n\n            if scanner.elements > 0:\n",
+        "begun = i\n            i = n\n            if scanner.elements > 0:\n                done += 1\n",
     ),
     "a client takes its neighbour's replies": (
         "if done == due or i >= size or p[i] == _PUSH",
@@ -129,11 +137,14 @@ BREAKS: dict[str, tuple[str, str]] = {
         "if done == due or i >= size or",
     ),
     "a message among errors is counted": (
-        "or p[i] == _PUSH or (self.arrays and p[i] == _STAR):\n                break",
-        "or p[i] == _PUSH:\n                break",
+        "or i >= size or p[i] == _PUSH or (self.arrays and p[i] == _STAR):\n                break",
+        "or i >= size or p[i] == _PUSH:\n                break",
     ),
     "all that was read goes to the first": ("sink, self._cut(data, p, start, i)", "sink, data"),
-    "one reply of several is paid": ("            self.complete(entry, done)", "            self.complete(entry, 1)"),
+    "one reply of several is paid": (
+        "            self.complete(entry, done)\n        return i",
+        "            self.complete(entry, 1)\n        return i",
+    ),
     "the rest goes to who had the last rest": (
         "            self.destination = sink\n            self.counts = True",
         "            self.counts = True",
@@ -254,7 +265,10 @@ BREAKS: dict[str, tuple[str, str]] = {
         "        return unanswered",
     ),
     "what was not sent is sent to nobody": ("        self.outgoing.clear()\n", ""),
-    "a large reply is not told": ("if scanner.bulk > self.large:", "if False:"),
+    "a large reply is not told": (
+        "if scanner.bulk > self.large:\n                sink.large",
+        "if False:\n                sink.large",
+    ),
 }
 
 

@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import cast
 
 from proxy.cluster.cluster_answers import Presented
+from proxy.cluster.split_commands import split_commands
 from proxy.commands.slots import SLOTS, slot_of
-from proxy.commands.table import Lane
+from proxy.commands.table import STANDARD, Lane
 from proxy.hotpath.command_sender import follow
 from proxy.hotpath.router import Router
 from proxy.session.pool_key import Node, PoolKey
@@ -247,6 +248,7 @@ class Routed(Client):
         route.ports = replace(route.ports, nodes=self.nodes)
         super().__init__(route)
         self.intake.config.router = Router(owners(3))
+        self.intake.config.split_commands = split_commands(STANDARD)
 
     def check(self) -> None:
         """Several nodes send replies."""
