@@ -164,6 +164,8 @@ class Interleaved(Segment):
         if done > self.done:
             self.pending_replies -= done - self.done
             self.done = done
+            if done == total:
+                self.strands = []  # no circle stays
             self.order.size -= _SPACE.size
             self.order.bring(self, _SPACE.take())
 
@@ -201,6 +203,8 @@ class Interleaved(Segment):
         for strand in self.strands:
             strand.gone = True
             strand.out.clear()
+        self.strands = []
+        self.pending_replies = 0
 
 
 def interleave(order: ReplyOrder, turns: bytes) -> Interleaved:

@@ -134,10 +134,12 @@ class ReplyOrder:
 
     def take_apart(self) -> None:
         """From now on each segment has one source, or is Keyrail's own."""
-        segment = self.first
+        segments, segment = [], self.first
         while segment is not None:
-            segment.take_apart()
+            segments.append(segment)
             segment = segment.next_entry
+        for each in segments:  # what leaves meanwhile refers to none behind it
+            each.take_apart()
 
     def set_apart(self, source: UpstreamPipeline, moved: Sequence[InFlightEntry]) -> Segment:
         """The replies of these entries, which are the next of one sink, come from elsewhere: to the segment that this

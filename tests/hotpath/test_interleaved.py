@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from random import Random
 
 import pytest
 
 from proxy.commands.slots import slot_of
 from proxy.hotpath.command_sender import follow
+from proxy.hotpath.interleaved import Interleaved, Strand
 from proxy.hotpath.outgoing import MOST_KEPT
+from proxy.hotpath.reply_order import Segment
 from tests.hotpath.gathering import pack
 from tests.hotpath.routed import Routed, owners
 from tests.hotpath.test_router import Answering
@@ -38,6 +42,15 @@ def started(nodes: int, *, cluster: bool = False) -> tuple[Routed, list[Sized]]:
     return Routed(answering, slots), answering
 
 
+def places(client: Routed) -> Iterator[Segment]:
+    """The segments from which replies are still to come."""
+    segment = None if client.sender.order is None else client.sender.order.first
+    while segment is not None:
+        if segment.pending_replies > 0:
+            yield segment
+        segment = segment.next_entry
+
+
 def asked(random: Random, count: int) -> list[bytes]:
     return [b"%d:%d:%d" % (number, random.randint(0, 99), random.choice(SIZES)) for number in range(count)]
 
@@ -60,6 +73,7 @@ def test_replies_come_in_order_and_are_taken_apart_at_any_time(seed: int) -> Non
         node.says(random.choice([10, 50, 5000, 100_000]))
         if client.sender.order is not None and random.random() < apart:
             client.sender.order.take_apart()
+            assert not any(isinstance(each, Interleaved) for each in places(client))
         assert expected.startswith(client.heard)
         for each in nodes:
             assert each.kept == sum(entry.size for entry in each.entries()) <= MOST_KEPT
@@ -116,3 +130,29 @@ def test_replies_that_come_in_front_of_a_redirect_are_kept() -> None:
     for node in nodes:
         node.says(1 << 20)
     assert client.heard == b"".join(expected.values())
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_what_has_left_needs_no_garbage_collector(leaves: bool) -> None:
+    client, nodes = started(3)
+    gc.collect()
+    gc.disable()
+    try:
+        before = living()
+        client.intake.receive(b"".join(pack("GET", b"%d:10" % number) for number in range(12)))
+        assert living() > before
+        if leaves:
+            assert client.sender.order is not None
+            client.sender.gone = True
+            client.sender.order.abandon()
+            client.sender.order, client.sender.ordered = None, False
+        for node in nodes:
+            node.flush()
+            node.says(100_000)
+        assert living() == before
+    finally:
+        gc.enable()
+
+
+def living() -> int:
+    return sum(isinstance(each, Segment | Strand) for each in gc.get_objects())
