@@ -199,7 +199,9 @@ class Interleaved(Segment):
 
     def abandon(self) -> None:
         """The client has gone."""
-        super().abandon()
+        self.gone = True
+        self.held.clear()
+        self.out.clear()
         for strand in self.strands:
             strand.gone = True
             strand.out.clear()
