@@ -69,6 +69,10 @@ ONE_ENGINE = ("failures", "guardrails", "clients", "mixup")
 """Folders of what Keyrail does with any engine: by default with the newest alone. How engines differ is the subject of
 others."""
 
+BOTH_CLUSTERS = ("test_every_command", "test_commands", "test_fan_out", "test_joins", "test_clients")
+"""Files of tests that compare what clusters of both engines answer. What else happens to clusters is by default shown
+on the newest alone."""
+
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """How many test processes run side by side: no more than there are files; one file alone runs in this process."""
@@ -96,8 +100,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return WAITING.index(folder(item)) if folder(item) in WAITING else len(WAITING)
 
     def shown_by_another(item: pytest.Item) -> bool:
-        engine, of_cluster = given(item).get("engine_name"), given(item).get("cluster_name")
-        return IN_BETWEEN in (engine, of_cluster) or (engine == OLDEST and folder(item) in ONE_ENGINE)
+        engine, of_cluster, shared = (given(item).get(name) for name in ("engine_name", "cluster_name", "cluster"))
+        if IN_BETWEEN in (engine, of_cluster) or (engine == OLDEST and folder(item) in ONE_ENGINE):
+            return True
+        return shared == IN_BETWEEN and item.path.stem not in BOTH_CLUSTERS
 
     items[:] = sorted((item for item in items if not redundant(item)), key=place)
     for item in items:
@@ -108,6 +114,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def rest_is_long(first: str, *rest: str) -> list[object]:
     """Parameters of which the default run tries the first, and .ci/run all."""
     return [pytest.param(first, id=first), *(pytest.param(each, id=each, marks=pytest.mark.long) for each in rest)]
+
+
+def seeds(few: int, all_of_them: int) -> list[object]:
+    """Seeds of a generator, of which the default run tries a few, and .ci/run all."""
+    return [pytest.param(each, marks=[pytest.mark.long] if each >= few else []) for each in range(all_of_them)]
 
 
 NO_POLICY = "none"

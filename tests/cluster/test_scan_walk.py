@@ -16,6 +16,7 @@ from proxy.cluster.scan_walk import scan
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.wire.encode import encode_array, encode_bulk
 from tests.cluster.nodes import RealCluster
+from tests.conftest import seeds
 from tests.engines import Engine
 from tests.resp import decode
 
@@ -139,7 +140,7 @@ def test_any_keyrail_can_go_on() -> None:
     assert sorted(seen) == sorted(KEYS)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(20, 60))
 def test_no_key_that_stays_is_missed(seed: int) -> None:
     random = Random(seed)
     database, disturbances = seed % 3 // 2, random.randint(0, 100)

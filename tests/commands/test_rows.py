@@ -182,7 +182,7 @@ def test_a_made_up_command_is_judged_pooled_counted_and_given_its_ttl_by_one_row
 ) -> None:
     """SADD under a name that no table knows, on an engine that has it, and a Keyrail with one row more."""
     package = tmp_path / "proxy"
-    shutil.copytree(package_folder(), package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    shutil.copytree(package_folder(), package, ignore=shutil.ignore_patterns("*.so"))
     data = package / "commands" / "rows.py"
     first, opening, rest = data.read_text().partition("ALL: tuple[Row, ...] = (")
     data.write_text(first + opening + MADE_UP + rest)

@@ -13,12 +13,11 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from proxy.commands.table import STANDARD, ConnectionState
-from tests.conftest import kind_named
+from tests.conftest import kind_named, rest_is_long, seeds
 from tests.engines import Engine, client_ids
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.resp import Wire, eventually, pack
@@ -176,7 +175,7 @@ READS = [
 
 @pytest.mark.parametrize("situation", SITUATIONS)
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize("count", [1, 2, 50])
+@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.long), 50])
 def test_it_does_not_wait_behind_reads_of_its_own_client(
     engine: Engine, keyrail: Keyrail, clients: dict[tuple[str, int], Wire], name: str, situation: str, count: int
 ) -> None:
@@ -238,7 +237,7 @@ def some_commands(seed: int) -> list[list[str]]:
     return [chance.choice(others) for _ in range(chance.randint(1, 8))]
 
 
-@pytest.fixture(scope="module", params=["redis-6.2", "redis-7.0", "valkey-9.1"])
+@pytest.fixture(scope="module", params=rest_is_long("valkey-9.1", "redis-7.0", "redis-6.2"))
 def pausing(request: pytest.FixtureRequest) -> Iterator[tuple[Stage, list[Wire]]]:
     """An engine, and pooled clients of the route's own login and of a user, in two databases."""
     engine = Engine(kind_named(request.param))
@@ -253,7 +252,7 @@ def pausing(request: pytest.FixtureRequest) -> Iterator[tuple[Stage, list[Wire]]
     engine.close()
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", seeds(12, 24))
 def test_it_does_not_wait_behind_commands_of_administrators(pausing: tuple[Stage, list[Wire]], seed: int) -> None:
     """Nor do these wait behind other clients' writes, in one write and in several."""
     engine, clients = pausing[0].engine, pausing[1]
@@ -308,8 +307,16 @@ def test_each_command_of_administrators_sees_what_was_sent_before_it(engine: Eng
             other.frames(20)
 
 
-SLIDING = "rules: {sliding: {lifetime: {default: 5m, sliding: true, keys: '*'}, mode: enforce}}"
-"""Adds a write to each read: GET becomes GETEX, and a hidden EXPIRE follows the others."""
+@pytest.fixture(scope="module")
+def sliding(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyrail]:
+    """Adds a write to each read: GET becomes GETEX, and a hidden EXPIRE follows the others."""
+    policy = tmp_path_factory.mktemp("sliding") / "policy.yaml"
+    policy.write_text(
+        "keyrail: 1\nrules: {sliding: {lifetime: {default: 5m, sliding: true, keys: '*'}, mode: enforce}}\n"
+    )
+    keyrail = Keyrail(engine.url, policy=policy)
+    yield keyrail
+    keyrail.close()
 
 
 @pytest.mark.parametrize("one_write", [True, False])
@@ -317,11 +324,9 @@ SLIDING = "rules: {sliding: {lifetime: {default: 5m, sliding: true, keys: '*'}, 
     "read", [["GET", "k"], ["HGET", "h", "f"], ["STRLEN", "k"], ["MGET", "k"]], ids=lambda read: read[0]
 )
 def test_it_does_not_wait_for_what_a_rule_adds_to_reads(
-    engine: Engine, new_keyrail: NewKeyrail, tmp_path: Path, read: list[str], one_write: bool
+    engine: Engine, sliding: Keyrail, read: list[str], one_write: bool
 ) -> None:
-    policy = tmp_path / "policy.yaml"
-    policy.write_text(f"keyrail: 1\n{SLIDING}\n")
-    with new_keyrail(engine.url, policy=policy).wire() as wire, engine.wire() as direct:
+    with sliding.wire() as wire, engine.wire() as direct:
         assert wire.ask("HSET", "h", "f", "v")[:1] == b":"
         assert wire.ask("SET", "k", "v") == b"+OK\r\n"
         assert direct.ask("CLIENT", "PAUSE", PAUSE_MS, "WRITE") == b"+OK\r\n"

@@ -266,7 +266,7 @@ def assert_agreement(bound: CompiledPolicy, argv: Sequence[bytes]) -> None:
             assert argument == low or int(low) <= int(argument) <= int(high)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(POLICIES, st.lists(COMMANDS, min_size=1, max_size=8), AVAILABLE)
 @example(Policy("test"), [[b"GET", b"a"]], None)
 @example(policy_of([(FanOutSettings(3), Mode.AUDIT)]), [[b"EVAL", b"EX", b"EX", b"EX"]], None)
@@ -278,7 +278,7 @@ def test_the_plan_and_the_rules_agree(
         assert_agreement(bound, argv)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(STANDARDS, st.lists(READS_AND_WRITES, min_size=5, max_size=10))
 def test_the_plan_and_several_standards_for_names_agree(policy: Policy, commands: list[list[bytes]]) -> None:
     bound = compiled(policy, SMALL)
@@ -286,7 +286,7 @@ def test_the_plan_and_several_standards_for_names_agree(policy: Policy, commands
         assert_agreement(bound, argv)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(("a*", "*:b*", "a:b")), STANDARDS, st.lists(COMMANDS, min_size=3, max_size=8))
 def test_what_the_plan_passes_costs_no_limit_on_keys(keys: str, names: Policy, commands: list[list[bytes]]) -> None:
     spent = PolicyRule(

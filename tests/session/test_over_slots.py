@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from proxy.commands.slots import slot_of
+from tests.conftest import seeds
 from tests.hotpath.routed import owners
 from tests.hotpath.test_split import arguments
 from tests.policy.given import policy as policy_of
@@ -115,7 +116,7 @@ def test_a_client_that_has_left_leaves_no_key_without_a_lifetime() -> None:
     ]
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", seeds(40, 100))
 def test_each_key_that_was_written_has_its_lifetime_and_no_other_has(seed: int) -> None:
     random = Random(seed)
     client = Routed(route_with(LASTS))

@@ -15,6 +15,7 @@ from proxy.hotpath.in_flight import NOTE, InFlightEntry, ReplySink
 from proxy.hotpath.outgoing import MOST_KEPT
 from proxy.rules.own_scripts import OWN_SCRIPTS
 from proxy.session.switching import HELD_SECONDS
+from tests.conftest import seeds
 from tests.hotpath.test_split import arguments
 from tests.policy.given import policy as policy_of
 from tests.resp import FrameReader
@@ -183,14 +184,14 @@ class Interleaved:
                 (last if writes else read)[slot] = max(number, (last if writes else read).get(slot, -1))
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", seeds(100, 300))
 def test_order_holds_in_every_interleaving(seed: int) -> None:
     case = Interleaved(seed, transactions=seed % 2 == 0)
     case.run()
     case.check()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(20, 60))
 def test_nothing_runs_twice_where_nodes_refuse_multi(seed: int) -> None:
     case = Interleaved(seed, transactions=False, allows_multi=False)
     case.run()

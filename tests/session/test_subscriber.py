@@ -13,6 +13,7 @@ from proxy.cluster.key_pattern import KeyPattern
 from proxy.cluster.notifications import is_notification
 from proxy.commands.slots import slot_of
 from proxy.session.subscription_link import CLOSING, OPENING
+from tests.conftest import seeds
 from tests.resp import FrameReader, decode
 from tests.session.clustered import NODES, Routed
 from tests.session.given import HOME, FakeRoute, Upstream
@@ -269,7 +270,7 @@ def expected_messages(
 
 @PROTOCOLS
 @pytest.mark.parametrize("disturbed", [False, True])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(20, 60))
 def test_any_order_of_events(seed: int, protocol: int, disturbed: bool) -> None:
     chance = random.Random(f"{seed} {protocol} {disturbed}")
     cluster, expected = PubSubCluster(protocol), Expected(protocol)
