@@ -2,7 +2,8 @@
 
 A node answers a blocked command with MOVED when its slot leaves, and with UNBLOCKED when it becomes a replica (in other
 words than CLIENT UNBLOCK). Nothing has been popped then, so the command is sent to the slot's new owner with what is
-left of its timeout. Nothing else of the client is sent meanwhile, so it stays in its place.
+left of its timeout. Behind ASK it is sent to the node that is named, which lets it block although the slot is not its
+own yet. Nothing else of the client is sent meanwhile, so it stays in its place.
 """
 
 import re
@@ -22,6 +23,7 @@ from proxy.session.ports import NodePort
 from proxy.wire.encode import encode_command
 
 _LEFT = (b"-MOVED ", b"-ASK ", b"-TRYAGAIN ", b"-CLUSTERDOWN ", b"-UNBLOCKED force ")
+_ASKING = encode_command([b"ASKING"])
 _LONG = 1.0
 """Seconds. A command that was blocked for so long has been where it belonged."""
 _LEAST = 0.001
@@ -37,13 +39,25 @@ def send(session: NodeClient, nodes: NodePort, item: Item) -> int:
     outcome = under_way(session, nodes, item)
     if outcome is not None:
         return outcome
-    if switching.to_drained_private(session) is None:
+    asks = None if item.blocked is None else item.blocked.asks
+    if asks is not None:
+        session.node = asks
+    upstream = switching.to_drained_private(session)
+    if upstream is None:
         return WAIT
     blocked, seconds = begin(session, item)
     argv = shortened(item.command.spec, item.command.argv, seconds) if seconds else item.command.argv
     session.on_its_own.blocked += 1
     session.sender.forwarded += 1
-    session.sender.submit_with_action(encode_command(argv), EDIT, lambda frame: _answered(item, blocked, frame))
+    if asks is not None:
+        session.sender.hide(upstream, _ASKING)
+
+    def answered(frame: bytes) -> bytes:
+        if frame.startswith(b"-ASK ") and asks is None:
+            blocked.asks = nodes.redirected(frame, upstream.key.node)
+        return _answered(item, blocked, frame)
+
+    session.sender.submit_with_action(encode_command(argv), EDIT, answered)
     switching.wait_until_drained(session)
     return WAIT
 
@@ -59,6 +73,8 @@ def under_way(session: NodeClient, nodes: NodePort, item: Item) -> int | None:
         switching.wait_until_drained(session)
         return WAIT
     blocked.phase = "waits"
+    if blocked.asks is not None:
+        return None
     if session.ports.route.now() - blocked.sent_at > _LONG:
         item.held_since = None
     return wait_for_node(session, nodes, item, None, Lane.FAST)
@@ -70,7 +86,7 @@ def begin(session: NodeClient, item: Item) -> tuple[BlockedCommand, float]:
     blocked = item.blocked
     if blocked is None:
         blocked = item.blocked = BlockedCommand(now)
-    blocked.phase, blocked.sent_at = "sent", now
+    blocked.phase, blocked.sent_at, blocked.asks = "sent", now, None
     return blocked, now - blocked.since
 
 

@@ -8,7 +8,7 @@ from proxy.commands.command import Command
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.decision import HiddenCommands
 from proxy.rules.verdict import Renewal, ReplyEdit
-from proxy.session.pool_key import PoolKey
+from proxy.session.pool_key import Node, PoolKey
 from proxy.session.ports import TracedCommand
 from proxy.session.state import Transaction
 from proxy.session.subscription_link import Change, Ping
@@ -26,11 +26,12 @@ class JudgedCommand:
 @dataclass(slots=True)
 class BlockedCommand:
     """A command that blocks, before a cluster: since when, and when it was sent last. What a node refuses because its
-    slot has left is sent again."""
+    slot has left is sent again: behind ASKING to the node that ASK names, ``asks``."""
 
     since: float
     sent_at: float = 0.0
     phase: Literal["waits", "sent", "refused", "answered"] = "waits"
+    asks: Node | None = None
 
 
 @dataclass(slots=True)

@@ -46,6 +46,34 @@ def test_where_its_slot_leaves_it_is_sent_to_the_new_owner(error: bytes) -> None
     assert client.route.lent == []
 
 
+def test_behind_ask_it_is_sent_to_the_node_that_is_named_and_blocks_there() -> None:
+    client, lent = blocked("BLPOP", "c", "10")
+    lent.answer(b"-ASK 5 127.0.0.1:7000\r\n")
+    client.send(call("GET", "a"))
+    (target,) = client.route.lent
+    assert target.key.node is NODES[0]
+    assert target.outgoing == [call("ASKING"), call("BLPOP", "c", "10")]
+    target.taken()
+    client.route.moment += 4
+    target.answer(b"+OK\r\n-MOVED 5 127.0.0.1:7001\r\n")
+    client.nodes.looking.pop().arrived()
+    (owner,) = client.route.lent
+    assert owner.key.node is NODES[1]
+    assert arguments(owner.taken()) == [[b"BLPOP", b"c", b"6.000"]]
+    owner.answer(b"*2\r\n$1\r\nc\r\n$1\r\nx\r\n")
+    assert client.heard() == b"*2\r\n$1\r\nc\r\n$1\r\nx\r\n"
+    assert client.taken() == [[], [], [[b"GET", b"a"]]], "the next command waited"
+
+
+def test_nodes_that_send_a_blocked_command_back_and_forth_are_asked_after_a_look_at_the_cluster() -> None:
+    client, lent = blocked("BLPOP", "c", "10")
+    lent.answer(b"-ASK 5 127.0.0.1:7000\r\n")
+    (target,) = client.route.lent
+    target.answer(b"+OK\r\n-ASK 5 127.0.0.1:7001\r\n")
+    assert client.route.lent == []
+    assert len(client.nodes.looking) == 1
+
+
 @pytest.mark.parametrize("error", [b"-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n", b"-WRONGTYPE no\r\n"])
 def test_other_errors_are_the_reply(error: bytes) -> None:
     client, lent = blocked("BLPOP", "c", "10")
