@@ -115,7 +115,9 @@ class _Walk:
     # Slot by slot
 
     def _by_slots(self, cursor: ScanCursor) -> Rounds:
-        first, behind = min(cursor.own, SLOTS), min(cursor.own + SLOTS_AT_ONCE, SLOTS)
+        first, behind = cursor.own, min(cursor.own + SLOTS_AT_ONCE, SLOTS)
+        if first >= SLOTS:
+            return _page(ScanCursor(), [])
         asked = [
             Asked(number, (b"CLUSTER", b"GETKEYSINSLOT", b"%d" % slot, b"%d" % _MOST_KEYS))
             for slot in range(first, behind)

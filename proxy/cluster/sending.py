@@ -159,7 +159,10 @@ class _Walk:
         self._apart = apart
 
     def send(self, asked: Sequence[Asked]) -> bytes:
-        """Send a round; nothing, or the error where a node is not connected any more."""
+        """Send a round; nothing, or what ends the walk: its reply if the rounds left ask nothing, or the error where a
+        node is not connected any more."""
+        if not asked:
+            return self._go_on([])
         by_node: dict[int, list[int]] = {}
         for index, each in enumerate(asked):
             by_node.setdefault(each.node, []).append(index)

@@ -70,6 +70,7 @@ class Join:
     def __init__(
         self, segment: Segment, commands: int, joined: Callable[[Sequence[bytes]], bytes] | None = None
     ) -> None:
+        assert commands > 0, "the client would wait for ever"
         self.segment: Segment | None = segment
         self.commands = commands
         self.missing = commands

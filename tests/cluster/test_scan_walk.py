@@ -8,10 +8,10 @@ from typing import cast
 from zlib import crc32
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from proxy.cluster.scan_cursor import MOST_OWN, MOST_RESTARTS, ScanCursor, read_cursor
+from proxy.cluster.scan_cursor import MOST_NODES, MOST_OWN, MOST_RESTARTS, ScanCursor, read_cursor
 from proxy.cluster.scan_walk import scan
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.wire.encode import encode_array, encode_bulk
@@ -103,6 +103,7 @@ def step(model: Model, argv: list[bytes], database: int = 0, ids: Sequence[str] 
     try:
         asked = next(walk)
         while True:
+            assert asked, "each round asks something"
             frames = [model.answer(IDS.index(ids[each.node]), each.argv) for each in asked]
             if callable(between):
                 between()
@@ -243,6 +244,28 @@ def test_a_cursor_says_all(restarts: int, node: int, mark: int, own: int) -> Non
     cursor = ScanCursor(restarts, node, mark, own)
     assert read_cursor(cursor.encoded()) == cursor
     assert int(cursor.encoded()) < (2**53 if own < 2**25 else 2**64)
+
+
+ANY_CURSOR = st.integers(0, 2**64 - 1) | st.builds(
+    lambda high, low: high << 12 | low, st.integers(0, 2**52 - 1), st.integers(0, 2**12 - 1)
+)
+
+
+@given(ANY_CURSOR, st.sampled_from([0, 1]), st.booleans())
+@example(2**64 - 1, 0, False)
+@example(2**63 - 1, 0, False)
+@example(4398046511107, 0, True)
+def test_any_cursor_is_answered(cursor: int, database: int, typed: bool) -> None:
+    argv = [b"SCAN", b"%d" % cursor, *([b"TYPE", b"hash"] if typed else [])]
+    after, _ = page(step(Model(KEYS), argv, database))
+    assert read_cursor(after) is not None
+
+
+@given(st.integers(0, MOST_NODES - 1), st.integers(0, 65535), st.integers(SLOTS, MOST_OWN))
+def test_behind_the_last_slot_the_walk_ends(node: int, mark: int, own: int) -> None:
+    model = Model(KEYS)
+    argv = [b"SCAN", ScanCursor(MOST_RESTARTS, node, mark, own).encoded()]
+    assert (page(step(model, argv)), model.calls) == ((b"0", []), [])
 
 
 # On real nodes

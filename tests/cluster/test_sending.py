@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
 
 from proxy.cluster.fan_out import fan_out
-from proxy.cluster.scan_walk import scan
+from proxy.cluster.scan_walk import Asked, Rounds, scan
 from proxy.cluster.sending import send_fan_out, send_rounds, send_split
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
+from proxy.hotpath.join import Join
 from proxy.hotpath.router import Router
 from proxy.hotpath.split import split
 from proxy.wire.request import Request, RequestLimits
@@ -104,6 +105,34 @@ def test_a_whole_walk(seed: int) -> None:
         client.heard = b""
         seen += keys
     assert sorted(seen) == sorted(KEYS)
+
+
+def nothing_then(reply: bytes, first: bool) -> Rounds:
+    if not first:
+        yield [Asked(0, (b"CLUSTER", b"NODES"))]
+    assert (yield []) == []
+    assert (yield []) == []
+    return reply
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_round_that_asks_nothing_goes_on_at_once(apart: bool) -> None:
+    def ask(number: int, questions: Sequence[Sequence[bytes]], answered: Callable[[Sequence[bytes]], None]) -> None:
+        answered([client.model.answer(number, argv) for argv in questions])
+
+    client = Asking()
+    for first in (True, False):
+        rounds = nothing_then(b"+end\r\n", first)
+        reply = send_rounds(client.sender, rounds, client.upstream_of, None, ask if apart else None)
+        assert reply == (b"+end\r\n" if first else None)
+    client.serve(Random(0))
+    assert client.heard == b"+end\r\n"
+
+
+def test_a_join_of_nothing_is_refused() -> None:
+    """Nothing would ever complete it."""
+    with pytest.raises(AssertionError):
+        Join(Asking().sender.begin_order().segment(None), 0, lambda frames: b"")
 
 
 def test_an_answer_without_asking_is_for_the_caller() -> None:
