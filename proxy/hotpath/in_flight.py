@@ -60,6 +60,8 @@ RAN = object()
 transaction that has run, or answers errors of its own making."""
 ONCE = object()
 """In ``InFlightEntry.sent``: the command is for this node alone, and must not be sent again."""
+AS_IT_IS = object()
+"""In ``InFlightEntry.sent``: the action on the reply gets a node's refusal as it is, and decides what becomes of it."""
 
 
 class ReplySink:

@@ -14,7 +14,7 @@ from proxy.commands.spec import Spec
 from proxy.commands.table import Lane
 from proxy.commands.values import whole_number
 from proxy.commands.words import word_of
-from proxy.hotpath.in_flight import EDIT
+from proxy.hotpath.in_flight import AS_IT_IS, EDIT, InFlightEntry
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import switching
 from proxy.session.item import BlockedCommand, Item
@@ -57,7 +57,10 @@ def send(session: NodeClient, nodes: NodePort, item: Item) -> int:
             blocked.asks = nodes.redirected(frame, upstream.key.node)
         return _answered(item, blocked, frame)
 
-    session.sender.submit_with_action(encode_command(argv), EDIT, answered)
+    reply = InFlightEntry(session.sender, 1, EDIT, answered)
+    if not item.command.spec.own_errors:
+        reply.sent = AS_IT_IS
+    session.sender.issue(upstream, encode_command(argv), reply, commands=1)
     switching.wait_until_drained(session)
     return WAIT
 

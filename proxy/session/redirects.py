@@ -24,7 +24,7 @@ from proxy.commands.command import Command
 from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
 from proxy.hotpath.command_sender import SentUnit
-from proxy.hotpath.in_flight import HIDE, JOIN, LOCAL, NOTE, ONCE, RAN, InFlightEntry, ReplySink
+from proxy.hotpath.in_flight import AS_IT_IS, HIDE, JOIN, LOCAL, NOTE, ONCE, RAN, InFlightEntry, ReplySink
 from proxy.hotpath.outgoing import MOST_KEPT
 from proxy.hotpath.reply_order import Segment
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
@@ -348,7 +348,7 @@ class Redirects:
 
 
 def _is_kept(sent: object) -> bool:
-    return sent is not None and sent is not ONCE and (not isinstance(sent, SentUnit) or sent.kept)
+    return sent not in (None, ONCE, AS_IT_IS) and (not isinstance(sent, SentUnit) or sent.kept)
 
 
 def told_instead(
@@ -359,6 +359,8 @@ def told_instead(
     nodes = session.ports.nodes
     if entry.sent is RAN:
         return hidden_own_error(error)
+    if entry.sent is AS_IT_IS:
+        return error
     if not _is_kept(entry.sent) or nodes is None or session.gone:
         return hidden_redirect(error)
     if session.redirects is None:

@@ -167,6 +167,24 @@ def test_slots_move_key_by_key_under_load(cluster: RealCluster, keyrail: Keyrail
     check(keyrail, started)
 
 
+def test_a_client_blocks_on_a_key_that_has_moved_before_its_slot(cluster: RealCluster, keyrail: Keyrail) -> None:
+    slot = slot_of(b"{queue}")
+    source = cluster.owner(slot)
+    target = next(each for each in cluster.primaries() if each is not source)
+    cluster.open_slot(slot, source, target)
+    with keyrail.wire() as blocked, keyrail.wire() as other:
+        assert blocked.ask("BLPOP", "{queue}", "0.05") in (b"*-1\r\n", b"_\r\n")
+        blocked.say("BLPOP", "{queue}", "0")
+        eventually(lambda: b"blocked_clients:1" in cast("bytes", target.do("INFO", "clients")))
+        assert other.ask("RPUSH", "{queue}", "job") == b":1\r\n"
+        assert b"job" in blocked.frame()
+        blocked.say("BLPOP", "{queue}", "0")
+        cluster.close_slot(slot, target)
+        assert other.ask("RPUSH", "{queue}", "job") == b":1\r\n"
+        assert b"job" in blocked.frame()
+    cluster.settle()
+
+
 def await_pipelines(started: list[Writer]) -> None:
     """Let each client send one more pipeline, and have its replies."""
     before = [each.pipelines for each in started]
