@@ -5,7 +5,8 @@ A process imports all that `keyrail serve` needs, and forks for each start: in t
 (`forked_workers`), and neither takes the interpreter apart at its end. The compiled run (`KEYRAIL_TEST_FORM=compiled`)
 starts every Keyrail as users do.
 
-`python -P fork_server.py FD` is the process; `Forked` is what tests hold in place of a `subprocess.Popen`.
+`python -P fork_server.py FD` is the process; `Forked` is what tests hold in place of a `subprocess.Popen`, and
+`fork_client` stands for the program where a shell starts it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import array
 import gc
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -42,13 +44,20 @@ class Forked:
         cwd: Path | str | None = None,
         output: bool = True,
         own_group: bool = False,
+        open_files: int | None = None,
     ) -> None:
         self.args = arguments
         self.returncode: int | None = None
         self._lock = threading.Lock()
         out, err, (self._ended, ended) = os.pipe() if output else None, os.pipe(), os.pipe()
         theirs = [os.open(os.devnull, os.O_RDONLY), out[1] if out else os.open(os.devnull, os.O_WRONLY), err[1], ended]
-        request = {"arguments": arguments, "env": dict(env), "cwd": str(cwd or Path.cwd()), "group": own_group}
+        request = {
+            "arguments": arguments,
+            "env": dict(env),
+            "cwd": str(cwd or Path.cwd()),
+            "group": own_group,
+            "open_files": open_files,
+        }
         try:
             _server(env.get("PYTHONPATH", "")).start(json.dumps(request).encode(), theirs)
         finally:
@@ -114,6 +123,14 @@ class _Server:
         with self._lock:
             socket.send_fds(self._socket, [request], streams)
 
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+
+def requests_of(path: str) -> int:
+    """The descriptor through which `fork_client` asks, for tests that type commands; `path` is where the program is."""
+    return _server(path).fileno()
+
 
 @cache
 def _server(path: str) -> _Server:
@@ -163,6 +180,8 @@ def _fork_and_await(streams: array.array[int]) -> None:
 def _become(request: dict[str, Any]) -> None:
     if request["group"]:
         os.setpgid(0, 0)
+    if request["open_files"] is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (request["open_files"],) * 2)
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])

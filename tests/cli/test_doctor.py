@@ -12,7 +12,8 @@ import pytest
 
 from tests.engines import EXPECTED, Engine, free_port
 from tests.failover.fake_sentinel import sentinels_naming, url_of
-from tests.keyrail_process import environment
+from tests.fork_server import Forked
+from tests.keyrail_process import FORKED, environment
 from tests.resp import PATIENCE_SECONDS
 
 NewEngine = Callable[..., Engine]
@@ -21,7 +22,16 @@ OK, WARN, FAIL = 0, 1, 2
 
 def doctor(upstream: str, *arguments: str, open_files: int = 20_000) -> tuple[int, str]:
     """Exit status and output."""
-    command = [sys.executable, "-m", "proxy", "doctor", "--upstream", upstream, *arguments]
+    words = ["doctor", "--upstream", upstream, *arguments]
+    if FORKED:
+        forked = Forked(words, env=environment(), open_files=open_files)
+        assert forked.stdout is not None
+        assert forked.stderr is not None
+        with forked.stdout as told, forked.stderr as complaints:
+            text = told.read()
+            assert complaints.read() == ""
+        return forked.wait(PATIENCE_SECONDS), text
+    command = [sys.executable, "-m", "proxy", *words]
     ended = subprocess.run(
         ["sh", "-c", f'ulimit -n {open_files} && exec "$@"', "sh", *command],
         capture_output=True,

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import termios
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,7 +59,8 @@ def _line(shown: str) -> str:
 class Terminal:
     """A bash in a folder, with a pseudo-terminal for its output."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, environment: Mapping[str, str], passed: Sequence[int] = ()) -> None:
+        """Commands inherit the descriptors that are `passed`."""
         self.lost = False
         """Whether a command did not show what it should: what comes after it cannot be relied upon."""
         self._screen, screen = pty.openpty()
@@ -75,6 +76,7 @@ class Terminal:
             stdout=screen,
             stderr=screen,
             start_new_session=True,
+            pass_fds=passed,
         )
         os.close(screen)
 

@@ -20,7 +20,8 @@ from proxy.policy.load import load_policy
 from proxy.server.config import load_settings
 from tests.conftest import kind_named
 from tests.engines import Engine, free_port
-from tests.keyrail_process import environment
+from tests.fork_server import requests_of
+from tests.keyrail_process import FORKED, environment
 from tests.readme.blocks import PAGES, README, REPOSITORY, Block, blocks, blocks_of
 from tests.readme.terminal import Step, Terminal, pattern, steps
 
@@ -67,7 +68,11 @@ class Desk:
     def __init__(self, folder: Path, page: Path) -> None:
         self._ports = {port: str(free_port()) for port in PORTS}
         self.folder = folder
-        shown_in(folder, "keyrail", sys.executable, "-P", "-m", "proxy")
+        variables = environment()
+        # A shell is to find `keyrail` there, which the compiled run starts as users do.
+        forks = [requests_of(variables["PYTHONPATH"])] if FORKED else []
+        forked = [sys.executable, "-I", "-S", str(REPOSITORY / "tests/fork_client.py"), *map(str, forks)]
+        shown_in(folder, "keyrail", *(forked if forks else [sys.executable, "-P", "-m", "proxy"]))
         shown_in(folder, "python", sys.executable, "-P")
         shutil.copytree(REPOSITORY / "policies", folder / "policies")
         for block in blocks_of("yaml", page):
@@ -77,9 +82,8 @@ class Desk:
         self._redis = (
             Engine(kind_named("valkey-9.1"), port=int(self._ports[REDIS_PORT])) if REDIS_PORT in text else None
         )
-        variables = environment()
         path = f"{folder}/.venv/bin:{variables['PATH']}"
-        self.terminal = Terminal(folder, {**variables, "PATH": path, "TERM": "dumb"})
+        self.terminal = Terminal(folder, {**variables, "PATH": path, "TERM": "dumb"}, forks)
 
     def here(self, text: str) -> str:
         """A page's text as it is on this machine: other ports, since those may be in use, and the form of this run."""
