@@ -33,12 +33,13 @@ class Running:
         variables: dict[str, str] | None = None,
         folder: Path | None = None,
         open_files: int | None = None,
+        forked: bool = FORKED,
     ) -> None:
         limited = () if open_files is None else ("sh", "-c", f'ulimit -n {open_files} && exec "$@"', "sh")
         words, chosen = [*command_line(), *arguments], environment() | (variables or {})
         # Each is a process group with its workers, its engine and its successors.
         self.process: subprocess.Popen[str] | Forked
-        if limited or not FORKED:
+        if limited or not forked:
             self.process = subprocess.Popen(
                 [*limited, *words],
                 stdin=subprocess.DEVNULL,
@@ -186,11 +187,14 @@ def serve(
     variables: dict[str, str] | None = None,
     folder: Path | None = None,
     open_files: int | None = None,
+    forked: bool = FORKED,
 ) -> Running:
     """Start `serve` on free ports unless the arguments say otherwise."""
     listen = () if "--listen" in arguments or "--config" in arguments else ("--listen", "127.0.0.1:0")
     admin = () if "--admin" in arguments or "--config" in arguments else ("--admin", "127.0.0.1:0")
-    return Running(*listen, *admin, *arguments, variables=variables, folder=folder, open_files=open_files)
+    return Running(
+        *listen, *admin, *arguments, variables=variables, folder=folder, open_files=open_files, forked=forked
+    )
 
 
 def stream(running: Running, path: str = "/events?window=10") -> Any:
