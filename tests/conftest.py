@@ -52,6 +52,8 @@ TESTS_PER_PROCESSOR = 2
 WAITING = (
     "failures",
     "differential",
+    "cluster",
+    "failover",
     "guardrails",
     "server",
     "readme",
