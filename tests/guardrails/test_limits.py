@@ -100,12 +100,12 @@ def test_connections_on_other_workers_count(two_workers: Keyrail) -> None:
 
 
 def test_blocked_commands_are_under_way(alone: Keyrail) -> None:
-    with named(alone, "blocked") as other:
+    with named(alone, "blocked") as other, alone.wire() as observer:
         with ExitStack() as held:
             for _ in range(6):
                 wire = held.enter_context(named(alone, "blocked"))
                 wire.send(pack("BLPOP", "queue", "0"))
-            eventually(lambda: denied(other, "SET", "key", "v"))
+            eventually(lambda: b"blocked_clients:6" in observer.ask("INFO", "clients"))
             assert b"keyrail/busy: more than 6 commands in flight from this" in other.ask("SET", "key", "v")
         eventually(lambda: not denied(other, "SET", "key", "v"))
 
