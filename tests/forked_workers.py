@@ -11,6 +11,7 @@ import asyncio
 import atexit
 import ctypes
 import fcntl
+import gc
 import json
 import os
 import signal
@@ -146,6 +147,7 @@ def _become_worker(requests: socket.socket, request: dict[str, Any], received: a
     os.environ.clear()
     os.environ.update(request["env"])
     sys.argv[1:] = request["arguments"]
+    gc.unfreeze = lambda: None  # the collector would look through, and so copy, all that was imported before the fork
     try:
         main()
     except SystemExit as ended:
