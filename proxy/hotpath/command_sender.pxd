@@ -34,6 +34,7 @@ cdef class CommandSender(ReplySink):
     cpdef use(self, UpstreamPipeline upstream)
     @cython.locals(segment=Segment)
     cpdef bint awaits_elsewhere(self)
+    @cython.locals(order=ReplyOrder)
     cpdef ReplyOrder begin_order(self)
     cpdef bint fits(self, Router router) except -1
     @cython.locals(order=ReplyOrder)

@@ -342,10 +342,12 @@ class CommandSender(ReplySink):
 
     def begin_order(self) -> ReplyOrder:
         """From now on, until no reply is pending, replies may come from several sources."""
-        if self.order is None:
-            self.order = ReplyOrder(self, self.upstream)
+        order = self.order
+        if order is None:
+            order = self.order = ReplyOrder.__new__(ReplyOrder)
+            order.begin(self, self.upstream)
             self.ordered = True
-        return self.order
+        return order
 
     def advance(self) -> None:
         """Some of the replies that several sources send have come."""

@@ -7,7 +7,7 @@ from proxy.hotpath.upstream_pipeline cimport UpstreamPipeline
 from proxy.wire.reply cimport ReplyScanner
 
 cdef int FORWARD, COMPLETE
-cdef Py_ssize_t _MOST_WAITING
+cdef Py_ssize_t _ENOUGH, _MOST_WAITING
 cdef long long MOST_HELD
 cdef Splice _SPACE
 cdef ReplyScanner _SCANNER
@@ -21,9 +21,11 @@ cdef class Strand(ReplySink):
     cdef public Py_ssize_t at
 
     cpdef take_part(self, Interleaved whole, UpstreamPipeline source)
+    @cython.locals(whole=Interleaved, order=ReplyOrder)
     cpdef flush(self)
     @cython.locals(out=list, chunk=bytes)
     cpdef absorb(self)
+    @cython.locals(whole=Interleaved)
     cpdef advance(self)
     @cython.locals(end=cython.Py_ssize_t)
     cpdef hand_over(self, Segment segment)
@@ -34,6 +36,8 @@ cdef class Strand(ReplySink):
 cdef class Interleaved(Segment):
     cdef public bytes turns
     cdef public Py_ssize_t done
+    cdef public Py_ssize_t waiting
+    cdef public Py_ssize_t unfinished
     cdef public list strands
 
     cpdef begin(self, ReplyOrder order, bytes turns)

@@ -11,9 +11,10 @@ connection, and one strand takes the replies:
     connection C        c1                  a strand of 1 reply
     turns               A B B A C
 
-The reply whose turn it is leaves its strand as soon as it has come whole, and with it all behind it that have come.
-Where replies are large, or one of them is to come from elsewhere, this is taken apart: each turn becomes a segment of
-its own, which the other kinds of replies know how to deal with.
+They leave together when all have come, as those of one Redis do that has read so many commands: each write to the
+client costs as much as several commands. Where many bytes wait, those leave that have their turn. Where replies are
+large, or one of them is to come from elsewhere, this is taken apart: each turn becomes a segment of its own, which the
+other kinds of replies know how to deal with.
 """
 
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.wire.reply import ReplyScanner
 from proxy.wire.request import COMPLETE, Request, RequestLimits
 
+_ENOUGH = 16384
+"""Bytes that leave although replies are still to come."""
 _MOST_WAITING = 65536
 """Bytes of one strand that wait for their turn, or for the rest of a reply."""
 _SPACE = Splice()
@@ -51,13 +54,19 @@ class Strand(ReplySink):
 
     def flush(self) -> None:
         """What this round has brought may have its turn."""
-        if self.out:
-            self.absorb()
-            self.whole.merge()
-            size = len(self.chunk) - self.at
-            self.full = self.whole.full or self.whole.order.size > MOST_HELD
-            if size > _MOST_WAITING:
-                self.whole.take_apart()
+        if not self.out:
+            return
+        self.absorb()
+        whole = self.whole
+        order = whole.order
+        if self.pending_replies == 0:
+            whole.unfinished -= 1
+        if whole.unfinished == 0 or whole.waiting > _ENOUGH:
+            whole.merge()
+        # What is next waits for none of those that are held back, and must come.
+        self.full = order.asker.full if order.is_next(whole) else order.size > MOST_HELD
+        if len(self.chunk) - self.at > _MOST_WAITING:
+            whole.take_apart()
 
     def absorb(self) -> None:
         """Put what has come behind what waits."""
@@ -67,12 +76,15 @@ class Strand(ReplySink):
         chunk = out[0] if len(out) == 1 else b"".join(out)
         out.clear()
         self.whole.order.size += len(chunk)
+        self.whole.waiting += len(chunk)
         self.chunk = chunk if self.at == len(self.chunk) else self.chunk[self.at :] + chunk
         self.at = 0
 
     def advance(self) -> None:
         """A pending reply has come."""
-        self.whole.order.asker.advance()
+        whole = self.whole
+        if whole.unfinished == 0 or whole.asked > whole.pending_replies:
+            whole.order.asker.advance()
 
     def on_large_reply(self, run: bytes, index: int, size: int) -> None:
         """The reply to a command of this run is large."""
@@ -127,7 +139,9 @@ def _commands(sent: bytes) -> Iterator[bytes]:
 
 
 class Interleaved(Segment):
-    """The segment of all these replies: ``turns`` has the number of a strand for each, and ``done`` have left."""
+    """The segment of all these replies: ``turns`` has the number of a strand for each, and ``done`` have left.
+    ``waiting`` bytes have not, and of ``unfinished`` strands replies are still to come; of none once this is taken
+    apart."""
 
     def __init__(self, order: ReplyOrder, turns: bytes) -> None:
         self.begin(order, turns)
@@ -137,6 +151,8 @@ class Interleaved(Segment):
         self.stand(order, None)
         self.turns = turns
         self.done = 0
+        self.waiting = 0
+        self.unfinished = 0
         self.strands: list[Strand] = []
 
     def strand(self, source: UpstreamPipeline) -> Strand:
@@ -144,6 +160,7 @@ class Interleaved(Segment):
         strand = Strand.__new__(Strand)
         strand.take_part(self, source)
         self.strands.append(strand)
+        self.unfinished += 1
         return strand
 
     def merge(self) -> None:
@@ -166,6 +183,7 @@ class Interleaved(Segment):
             self.done = done
             if done == total:
                 self.strands = []  # no circle stays
+            self.waiting -= _SPACE.size
             self.order.size -= _SPACE.size
             self.order.bring(self, _SPACE.take())
 
@@ -189,6 +207,7 @@ class Interleaved(Segment):
             self.order.last = last
         self.asked -= self.pending_replies
         self.pending_replies = 0
+        self.unfinished = 0
         self.done = len(self.turns)
         self.strands = []
         self.order.advance()

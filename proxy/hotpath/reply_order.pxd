@@ -26,6 +26,7 @@ cdef class ReplyOrder:
     cdef public Py_ssize_t size
     cdef public long long joining
 
+    cpdef begin(self, ReplySink asker, UpstreamPipeline before)
     @cython.locals(last=Segment, segment=Segment)
     cpdef Segment segment(self, UpstreamPipeline source)
     cpdef append(self, Segment segment)
@@ -33,6 +34,7 @@ cdef class ReplyOrder:
     cpdef bring(self, Segment segment, bytes payload)
     @cython.locals(asker=ReplySink, chunk=bytes)
     cpdef take(self, Segment segment)
+    cpdef bint is_next(self, Segment segment) except -1
     @cython.locals(chunk=bytes)
     cdef _leave(self, Segment segment)
     @cython.locals(asker=ReplySink, segment=Segment, next_entry=Segment, done=cython.Py_ssize_t)

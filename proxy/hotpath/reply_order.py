@@ -88,6 +88,10 @@ class ReplyOrder:
     """
 
     def __init__(self, asker: ReplySink, before: UpstreamPipeline | None = None) -> None:
+        self.begin(asker, before)
+
+    def begin(self, asker: ReplySink, before: UpstreamPipeline | None) -> None:
+        """Nothing is asked yet. Compiled, a call of ``__init__`` would take several times as long."""
         self.asker = asker
         self.before = before
         self.first: Segment | None = None
@@ -181,7 +185,7 @@ class ReplyOrder:
         asker = self.asker
         if asker.gone:
             segment.out.clear()
-        elif segment is self.first and asker.pending_replies == self.beyond:
+        elif self.is_next(segment):
             self._leave(segment)
             asker.flush()
             segment.full = asker.full
@@ -193,6 +197,10 @@ class ReplyOrder:
             segment.full = self.size > MOST_HELD
             if segment.full:
                 asker.stalled = True
+
+    def is_next(self, segment: Segment) -> bool:
+        """Whether all before this segment have left."""
+        return segment is self.first and self.asker.pending_replies == self.beyond
 
     def _leave(self, segment: Segment) -> None:
         for chunk in segment.held:

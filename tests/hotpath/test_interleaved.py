@@ -10,9 +10,10 @@ import pytest
 
 from proxy.commands.slots import slot_of
 from proxy.hotpath.command_sender import follow
+from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.interleaved import Interleaved, Strand
 from proxy.hotpath.outgoing import MOST_KEPT
-from proxy.hotpath.reply_order import Segment
+from proxy.hotpath.reply_order import MOST_HELD, Segment
 from tests.hotpath.gathering import pack
 from tests.hotpath.routed import Routed, owners
 from tests.hotpath.test_router import Answering
@@ -23,6 +24,11 @@ SIZES = [0, 0, 1, 1, 10, 10, 1000, 1000, 40_000, 70_000]
 
 class Sized(Answering):
     """A node whose replies are as large as their keys say."""
+
+    overflowed = 0
+
+    def overflowing(self, sink: ReplySink) -> None:
+        self.overflowed += 1
 
     def _reply(self, words: list[bytes]) -> bytes:
         assert self.slots[slot_of(words[1])] == self.number, "a command of another node's"
@@ -90,6 +96,39 @@ def test_a_large_reply_leaves_while_it_comes() -> None:
     for _ in range(3):
         first.says(50_000)
     assert len(client.heard) == 150_000
+
+
+def test_the_replies_to_one_read_leave_in_one_piece() -> None:
+    client, nodes = started(3)
+    writes: list[bytes] = []
+    client.sender.write = writes.append
+    keys = [b"%d:10" % number for number in range(12)]
+    client.intake.receive(b"".join(pack("GET", key) for key in keys))
+    for node in nodes:
+        node.flush()
+        while node.head is not None:
+            node.says(30)
+    assert writes == [b"".join(map(reply_to, keys))]
+
+
+def test_what_is_next_is_read_on_although_much_is_held_back() -> None:
+    client, nodes = started(2)
+    first, second = (
+        [key for key in (b"%d:10" % number for number in range(9)) if nodes[0].slots[slot_of(key)] == number]
+        for number in range(2)
+    )
+    large = b"{%b}:%d" % (second[0], 2 * MOST_HELD)
+    client.intake.receive(b"".join(pack("GET", key) for key in (first[0], first[1], second[0])))
+    client.intake.receive(pack("GET", large))
+    nodes[1].flush()
+    nodes[1].says(3 * MOST_HELD)
+    assert client.sender.order is not None
+    assert (client.sender.order.size > MOST_HELD, nodes[1].overflowed) == (True, 1)
+    nodes[0].flush()
+    nodes[0].says(20)
+    assert nodes[0].overflowed == 0, "the replies that all others wait for must come"
+    nodes[0].says(1000)
+    assert client.heard == b"".join(map(reply_to, (first[0], first[1], second[0], large)))
 
 
 def test_what_each_entry_keeps_is_what_its_replies_are_to() -> None:
