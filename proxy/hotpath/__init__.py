@@ -10,7 +10,6 @@ request_edit.py       changes of a request by the plan: closed edits, which comp
 appending.py          arguments that a rewrite appends, such as a TTL
 automaton.py          finds the schema entry of a key in one pass over its bytes
 schema_checks.py      passes requests by the schema entry of their keys, without a rule
-replica_reads.py      which reads replicas may answer
 leased_tokens.py      tokens of a rate limit
 command_sender.py     one client towards Redis: the only place through which its bytes leave
 sender_listener.py    the client behind a command sender: what it is told, and what upstream connections ask of it
