@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from proxy.net.cluster import Cluster
 from proxy.net.connect import UpstreamRefusedError, open_upstream
+from proxy.net.own_connections import OwnConnections
 from proxy.net.slot_map import Endpoint
 from proxy.net.tls import FollowedContext
 from proxy.net.upstream import UpstreamConnection
@@ -27,12 +28,9 @@ Answered: TypeAlias = Callable[[Sequence[tuple[str, bytes]]], None]
 """Gets the name of each replica and its reply."""
 
 
-class Replicas:
-    """The replicas of one cluster. ``tls`` gives the context of connections, ``start`` runs a task."""
-
-    output_limit = 0
-    errors = None
-    redirects = None
+class Replicas(OwnConnections):
+    """The replicas of one cluster. ``tls`` gives the context of connections, ``start`` runs a task, ``count`` counts an
+    event for the metrics."""
 
     def __init__(
         self,
@@ -42,11 +40,11 @@ class Replicas:
         start: Callable[[Coroutine[Any, Any, None]], None],
         count: Callable[[str], None],
     ) -> None:
+        super().__init__(count)
         self._cluster = cluster
         self._loop = loop
         self._tls = tls
         self._start = start
-        self._count = count
         self._links: dict[Endpoint, UpstreamConnection] = {}
         self._turns: defaultdict[Endpoint, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -103,25 +101,3 @@ class Replicas:
         """Close all connections."""
         for endpoint in list(self._links):
             self._drop(endpoint)
-
-    # What its connections report
-
-    def lost(self, upstream: UpstreamConnection) -> None:
-        """A replica may have ended: the next command finds out."""
-        upstream.pipeline.abandon()
-
-    def on_resume(self, upstream: UpstreamConnection) -> None:
-        """None of them is shared."""
-
-    def doubted(self, upstream: UpstreamConnection) -> None:
-        """All of them are to replicas."""
-
-    def command_refused(self, upstream: UpstreamConnection, line: bytes) -> None:
-        """The client is told."""
-
-    def retired(self, upstream: UpstreamConnection) -> None:
-        """None of them is retired."""
-
-    def count(self, event: str) -> None:
-        """Count an event for the metrics."""
-        self._count(event)

@@ -107,14 +107,14 @@ def test_certificates_are_for_the_name() -> None:
 
         async def create_connection(self, *_: object, **given: object) -> None:
             asked.update(given)
-            raise OSError
+            raise OSError("as the test wants")
 
     address = parse_upstream("rediss://redis.example:7/2").resolved(A)
     assert str(address) == "rediss://redis.example:6379/2 (10.0.0.1)"
     tls: Any = type("Context", (), {"current": lambda self: "context"})()
     loop: Any = Loop()
     keeper = Links(lambda _: address, KEY, loop, 5.0, lambda: None, lambda _: None)
-    with pytest.raises(OSError):  # noqa: PT011  the fake raises it
+    with pytest.raises(OSError, match="as the test wants"):
         asyncio.run(_open(address, tls, keeper, loop))
     assert asked == {"ssl": "context", "server_hostname": "redis.example"}
 
