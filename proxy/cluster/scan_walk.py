@@ -118,6 +118,10 @@ class _Walk:
         first, behind = cursor.own, min(cursor.own + SLOTS_AT_ONCE, SLOTS)
         if first >= SLOTS:
             return _page(ScanCursor(), [])
+        # Anybody can send such a cursor: Redis says whether this client's user may use SCAN at all.
+        (allowed,) = yield [Asked(0, (b"SCAN", b"0", b"COUNT", b"1"), by_keyrail=False)]
+        if is_error(allowed):
+            return allowed
         asked = [
             Asked(number, (b"CLUSTER", b"GETKEYSINSLOT", b"%d" % slot, b"%d" % _MOST_KEYS))
             for slot in range(first, behind)

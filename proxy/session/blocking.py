@@ -9,6 +9,7 @@ own yet. Nothing else of the client is sent meanwhile, so it stays in its place.
 import re
 from collections.abc import Sequence
 
+from proxy.cluster.hidden_nodes import hidden_redirect
 from proxy.commands.rows import ROWS
 from proxy.commands.spec import Spec
 from proxy.commands.table import Lane
@@ -55,7 +56,7 @@ def send(session: NodeClient, nodes: NodePort, item: Item) -> int:
     def answered(frame: bytes) -> bytes:
         if frame.startswith(b"-ASK ") and asks is None:
             blocked.asks = nodes.redirected(frame, upstream.key.node)
-        return _answered(item, blocked, frame)
+        return hidden_redirect(_answered(item, blocked, frame))
 
     reply = InFlightEntry(session.sender, 1, EDIT, answered)
     if not item.command.spec.own_errors:

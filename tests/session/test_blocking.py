@@ -82,6 +82,12 @@ def test_other_errors_are_the_reply(error: bytes) -> None:
     assert not client.nodes.looking
 
 
+def test_no_error_names_a_node() -> None:
+    client, lent = blocked("BLPOP", "c", "10")
+    lent.answer(b"-REDIRECT 127.0.0.1:7001\r\n")
+    assert b"7001" not in client.heard()
+
+
 def test_what_is_refused_again_and_again_is_an_error_and_the_client_stays() -> None:
     client, lent = blocked("BLPOP", "c", "0")
     lent.answer(b"-CLUSTERDOWN The cluster is down\r\n")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from proxy.cluster.cluster_answers import Presented
+from proxy.cluster.scan_cursor import MOST_RESTARTS, ScanCursor
 from proxy.cluster.shares import Advertised, shared_out
 from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
@@ -130,6 +131,19 @@ def test_for_a_user_of_its_own_a_walk_asks_only_scan_and_the_rest_goes_as_keyrai
     for _, _, answered in drain(route.asked):
         answered(None)
     assert client.heard() == b"-CLUSTERDOWN keyrail: a node of the cluster is not connected\r\n"
+
+
+def test_a_walk_by_slots_shows_nothing_to_a_user_who_may_not_scan() -> None:
+    route = FakeRoute()
+    client = Routed(route)
+    client.key = theirs = HOME._replace(user="app")
+    client.say("SCAN", ScanCursor(restarts=MOST_RESTARTS).encoded())
+    assert route.asked == [], "of Keyrail's own user nothing is asked before Redis has let the client's scan"
+    (asked,) = arguments(route.upstream(theirs._replace(node=NODES[0])).taken())
+    assert asked[0] == b"SCAN"
+    route.upstream(theirs._replace(node=NODES[0])).answer(b"-NOPERM no SCAN\r\n")
+    assert client.heard() == b"-NOPERM no SCAN\r\n"
+    assert route.asked == []
 
 
 def drain(things: list[Any]) -> list[Any]:
