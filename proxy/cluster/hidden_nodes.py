@@ -21,6 +21,8 @@ Text: TypeAlias = Callable[[bytes], bytes]
 
 _REDIRECTS = (b"-MOVED ", b"-ASK ", b"-REDIRECT ")
 _HIDDEN = b"?"
+_NO_ADDRESS = b"?:0"
+"""As engines write the address of a client that has none."""
 _REPLICATION = re.compile(rb"(?:slave|replica)[0-9]+")
 _SENDER = re.compile(rb"\bladdr=[^ \r\n]*")
 _REPLICATION_LINK = re.compile(rb"\bflags=[^ ]*[SM]")
@@ -183,6 +185,8 @@ def _slow_command(entry: bytes) -> bytes:
     head, members = _members(entry)
     if len(members) < 4:
         return entry
+    if len(members) > 4:
+        members[4] = encode_bulk(_NO_ADDRESS)  # a replica has commands from its primary, with that one's address
     start, arguments = _members(members[3])
     argv = [_text(argument) for argument in arguments]
     spec = STANDARD.spec_of(argv)

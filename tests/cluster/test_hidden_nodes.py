@@ -94,6 +94,11 @@ def busy(cluster: RealCluster) -> RealCluster:
     return cluster
 
 
+def test_a_slow_log_does_not_tell_who_the_primary_is() -> None:
+    frame = b"*1\r\n*6\r\n:1\r\n:1700000000\r\n:20000\r\n*1\r\n$4\r\nping\r\n$13\r\n10.0.0.7:7001\r\n$0\r\n\r\n"
+    assert decode(hidden("slow log", SHOWN, frame)) == [[1, 1_700_000_000, 20000, [b"ping"], b"?:0", b""]]
+
+
 @pytest.mark.parametrize("protocol", [2, 3])
 @pytest.mark.parametrize("single", [True, False])
 def test_no_reply_names_a_node(busy: RealCluster, protocol: int, single: bool) -> None:
