@@ -8,8 +8,12 @@ from collections.abc import Callable, Collection, Iterator
 from proxy.net.admission import MAX_CLIENTS, Admission
 from proxy.net.buffers import buffers_of
 from proxy.net.failures import Failures
+from proxy.net.unsent import has_arrived
 from proxy.session.client_identity import Origin
 from proxy.session.session import Session
+
+_GOODBYE = 1.0
+"""Seconds for a TLS client of a draining route to answer the close. One that rests in a pool does not read it."""
 
 
 class RouteClients(Collection[Session]):
@@ -87,10 +91,19 @@ class RouteClients(Collection[Session]):
         for client in list(self._clients):
             client.close_when_drained("shutdown")
         self._drained = asyncio.Event()
-        if self._clients:
+        end = asyncio.get_running_loop().time() + seconds
+        while self._clients and (left := end - asyncio.get_running_loop().time()) > 0:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._drained.wait(), seconds)
+                await asyncio.wait_for(self._drained.wait(), min(left, _GOODBYE))
+            self._abort_silent()
         self.close()
+
+    def _abort_silent(self) -> None:
+        # The event loop waits 30 s for a TLS client's answer to the close.
+        for client in list(self._clients):
+            transport = client.link.transport
+            if transport is not None and transport.is_closing() and has_arrived(transport):
+                transport.abort()
 
     def close(self) -> None:
         """Close all of them now."""

@@ -30,6 +30,9 @@ class ClientTransport(Protocol):
     def resume_reading(self) -> None:
         """Bring bytes again."""
 
+    def get_extra_info(self, name: str) -> object:
+        """Its ``socket``, if it has one."""
+
     def is_closing(self) -> bool:
         """Whether it is closed, or about to be."""
 

