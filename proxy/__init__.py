@@ -9,6 +9,7 @@ Imports go in one direction only, from top to bottom of this map:
     policy/        YAML -> model -> compiled policy
     rules/         guardrails: one folder each, verdicts, and the order in which they judge
     traffic/       keys, patterns, slots, clients and violations: windows, merged over workers
+    local_cache/   replies to reads of hot keys, kept in memory and true to Redis
     policy_yaml/   reads the YAML values that all guardrails share: lines, problems, durations, sizes, patterns
     schema/        key patterns, and the automaton that finds the schema entry of a key
     cluster/       commands over several nodes: joined replies, SCAN, CLUSTER answers, no node's address

@@ -1,4 +1,5 @@
-"""`keyrail remedy KEY --cap APP=RATE --for TIME --because TEXT`, `remedy list`, `remedy undo ID`."""
+"""`keyrail remedy KEY --cap APP=RATE --for TIME --because TEXT`, `remedy KEY --local-cache …`, `remedy list`,
+`remedy undo ID`."""
 
 import argparse
 import sys
@@ -17,16 +18,18 @@ _PATH = "/remedies"
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
     parser = verbs.add_parser(
         "remedy",
-        help="cap one key for one app, for a while",
+        help="cap one key for one app, or answer its reads from memory, for a while",
         allow_abbrev=False,
-        usage="keyrail remedy KEY --cap APP=RATE --because TEXT [--for TIME] [--dry-run] | list | undo ID",
-        description="Put a limit on one key in force at once, in all workers of a running Keyrail. It "
-        "prints its effect on the last minute, and ends by itself.",
+        usage="keyrail remedy KEY (--cap APP=RATE | --local-cache) --because TEXT [--for TIME] [--dry-run] | list | "
+        "undo ID",
+        description="Put a limit on one key in force at once, or a local cache for it, in all workers of a running "
+        "Keyrail. It prints its effect on the last minute, and ends by itself.",
     )
     parser.add_argument("key", nargs="?", metavar="KEY", help="the key as /hotkeys shows it; or list, or undo")
     parser.add_argument("id", nargs="?", metavar="ID", help="the remedy to undo")
     parser.add_argument("--incident", metavar="INC", help="cap the key of this incident, if the key is redacted")
     parser.add_argument("--cap", metavar="APP=RATE", help="such as checkout=5000/s; all=… for all clients together")
+    parser.add_argument("--local-cache", action="store_true", help="answer reads of the key from Keyrail's memory")
     parser.add_argument("--for", dest="how_long", metavar="TIME", help="at most 24h (default 30m)")
     parser.add_argument("--because", metavar="TEXT", help="the reason, such as the incident's number")
     parser.add_argument("--route", metavar="NAME", help="the route, if there are several")
@@ -46,22 +49,25 @@ def run(parsed: argparse.Namespace) -> int:
             print(f"remedy {parsed.id} is undone")
             return 0
         app, equals, rate = (parsed.cap or "").partition("=")
-        if not equals or parsed.id is not None or (parsed.key is None) == (parsed.incident is None):
-            print("keyrail: expected KEY --cap APP=RATE --because TEXT, list, or undo ID", file=sys.stderr)
+        one_kind = bool(equals) != parsed.local_cache
+        if not one_kind or parsed.id is not None or (parsed.key is None) == (parsed.incident is None):
+            expected = "KEY --cap APP=RATE --because TEXT, KEY --local-cache --because TEXT, list, or undo ID"
+            print(f"keyrail: expected {expected}", file=sys.stderr)
             return _USAGE
-        return _cap(port, parsed, app, rate)
+        return _add(port, parsed, app, rate)
     except AdminPortError as error:
         print(f"keyrail: {error}", file=sys.stderr)
         return error.status
 
 
-def _cap(port: AdminPort, parsed: argparse.Namespace, app: str, rate: str) -> int:
+def _add(port: AdminPort, parsed: argparse.Namespace, app: str, rate: str) -> int:
     order = {
         "key": parsed.key,
         "incident": parsed.incident,
         "route": parsed.route,
-        "app": app,
-        "rate": rate,
+        "app": None if parsed.local_cache else app,
+        "rate": None if parsed.local_cache else rate,
+        "local_cache": True if parsed.local_cache else None,
         "for": parsed.how_long,
         "because": parsed.because,
         "dry_run": True if parsed.dry_run else None,
@@ -70,8 +76,11 @@ def _cap(port: AdminPort, parsed: argparse.Namespace, app: str, rate: str) -> in
     effect = answer["effect"]
     if not parsed.dry_run:
         print(_sentence(answer))
-    would = f"it would have refused {effect['refused']} of {effect['used']} commands/s"
-    print(f"in the last minute {would} of {'all clients' if app == 'all' else f'app {app}'} with this key")
+    if parsed.local_cache:
+        print(f"in the last minute {effect['reads']} of {effect['used']} commands/s with this key only read it")
+    else:
+        would = f"it would have refused {effect['refused']} of {effect['used']} commands/s"
+        print(f"in the last minute {would} of {'all clients' if app == 'all' else f'app {app}'} with this key")
     print("dry run: nothing has changed" if parsed.dry_run else f"undo it with: keyrail remedy undo {answer['id']}")
     return 0
 
@@ -79,7 +88,8 @@ def _cap(port: AdminPort, parsed: argparse.Namespace, app: str, rate: str) -> in
 def _list(port: AdminPort) -> int:
     found = port.get(_PATH)
     for remedy in found["remedies"]:
-        print(f"{_sentence(remedy)}; {remedy['refused']} refused so far")
+        done = f"{remedy['answered']} answered" if remedy["local_cache"] else f"{remedy['refused']} refused"
+        print(f"{_sentence(remedy)}; {done} so far")
     if not found["remedies"]:
         print("there is no remedy")
     elif not found["survive_restart"]:
@@ -88,5 +98,8 @@ def _list(port: AdminPort) -> int:
 
 
 def _sentence(remedy: dict[str, Any]) -> str:
-    capped = f"{remedy['key']} is capped at {remedy['rate']} for {remedy['app']}"
-    return f"remedy {remedy['id']}: {capped} until {remedy['until']} ({remedy['because']})"
+    if remedy["local_cache"]:
+        what = f"reads of {remedy['key']} are answered from memory for {remedy['app']}"
+    else:
+        what = f"{remedy['key']} is capped at {remedy['rate']} for {remedy['app']}"
+    return f"remedy {remedy['id']}: {what} until {remedy['until']} ({remedy['because']})"

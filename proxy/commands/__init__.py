@@ -27,6 +27,7 @@ creation.py                   which commands create keys
 expiry.py                     how commands state a TTL
 growth.py                     which commands make a collection grow
 derived.py                    which commands write a collection computed from others, and its greatest size
+cached_reads.py               reads whose replies a local cache can keep
 equivalents.py                commands that may replace one another
 key_types.py                  the types of keys that a command works on
 """

@@ -181,6 +181,23 @@ class Measured(NamedTuple):
     members: str
 
 
+class CachedRead(NamedTuple):
+    """A read whose reply depends on nothing but the value of its only key, so that a local cache can keep it.
+
+    `fields` are the arguments that name fields of a hash, as in ``Stores``, or ``all`` if the reply depends on all
+    fields: where fields can have a TTL, a field expires without an invalidation. With `parts`, the reply has one
+    element for each of several keys, and each key's element is kept by itself.
+
+    `resp2` is how a client of RESP2 gets nulls, and pairs of a member and its score: nulls as ``strings`` or as
+    ``arrays``, the latter also if there is an argument `null_arrays_from`; pairs one after the other if ``flat``.
+    """
+
+    fields: str = ""
+    parts: bool = False
+    resp2: Literal["strings", "arrays", "flat"] = "strings"
+    null_arrays_from: int = 0
+
+
 class NamedDatabase(NamedTuple):
     """Which arguments name databases: as many as `arguments` from `first` on, or each one behind an `option`."""
 
@@ -287,6 +304,12 @@ class Row(NamedTuple):
     large_reply: bool = False
     """Its reply may be large, although it asks for no span and no whole collection."""
     measures: Measured | None = None
+    cached: CachedRead | None = None
+    """A local cache can keep its reply."""
+    not_cached: str = ""
+    """Why a local cache does not keep the reply of a read."""
+    changes_untold: bool = False
+    """It changes keys, and a client that tracks them gets no invalidation."""
     script: ScriptUse | None = None
 
     # Other commands in its place

@@ -26,6 +26,8 @@ split_join.py         the same for what the intake has split
 interleaved.py        replies of several connections to one read of a client, in its order
 portions.py           what each node gets of a client's read
 reply_order.py        the order in which a client asked, where several sources send its replies
+cached_reads.py       a client and the reply cache: what is answered from memory, and what holds its keys
+reply_cache.py         replies to reads, kept until their key changes
 sampler.py            picks the commands to trace
 error_counts.py       counts error replies by their first word
 counters.py           counts uses of keys in fixed memory, with error bounds

@@ -22,6 +22,9 @@ cdef class CommandSender(ReplySink):
     cdef public object unit
     cdef public bint writes
     cdef public long long written_nodes
+    cdef public bint queuing
+    cdef public long long settled_by
+    cdef public long long remembered
 
     cpdef note_write(self, UpstreamPipeline upstream)
     @cython.locals(segment=Segment)

@@ -5,6 +5,7 @@ cdef int _FORWARD, _HIDE, _LOCAL, _REPLACE, _EDIT, _PEEK, _MEMBERS, _CONFIRM, _N
 
 cdef class ReplySink:
     cdef public Py_ssize_t pending_replies
+    cdef public long long requested
     cdef public bint gone
     cdef public bint full
     cdef public bint notify_when_idle
@@ -21,6 +22,7 @@ cdef class ReplySink:
     @cython.locals(out=list)
     cpdef flush(self)
     cpdef advance(self)
+    cpdef bint finished(self, long long position) except -1
     @cython.locals(place=cython.Py_ssize_t)
     cpdef large_reply_begins(self, Py_ssize_t due, Py_ssize_t done, Py_ssize_t size)
 

@@ -67,9 +67,9 @@ AS_IT_IS = object()
 class ReplySink:
     """Where replies go: a client's sender, or Keyrail itself. ``write`` takes their bytes.
 
-    While replies are pending, ``run`` is the last run that it has sent, of ``commands`` commands, unless that is long,
-    and ``wrote`` says that not all of them are to commands that only read. ``ordered`` says that several sources still
-    send it something.
+    Of all replies that were ``requested``, so many are pending. While there are some, ``run`` is the last run that it
+    has sent, of ``commands`` commands, unless that is long, and ``wrote`` says that not all of them are to commands
+    that only read. ``ordered`` says that several sources still send it something.
     """
 
     def __init__(self) -> None:
@@ -78,6 +78,7 @@ class ReplySink:
     def reset(self) -> None:
         """Nothing is pending. Compiled, a call of ``__init__`` would take several times as long."""
         self.pending_replies = 0
+        self.requested = 0
         self.gone = False
         self.full = False
         self.notify_when_idle = False
@@ -98,6 +99,11 @@ class ReplySink:
             out.clear()
             if not self.gone and self.write is not None:
                 self.write(data)
+
+    def finished(self, position: int) -> bool:
+        """Whether the commands whose replies were among the first ``position`` requested ones can no longer run, or
+        nobody is there who would notice."""
+        return self.gone or self.requested - self.pending_replies >= position
 
     def large_reply_begins(self, due: int, done: int, size: int) -> None:
         """Of the ``due`` replies that come next, the one behind ``done`` is large: ``size`` bytes and more."""

@@ -8,7 +8,7 @@ from proxy.wire.request cimport Request
 cdef int _TAKEN, _WAIT, _ENDED
 cdef int COMPLETE, EMPTY, INLINE, LARGE, NEED_MORE
 cdef int _READING, _WAITING, _FINISHED
-cdef int SPECIAL, STALLED, REFUSED, _ASSEMBLE
+cdef int SPECIAL, STALLED, REFUSED, FULL, _ASSEMBLE
 
 
 cdef class Assembly:

@@ -33,7 +33,7 @@ The states that exclude each other are the ``phase``. What stands beside it is i
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.hot_path_config import HotPathConfig
 from proxy.hotpath.intake_handler import IntakeHandler, RequestStream
-from proxy.hotpath.runs import REFUSED, SPECIAL, STALLED, Runs
+from proxy.hotpath.runs import FULL, REFUSED, SPECIAL, STALLED, Runs
 from proxy.wire.inline import split_inline
 from proxy.wire.request import COMPLETE, EMPTY, INLINE, LARGE, NEED_MORE, UNBALANCED_QUOTES, Request, RequestLimits
 
@@ -195,6 +195,8 @@ class Intake(Runs):
         sender, handler = self.sender, self.handler
         assert handler is not None, "the client has left"
         self.running = True
+        if self.cached_reads is not None:
+            self.cached_reads.begin_pass()
         position = 0
         outcome = _TAKEN
         code = COMPLETE
@@ -212,6 +214,9 @@ class Intake(Runs):
                 sender.stalled = True
                 break
             end = request.end
+            if code == FULL:
+                position = end
+                break
             if code == COMPLETE:
                 outcome = _TAKEN  # the command was sent in parts
             elif code == SPECIAL:

@@ -86,6 +86,7 @@ class Outgoing(InFlightQueue):
         self._put(chunk)
         self.commands += count
         sink.pending_replies += count
+        sink.requested += count
         sink.run = chunk if len(chunk) <= _SHORT else None
         sink.commands = count
         if self.redirects is None or self.owner is not None:
@@ -123,6 +124,7 @@ class Outgoing(InFlightQueue):
             sink.flush()
             return
         sink.pending_replies += due if due > 0 else 1
+        sink.requested += due if due > 0 else 1
         sink.run = None
         sink.wrote = sink.wrote or action != LOCAL
         self.kept += entry.size

@@ -135,6 +135,7 @@ class ReplyOrder:
         segment.asked += count
         self.beyond += count
         self.asker.pending_replies += count
+        self.asker.requested += count
 
     def take_apart(self) -> None:
         """From now on each segment has one source, or is Keyrail's own."""

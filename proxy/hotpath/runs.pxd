@@ -1,5 +1,6 @@
 cimport cython
 
+from proxy.hotpath.cached_reads cimport CachedReads
 from proxy.hotpath.command_sender cimport CommandSender
 from proxy.hotpath.hot_path_config cimport HotPathConfig
 from proxy.hotpath.key_splitter cimport KeySplitter
@@ -14,8 +15,9 @@ from proxy.wire.request cimport Request, RequestLimits
 
 cdef int EDIT, JUDGE, PASS, REFUSE, COMPLETE
 cdef int SEVERAL_SLOTS
-cdef int MAY_WRITE
-cdef int _SPECIAL, _STALLED, _REFUSED, _SPLIT
+cdef int MAY_WRITE, _CACHED, COUNTED, MISSED, UNREAD
+cdef int _SPECIAL, _STALLED, _REFUSED, _SPLIT, _FULL
+cdef Py_ssize_t _LARGE_ANSWER, _MOST_GATHERED
 cdef KeySplitter _SPLITTER
 
 
@@ -30,11 +32,14 @@ cdef class Runs:
     cdef public list token_sets
     cdef public long long sampled
     cdef public bint passes
+    cdef public bint missed
+    cdef public CachedReads cached_reads
 
     @cython.locals(sender=CommandSender, config=HotPathConfig, request=Request, plan=Plan, router=Router, upstream=UpstreamPipeline, target=cython.int, target_upstream=UpstreamPipeline, node=cython.int, portion=Portion, portions=Portions, limits=RequestLimits,
                    size=cython.Py_ssize_t, simple="const unsigned char *", direct=cython.bint, budget=cython.Py_ssize_t, start=cython.Py_ssize_t, count=cython.Py_ssize_t, wrote=cython.bint,
-                   splice=Splice, spender=TokenSpender, numbers=bytes, code=cython.int, command_id=cython.int, decision=cython.int)
+                   splice=Splice, spender=TokenSpender, numbers=bytes, cached_reads=CachedReads, payload=bytes, served=cython.int, absent=cython.bint, gathered=cython.Py_ssize_t, code=cython.int, command_id=cython.int, decision=cython.int)
     cdef int _gather(self, bytes data, const unsigned char *p, Py_ssize_t position) except -1
+    cdef bint _is_shared(self, UpstreamPipeline upstream) except -1
     @cython.locals(chunk=bytes)
     cdef int _send_run(self, UpstreamPipeline upstream, Splice splice, bytes data, const unsigned char *p, Py_ssize_t start,
                        Py_ssize_t end, Py_ssize_t count, bint wrote) except -1

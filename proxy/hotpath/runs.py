@@ -7,6 +7,8 @@ bytes and one entry with a count in the queue of the upstream that the session c
 closed operation stays in the run, with its pieces replaced. Before a cluster, each node gets a run (``Portions``).
 """
 
+from proxy.commands.cached_reads import CACHED as _CACHED
+from proxy.hotpath.cached_reads import COUNTED, MISSED, UNREAD, CachedReads
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.hot_path_config import MAY_WRITE, HotPathConfig
 from proxy.hotpath.key_splitter import KeySplitter
@@ -24,12 +26,19 @@ _SPECIAL = 10
 _STALLED = 11
 _REFUSED = 12
 _SPLIT = 13
+_FULL = 14
 SPECIAL = _SPECIAL
 """The next command is not for a run."""
 STALLED = _STALLED
 """So many replies are pending for the client that the next command waits."""
 REFUSED = _REFUSED
 """The plan refuses the next command."""
+FULL = _FULL
+"""The client does not take what it has been sent; the command is answered."""
+CACHED = _CACHED
+_LARGE_ANSWER = 4096
+_MOST_GATHERED = 65536
+"""Bytes of answers from memory; with more of them, or a large one, they leave, as the client may not take them."""
 
 _SPLITTER = KeySplitter()
 
@@ -38,7 +47,8 @@ class Runs:
     """What a client sends as runs, by the ``sender``.
 
     ``direct``: the connection chosen last may take runs; ``simple`` says which commands may join one. ``again``: the
-    next command is one that the handler has made wait; it goes there, not into a run.
+    next command is one that the handler has made wait; it goes there, not into a run. ``missed``: the plan lets it go
+    on, and it may be answered from memory, once that has the reply.
 
     What a client may still spend under the limits of its policy is in ``token_sets``; the session puts them there when
     it judges a first command, and takes them away (None) when they may no longer be the right ones.
@@ -47,10 +57,12 @@ class Runs:
     # Not compiled, a dictionary of so many names would be a kilobyte larger for each client.
     __slots__ = (
         "again",
+        "cached_reads",
         "command_id",
         "config",
         "direct",
         "limits",
+        "missed",
         "passes",
         "sampled",
         "sender",
@@ -69,6 +81,8 @@ class Runs:
         self.sampled = 0
         self.passes = False
         self.token_sets: list[TokenSet] | None = None
+        self.cached_reads: CachedReads | None = None
+        self.missed = False
 
     def _gather(self, data: bytes, p: bytes, position: int) -> int:
         # One run from ``position``. When it returns, ``request`` stands at what stopped the run, and the run is sent.
@@ -80,6 +94,7 @@ class Runs:
         router = None if sender.nodes is None else config.router
         upstream = sender.upstream
         simple = self.simple
+        cached_reads = self.cached_reads
         # A command that the session has made wait is its to bring on.
         direct = self.direct and not self.again and (router is not None or (upstream is not None and upstream.usable))
         if router is not None and not sender.fits(router):
@@ -90,6 +105,7 @@ class Runs:
         start = position
         count = 0
         wrote = False
+        gathered = 0
         splice = config.splice
         splice.clear()
         node = -1
@@ -154,6 +170,36 @@ class Runs:
                 break
             if plan.spends:
                 spender.take(request.end - request.start)
+            if cached_reads is not None and not cached_reads.cache.idle:
+                served = -1
+                if decision == PASS and cached_reads.roles[command_id] == _CACHED and self._is_shared(upstream):
+                    payload = cached_reads.answer(p[request.start : request.end])
+                    if payload is not None:
+                        if count > 0 and upstream is not None:
+                            self._send_run(upstream, splice, data, p, start, position, count, wrote)
+                            count = 0
+                            wrote = False
+                        sender.answer(payload)
+                        sender.remembered += 1
+                        config.calls[command_id] += 1
+                        budget = config.window - sender.pending_replies
+                        start = position = request.end
+                        gathered += len(payload)
+                        if gathered > _MOST_GATHERED or len(payload) > _LARGE_ANSWER:
+                            gathered = 0
+                            sender.flush()
+                            if sender.full:
+                                code = _FULL
+                                break
+                        continue
+                    served = cached_reads.outcome
+                    absent = served == MISSED or served == UNREAD
+                    if absent and cached_reads.may_serve(command_id, request, p, config.keys):
+                        self.missed = True
+                        code = _SPECIAL
+                        break
+                if served != COUNTED:
+                    cached_reads.hold(command_id, request, p, config.keys, sender, sender.requested + count + 1)
             wrote = wrote or simple[command_id] == MAY_WRITE
             count += 1
             config.calls[command_id] += 1
@@ -201,6 +247,10 @@ class Runs:
         sender.forward_split(router.portions, _SPLITTER, commands, command_id, name)
         config.calls[command_id] += 1
         return COMPLETE
+
+    def _is_shared(self, upstream: UpstreamPipeline | None) -> bool:
+        # Only a private connection has anything of this client, or a transaction that is on its way.
+        return upstream is not None and upstream.owner is None and upstream.unit is None
 
     def _send_run(
         self,

@@ -53,6 +53,10 @@ reply_timeout.py        closes clients that have waited too long for a reply
 backlog.py              commands in flight and queued, and the age of the oldest
 buffers.py              the sizes of all client buffers, and a limit on their sum
 idle_clients.py         closes clients that have sent no command for long
+local_caches.py         the local cache of a route: what clients use of it, and which reads wait
+cache_scope.py          what the rules of a policy say about the local cache
+command_cost.py         what a command costs Redis
+tracking.py             the connection that fills a local cache and tells it what has changed
 expiries.py             asks Redis when traced keys expire
 readiness.py            whether commands reach Redis, and why not
 liveness.py             health checks with PING: whether Redis answers, and which connections are dead

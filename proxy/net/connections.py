@@ -26,6 +26,11 @@ from proxy.session.pool_key import UNAUTHENTICATED, PoolKey
 from proxy.session.session import Session
 from proxy.session.subscription_link import SubscriptionLink
 
+
+def _nothing() -> None:
+    """Nobody has to know."""
+
+
 _BETWEEN_LOGINS = 0.01
 """Seconds."""
 
@@ -38,7 +43,7 @@ class Connections:
     """Owns one route's upstream connections: ``all`` existing ones, and the ``supply`` of new ones.
 
     ``give_back`` takes a connection that no client uses. ``doubt`` gets each error reply about an unknown or forbidden
-    command.
+    command. ``server_changed`` is called when another server, or another process of it, takes commands.
     """
 
     def __init__(
@@ -65,7 +70,8 @@ class Connections:
             PoolKey(None, topology.login.database, 2, topology.home), topology.place, loop, clients, events
         )
         self.pools = self.all.pools
-        self.restarts = Restarts(topology, self.all.members.values(), capabilities.forget_all)
+        self.server_changed: Callable[[], None] = _nothing
+        self.restarts = Restarts(topology, self.all.members.values(), self._restarted)
         self.known_scripts = None if topology.router is None else KnownScripts()
         self.supply = Supply(
             topology,
@@ -86,6 +92,10 @@ class Connections:
         self._capabilities = capabilities
         self._clients = clients
         self._doubt = doubt
+
+    def _restarted(self) -> None:
+        self._capabilities.forget_all()
+        self.server_changed()
 
     def close(self) -> None:
         """Close all of them."""
@@ -162,6 +172,7 @@ class Connections:
             self._close_users()
         if change.back:
             self.supply.retry_now()
+        self.server_changed()
 
     def _close_users(self) -> None:
         # Nobody has their password for the node that has come. They log in again, one after the other.
@@ -209,6 +220,7 @@ class Connections:
         """A connection is about to close: if it was shared, open another one."""
         pool = self.pools.of(upstream.key)
         self.count("retired")
+        self.server_changed()
         for apart in [each for each in self.all.members.values() if each.apart and each.key.node is upstream.key.node]:
             apart.abort()  # health checks must ask the new server
         if pool.forget(upstream):

@@ -52,7 +52,7 @@ class IdleClients:
         self._next = now + self._seconds / _TURNS
         before, self._seen = self._seen, {}
         for client in list(self._clients):
-            sent = client.sender.forwarded + client.local
+            sent = client.sender.forwarded + client.sender.remembered + client.local
             former, since = before.get(client, (sent, now))
             if former != sent or not rests(client):
                 since = now

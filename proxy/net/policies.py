@@ -17,11 +17,12 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine
-from typing import Any
+from typing import Any, Protocol
 
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.router import Router
 from proxy.hotpath.sampler import Sampler
+from proxy.net.cache_scope import CacheScope
 from proxy.net.capabilities import NAMES, Capabilities
 from proxy.net.command_counts import CommandCounts
 from proxy.net.connect import Opened
@@ -55,11 +56,18 @@ _FORMER_KEPT = 8
 _log = logging.getLogger("keyrail.policies")
 
 
+class CacheFollower(Protocol):
+    """The local cache."""
+
+    def follow(self, scope: CacheScope) -> None:
+        """Another policy comes into force: its clients are told one after the other."""
+
+
 class Policies(PolicyPort):
     """The policy in force, and the one that is prepared to replace it.
 
     ``find_plans`` finds the plans of the first policy. ``memory`` has the state of the rules. ``workers`` is the number
-    of workers that serve the route. ``calls`` counts commands by name. ``start`` starts a task.
+    of workers that serve the route. ``calls`` counts commands by name. ``start`` starts a task. ``caches`` follow it.
     """
 
     def __init__(
@@ -85,6 +93,7 @@ class Policies(PolicyPort):
         self._parts = HotPathParts(counters, sampler, router, Request(), self.calls)
         table = known.table()
         self._current = PolicyGeneration(policy, generation, find_plans, table, self.memory, paused, self._parts)
+        self.caches: CacheFollower | None = None
         self._prepared: PolicyGeneration | None = None
         self._former: list[tuple[EffectivePolicy, ...]] = []
         self._changing = asyncio.Lock()
@@ -94,6 +103,7 @@ class Policies(PolicyPort):
     async def begin(self) -> None:
         """Get ready for the first clients."""
         await self._current.bind(())
+        self._tell_caches()
         with contextlib.suppress(TimeoutError, PlanUnavailableError):
             await asyncio.wait_for(self._current.complete(), _PLAN_SECONDS)
         self._complete_later()
@@ -167,7 +177,12 @@ class Policies(PolicyPort):
                 coming.memory = self.memory
                 self.memory.retain(coming.active)
             self._complete_later()
+            self._tell_caches()
             await self._adopt()
+
+    def _tell_caches(self) -> None:
+        if self.caches is not None and self._current.cache_scope is not None:
+            self.caches.follow(self._current.cache_scope)
 
     async def _adopt(self) -> None:
         # Clients inside MULTI finish under the policy under which they began.

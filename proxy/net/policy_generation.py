@@ -18,6 +18,7 @@ from proxy.hotpath.counters import Counters
 from proxy.hotpath.hot_path_config import MAY_WRITE, READS, HotPathConfig
 from proxy.hotpath.router import Router
 from proxy.hotpath.sampler import Sampler
+from proxy.net.cache_scope import CacheScope
 from proxy.net.capabilities import NAMES
 from proxy.net.command_counts import CommandCounts
 from proxy.net.garbage_collector import uncollected
@@ -57,7 +58,8 @@ class HotPathParts:
 class PolicyGeneration:
     """A policy and its effective policies, for one table of commands, with the kill switch on (`paused`) or off.
 
-    `find_plans` finds its plans. `incomplete` are the effective policies without a plan.
+    `find_plans` finds its plans. `incomplete` are the effective policies without a plan. `cache_scope` is there once
+    ``bind`` has been called.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class PolicyGeneration:
         self.paused = paused
         self.effective_policies: dict[Whose, EffectivePolicy] = {}
         self.incomplete: set[Whose] = set()
+        self.cache_scope: CacheScope | None = None
         self._of_rules: tuple[frozenset[str], frozenset[str]] | None = None
         self._find_plans = find_plans
         self._parts = parts
@@ -95,6 +98,7 @@ class PolicyGeneration:
         turned = PolicyGeneration(self.policy, self.number, self._find_plans, table, self.memory, paused, self._parts)
         turned._identified = self._identified
         if table is self.table:
+            turned.cache_scope = self.cache_scope
             turned._compilers, turned._readers, turned._of_rules = self._compilers, self._readers, self._of_rules
         return turned
 
@@ -143,6 +147,8 @@ class PolicyGeneration:
         wanted = {self.whose(able, caller) for able, caller in clients}
         wanted |= {(able, None) for able, _ in wanted} | {(frozenset(), None)}
         self._known_of_rules()
+        if self.cache_scope is None:
+            self.cache_scope = CacheScope.of(self.policy)
         return {whose: self._bound(whose) for whose in wanted if whose not in self.effective_policies}
 
     def _add(self, whose: Whose, bound: EffectivePolicy) -> None:

@@ -28,7 +28,7 @@ import random
 import ssl
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from socket import socket
 from typing import Any
@@ -43,6 +43,7 @@ from proxy.net.capabilities import Capabilities
 from proxy.net.checkout import Checkout
 from proxy.net.client import ClientConnection, log_fault
 from proxy.net.cluster import Cluster
+from proxy.net.command_cost import CommandCost
 from proxy.net.connections import Connections
 from proxy.net.deadline import Deadline
 from proxy.net.engine import Engine
@@ -54,6 +55,7 @@ from proxy.net.idle_clients import IdleClients, close_who_left
 from proxy.net.internal_queries import InternalQueries
 from proxy.net.latency_probe import LatencyProbe
 from proxy.net.liveness import Liveness
+from proxy.net.local_caches import LocalCaches
 from proxy.net.logins import Logins
 from proxy.net.nodes import Nodes
 from proxy.net.periodic import Periodic
@@ -74,7 +76,7 @@ from proxy.net.user_changes import UserChanges
 from proxy.net.verdicts import Verdicts, VerdictUpdate
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Demand, DividedState, Fact, FactKey, Lease, SharedFacts
-from proxy.session.ports import Ports, RoutePort
+from proxy.session.ports import Ports, Questions, RoutePort
 from proxy.session.session import Session
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.merge import KEYS_OF_SECOND
@@ -180,6 +182,19 @@ class Route(RoutePort):
         owner = None if nodes is None else nodes.owner
         self._expiries = Expiries(self._internal_queries.ask, self._checkout.has_spare, owner)
         self._tracer = Tracer(sampler, self._expiries)
+        self._caches: LocalCaches | None = None
+        if topology.router is None:
+            self._caches = self._policies.caches = LocalCaches(
+                loop,
+                self._connections.supply.open_tracking,
+                self._connections.all.remove,
+                self._touch,
+                CommandCost(self._ask_home),
+                self.clients,
+                self._verdicts,
+                self._connections.count,
+            )
+            self._connections.server_changed = self._caches.renew
         self._acceptors: list[Acceptor] = []
         self._ticker = Periodic(loop, 1.0, self._each_second(on_second), count)
         self.ports = Ports(
@@ -195,7 +210,16 @@ class Route(RoutePort):
             self._logins,
             nodes,
             self._connections.known_scripts,
+            self._caches,
         )
+
+    def _ask_home(self, questions: Questions, answered: Callable[[Sequence[bytes] | None], None]) -> None:
+        self._internal_queries.ask(self._connections.pools.home, questions, answered)
+
+    def _touch(self, database: int, names: list[bytes]) -> None:
+        # Redis evicts by the last use that it knows of, or by how often there was one.
+        key = self._connections.pools.home._replace(database=database)
+        self._internal_queries.ask(key, [[b"TOUCH", *names]], lambda _: None)
 
     def _give_back(self, upstream: UpstreamConnection) -> None:
         self._checkout.give_back(upstream)
@@ -292,14 +316,17 @@ class Route(RoutePort):
         self._latency_probe.end()
         self._reply_timeout.end()
         self.clients.close()
+        if self._caches is not None:
+            self._caches.close()
         self._connections.close()
         self._ticker.end()
         self._end_second()
 
     def _end_second(self) -> None:
-        self._tracer.another_second(
-            sum(self.clients.commands_by_app().values()), self._counters.harvest(KEYS_OF_SECOND)
-        )
+        counts = self._counters.harvest(KEYS_OF_SECOND)
+        if self._caches is not None:
+            self._caches.another_second(counts)
+        self._tracer.another_second(sum(self.clients.commands_by_app().values()), counts)
 
     def _each_second(self, on_second: Callable[[], None]) -> dict[str, Callable[[], object]]:
         pools, checkout = self._connections.pools, self._checkout
@@ -356,6 +383,7 @@ class Route(RoutePort):
     def snapshot(self) -> dict[str, Any]:
         """All figures since the start, as JSON can hold them."""
         self._policies.count_into(self._verdicts)
+        cached = ({}, {}) if self._caches is None else self._caches.figures()
         self._backlog.look(self.loop.time())
         engine = self._capabilities.engine
         return {
@@ -382,13 +410,18 @@ class Route(RoutePort):
             "reconnects": self._events["reconnects"],
             "traces": self._tracer.latencies(),
             "breakers": self._latency_probe.figures(),
+            "local_cache": cached[0],
+            "local_cache_now": cached[1],
             "features_off": [] if engine is None else self._features_off(engine),
             "generation": self._policies.generation,
         }
 
     def _features_off(self, engine: Engine) -> list[str]:
-        off = (self._policies.features_off, self._expiries.off, self._connections.restarts.off)
+        off = (self._policies.features_off, self._expiries.off, self._connections.restarts.off, self._caches_off())
         return [*engine.features_off, *(feature for each in off for feature in each)]
+
+    def _caches_off(self) -> list[str]:
+        return [] if self._caches is None else self._caches.features_off
 
     def intervals(self) -> list[IntervalStats]:
         """The statistics of each second since the last call."""

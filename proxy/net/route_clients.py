@@ -16,6 +16,11 @@ _GOODBYE = 1.0
 """Seconds for a TLS client of a draining route to answer the close. One that rests in a pool does not read it."""
 
 
+def _local(client: Session) -> int:
+    """How many of its commands Keyrail has answered without Redis."""
+    return client.local + client.sender.remembered
+
+
 class RouteClients(Collection[Session]):
     """The clients that are connected now.
 
@@ -74,8 +79,8 @@ class RouteClients(Collection[Session]):
             self._warn_of_web_page(client.origin)
         if not self._clients:
             self._drained.set()
-        self._local += client.local
-        self._by_app[client.effective_policy.compiled.app] += client.sender.forwarded + client.local
+        self._local += _local(client)
+        self._by_app[client.effective_policy.compiled.app] += client.sender.forwarded + _local(client)
 
     def _warn_of_web_page(self, of: Origin) -> None:
         self._failures.note(
@@ -114,12 +119,12 @@ class RouteClients(Collection[Session]):
         """All commands since the start."""
         commands = Counter(self._by_app)
         for client in self._clients:
-            commands[client.effective_policy.compiled.app] += client.sender.forwarded + client.local
+            commands[client.effective_policy.compiled.app] += client.sender.forwarded + _local(client)
         return commands
 
     def answered_locally(self) -> int:
         """Commands since the start that Keyrail answered without Redis."""
-        return self._local + sum(client.local for client in self._clients)
+        return self._local + sum(map(_local, self._clients))
 
     def figures(self) -> dict[str, object]:
         """Clients and their buffers now, and clients since the start."""

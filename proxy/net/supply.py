@@ -220,7 +220,17 @@ class Supply:
         else:
             self.share(pool, upstream, lane)
 
-    async def _connect(self, key: PoolKey) -> Opened:
+    async def open_tracking(self, database: int, keeper: Keeper) -> UpstreamConnection:
+        """Open a connection of the route's own login, in RESP3, for this keeper.
+
+        Raises OSError if Redis cannot be reached, and UpstreamRefusedError if it refuses the connection.
+        """
+        key = self._pools.home._replace(database=database, protocol=3)
+        opened = await self._connect(key, keeper)
+        opened.upstream.apart = True
+        return opened.upstream
+
+    async def _connect(self, key: PoolKey, keeper: Keeper | None = None) -> Opened:
         seconds = self._settings.connect_timeout
         key = self._pools.placed(key)
         if key.node not in self._topology.nodes:
@@ -228,7 +238,8 @@ class Supply:
         address = self._topology.address(key.node)
         at = Endpoint(address.host, address.port)
         confirmed = self._guard is None or await self._guard.confirms(at, seconds)
-        opened = await asyncio.wait_for(open_upstream(address, self.tls, self._keeper, key, self._loop), seconds)
+        opening = open_upstream(address, self.tls, keeper or self._keeper, key, self._loop)
+        opened = await asyncio.wait_for(opening, seconds)
         self._connections.add(opened.upstream)
         try:
             if self._guard is not None and not confirmed:

@@ -48,6 +48,7 @@ limits/             rates, bytes, concurrency and connections
 names/              key names
 schema/             the schema's types, sizes and TTLs
 lifetime/           TTLs: a default for keys without one, and bounds
+local_cache/        reads answered from memory
 scripts/            what scripts and functions may call
 
 A rule is bound to one command table and to the commands that the engine accepts. After that it is pure: a command and a

@@ -17,6 +17,8 @@ from proxy.rules.keys_by_scan.yaml import read_keys_by_scan
 from proxy.rules.lifetime.yaml import read_lifetime
 from proxy.rules.limits.remedy import key_cap
 from proxy.rules.limits.yaml import read_limits
+from proxy.rules.local_cache.remedy import key_cache
+from proxy.rules.local_cache.yaml import read_local_cache
 from proxy.rules.names.yaml import read_names
 from proxy.rules.one_slot.yaml import read_one_slot
 from proxy.rules.ranges.yaml import read_ranges
@@ -57,8 +59,12 @@ GUARDRAILS: Mapping[str, Callable[[Value, Fields], RuleSettings | None]] = {
     "replies": read_replies,
     "schema": read_schema_rule,
     "lifetime": read_lifetime,
+    "local_cache": read_local_cache,
 }
 """By its key in a rule."""
 
 KEY_CAP: Callable[[bytes, Rate, bool], RuleSettings] = key_cap
 """The settings of a remedy: the key, the rate, and whether the rate is for each app."""
+
+KEY_CACHE: Callable[[bytes], RuleSettings] = key_cache
+"""The settings of a remedy that answers reads of this key from memory."""

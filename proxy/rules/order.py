@@ -20,7 +20,8 @@ that change it:
 - ``collections``, ``whole_collections``, ``keys_by_scan``: they may ask Redis, which a refused command must not cause.
 - ``replies``: about the replies to commands that all rules above have passed.
 - ``replace``: before lifetimes, which then see the command that Redis runs.
-- ``schema: ttl``, ``lifetime``: last, since they complete a write that every other rule has passed.
+- ``schema: ttl``, ``lifetime``: since they complete a write that every other rule has passed.
+- ``local_cache``: last, since only a read that every other rule has let pass unchanged is answered from memory.
 """
 
 from proxy.rules.allow_only.rule import AllowOnlySettings
@@ -31,6 +32,7 @@ from proxy.rules.fan_out.rule import FanOutSettings
 from proxy.rules.keys_by_scan.rule import KeysByScanSettings
 from proxy.rules.lifetime.settings import LifetimeSettings, SchemaTtlSettings
 from proxy.rules.limits.rule import LimitsSettings
+from proxy.rules.local_cache.rule import LocalCacheSettings
 from proxy.rules.names.rule import NamesSettings
 from proxy.rules.one_slot.rule import OneSlotSettings
 from proxy.rules.ranges.rule import RangesSettings
@@ -73,6 +75,7 @@ ORDER: tuple[type[RuleSettings], ...] = (
     ReplaceSettings,
     SchemaTtlSettings,
     LifetimeSettings,
+    LocalCacheSettings,
 )
 """First to last."""
 _PLACES = {kind: place for place, kind in enumerate(ORDER)}

@@ -26,8 +26,9 @@ COUNTERS = (
     "reconnects",
     "traces",
     "node_commands",
+    "local_cache",
 )
-GAUGES = ("clients", "buffers", "backlog", "upstreams", "breakers")
+GAUGES = ("clients", "buffers", "backlog", "upstreams", "breakers", "local_cache_now")
 
 Snapshot = Mapping[str, Any]
 

@@ -44,6 +44,7 @@ from prometheus_client.registry import Collector
 
 from proxy import __version__
 from proxy.build_form import BUILD_FORM
+from proxy.server.cache_metrics import collect_caches
 from proxy.server.figures import RouteFigures
 from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
@@ -82,6 +83,7 @@ class GroupCollector(Collector):
         yield from _collect_clients(routes)
         yield from _collect_upstreams(routes)
         yield from collect_nodes(routes)
+        yield from collect_caches(routes)
         yield from _collect_incidents(routes, self._incidents)
         workers = self._workers
         traffic = [

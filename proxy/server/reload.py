@@ -7,13 +7,14 @@ that metrics show. A reload ends when every worker has confirmed: the new polici
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from proxy.net.settings import PolicyKind, PolicySource, RouteSettings
+from proxy.net.settings import Embedded, PolicyKind, PolicySource, RouteSettings
 from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.policy_yaml.errors import PolicyError, Problem, Where
 from proxy.policy_yaml.shipped import packaged
+from proxy.rules.local_cache.rule import LocalCacheSettings
 from proxy.server.notices import Level, notice
 from proxy.server.workers import Workers
 
@@ -30,12 +31,28 @@ def read_policies(routes: Sequence[RouteSettings]) -> tuple[Policy, ...]:
             policies[source] = _read(source)
         except PolicyError as error:
             problems.extend(error.problems)
+    problems.extend(_caches_before_clusters(routes, policies))
     if problems:
         raise PolicyError(problems)
     for policy in policies.values():
         for warning in policy.warnings:
             notice(warning, Level.WARNING)
     return tuple(policies[route.policy] for route in routes)
+
+
+def caches_replies(route: RouteSettings) -> bool:
+    """Whether rules about the local cache can be in force on this route: not before a cluster."""
+    return not route.upstream.seeds and route.embedded is not Embedded.CLUSTER
+
+
+def _caches_before_clusters(
+    routes: Sequence[RouteSettings], policies: Mapping[PolicySource, Policy]
+) -> Iterator[Problem]:
+    expected = "another rule: before a cluster there is no local cache"
+    for route in routes:
+        for rule in policies[route.policy].rules if route.policy in policies else ():
+            if isinstance(rule.settings, LocalCacheSettings) and not caches_replies(route):
+                yield Problem(rule.where, f"rules.{rule.name}", f"local_cache on route {route.name}", expected)
 
 
 def _read(source: PolicySource) -> Policy:

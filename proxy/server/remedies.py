@@ -1,4 +1,5 @@
-"""Remedies: limits on one key for one app that an operator adds at run time, and that end by themselves.
+"""Remedies: limits on one key for one app, or a local cache for one key, that an operator adds at run time, and that
+end by themselves.
 
 Each is a rule, ``remedy-1``, enforced beside the rules of the policy's files: in all workers or in none, as the next
 generation. So it is counted, logged and explained like any other rule, the kill switch pauses it, and a reload of the
@@ -15,7 +16,7 @@ from typing import Any
 from proxy.policy.model import Mode, Policy, PolicyRule, Stage
 from proxy.policy.sections.rules import REMEDY
 from proxy.policy_yaml.errors import Where
-from proxy.rules.guardrails import KEY_CAP
+from proxy.rules.guardrails import KEY_CACHE, KEY_CAP
 from proxy.rules.rates import Rate
 from proxy.rules.rule import Wording
 from proxy.server.kill_switch import MOST_SECONDS
@@ -37,13 +38,14 @@ class RemedyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A limit on one key; an empty `app` stands for all clients. Times are in seconds since the epoch."""
+    """A limit on one key, or without a `rate` a local cache for it; an empty `app` stands for all clients. Times are in
+    seconds since the epoch."""
 
     number: int
     route: str
     key: bytes
     app: str
-    rate: Rate
+    rate: Rate | None
     since: float
     until: float
     because: str
@@ -56,8 +58,11 @@ class Remedy:
     def rule(self) -> PolicyRule:
         """The remedy as a rule."""
         where = Where(f"keyrail {self.name.replace('-', ' ')}")
-        words = f"an operator has capped this key until {moment(self.until)} ({self.because})"
-        settings = KEY_CAP(self.key, self.rate, bool(self.app))
+        if self.rate is None:
+            done, settings = "has reads of this key answered from memory", KEY_CACHE(self.key)
+        else:
+            done, settings = "has capped this key", KEY_CAP(self.key, self.rate, bool(self.app))
+        words = f"an operator {done} until {moment(self.until)} ({self.because})"
         return PolicyRule(self.name, settings, Stage(Mode.ENFORCE, where), Wording(because=words), where, app=self.app)
 
 
@@ -91,7 +96,7 @@ class StandingRemedies:
                 "route": each.route,
                 "key": shown(each.key),
                 "app": each.app,
-                "rate": [each.rate.tokens, each.rate.seconds],
+                "rate": None if each.rate is None else [each.rate.tokens, each.rate.seconds],
                 "since": each.since,
                 "until": each.until,
                 "because": each.because,
@@ -132,11 +137,14 @@ class Remedies:
     def sentence(self, remedy: Remedy) -> str:
         """Return a remedy as a sentence."""
         key = self._workers.redaction(self._standing.routes.index(remedy.route)).of(remedy.key)
-        cap = f"{remedy.rate.tokens} commands in {remedy.rate.seconds} s"
         whom = f"app {remedy.app}" if remedy.app else "all"
-        return f"{remedy.name}: {key} capped at {cap} for {whom} until {moment(remedy.until)} ({remedy.because})"
+        if remedy.rate is None:
+            what = f"reads of {key} answered from memory"
+        else:
+            what = f"{key} capped at {remedy.rate.tokens} commands in {remedy.rate.seconds} s"
+        return f"{remedy.name}: {what} for {whom} until {moment(remedy.until)} ({remedy.because})"
 
-    async def add(self, route: str, key: bytes, app: str, rate: Rate, seconds: float, because: str) -> Remedy:
+    async def add(self, route: str, key: bytes, app: str, rate: Rate | None, seconds: float, because: str) -> Remedy:
         """Put a remedy in force in every worker. Raises RemedyError, and OSError as ``KillSwitch`` does."""
         async with self._lock:
             if len(self.standing) >= MOST_STANDING:
@@ -218,13 +226,16 @@ def _read(state: StateFile) -> tuple[int, list[Remedy]]:
 
 
 def _remedy(told: dict[str, Any]) -> Remedy:
-    tokens, seconds = map(int, told["rate"])
+    rate = None
+    if told["rate"] is not None:
+        tokens, seconds = map(int, told["rate"])
+        rate = Rate(tokens, seconds, tokens)
     return Remedy(
         number=int(told["number"]),
         route=str(told["route"]),
         key=named(told["key"]),
         app=str(told["app"]),
-        rate=Rate(tokens, seconds, tokens),
+        rate=rate,
         since=float(told["since"]),
         until=float(told["until"]),
         because=str(told["because"]),

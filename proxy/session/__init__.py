@@ -14,6 +14,7 @@ pool_key.py           what the connections of a pool have in common
 ports.py              what a session needs from the network side
 sending.py            commands that leave, and answers of Keyrail's own
 forwarding.py         commands without connection state
+cached_answers.py     reads that are answered from memory, and the keys that all other commands hold
 switching.py          moves between shared upstream connections and a private one
 leaving.py            how a client ends
 handshake.py          HELLO, AUTH, SELECT, RESET, QUIT

@@ -14,6 +14,7 @@ from proxy.policy.compile import NOTHING
 from proxy.policy.decision import Decision
 from proxy.rules.verdict import Answer, Refuse, ReplyEdit, Rewrite, chained
 from proxy.session import (
+    cached_answers,
     client_names,
     handshake,
     judging,
@@ -82,6 +83,12 @@ class Dispatcher:
     def handle(self, command_id: int, data: bytes, request: Request) -> int:
         """Judge the command that the intake stopped at, and route it."""
         session = self.session
+        if session.intake.missed:
+            session.intake.missed = False
+            table = session.effective_policy.table
+            command = Command(table, request.arguments(), table.specs[command_id])
+            item = Item(command, data[request.start : request.end], reads=True)
+            return self._route(item, data, request.end)
         passes, session.intake.passes = session.intake.passes, False
         if not passes and self._waits():
             return WAIT
@@ -301,12 +308,21 @@ class Dispatcher:
     # Routing
 
     def _route(self, item: Item, data: bytes, end: int) -> int:
-        sender = self.session.sender
+        sender, reads = self.session.sender, self.session.intake.cached_reads
+        if reads is not None:
+            outcome = cached_answers.answer(self.session, reads, item)
+            if outcome is not None:
+                if outcome == WAIT:
+                    self.session.held = item
+                return outcome
         sender.writes = item.command.spec.may_replicate and not item.reads
         try:
-            return self._hand_over(item, data, end)
+            outcome = self._hand_over(item, data, end)
         finally:
             sender.writes = False
+        if reads is not None and outcome != WAIT and item.holds:
+            cached_answers.hold(self.session, reads, item.command)
+        return outcome
 
     def _hand_over(self, item: Item, data: bytes, end: int) -> int:
         session = self.session

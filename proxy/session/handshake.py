@@ -353,6 +353,7 @@ def _start_over(session: HandshakeClient) -> None:
     upstream = session.leave_upstream()
     if upstream is not None:
         session.ports.pools.close_gracefully(upstream)
+    session.sender.end_unit()
     session.state = ended(session.state)
     session.end_subscriptions()
     session.slot = NO_SLOT

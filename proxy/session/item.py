@@ -9,7 +9,7 @@ from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.decision import HiddenCommands
 from proxy.rules.verdict import Renewal, ReplyEdit
 from proxy.session.pool_key import Node, PoolKey
-from proxy.session.ports import TracedCommand
+from proxy.session.ports import AwaitedReply, TracedCommand
 from proxy.session.state import Transaction
 from proxy.session.subscription_link import Change, Ping
 
@@ -58,6 +58,10 @@ class Item(JudgedCommand):
     """Before a cluster: whether ``edit`` already removes the addresses of nodes."""
     wrapper: Command | None = None
     """The KEYRAIL NODE that carried it, if one did."""
+    awaited_reply: AwaitedReply | None = None
+    """A read that has waited for its reply to come into memory."""
+    holds: bool = True
+    """Whether it holds its keys in memory, once it is sent: not where a rule only counts what it would answer."""
 
 
 class FollowUp(NamedTuple):

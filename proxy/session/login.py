@@ -38,6 +38,9 @@ class AuthenticatingClient(SwitchingClient, LoginClient, Protocol):
     local_user: str
     logins: LoginPort
 
+    def settle_reads(self) -> None:
+        """Who the client is has changed: so may what it is answered from memory."""
+
 
 def note_change(session: ConnectedClient, item: Item) -> None:
     """A command of administrators is sent: if it changes users, logins accepted before its reply count no more."""
@@ -118,6 +121,7 @@ def _enter(session: AuthenticatingClient, key: PoolKey, local_user: str) -> None
     if session.key.user == UNAUTHENTICATED and key.user is None and not local_user:
         # It has no connection, and the policy of the route's own user is in force for it already.
         session.key = key
+        session.settle_reads()
         return
     session.local_user = local_user
     switching.move(session, key)

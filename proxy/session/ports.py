@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from proxy.cluster.cluster_answers import Presented
 from proxy.commands.command import Command
 from proxy.commands.table import Lane, Table
+from proxy.hotpath.cached_reads import CachedReads
+from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.hot_path_config import HotPathConfig
 from proxy.hotpath.outgoing import Redirects, Schedule
@@ -382,6 +384,46 @@ class RoutePort(Protocol):
         """Who may log in may have changed: what Redis has said of logins before counts no more, in any worker."""
 
 
+class AwaitedReply(Protocol):
+    """A reply that is on its way into memory; ``over``: it has come, or nobody waits any longer."""
+
+    over: bool
+
+
+class CachingClient(Protocol):
+    """A client that may have a cache."""
+
+    key: PoolKey
+    sender: CommandSender
+    effective_policy: EffectivePolicy
+
+
+class CachingWaiter(PoolWaiter, Protocol):
+    """A client that may wait for a reply."""
+
+    @property
+    def sender(self) -> CommandSender:
+        """What sends its commands."""
+
+
+class CachePort(Protocol):
+    """The local cache."""
+
+    def reads_of(self, client: CachingClient, before: CachedReads | None) -> CachedReads | None:
+        """The use that this client has of the cache of its database from now on, in place of what it had before; None
+        while no rule of the policy is about a cache."""
+
+    def seek(
+        self, reads: CachedReads, command: Command, request: bytes, waiter: CachingWaiter, before: AwaitedReply | None
+    ) -> tuple[AwaitedReply | None, bool]:
+        """Fetch the reply to a read that is not in memory. Where ``waiter`` should wait for it, its ``arrived`` is
+        called when that is over; it has waited ``before``. Otherwise Redis answers; then the second value says whether
+        the read holds its key."""
+
+    def look_again(self) -> None:
+        """Replies to a client have come: its commands may not hold keys any more that others wait for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """All that a session asks of the network side, by subject."""
@@ -400,3 +442,5 @@ class Ports:
     """Of a cluster."""
     known_scripts: KnownScriptsPort | None = None
     """Of a cluster."""
+    caches: CachePort | None = None
+    """Of one Redis."""

@@ -211,6 +211,13 @@ class Session:
         self.effective_policy = self.ports.policies.effective_policy(self.key, self.caller())
         self.intake.config = self.effective_policy.config
         self.intake.simple = self.plain_commands()
+        self.settle_reads()
+
+    def settle_reads(self) -> None:
+        """Who the client is, its database or the policy has changed: so may what it is answered from memory."""
+        caches = self.ports.caches
+        if caches is not None:
+            self.intake.cached_reads = caches.reads_of(self, self.intake.cached_reads)
 
     # Waiting, and its upstreams
 
@@ -269,6 +276,8 @@ class Session:
             self.sender.notify_when_idle = True
         elif type(state) is Pinned and state.keeping is not Keeping.LINGERING and not self.keeps_pin():
             self.unpin()
+        if self.ports.caches is not None:
+            self.ports.caches.look_again()
         self.arrived()
         if self.gone:
             self._break_references()
@@ -347,6 +356,8 @@ class Session:
         self.origin = Origin(self.origin.listener, address, certificate)
         if certificate:
             self.adopt()
+        else:
+            self.settle_reads()
 
     def end_of_stream(self) -> bool:
         """The client sends no more: whether it has still to be answered. One that is blocked has left."""

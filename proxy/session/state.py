@@ -46,6 +46,7 @@ class Awaited(Enum):
     PROBE = "another client's answer whether the engine knows a command"
     SCRIPTS = "what other workers have seen of a script"
     PROCEDURE = "what Redis tells a rule"
+    MEMORY = "a reply that the local cache fetches"
     SUBSCRIPTION = "confirmations of nodes of a cluster"
     GROUP = "figures of the process group"
 

@@ -25,6 +25,7 @@ from proxy.hotpath.intake import ENDED, FINISHED, TAKEN, WAIT
 from proxy.policy.decision import HiddenCommands
 from proxy.rules.verdict import PASS, Answer, Refuse, ReplyEdit, Rewrite, Verdict
 from proxy.session import (
+    cached_answers,
     follow_ups,
     hidden_commands,
     judging,
@@ -315,6 +316,8 @@ class _Stream:
             sending.submit(session, self.tail, self.edit)
         else:
             transaction.queue_bytes(session, self.tail, self.edit)
+        if session.intake.cached_reads is not None:
+            cached_answers.hold(session, session.intake.cached_reads, self.judged)
 
     def _judge_last(self) -> None:
         session = self.session

@@ -102,6 +102,7 @@ def multi(session: TransactionClient, item: Item, data: bytes, end: int) -> int:
             session.happens(Event.UNKNOWN)
         if session.state.transaction is running:
             _forget_keys(session)
+            session.sender.end_unit()
             session.set_state(ended(session.state, refused(running)))
             session.sender.notify_when_idle = True
             if running.outdated:

@@ -53,11 +53,25 @@ def of_hot_key(app: str, cap: Cap) -> str:
 
 def remedy(redaction: Redaction, key: bytes, app: str, rate: int, name: str, options: str) -> str:
     """The command that puts a cap in force; `name` is the incident's, `options` lead to the route."""
+    which = _which(redaction, key, name)
+    return f"{REMEDY}keyrail remedy {which} --cap {app}={rate}/s --for 30m --because {name}{options}"
+
+
+def of_read_key() -> str:
+    """A local cache in a line."""
+    return f"{ADVICE}answer its reads from memory: no client is refused anything"
+
+
+def cache(redaction: Redaction, key: bytes, name: str, options: str) -> str:
+    """The command that answers reads of the key from memory."""
+    return f"{REMEDY}keyrail remedy {_which(redaction, key, name)} --local-cache --for 2h --because {name}{options}"
+
+
+def _which(redaction: Redaction, key: bytes, name: str) -> str:
     text = shown(key)
     # A redacted key cannot be typed, but the incident knows the key.
     typed = text == redaction.of(key) and not text.startswith("-") and text not in _WORDS_OF_REMEDY
-    which = shlex.quote(text) if typed else f"--incident {name}"
-    return f"{REMEDY}keyrail remedy {which} --cap {app}={rate}/s --for 30m --because {name}{options}"
+    return shlex.quote(text) if typed else f"--incident {name}"
 
 
 MISSING_KEY = f"{ADVICE}a cap relieves Redis, but the key does not exist: let one client write it"

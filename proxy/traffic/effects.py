@@ -9,26 +9,29 @@ _MINUTE = 60
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Uses of a key per second in the last minute, and how many of them a limit would have refused. Both are upper
-    bounds.
+    """Uses of a key per second in the last minute, how many of them a limit would have refused, and how many only read
+    it. All are upper bounds.
     """
 
     used: float
     refused: float
+    reads: float = 0.0
 
 
 def effect_of(time_series: TimeSeries, key: bytes, app: str, rate: float, now: float) -> Effect:
     """The effect of a limit of `rate` uses per second on an app's clients; an empty `app` stands for all clients."""
     part = _part_of(time_series, key, app, now) if app else 1.0
-    used = refused = 0.0
+    used = refused = reads = 0.0
     seconds = [second for second in time_series.seconds() if second.began >= now - _MINUTE]
     for second in seconds:
         counts = second.counts()
-        its = part * next((each.count for each in counts.key_counts if each.key == key), 0)
+        found = next((each for each in counts.key_counts if each.key == key), None)
+        its = 0.0 if found is None else part * found.count
+        reads += 0.0 if found is None else part * (found.count - found.writes)
         used += its
         refused += max(0.0, its - rate)
     known = max(1, len(seconds))
-    return Effect(used / known, refused / known)
+    return Effect(used / known, refused / known, reads / known)
 
 
 def _part_of(time_series: TimeSeries, key: bytes, app: str, now: float) -> float:

@@ -3,6 +3,8 @@
     product:8841:stock HOT 38k/s = 36 % of 104k/s ±0.4 % since 02:47:03 UTC, peak 41k/s at 02:47:10 UTC, before 120/s; …
     reads 99.7 %, hit 100 %, 9.1 KB → 373 MB/s, TTL 22 s left, slot 7211
     91 % app checkout, go-redis 9.7, 3 clients, all new since 02:47:03 UTC
+    advice: answer its reads from memory: no client is refused anything
+    remedy: keyrail remedy product:8841:stock --local-cache --for 2h --because INC-9
     advice: cap app checkout at 5k/s: a key is hot from 10 % of all uses; its 120/s before pass
     remedy: keyrail remedy product:8841:stock --cap checkout=5000/s --for 30m --because INC-9
 
@@ -33,6 +35,8 @@ from proxy.traffic.time_series import TimeSeries
 
 _MISSING = 0.9
 """The share of reads without a key from which a key is MISSING."""
+_READ = 0.9
+"""The share of reads among the uses of a key from which a local cache helps most."""
 _PEAK_OVER = 0.9
 """The line has the peak while the present rate is below this part of it."""
 _SHOWN_KEYS = 3
@@ -42,7 +46,7 @@ _SHOWN_KEYS = 3
 class Scene:
     """The traffic of the last seconds before `now`, and the busiest keys in them.
 
-    `options` are those that ``keyrail remedy`` needs to reach the route.
+    `options` are those that ``keyrail remedy`` needs to reach the route, which `caches` replies if a rule says so.
     """
 
     time_series: TimeSeries
@@ -51,6 +55,7 @@ class Scene:
     redaction: Redaction
     alerts: Alerts
     options: str = ""
+    caches: bool = False
 
     @property
     def until(self) -> float:
@@ -136,6 +141,8 @@ def _hot_key(scene: Scene, hot: Hotspot, past: Past, name: str, peak: float) -> 
         details = [f"{reads}, hit {percent(1 - _missed(figures))}, {volume}{life}, slot {slot_of(key)}", clients]
     cap = advice.cap_of(scene.alerts.hot_key, all_keys.rate - used.rate, past.before, peak)
     words = [advice.MISSING_KEY] if missing else []
+    if scene.caches and used.reads >= _READ * used.certain:
+        words += [advice.of_read_key(), advice.cache(scene.redaction, key, name, scene.options)]
     words += [advice.of_hot_key(app, cap), advice.remedy(scene.redaction, key, app, cap.rate, name, scene.options)]
     return Found(
         subject,

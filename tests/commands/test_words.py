@@ -46,6 +46,7 @@ ALLOWED = {
     "session/subscription.py": "replies",
     "session/subscription_link.py": "replies, and names that Keyrail sends",
     "session/info_query.py::read_options": "Keyrail's own command",
+    "wire/conversion.py": "replies",
     "wire/inline.py": "escapes in quotes",
 }
 """The places that fold letters or compare keywords that are no words of a client's command."""

@@ -24,6 +24,7 @@ ALLOWED = {
     "hotpath/upstream_pipeline.py": WITHIN,
     "net/own_commands.py": {"offer_commands"},  # Keyrail's own questions, which are no client's
     "net/sentinel_watch.py": {"offer_commands"},  # its own subscription to a Sentinel's events
+    "net/tracking.py": {"offer_commands"},  # and its own reads, likewise
 }
 
 

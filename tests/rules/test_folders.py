@@ -20,6 +20,7 @@ CHECKS = "policy/checks/"
 """Checks compare guardrails with each other."""
 KNOWN_BY = {
     "lifetime": {"rules/schema/yaml.py"},
+    "local_cache": {"net/cache_scope.py", "net/local_caches.py", "server/reload.py"},
     "names": {"rules/schema/yaml.py"},
     "one_slot": {"rules/transactions/yaml.py"},
     "sizes": {"rules/schema/size.py"},

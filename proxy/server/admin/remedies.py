@@ -1,19 +1,23 @@
-"""Limits on one key that apply at once and end by themselves.
+"""Limits on one key, or a local cache for it, that apply at once and end by themselves.
 
-    GET    /remedies    {"remedies": [{"id", "route", "key", "app", "rate", "since", "until", "because", "refused"}],
+    GET    /remedies    {"remedies": [{"id", "route", "key", "app", "rate", "local_cache", "since", "until", "because",
+                                       "refused", "answered"}],
                          "survive_restart"}
     POST   /remedies    {"key": "product:8841:stock", "app": "checkout", "rate": "5000/s", "for": "30m", "because": "…"}
-                        answers with one object as above, and "effect": {"used", "refused"}
+                        answers with one object as above, and "effect": {"used", "refused", "reads"}
+                        {"key": "product:8841", "local_cache": true, "for": "2h", "because": "…"}
+                        the same; "rate" is null then, and "app" is not needed
     DELETE /remedies/1  {"undone": 1}
 
 In place of the ``key``, ``incident`` may name one of ``/incidents``. ``app`` is an app of the policy, or ``all``.
 ``for`` is at most 24h; the default is 30m. ``effect`` is per second, over the last minute: how often the app used the
-key, and how many of these commands the limit would have refused. With ``"dry_run": true`` Keyrail only answers with the
-effect. The answer to a POST or DELETE comes after every worker has followed it.
+key, how many of these commands the limit would have refused, and how many only read it. With ``"dry_run": true``
+Keyrail only answers with the effect. The answer to a POST or DELETE comes after every worker has followed it.
 """
 
 import time
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from aiohttp import web
@@ -21,6 +25,7 @@ from aiohttp import web
 from proxy.rules.rates import Rate, parse_rate
 from proxy.server.admin.orders import read_body, read_order, read_reason, read_time
 from proxy.server.admin.state import STATE, AdminState
+from proxy.server.reload import caches_replies
 from proxy.server.remedies import Remedy, RemedyError
 from proxy.traffic.effects import Effect, effect_of
 from proxy.traffic.evidence import moment
@@ -28,17 +33,17 @@ from proxy.traffic.key_text import named
 from proxy.wire.numbers import read_digits
 
 ALL = "all"
-_KEYS = ("key", "incident", "route", "app", "rate", "for", "because", "dry_run")
+_KEYS = ("key", "incident", "route", "app", "rate", "local_cache", "for", "because", "dry_run")
 
 
 @dataclass(frozen=True, slots=True)
 class _RemedyRequest:
-    """A request for a remedy; an empty `app` stands for all."""
+    """A request for a remedy; an empty `app` stands for all. Without a `rate` it is a local cache."""
 
     route: str
     key: bytes
     app: str
-    rate: Rate
+    rate: Rate | None
     seconds: float
     because: str
     dry_run: bool
@@ -60,7 +65,8 @@ async def add_remedy(request: web.Request) -> web.Response:
         return web.json_response({"error": str(error)}, status=400)
     now = time.time()
     time_series = state.workers.time_series[_index(state, order.route)]
-    effect = effect_of(time_series, order.key, order.app, order.rate.tokens / order.rate.seconds, now)
+    rate = inf if order.rate is None else order.rate.tokens / order.rate.seconds
+    effect = effect_of(time_series, order.key, order.app, rate, now)
     if order.dry_run:
         return web.json_response({"effect": _effect(effect)})
     try:
@@ -97,20 +103,30 @@ def _read(state: AdminState, text: str) -> _RemedyRequest:
     """Read the body of a request. Raises ValueError."""
     asked = read_order(text, _KEYS)
     route, key = _which(state, asked)
-    rate = parse_rate(str(asked.get("rate", "")))
-    if rate is None:
+    caches = _flag(asked, "local_cache")
+    rate = None if caches else parse_rate(str(asked.get("rate", "")))
+    if caches and "rate" in asked:
+        raise ValueError("expected either a rate or local_cache")
+    if caches and not caches_replies(state.settings.routes[_index(state, route)]):
+        raise ValueError("local_cache: before a cluster there is no local cache; cap the key instead")
+    if rate is None and not caches:
         raise ValueError("rate: expected a number of commands per time, such as 1000/s, 600/m or 50/h")
-    app = asked.get("app", "")
+    app = asked.get("app", ALL if caches else "")
     apps = [each.name for each in state.workers.policies[_index(state, route)].apps]
     if app != ALL and app not in apps:
         raise ValueError(f"app: expected one of {', '.join((ALL, *apps))}, got {app!r}")
     because = read_reason(asked)
     if not because:
         raise ValueError("because: expected a reason, such as an incident's number")
-    dry_run = asked.get("dry_run", False)
-    if not isinstance(dry_run, bool):
-        raise ValueError("dry_run: expected true or false")
+    dry_run = _flag(asked, "dry_run")
     return _RemedyRequest(route, key, "" if app == ALL else app, rate, read_time(asked), because, dry_run)
+
+
+def _flag(asked: dict[str, Any], name: str) -> bool:
+    flag = asked.get(name, False)
+    if not isinstance(flag, bool):
+        raise ValueError(f"{name}: expected true or false")
+    return flag
 
 
 def _which(state: AdminState, asked: dict[str, Any]) -> tuple[str, bytes]:
@@ -140,18 +156,21 @@ def present(state: AdminState, remedy: Remedy) -> dict[str, Any]:
     """One remedy as an object of the answers."""
     index = _index(state, remedy.route)
     verdicts = state.workers.figures()[index].counters.get("verdicts", {}).get(remedy.name, {})
+    applied = sum(number for counts in verdicts.values() for number in counts.values())
     return {
         "id": remedy.number,
         "route": remedy.route,
         "key": state.workers.redaction(index).of(remedy.key),
         "app": remedy.app or ALL,
-        "rate": str(remedy.rate),
+        "rate": None if remedy.rate is None else str(remedy.rate),
+        "local_cache": remedy.rate is None,
         "since": moment(remedy.since),
         "until": moment(remedy.until),
         "because": remedy.because,
-        "refused": sum(number for counts in verdicts.values() for number in counts.values()),
+        "refused": 0 if remedy.rate is None else applied,
+        "answered": applied if remedy.rate is None else 0,
     }
 
 
 def _effect(effect: Effect) -> dict[str, float]:
-    return {"used": round(effect.used, 1), "refused": round(effect.refused, 1)}
+    return {"used": round(effect.used, 1), "refused": round(effect.refused, 1), "reads": round(effect.reads, 1)}

@@ -1,0 +1,76 @@
+"""Reads whose replies a local cache can keep: they depend on nothing but the value of their only key.
+
+Where hashes have fields with a TTL, a field expires without an invalidation. A reply that depends on named fields can
+be kept until the first of them expires; a reply that depends on all fields cannot be kept.
+"""
+
+from collections.abc import Sequence
+
+from proxy.commands.overlay import may_change_data
+from proxy.commands.row import CachedRead
+from proxy.commands.rows import ROWS
+from proxy.commands.spec import Spec
+from proxy.wire.conversion import as_resp2
+
+NO_KEYS = 0
+"""It neither reads nor writes keys."""
+CACHED = 1
+"""It can be answered from memory."""
+READS = 2
+"""It reads the keys that its arguments name, and no others."""
+KEYS = 3
+"""It may write the keys that its arguments name, and no others."""
+ANY_KEYS = 4
+"""It may read or write any key, also of another database."""
+ANY_KEYS_UNTOLD = 5
+"""The same, and Redis does not tell which keys it changes."""
+
+CACHED_READS = {row.name: row.cached for row in ROWS.values() if row.cached is not None}
+"""By the command's name."""
+
+
+def why_not_cached(spec: Spec) -> str:
+    """Why a local cache does not keep the replies of this command; empty if it does."""
+    if spec.name in CACHED_READS:
+        return ""
+    row = ROWS.get(spec.name)
+    if row is not None and row.not_cached:
+        return row.not_cached
+    if "readonly" not in spec.flags:
+        return "it may change data"
+    if "module" in spec.flags or row is None or row.published is not None:
+        return "no engine has proved what its reply depends on"
+    return "it reads no key"
+
+
+def depends_on_whole_hash(read: CachedRead) -> bool:
+    """Whether the expiry of any field of a hash changes the reply."""
+    return read.fields == "all"
+
+
+def fields_read(read: CachedRead, argv: Sequence[bytes]) -> Sequence[bytes]:
+    """The fields of a hash that the reply depends on, if the request names them."""
+    if read.fields in ("", "all"):
+        return ()
+    first, _, rest = read.fields.partition(".")
+    return argv[int(first) :] if rest else argv[int(first) : int(first) + 1]
+
+
+def reply_in_resp2(read: CachedRead, argc: int, frame: bytes) -> bytes:
+    """The RESP3 reply to a request with ``argc`` arguments, its name included, as a client of RESP2 gets it."""
+    null_arrays = read.resp2 == "arrays" or 0 < read.null_arrays_from < argc
+    return as_resp2(frame, null_arrays=null_arrays, flat=read.resp2 == "flat")
+
+
+def cache_role(spec: Spec) -> int:
+    """What a command is to a cache that must know which keys clients read and write."""
+    row = ROWS.get(spec.name)
+    if spec.name in CACHED_READS:
+        return CACHED
+    if row is not None and row.changes_untold:
+        return ANY_KEYS_UNTOLD
+    far = row is not None and row.databases is not None
+    if spec.only_reads or not (spec.own_errors or spec.id == 0 or may_change_data(spec.name, spec.flags)):
+        return (READS if spec.only_reads else KEYS) if spec.may_have_keys else NO_KEYS
+    known = spec.may_have_keys and not (far or spec.own_errors)
+    return KEYS if known else ANY_KEYS

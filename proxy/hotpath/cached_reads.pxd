@@ -1,0 +1,50 @@
+cimport cython
+
+from proxy.commands.keys cimport KeyFinder
+from proxy.hotpath.automaton cimport Automaton
+from proxy.hotpath.in_flight cimport ReplySink
+from proxy.hotpath.reply_cache cimport CachedReply, ReplyCache
+from proxy.wire.request cimport Request
+
+
+cdef int _ANY_KEYS, _ANY_KEYS_UNTOLD, _CACHED, _NO_KEYS, _READS
+cdef int _MISSED, _COUNTED, _TOO_LARGE, _UNREAD
+
+
+cdef class CacheUse:
+    cdef public long long bit
+    cdef public long long hits
+    cdef public long long hit_bytes
+    cdef public long long audited_hits
+    cdef public long long audited_bytes
+
+
+cdef class CachedReads:
+    cdef public ReplyCache cache
+    cdef public object caches
+    cdef public bytes roles
+    cdef public list uses
+    cdef public Automaton uncached
+    cdef public bint reads_hot
+    cdef public long long mask
+    cdef public bint resp3
+    cdef public int outcome
+    cdef object _clock
+    cdef object _unread
+    cdef double _now
+    cdef bint _checked
+    cdef bint _up_to_date
+
+    cpdef begin_pass(self)
+    @cython.locals(reply=CachedReply, payload=bytes, use=CacheUse)
+    cpdef bytes answer(self, bytes request)
+    cdef bint _is_about(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t end) except -1
+    @cython.locals(index=cython.Py_ssize_t)
+    cpdef bint may_serve(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -1
+    @cython.locals(role=cython.int, cache=ReplyCache, found=cython.Py_ssize_t, i=cython.Py_ssize_t,
+                   index=cython.Py_ssize_t, start=cython.Py_ssize_t, end=cython.Py_ssize_t, reads=cython.bint)
+    cpdef hold(self, int command_id, Request request, const unsigned char *data, KeyFinder keys, ReplySink writer,
+               long long at)
+    cpdef hold_name(self, bytes name, ReplySink writer, long long at, bint reads)
+    @cython.locals(cache=ReplyCache)
+    cpdef hold_back(self, ReplySink writer, long long at, bint forget=*)

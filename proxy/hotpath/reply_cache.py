@@ -1,0 +1,381 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""Replies to reads, kept by the bytes of their requests until their key changes.
+
+A reply is found by the whole request, byte for byte, so the hot path needs no key and no arguments of it. All replies
+of one key are dropped together: by an invalidation of Redis, and by each write of a client of this worker when it is
+forwarded. While such a write can still run, its key is *held*: no reply of the key is found, and none is kept. So a
+client that has the reply to its write never finds the value from before.
+
+A command whose keys are unknown holds back everything: nothing is found, and nothing is dropped, as Redis tells by
+invalidations which keys it has changed. ``release`` ends that, when they have come.
+
+Times are seconds of a clock that never goes back. ``until`` is how far the cache may be trusted.
+"""
+
+from collections.abc import Iterable
+
+from proxy.hotpath.automaton import Automaton
+from proxy.hotpath.in_flight import ReplySink
+
+_OVERHEAD = 512
+"""Bytes that a reply takes beside its own and those of its request, at most: objects, and its places in two tables."""
+_SWEEP = 1024
+"""Keys that are remembered before the first look for those that need not be."""
+
+
+class CachedReply:
+    """The reply to one request, in both protocols. Without one (None), it is only known to be too large to keep.
+
+    It may be sent up to ``ends``. ``served`` has the bits of the uses that send it, ``audited`` those of the uses that
+    only count it (``CacheUse``). ``newer`` and ``older`` are the replies in its ``memory`` that were used after and
+    before it.
+    """
+
+    __slots__ = (
+        "audited",
+        "cache",
+        "ends",
+        "key",
+        "memory",
+        "newer",
+        "older",
+        "request",
+        "resp2",
+        "resp3",
+        "served",
+        "size",
+    )
+
+    def __init__(
+        self,
+        cache: "ReplyCache",
+        memory: "ReplyMemory",
+        key: "CachedKey",
+        request: bytes,
+        resp3: bytes | None,
+        resp2: bytes | None,
+        ends: float,
+        served: int,
+        audited: int,
+    ) -> None:
+        self.cache = cache
+        self.memory = memory
+        self.served = served
+        self.audited = audited
+        self.key = key
+        self.request = request
+        self.resp3 = resp3
+        self.resp2 = resp2
+        self.ends = ends
+        self.size = _OVERHEAD + 2 * len(request)
+        if resp3 is not None:
+            self.size += len(resp3)
+        if resp2 is not None and resp2 is not resp3:
+            self.size += len(resp2)
+        self.newer: CachedReply | None = None
+        self.older: CachedReply | None = None
+
+
+class CachedKey:
+    """What is kept of one key. ``holds`` are positions of commands that may write it, by the client that has sent them,
+    and ``writes`` counts them. While ``fills`` are under way, the key is not forgotten. ``touched``: a reply of it was
+    found since the last ``take_touched``."""
+
+    __slots__ = ("fills", "holds", "name", "replies", "touched", "writes")
+
+    def __init__(self, name: bytes) -> None:
+        self.name = name
+        self.replies: dict[bytes, CachedReply] = {}
+        self.holds: dict[ReplySink, int] = {}
+        self.writes = 0
+        self.fills = 0
+        self.touched = False
+
+
+class ReplyMemory:
+    """The memory of one rule in a worker: at most ``limit`` bytes; the replies that were used least recently go."""
+
+    __slots__ = ("entries", "limit", "newest", "oldest", "size")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.size = 0
+        self.entries = 0
+        self.newest: CachedReply | None = None
+        self.oldest: CachedReply | None = None
+
+    def add(self, reply: CachedReply) -> None:
+        """Count a new reply in, and make room for it."""
+        self.size += reply.size
+        self.entries += 1
+        self._link(reply)
+        while self.size > self.limit and self.oldest is not None:
+            self.oldest.cache.evict(self.oldest)
+
+    def remove(self, reply: CachedReply) -> None:
+        """Count a reply out."""
+        self.size -= reply.size
+        self.entries -= 1
+        self._unlink(reply)
+
+    def use(self, reply: CachedReply) -> None:
+        """The reply is the one used last."""
+        if reply is not self.newest:
+            self._unlink(reply)
+            self._link(reply)
+
+    def _link(self, reply: CachedReply) -> None:
+        reply.older = self.newest
+        reply.newer = None
+        if self.newest is None:
+            self.oldest = reply
+        else:
+            self.newest.newer = reply
+        self.newest = reply
+
+    def _unlink(self, reply: CachedReply) -> None:
+        if reply.newer is None:
+            self.newest = reply.older
+        else:
+            reply.newer.older = reply.older
+        if reply.older is None:
+            self.oldest = reply.newer
+        else:
+            reply.older.newer = reply.newer
+
+
+class ReplyCache:
+    """The replies from one database of one node, as long as a tracking connection to it tells of all changes.
+
+    It concerns keys that are ``hot``, and those that the automaton ``uncached`` does not own. All other keys are left
+    alone; while there can be no other, it is ``idle``.
+
+    While ``held_back``, nothing is found; ``held_back_by`` counts the commands that have held it back. ``evicted``
+    counts replies that left for lack of room.
+    """
+
+    __slots__ = (
+        "_forget",
+        "_keys",
+        "_replies",
+        "_sweep_at",
+        "_touched",
+        "_waiting",
+        "evicted",
+        "held_back",
+        "held_back_by",
+        "hot",
+        "idle",
+        "uncached",
+        "until",
+    )
+
+    def __init__(self) -> None:
+        self.idle = True
+        self.hot: set[bytes] = set()
+        self.uncached: Automaton | None = None
+        self.until = 0.0
+        self.held_back = False
+        self.held_back_by = 0
+        self.evicted = 0
+        self._replies: dict[bytes, CachedReply] = {}
+        self._keys: dict[bytes, CachedKey] = {}
+        self._touched: list[CachedKey] = []
+        self._waiting: dict[ReplySink, int] = {}
+        self._forget = False
+        self._sweep_at = _SWEEP
+
+    def __len__(self) -> int:
+        """How many replies there are."""
+        return len(self._replies)
+
+    def find(self, request: bytes, now: float) -> CachedReply | None:
+        """The reply to this request, if it may be sent now."""
+        reply = self._replies.get(request)
+        if reply is None or self.held_back or now >= self.until:
+            return None
+        if now >= reply.ends:
+            self._remove(reply)
+            return None
+        reply.memory.use(reply)
+        key = reply.key
+        if not key.touched and reply.resp3 is not None:
+            key.touched = True
+            self._touched.append(key)
+        return reply
+
+    def concerns(self, data: bytes, start: int, end: int) -> bool:
+        """Whether the key between the offsets may have replies here."""
+        if self.uncached is not None and self.uncached.find(data, start, end) < 0:
+            return True
+        return bool(self.hot) and data[start:end] in self.hot
+
+    def concern(self, uncached: Automaton | None) -> None:
+        """From now on it concerns the keys that this automaton does not own, and no hot ones; it is empty."""
+        for name in list(self._keys):
+            self._expire(name)
+        self.uncached = uncached
+        self.hot = set()
+        self.idle = uncached is None
+
+    def become_hot(self, names: Iterable[bytes], writers: Iterable[ReplySink]) -> None:
+        """These keys are hot now, and no others. ``writers`` are all clients: what they have sent already may be about
+        keys that were not hot, and so were not held."""
+        hot = set(names)
+        for name in hot - self.hot:
+            for writer in writers:
+                if not writer.finished(writer.requested):
+                    self.hold(name, writer, writer.requested)
+        for name in self.hot - hot:
+            self._expire(name)
+        self.hot = hot
+        self.idle = self.uncached is None and not hot
+
+    def holders(self, name: bytes) -> list[ReplySink]:
+        """The clients whose commands hold this key now."""
+        key = self._keys.get(name)
+        return [] if key is None or not self._held(key) else list(key.holds)
+
+    def take_touched(self) -> list[bytes]:
+        """The keys of which a reply was found since the last call. Redis does not know that they were used."""
+        touched = [key.name for key in self._touched]
+        for key in self._touched:
+            key.touched = False
+        self._touched.clear()
+        return touched
+
+    # Filling
+
+    def begin_fill(self, name: bytes) -> CachedKey | None:
+        """The key, which a fill will ask for; None while a client's write of it may still run."""
+        key = self._key(name)
+        if self._held(key):
+            return None
+        key.fills += 1
+        return key
+
+    def end_fill(self, key: CachedKey) -> None:
+        """The fill that ``begin_fill`` began is over, and has kept what it keeps."""
+        key.fills -= 1
+        self._forget_unused(key)
+
+    def keep(
+        self,
+        memory: ReplyMemory,
+        key: CachedKey,
+        request: bytes,
+        resp3: bytes | None,
+        resp2: bytes | None,
+        ends: float,
+        served: int,
+        audited: int,
+    ) -> None:
+        """Keep a reply. The fill must have begun after all writes of the key (``CachedKey.writes``) were over."""
+        old = self._replies.get(request)
+        if old is not None:
+            self._remove(old)
+        reply = CachedReply(self, memory, key, request, resp3, resp2, ends, served, audited)
+        if reply.size > memory.limit:
+            return
+        self._replies[request] = reply
+        key.replies[request] = reply
+        memory.add(reply)
+
+    # Dropping
+
+    def drop(self, name: bytes) -> None:
+        """The key has changed."""
+        key = self._keys.get(name)
+        if key is not None:
+            self._drop(key)
+
+    def _expire(self, name: bytes) -> None:
+        # What a fill that is under way brings is not kept either.
+        key = self._keys.get(name)
+        if key is not None:
+            key.writes += 1
+            self._drop(key)
+
+    def clear(self) -> None:
+        """Everything may have changed."""
+        for reply in self._replies.values():
+            reply.memory.remove(reply)
+        self._replies.clear()
+        for key in list(self._keys.values()):
+            key.replies.clear()
+            self._forget_unused(key)
+
+    def evict(self, reply: CachedReply) -> None:
+        """Drop one reply for lack of room."""
+        self.evicted += 1
+        self._remove(reply)
+
+    # Holding
+
+    def hold(self, name: bytes, writer: ReplySink, position: int) -> None:
+        """A client's command that reads or writes the key is forwarded. That a value is too large stays known."""
+        key = self._key(name)
+        key.writes += 1
+        key.holds[writer] = position
+        for reply in list(key.replies.values()):
+            if reply.resp3 is not None:
+                self._remove(reply)
+        if len(self._keys) >= self._sweep_at:
+            self._sweep()
+
+    def hold_back(self, writer: ReplySink, position: int, forget: bool = False) -> None:
+        """A client's command that may write any key is forwarded. ``forget``: Redis does not tell which it changes."""
+        self.held_back = True
+        self.held_back_by += 1
+        self._waiting[writer] = position
+        self._forget = self._forget or forget
+
+    def waits_for_writers(self) -> bool:
+        """Whether such a command may still run."""
+        self._waiting = {writer: at for writer, at in self._waiting.items() if not writer.finished(at)}
+        return bool(self._waiting)
+
+    def release(self) -> None:
+        """The invalidations of all such commands have come."""
+        if self._forget:
+            self._forget = False
+            self.clear()
+        self.held_back = False
+
+    def _sweep(self) -> None:
+        for key in list(self._keys.values()):
+            if not self._held(key):
+                self._forget_unused(key)
+        self._sweep_at = max(_SWEEP, 2 * len(self._keys))
+
+    def remembered(self) -> int:
+        """How many keys are remembered."""
+        return len(self._keys)
+
+    def _key(self, name: bytes) -> CachedKey:
+        key = self._keys.get(name)
+        if key is None:
+            key = self._keys[name] = CachedKey(name)
+        return key
+
+    def _held(self, key: CachedKey) -> bool:
+        if key.holds:
+            key.holds = {writer: at for writer, at in key.holds.items() if not writer.finished(at)}
+        return bool(key.holds)
+
+    def _drop(self, key: CachedKey) -> None:
+        for reply in key.replies.values():
+            del self._replies[reply.request]
+            reply.memory.remove(reply)
+        key.replies.clear()
+        self._forget_unused(key)
+
+    def _remove(self, reply: CachedReply) -> None:
+        del self._replies[reply.request]
+        reply.memory.remove(reply)
+        del reply.key.replies[reply.request]
+        self._forget_unused(reply.key)
+
+    def _forget_unused(self, key: CachedKey) -> None:
+        if not key.replies and not key.holds and key.fills == 0:
+            self._keys.pop(key.name, None)

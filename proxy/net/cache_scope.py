@@ -1,0 +1,45 @@
+"""What the rules of a policy say about the local cache, for all apps together."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from proxy.hotpath.automaton import Automaton
+from proxy.policy.model import Policy
+from proxy.policy.precedence import is_active
+from proxy.rules.key_globs import KeyGlob, none_fits
+from proxy.rules.local_cache.rule import LocalCacheSettings, When
+
+_log = logging.getLogger("keyrail.policies")
+
+
+@dataclass(frozen=True, slots=True)
+class CacheScope:
+    """``rules`` are the settings of the rules that are not off for all clients, by name; ``hot`` are the patterns of
+    those about hot keys; ``uncached`` owns the keys that no other rule is about, and is None if there is no such
+    rule."""
+
+    rules: dict[str, LocalCacheSettings]
+    hot: tuple[KeyGlob, ...]
+    uncached: Automaton | None
+
+    @classmethod
+    def of(cls, policy: Policy) -> "CacheScope":
+        """Those of this policy. It may take some time."""
+        rules = {
+            rule.name: rule.settings
+            for rule in policy.rules
+            if isinstance(rule.settings, LocalCacheSettings) and is_active(policy, rule)
+        }
+        hot = tuple(glob for each in rules.values() if each.when is When.HOT for glob in each.globs)
+        always = always_cached(rules.values())
+        uncached = none_fits(always) if always else None
+        if always and uncached is None:
+            _log.error("the local cache is off: the key patterns of its rules are too many together")
+            return cls({}, (), None)
+        return cls(rules, hot, uncached)
+
+
+def always_cached(rules: Iterable[LocalCacheSettings]) -> frozenset[KeyGlob]:
+    """The patterns of keys that are cached whether or not they are hot."""
+    return frozenset(glob for each in rules if each.when is When.ALWAYS for glob in each.globs)

@@ -1,0 +1,219 @@
+"""The tracking connection of one database of one node: it fills a reply cache, and tells it what has changed.
+
+It is a connection of Keyrail's own, in RESP3, with ``CLIENT TRACKING ON``. While there is none, the cache is empty and
+off. A connection that is lost, silent or out of step is replaced after a second.
+"""
+
+import asyncio
+import logging
+import select
+from collections.abc import Awaitable, Callable
+from enum import Enum
+
+from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.reply_cache import ReplyCache
+from proxy.local_cache.fills import CacheBounds, CachedRequest, Fills, OutOfStepError
+from proxy.net.connect import UpstreamRefusedError
+from proxy.net.own_connections import OwnConnections
+from proxy.net.upstream import Keeper, UpstreamConnection
+
+_AGAIN = 1.0
+"""Seconds from a loss, or a failure, to the next attempt."""
+
+_log = logging.getLogger("keyrail.route")
+
+
+class FieldTtls(Enum):
+    """Whether fields of hashes can have a TTL."""
+
+    NONE = "none"
+    """The engine has none: the reply to a read of a hash depends on its key alone."""
+    ASKED = "asked"
+    """HPTTL tells them."""
+    UNTOLD = "untold"
+    """The engine may have them, and does not tell: no reply to a read of a hash can be kept."""
+
+
+class TrackedDatabase(OwnConnections):
+    """The cache of one database, and its tracking connection. ``open_connection`` opens one for this keeper, which is
+    logged in, in RESP3, in this database; ``forget`` is called when it is lost. ``count`` counts events for the
+    metrics.
+
+    ``refused`` is why Redis allows no tracking; empty if it does, or has not been asked. ``wanted``: somebody reads
+    from this database.
+    """
+
+    def __init__(
+        self,
+        open_connection: Callable[[Keeper], Awaitable[UpstreamConnection]],
+        forget: Callable[[UpstreamConnection], None],
+        loop: asyncio.AbstractEventLoop,
+        count: Callable[[str], None],
+    ) -> None:
+        super().__init__(count)
+        self.cache = ReplyCache()
+        self.field_ttls = FieldTtls.UNTOLD
+        self.refused = ""
+        self.wanted = False
+        self._open_connection = open_connection
+        self._forget = forget
+        self._loop = loop
+        self._upstream: UpstreamConnection | None = None
+        self._fills: Fills | None = None
+        self._readable = select.poll()
+        self._task: asyncio.Task[None] | None = None
+        self._again = 0.0
+        self._closed = False
+        self._before = (0, 0, 0)
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a tracking connection."""
+        return self._fills is not None
+
+    def tick(self) -> None:
+        """To be called every ``PING_EVERY`` seconds."""
+        now = self._loop.time()
+        if self._fills is not None:
+            if not self._fills.tick(now):
+                self._count("cache_silent")
+                self._drop()
+        elif self._task is None and now >= self._again and not self._closed:
+            self._task = self._loop.create_task(self._open())
+            self._task.add_done_callback(self._opened)
+
+    def renew(self) -> None:
+        """Another server may be there, or the same one as another process: nothing may be trusted any more."""
+        if self._task is not None:
+            self._task.cancel()
+        self._drop()
+        self._again = 0.0
+
+    def close(self) -> None:
+        """Close the connection, for good."""
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+        self._drop()
+
+    # Reading
+
+    def unread(self) -> bool:
+        """Whether Redis has sent something on the connection that has not been read, or not to its end."""
+        return bool(self._readable.poll(0)) or (self._fills is not None and self._fills.within_push())
+
+    def when_read(self, act: Callable[[], None]) -> bool:
+        """Call ``act`` once that has been read; False if there is no connection."""
+        if self._fills is None:
+            return False
+        self._fills.when_read(act)
+        return True
+
+    def settle(self) -> None:
+        """Commands that hold the cache back may have been answered."""
+        if self._fills is not None:
+            self._fills.settle(self._loop.time())
+
+    def figures(self) -> tuple[int, int, int]:
+        """Since the start: fills, those of them that kept nothing, and invalidated keys."""
+        now = (0, 0, 0)
+        if self._fills is not None:
+            now = (self._fills.begun, self._fills.in_vain, self._fills.invalidations)
+        begun, in_vain, invalidations = (sum(each) for each in zip(self._before, now, strict=True))
+        return begun, in_vain, invalidations
+
+    def fill(self, read: CachedRequest, bounds: CacheBounds, over: Callable[[], None]) -> bool:
+        """Fill the reply to a read; ``over`` is called when that has ended. False if it cannot be filled now."""
+        if self._fills is None:
+            return False
+        return self._fills.begin(read, bounds, self._loop.time(), over)
+
+    # Its connection
+
+    async def _open(self) -> None:
+        upstream = await self._open_connection(self)
+        try:
+            field_ttls = await _field_ttls(upstream)
+            await _track(upstream)
+            upstream.check()
+        except BaseException:
+            upstream.abort()
+            raise
+        self.refused = ""
+        self.field_ttls = field_ttls
+        self._begin(upstream)
+
+    def _begin(self, upstream: UpstreamConnection) -> None:
+        assert upstream.transport is not None, "it has been asked"
+        replies = ReplySink()
+        replies.write = self._receive
+        pipeline = upstream.pipeline
+        pipeline.owner = replies
+        pipeline.relay = True
+        self._upstream = upstream
+        self._readable = select.poll()
+        self._readable.register(upstream.transport.get_extra_info("socket").fileno(), select.POLLIN)
+        self._fills = Fills(self.cache, lambda data: pipeline.offer_commands(replies, data), self._loop.time())
+
+    def _opened(self, task: "asyncio.Task[None]") -> None:
+        self._task = None
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        self._again = self._loop.time() + _AGAIN
+        if isinstance(error, UpstreamRefusedError):
+            self.refused = str(error)
+        elif not isinstance(error, OSError):
+            _log.error("the local cache cannot open its connection", exc_info=error)
+
+    def _receive(self, data: bytes) -> None:
+        if self._fills is None:
+            return
+        try:
+            self._fills.receive(data, self._loop.time())
+        except OutOfStepError as error:
+            self._count("out_of_step")
+            _log.error("the connection of the local cache is out of step and is replaced: %s", error)
+            self._drop()
+
+    def _drop(self) -> None:
+        upstream, self._upstream = self._upstream, None
+        if upstream is not None:
+            upstream.abort()
+        self._end_fills()
+
+    def retired(self, upstream: UpstreamConnection) -> None:
+        """The server is a replica now."""
+        self.renew()
+
+    def lost(self, upstream: UpstreamConnection) -> None:
+        """The connection is lost, and with it all that is in the cache."""
+        super().lost(upstream)
+        self._forget(upstream)
+        if upstream is self._upstream:
+            self._upstream = None
+            self._end_fills()
+
+    def _end_fills(self) -> None:
+        fills = self._fills
+        if fills is not None:
+            self._before = self.figures()
+            self._fills = None
+            self._readable = select.poll()
+            self._again = self._loop.time() + _AGAIN
+            fills.lost()
+            # Those who wait go on behind whatever else the loss changes.
+            self._loop.call_soon(fills.tell)
+
+
+async def _track(upstream: UpstreamConnection) -> None:
+    reply = await upstream.ask(["CLIENT", "TRACKING", "ON"])
+    if reply != b"+OK\r\n":
+        raise UpstreamRefusedError(f"CLIENT TRACKING: {reply[1:-2].decode('utf-8', 'replace')}")
+
+
+async def _field_ttls(upstream: UpstreamConnection) -> FieldTtls:
+    reply = await upstream.ask(["HPTTL", "keyrail:field-ttls", "FIELDS", 1, "none"])
+    if reply.startswith(b"*"):
+        return FieldTtls.ASKED
+    unknown = reply.startswith(b"-ERR unknown command")
+    return FieldTtls.NONE if unknown else FieldTtls.UNTOLD

@@ -1,0 +1,71 @@
+"""Reads of some keys that Keyrail answers from memory.
+
+The rule has no verdict: whether a read is answered from memory is decided when all rules have let it pass unchanged.
+The local cache (``proxy.local_cache``) asks the rule which keys it is about.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from proxy.commands.cached_reads import CACHED_READS
+from proxy.commands.command import Command
+from proxy.commands.spec import Spec
+from proxy.rules.context import Context
+from proxy.rules.key_globs import KeyGlob
+from proxy.rules.lowering import Lowering
+from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording
+from proxy.rules.verdict import PASS, Verdict
+
+
+class When(StrEnum):
+    """Which of the keys are cached."""
+
+    HOT = "hot"
+    """Those that are read often now."""
+    ALWAYS = "always"
+    """All of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalCacheSettings(RuleSettings):
+    """The patterns of `keys`, or the one `key` of a remedy; how old a reply may become, in seconds, and how large, in
+    bytes; and the `memory` for replies in each worker, in bytes."""
+
+    keys: tuple[str, ...] = ()
+    when: When = When.HOT
+    max_age: int = 5
+    max_value: int = 64 << 10
+    memory: int = 64 << 20
+    key: bytes | None = None
+
+    @property
+    def globs(self) -> tuple[KeyGlob, ...]:
+        """The patterns of its keys."""
+        return (KeyGlob((self.key,)),) if self.key is not None else tuple(map(KeyGlob.of, self.keys))
+
+    def bind(self, name: str, _wording: Wording, _binding: Binding) -> "LocalCacheRule":
+        return LocalCacheRule(name, self)
+
+
+class LocalCacheRule(Rule):
+    """One rule about the local cache."""
+
+    needs = Needs(in_scripts=InScripts.NOTHING)
+
+    def __init__(self, name: str, settings: LocalCacheSettings) -> None:
+        self.name = name
+        self.settings = settings
+        self._globs = settings.globs
+
+    def fits(self, key: bytes) -> bool:
+        """Whether it is about this key."""
+        return any(glob.fits(key) for glob in self._globs)
+
+    def touches(self, spec: Spec) -> bool:
+        return spec.name in CACHED_READS
+
+    def judge(self, _command: Command, _context: Context) -> Verdict:
+        return PASS
+
+    def lower(self, _spec: Spec, _lowering: Lowering) -> None:
+        """The plan lets every command pass."""

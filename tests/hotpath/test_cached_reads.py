@@ -1,0 +1,260 @@
+"""A client's reads are answered from memory in their place, and its other commands hold their keys until they are
+answered."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.commands.cached_reads import cache_role
+from proxy.commands.table import STANDARD
+from proxy.hotpath.cached_reads import UNREAD, CachedReads, CacheUse
+from proxy.hotpath.plan import Plan
+from proxy.hotpath.reply_cache import ReplyCache, ReplyMemory
+from proxy.rules.key_globs import KeyGlob, none_fits
+from tests.hotpath.gathering import Client, command_id, pack
+
+ROLES = bytes(map(cache_role, STANDARD.specs))
+GET = pack("GET", "hot")
+
+
+class Cached(Client):
+    """A client whose database has a cache, and what it is sent."""
+
+    def __init__(self, plan: Plan | None = None, *, resp3: bool = False) -> None:
+        super().__init__(plan)
+        self.cache = ReplyCache()
+        self.cache.until = 100.0
+        self.memory = ReplyMemory(1 << 20)
+        self.use = CacheUse(1)
+        self.cache.become_hot({b"hot"}, ())
+        self.waits = False
+        self.polls = 0
+        self.reads = CachedReads(self.cache, [self.cache], ROLES, lambda: 1.0, self.unread, [self.use], resp3=resp3)
+        self.intake.cached_reads = self.reads
+        self.sent: list[bytes] = []
+        self.sender.write = self.sent.append
+        self.keep(GET, b"$1\r\nv\r\n")
+
+    def unread(self) -> bool:
+        self.polls += 1
+        return self.waits
+
+    def keep(self, request: bytes, resp3: bytes | None, resp2: bytes | None = None, key: bytes = b"hot") -> None:
+        found = self.cache.begin_fill(key)
+        assert found is not None
+        self.cache.keep(self.memory, found, request, resp3, resp3 if resp2 is None else resp2, 50.0, 1, 2)
+        self.cache.end_fill(found)
+
+    def take_runs(self) -> list[tuple[bytes, int]]:
+        """What has been forwarded since the last call."""
+        runs = [(chunk, count) for _, chunk, count in self.log]
+        self.log.clear()
+        return runs
+
+    def take_missed(self) -> list[bytes]:
+        """The reads that the session was asked about since the last call; memory may have their replies later."""
+        assert self.intake.missed == bool(self.log)
+        assert all(what == "special" for what, *_ in self.log)
+        missed = [chunk for _, chunk in self.log]
+        self.log.clear()
+        self.intake.missed = False
+        return missed
+
+    def forward_hot(self, request: bytes) -> None:
+        """The session has sent a command of the hot key."""
+        self.sender.forward(self.fake_upstream, request)
+        self.reads.hold_name(b"hot", self.sender, self.sender.requested, True)
+
+    def redis_answers(self, *replies: bytes) -> None:
+        self.fake_upstream.receive(b"".join(replies))
+
+
+def test_a_pipeline_of_hits_is_one_write_and_asks_once_whether_it_is_up_to_date() -> None:
+    client = Cached()
+    client.intake.receive(GET * 5)
+    assert (client.sent, client.take_runs()) == ([b"$1\r\nv\r\n" * 5], [])
+    assert (client.polls, client.use.hits, client.sender.pending_replies) == (1, 5, 0)
+    client.intake.receive(GET)
+    assert client.polls == 2
+
+
+def test_hits_stand_in_their_place_among_replies_of_redis() -> None:
+    client = Cached()
+    client.intake.receive(pack("GET", "a") + pack("SET", "b", "1") + GET + pack("GET", "c") + GET)
+    assert client.take_runs() == [(pack("GET", "a") + pack("SET", "b", "1"), 2), (pack("GET", "c"), 1)]
+    assert client.sent == []
+    client.redis_answers(b"$1\r\na\r\n", b"+OK\r\n")
+    assert client.sent == [b"$1\r\na\r\n+OK\r\n$1\r\nv\r\n"]
+    client.redis_answers(b"$1\r\nc\r\n")
+    assert client.sent[1:] == [b"$1\r\nc\r\n$1\r\nv\r\n"]
+    assert client.sender.finished(client.sender.requested)
+
+
+def test_each_protocol_has_its_reply() -> None:
+    for resp3, reply in ((False, b"$-1\r\n"), (True, b"_\r\n")):
+        client = Cached(resp3=resp3)
+        client.keep(GET, b"_\r\n", b"$-1\r\n")
+        client.intake.receive(GET)
+        assert client.sent == [reply]
+
+
+def test_what_redis_has_sent_and_nobody_has_read_may_be_an_invalidation() -> None:
+    client = Cached()
+    client.waits = True
+    client.intake.receive(GET)
+    assert client.take_missed() == [GET]
+    assert client.reads.outcome == UNREAD
+
+
+@pytest.mark.parametrize("write", [pack("SET", "hot", "2"), pack("DEL", "x", "hot"), pack("rename", "x", "hot")])
+def test_a_client_reads_its_own_write(write: bytes) -> None:
+    client = Cached()
+    client.intake.receive(write)
+    assert client.take_runs() == [(write, 1)]
+    client.intake.receive(GET)
+    assert client.take_missed() == [GET]
+    client.forward_hot(GET)
+    assert client.cache.begin_fill(b"hot") is None
+    client.redis_answers(b"+OK\r\n")
+    assert client.cache.begin_fill(b"hot") is None, "the read behind it may be older than a fill"
+    client.redis_answers(b"$1\r\n2\r\n")
+    assert client.cache.begin_fill(b"hot") is not None
+
+
+def test_another_clients_pending_write_holds_the_key_for_all() -> None:
+    writer, reader = Cached(), Cached()
+    reader.reads.cache = writer.cache
+    writer.intake.receive(pack("INCR", "hot"))
+    reader.intake.receive(GET)
+    assert reader.take_missed() == [GET]
+
+
+def test_keys_that_are_not_concerned_hold_nothing() -> None:
+    client = Cached()
+    client.intake.receive(pack("SET", "cold", "1") + pack("GET", "cold") + GET)
+    assert client.take_runs() == [(pack("SET", "cold", "1") + pack("GET", "cold"), 2)]
+    assert client.sent == []
+    assert client.cache.remembered() == 1
+
+
+def test_keys_by_pattern() -> None:
+    client = Cached()
+    client.cache.concern(none_fits(frozenset({KeyGlob.of("product:*")})))
+    client.intake.receive(pack("SET", "product:1", "1") + pack("SET", "order:1", "1"))
+    assert client.cache.begin_fill(b"product:1") is None
+    assert client.cache.begin_fill(b"order:1") is not None
+
+
+@pytest.mark.parametrize(
+    ("command", "released"), [(pack("SWAPDB", "0", "1"), False), (pack("COPY", "a", "b", "DB", "0"), True)]
+)
+def test_commands_that_may_write_any_key_hold_everything_back(command: bytes, released: bool) -> None:
+    client = Cached()
+    client.intake.receive(command)
+    assert client.cache.held_back
+    assert client.cache.waits_for_writers()
+    client.redis_answers(b"+OK\r\n")
+    assert not client.cache.waits_for_writers()
+    client.cache.release()
+    client.sent.clear()
+    client.intake.receive(GET)
+    assert client.sent == ([b"$1\r\nv\r\n"] if released else [])
+
+
+def test_a_client_that_is_never_answered_from_memory_holds_what_it_may_write() -> None:
+    client = Cached()
+    client.reads.mask = 0
+    client.intake.receive(GET + pack("TTL", "hot"))
+    assert client.take_runs() == [(GET + pack("TTL", "hot"), 2)]
+    assert client.cache.find(GET, 1.0) is not None
+    client.intake.receive(pack("SET", "hot", "2"))
+    assert client.cache.begin_fill(b"hot") is None
+
+
+def test_a_read_that_redis_answers_drops_the_replies_of_its_key() -> None:
+    client = Cached()
+    client.intake.receive(pack("TTL", "hot"))
+    assert client.cache.find(GET, 1.0) is None
+
+
+def test_a_private_connection_may_hold_state_so_nothing_is_answered_from_memory() -> None:
+    client = Cached()
+    client.fake_upstream.owner = client.sender
+    client.intake.receive(GET)
+    assert client.take_runs() == [(GET, 1)]
+
+
+def test_rules_that_audit_only_count_and_their_reads_hold_nothing() -> None:
+    client = Cached()
+    client.reads.uses = [audit := CacheUse(2)]
+    client.reads.mask = 2
+    client.intake.receive(GET * 2)
+    assert client.take_runs() == [(GET * 2, 2)]
+    assert (audit.hits, audit.audited_hits, audit.audited_bytes) == (0, 2, 14)
+    assert client.cache.begin_fill(b"hot") is not None
+
+
+def test_of_many_or_large_answers_no_more_leave_than_the_client_takes() -> None:
+    client = Cached()
+    reply = b"$5000\r\n" + b"x" * 5000 + b"\r\n"
+    client.keep(GET, reply)
+
+    def taken(data: bytes) -> None:
+        client.sent.append(data)
+        client.sender.full = len(client.sent) == 2
+
+    client.sender.write = taken
+    client.intake.receive(GET * 5)
+    assert client.sent == [reply, reply]
+    assert client.intake.pending == GET * 3
+    client.sender.full = False
+    client.intake.resume()
+    assert client.sent == [reply] * 5
+
+
+def test_a_refused_or_judged_read_is_not_answered_from_memory() -> None:
+    plan = Plan(len(STANDARD.specs))
+    plan.judge_always(command_id("GET"))
+    client = Cached(plan)
+    client.intake.receive(GET)
+    assert client.log == [("special", GET)]
+
+
+def test_a_value_known_to_be_too_large_is_forwarded() -> None:
+    client = Cached()
+    client.keep(GET, None)
+    for _ in range(2):
+        client.intake.receive(GET)
+        assert client.take_runs() == [(GET, 1)]
+        client.redis_answers(b"$1\r\nv\r\n")
+        known = client.cache.find(GET, 1.0)
+        assert known is not None
+        assert known.resp3 is None
+    client.cache.drop(b"hot")
+    assert client.cache.find(GET, 1.0) is None
+
+
+def test_an_open_transaction_is_not_over_with_queued() -> None:
+    client = Cached()
+    client.sender.begin_unit(client.fake_upstream)
+    client.intake.receive(pack("SET", "hot", "1"))
+    client.redis_answers(b"+QUEUED\r\n")
+    assert client.cache.begin_fill(b"hot") is None
+    client.sender.forward(client.fake_upstream, pack("EXEC"))
+    client.sender.end_unit()
+    assert client.cache.begin_fill(b"hot") is None, "EXEC has not been answered"
+    client.redis_answers(b"*1\r\n+OK\r\n")
+    assert client.cache.begin_fill(b"hot") is not None
+
+
+def test_a_key_that_becomes_hot_waits_for_what_is_already_sent() -> None:
+    client = Cached()
+    client.intake.receive(pack("SET", "warm", "1"))
+    assert client.cache.begin_fill(b"warm") is not None, "nobody cares about it yet"
+    client.cache.become_hot({b"warm"}, [client.sender])
+    assert client.cache.begin_fill(b"warm") is None
+    client.redis_answers(b"+OK\r\n")
+    assert client.cache.begin_fill(b"warm") is not None
+    client.sent.clear()
+    client.intake.receive(GET)
+    assert client.sent == [], "it is not hot any more"

@@ -1,0 +1,317 @@
+"""No order of events makes a cache answer what Redis could not have answered; and each rule that it keeps is needed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.reply_cache import ReplyCache, ReplyMemory
+from proxy.local_cache import fills
+from proxy.local_cache.fills import CacheBounds, CachedRequest, Fills, OutOfStepError
+from tests.local_cache.model import BOUNDS, KEYS, MOST_STALE, Noticed, World
+
+EVENTS = {
+    "read": 35.0,
+    "ask": 35.0,
+    "deliver": 30.0,
+    "send": 2.0,
+    "look": 1.0,
+    "delete": 0.7,
+    "script": 0.7,
+    "swap": 0.3,
+    "run": 8.0,
+    "answer": 8.0,
+    "foreign": 2.0,
+    "expire": 1.0,
+    "remove": 1.0,
+    "flush": 0.3,
+    "lose": 0.2,
+    "pass": 6.0,
+    "late": 0.3,
+}
+"""What can happen, and how often: replies from memory and changes beside each other are likely."""
+RUNS = 150
+STEPS = 400
+
+
+def step(world: World, rng: random.Random) -> None:
+    """One event."""
+    key = KEYS[0] if rng.random() < 0.7 else rng.choice(KEYS)
+    client = rng.choice(world.clients)
+    expires = rng.choice([None, None, 0.02, 0.3])
+    match rng.choices(list(EVENTS), list(EVENTS.values()))[0]:
+        case "read":
+            world.read(key)
+        case "ask":
+            world.redis.run_asked()
+        case "deliver":
+            world.deliver(rng.choice([1, 7, 40, 1000, 1000]))
+        case "send":
+            world.send(client, "set", key, expires)
+        case "look" | "delete" | "script" | "swap" as kind:
+            world.send(client, kind, key, expires)
+        case "run":
+            world.run(client)
+        case "answer":
+            world.answer(client)
+        case "foreign":
+            world.redis.write(key, None if expires is None else world.redis.now + expires, delete=rng.random() < 0.2)
+        case "expire":
+            world.redis.expire(key, rng.choice([0.01, 0.2]))
+        case "remove":
+            if world.redis.remove_expired(key):
+                world.redis.invalidate(key)
+        case "flush":
+            world.redis.flush()
+        case "lose":
+            world.lose()
+        case "pass":
+            world.redis.now += rng.choice([0.001, 0.01, 0.1])
+            world.tick()
+        case "late":
+            world.redis.now += 1.5
+
+
+def play(seed: int) -> int:
+    """One interleaving; how many replies came from memory."""
+    rng, world = random.Random(seed), World()
+    for _ in range(STEPS):
+        step(world, rng)
+    world.settle()
+    for key in KEYS:
+        for _ in range(2):
+            world.read(key)
+            world.settle()
+    return world.served
+
+
+def test_no_order_of_events_can_be_noticed() -> None:
+    assert sum(play(seed) for seed in range(RUNS)) > 10 * RUNS
+
+
+def caught() -> bool:
+    """Whether the model notices anything in some interleaving."""
+    for seed in range(RUNS * 4):
+        try:
+            play(seed)
+        except Noticed:
+            return True
+    return False
+
+
+def never(*_: object) -> None:
+    """In place of a rule."""
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "broken"),
+    [
+        pytest.param(fills._Fill, "changed", never, id="an invalidation between TTL and value is ignored"),
+        pytest.param(fills._Fill, "_end_with", never, id="the TTL is ignored"),
+        pytest.param(ReplyCache, "drop", never, id="invalidations are ignored"),
+        pytest.param(ReplyCache, "_held", lambda *_: False, id="fills begin while a write can still run"),
+        pytest.param(ReplyCache, "_drop", never, id="a write drops nothing"),
+        pytest.param(ReplyCache, "waits_for_writers", lambda _: False, id="a script that still runs is not waited for"),
+        pytest.param(ReplyCache, "clear", never, id="a lost connection leaves the cache as it is"),
+    ],
+)
+def test_each_rule_is_needed(
+    where: type, name: str, broken: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(where, name, broken)
+    assert caught()
+
+
+def test_a_fill_that_began_before_a_write_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    keeps = fills._Fill._keep
+    monkeypatch.setattr(fills._Fill, "in_vain", lambda fill: fill._spoilt)
+    assert fills._Fill._keep is keeps
+    assert caught()
+
+
+def test_replies_are_not_trusted_for_longer_than_redis_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fills, "SILENCE", 60.0)
+
+    def silent() -> None:
+        world = World()
+        world.settle()
+        world.read(b"a")
+        world.settle()
+        world.redis.write(b"a", None)
+        world.redis.now += MOST_STALE + 0.01
+        world.read(b"a")
+
+    with pytest.raises(Noticed, match="too old"):
+        silent()
+    monkeypatch.undo()
+    silent()
+
+
+def test_nothing_is_served_before_the_invalidations_of_a_script_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = ReplyCache.release
+
+    def settled(self: Fills, _now: float) -> None:
+        if not self._cache.waits_for_writers():
+            release(self._cache)
+
+    monkeypatch.setattr(Fills, "_settle", settled)
+    assert caught()
+
+
+class Wire:
+    """A tracking connection that answers what a test says."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.cache = ReplyCache()
+        self.fills = Fills(self.cache, self.sent.append, 10.0)
+        self.ended = 0
+        self.fills.receive(b"+PONG\r\n", 10.0)
+        self.sent.clear()
+
+    def begin(self, request: bytes = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", fields: tuple[bytes, ...] = ()) -> bool:
+        return self.fills.begin(CachedRequest(b"k", request, fields, bytes), BOUNDS, 10.0, self.end)
+
+    def end(self) -> None:
+        self.ended += 1
+
+    def found(self, now: float = 10.0, request: bytes = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n") -> bytes | None:
+        reply = self.cache.find(request, now)
+        return None if reply is None else reply.resp3
+
+
+def test_a_fill_asks_for_the_ttl_first_and_misses_of_one_request_share_it() -> None:
+    wire = Wire()
+    assert wire.begin()
+    assert wire.begin()
+    assert b"".join(wire.sent) == b"*2\r\n$4\r\nPTTL\r\n$1\r\nk\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"
+    wire.fills.receive(b":500\r\n$1\r\nv", 10.1)
+    assert wire.found() is None
+    wire.fills.receive(b"\r\n", 10.1)
+    assert wire.ended == 2
+    assert wire.found(10.498) == b"$1\r\nv\r\n"
+    assert wire.found(10.4991) is None
+    assert len(wire.cache) == 0
+
+
+def test_the_first_field_to_expire_ends_a_reply() -> None:
+    request = b"*4\r\n$5\r\nHMGET\r\n$1\r\nk\r\n$1\r\na\r\n$1\r\nb\r\n"
+    wire = Wire()
+    assert wire.begin(request, (b"a", b"b"))
+    assert b"$5\r\nHPTTL\r\n$1\r\nk\r\n$6\r\nFIELDS\r\n$1\r\n2\r\n$1\r\na\r\n$1\r\nb\r\n" in b"".join(wire.sent)
+    wire.fills.receive(b":900\r\n*2\r\n:-1\r\n:200\r\n*2\r\n$1\r\n1\r\n$1\r\n2\r\n", 10.0)
+    assert wire.found(10.198, request) is not None
+    assert wire.found(10.1991, request) is None
+
+
+@pytest.mark.parametrize(
+    "replies", [b":-1\r\n-LOADING Redis is loading\r\n", b"-NOPERM\r\n$1\r\nv\r\n", b":-1\r\n-WRONGTYPE\r\n"]
+)
+def test_errors_are_not_kept(replies: bytes) -> None:
+    wire = Wire()
+    wire.begin()
+    wire.fills.receive(replies, 10.0)
+    assert wire.found() is None
+    assert wire.ended == 1
+
+
+def test_of_a_large_value_only_that_it_is_large_is_kept() -> None:
+    wire = Wire()
+    wire.begin()
+    wire.fills.receive(b":-1\r\n$5000\r\n", 10.0)
+    for _ in range(50):
+        wire.fills.receive(b"x" * 100, 10.0)
+    wire.fills.receive(b"\r\n", 10.0)
+    known = wire.cache.find(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", 10.0)
+    assert known is not None
+    assert known.resp3 is None
+    assert wire.cache.take_touched() == []
+
+
+def test_what_cannot_be_the_reply_is_out_of_step() -> None:
+    wire = Wire()
+    with pytest.raises(OutOfStepError):
+        wire.fills.receive(b":1\r\n", 10.0)
+    with pytest.raises(OutOfStepError):
+        Wire().fills.receive(b"x\r\n", 10.0)
+
+
+def test_silence_is_a_loss() -> None:
+    wire = Wire()
+    assert wire.fills.tick(10.25)
+    assert wire.fills.tick(11.2)
+    assert not wire.fills.tick(11.25)
+
+
+def test_fills_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fills, "MOST_FILLS", 1)
+    wire = Wire()
+    assert wire.begin()
+    assert not wire.begin(b"*2\r\n$6\r\nSTRLEN\r\n$1\r\nk\r\n")
+    wire.fills.lost()
+    wire.fills.tell()
+    assert wire.ended == 1
+
+
+def keep(cache: ReplyCache, memory: ReplyMemory, name: bytes, value: bytes) -> None:
+    key = cache.begin_fill(name)
+    assert key is not None
+    cache.keep(memory, key, b"GET " + name, value, value, 100.0, 1, 0)
+    cache.end_fill(key)
+
+
+def test_the_replies_used_least_recently_leave() -> None:
+    cache, memory = ReplyCache(), ReplyMemory(5000)
+    cache.until = 100.0
+    for name in (b"a", b"b", b"c", b"d"):
+        keep(cache, memory, name, b"x" * 600)
+    assert cache.find(b"GET a", 1.0) is not None
+    keep(cache, memory, b"e", b"x" * 600)
+    found = [name for name in (b"a", b"b", b"c", b"d", b"e") if cache.find(b"GET " + name, 1.0)]
+    assert found == [b"a", b"c", b"d", b"e"]
+    assert cache.evicted == 1
+    assert (memory.size <= 5000, memory.entries) == (True, 4)
+
+
+def test_memory_stays_within_its_bound_over_many_keys_and_caches() -> None:
+    memory = ReplyMemory(100_000)
+    caches = [ReplyCache() for _ in range(3)]
+    for number in range(5000):
+        keep(caches[number % 3], memory, b"%d" % (number % 1700), b"x" * (number % 300))
+        assert memory.size <= 100_000
+    kept = sum(len(cache) for cache in caches)
+    assert kept == sum(cache.remembered() for cache in caches)
+    for cache in caches:
+        cache.clear()
+    assert (memory.size, memory.newest, memory.oldest) == (0, None, None)
+
+
+def test_writes_that_are_over_are_forgotten() -> None:
+    cache, client = ReplyCache(), ReplySink()
+    for number in range(10_000):
+        client.requested += 1
+        cache.hold(b"%d" % number, client, client.requested)
+        client.pending_replies = min(10, client.requested)
+    assert cache.remembered() < 1100
+
+
+def test_touched_keys_are_told_once() -> None:
+    cache = ReplyCache()
+    cache.until = 100.0
+    keep(cache, ReplyMemory(5000), b"a", b"v")
+    for _ in range(3):
+        assert cache.find(b"GET a", 1.0) is not None
+    assert cache.take_touched() == [b"a"]
+    assert cache.take_touched() == []
+
+
+def test_bounds_hold_for_each_fill() -> None:
+    wire = Wire()
+    read = CachedRequest(b"k", b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", (), bytes)
+    wire.fills.begin(read, CacheBounds(0.5, 10, ReplyMemory(1 << 20), 1, 0), 10.0, wire.end)
+    wire.fills.receive(b":-1\r\n$1\r\nv\r\n", 10.0)
+    assert wire.found(10.49) == b"$1\r\nv\r\n"
+    assert wire.found(10.5) is None
