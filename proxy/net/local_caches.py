@@ -203,8 +203,9 @@ class LocalCaches(CachePort):
             policy.reads_hot,
             resp3,
         )
-        if client.sender.requested > 0 and (before is None or (before.mask == 0 and reads.mask != 0)):
-            # What it has sent so far has held no keys.
+        held = before is not None and before.caches is self._caches and (before.mask != 0 or reads.mask == 0)
+        if client.sender.requested > 0 and not held:
+            # What it has sent so far has held no keys, or not all.
             reads.hold_back(client.sender, client.sender.requested)
         return reads
 
@@ -214,7 +215,10 @@ class LocalCaches(CachePort):
             opening = partial(self._open_connection, number)
             database = self._databases[number] = TrackedDatabase(opening, self._forget, self._loop, self._count)
             database.cache.concern(self._scope.uncached)
-            database.cache.become_hot(self._hot, self._senders())
+            database.cache.become_hot(self._hot, ())
+            for sender in self._senders():
+                if not sender.finished(sender.requested):
+                    database.cache.hold_back(sender, sender.requested)
             self._caches.append(database.cache)
             self._by_cache[database.cache] = database
         return database
@@ -395,7 +399,7 @@ class LocalCaches(CachePort):
                 total.audited_saved_seconds += use.audited_hits * self._cost.seconds
                 for mode, hits in ((Mode.ENFORCE, use.hits), (Mode.AUDIT, use.audited_hits)):
                     if hits:
-                        self._verdicts.add(Hit(rule.name, mode, "answered"), hits, policy.compiled.app)
+                        self._verdicts.count(Hit(rule.name, mode, "answered"), hits, policy.compiled.app)
                 use.hits = use.hit_bytes = use.audited_hits = use.audited_bytes = 0
 
     def _totals(self) -> _Figures:

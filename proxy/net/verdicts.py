@@ -88,12 +88,16 @@ class Verdicts(ReportPort):
 
     def add(self, hit: Hit, count: int, app: str) -> None:
         """Count a decision that a plan has made ``count`` times."""
-        self._counts[hit.rule, app, hit.mode.value, hit.what] += count
-        self.evidence.record(hit.rule, app).count(hit.mode.value, hit.what, count, time.time())
+        self.count(hit, count, app)
         if self._is_told(hit):
             inspected = min(count, self._inspected[hit.rule, app])
             self._inspected[hit.rule, app] -= inspected
             self._line_budget(hit.rule).dropped += count - inspected
+
+    def count(self, hit: Hit, count: int, app: str) -> None:
+        """Count decisions that nobody needs to be told of."""
+        self._counts[hit.rule, app, hit.mode.value, hit.what] += count
+        self.evidence.record(hit.rule, app).count(hit.mode.value, hit.what, count, time.time())
 
     def report(self, hits: Sequence[Hit], command: Command, client: ReportedClient) -> None:
         """Record the decisions of rules about one command."""

@@ -232,12 +232,14 @@ class Dispatcher:
         if session.ports.nodes is not None:
             self._locate(session.ports.nodes, command, raw, wrapper)
         decision, session.resolved = session.resolved, None
+        asked = decision is not None and decision is not NOTHING
         learns = bool(session.effective_policy.compiled.learning)
         if decision is None:
             if learns and scripts.waits(session, command):
                 return WAIT
             decision = judging.judge(session, command) if wrapper is None else self._judge_both(wrapper, command)
         if decision.pause is not None or decision.background:
+            asked = True
             decision = procedure.settle(session, command, decision)
             if decision is None:
                 return WAIT
@@ -265,7 +267,7 @@ class Dispatcher:
             found = config.keys.find(command.spec.id, request)
             config.plan.count(request, data, config.keys, found, config.counters)
         reads = command.spec.only_reads
-        item = Item(command, raw, self._learn(command), decision.hidden, reads=reads, wrapper=wrapper)
+        item = Item(command, raw, self._learn(command), decision.hidden, reads=reads, wrapper=wrapper, asked=asked)
         return self._route(item, data, end)
 
     def _learn(self, command: Command) -> ReplyEdit | None:

@@ -58,6 +58,8 @@ class Item(JudgedCommand):
     """Before a cluster: whether ``edit`` already removes the addresses of nodes."""
     wrapper: Command | None = None
     """The KEYRAIL NODE that carried it, if one did."""
+    asked: bool = False
+    """Whether a rule has asked Redis about it."""
     awaited_reply: AwaitedReply | None = None
     """A read that has waited for its reply to come into memory."""
     holds: bool = True

@@ -102,8 +102,10 @@ class OneRoute:
             "out_of_step": 0,
             "reconnects": 0,
             "traces": latencies.figures(),
+            "local_cache": {"hits": 3, "audited_hits": 1, "fills": 2, "fills_in_vain": 1},
         }
         gauges = {
+            "local_cache_now": {"entries": 1},
             "clients": 1,
             "backlog": {"in_flight": 3, "queued": 1},
             "buffers": {"output": 1},
