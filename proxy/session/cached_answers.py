@@ -53,7 +53,7 @@ def _may_be_answered(session: CachingClient, reads: CachedReads, item: Item) -> 
     if reads.mask == 0 or reads.roles[item.command.spec.id] != CACHED or session.state is not POOLED:
         return False
     changed = item.edit is not None or item.hidden or item.instead_of is not None or item.wrapper is not None
-    return not changed and not item.asked and len(item.command.keys) == 1
+    return not changed and not item.asked and len(item.command.known_keys) == 1
 
 
 def hold(session: SendingClient, reads: CachedReads, command: Command) -> None:

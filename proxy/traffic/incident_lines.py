@@ -35,6 +35,8 @@ from proxy.traffic.time_series import TimeSeries
 
 _MISSING = 0.9
 """The share of reads without a key from which a key is MISSING."""
+_USER, _ROUTES_OWN = 1, "default"
+"""Where a client has its user, and the user of clients without one of their own."""
 _READ = 0.9
 """The share of reads among the uses of a key from which a local cache helps most."""
 _PEAK_OVER = 0.9
@@ -125,6 +127,11 @@ def describe(scene: Scene, found: Hotspot, past: Past, name: str, peak: float) -
             assert_never(kind)
 
 
+def _of_the_route(figures: KeyFigures | None) -> bool:
+    # Clients that Redis knows as users of their own are answered nothing from memory.
+    return figures is None or all(client[_USER] == _ROUTES_OWN for client in figures.clients)
+
+
 def _hot_key(scene: Scene, hot: Hotspot, past: Past, name: str, peak: float) -> Found:
     window, all_keys, key = scene.window(), scene.hot_keys, hot.key
     used = all_keys.named(key)
@@ -141,7 +148,7 @@ def _hot_key(scene: Scene, hot: Hotspot, past: Past, name: str, peak: float) -> 
         details = [f"{reads}, hit {percent(1 - _missed(figures))}, {volume}{life}, slot {slot_of(key)}", clients]
     cap = advice.cap_of(scene.alerts.hot_key, all_keys.rate - used.rate, past.before, peak)
     words = [advice.MISSING_KEY] if missing else []
-    if scene.caches and used.reads >= _READ * used.certain:
+    if scene.caches and used.reads >= _READ * used.certain and _of_the_route(figures):
         words += [advice.of_read_key(), advice.cache(scene.redaction, key, name, scene.options)]
     words += [advice.of_hot_key(app, cap), advice.remedy(scene.redaction, key, app, cap.rate, name, scene.options)]
     return Found(
