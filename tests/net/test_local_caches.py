@@ -94,6 +94,9 @@ class Keyrail:
 
     async def begin(self) -> None:
         await self.route.start()
+        async with asyncio.timeout(PATIENCE):
+            while not self.route.snapshot()["ready"]:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.01)
         route: Any = self.route
         listener = ListenerSettings(parse_listen("redis://127.0.0.1:0"))
         entrance = Entrance(
