@@ -11,6 +11,7 @@ import pytest
 
 from proxy.policy.model import TRANSPARENT, Mode, Policy
 from proxy.rules.limits.rule import LimitsSettings, Per
+from proxy.rules.local_cache.remedy import key_cache
 from proxy.rules.rates import Rate
 from proxy.server.reload import Reloader
 from proxy.server.remedies import MOST_STANDING, Remedies, RemedyError, StandingRemedies
@@ -77,6 +78,21 @@ def test_they_are_rules_of_their_route_and_are_kept(tmp_path: Path, capsys: pyte
     assert "remedy-1: product:{bytes}:stock capped at 5 commands in 1 s for app checkout until " in said
     assert "remedy-1 is undone (INC-9)" in said
     assert (tmp_path / "state").stat().st_mode & 0o077 == 0, "it names keys"
+
+
+def test_a_local_cache_is_kept_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def live() -> None:
+        first, _ = remedies(tmp_path / "state")
+        await first.add("one", KEY, "", None, 600.0, "INC-9")
+        first.close()
+        again, reloader = remedies(tmp_path / "state")
+        assert again.standing == first.standing
+        (rule,) = reloader.join(POLICIES)[0].rules
+        assert rule.settings == key_cache(KEY)
+        again.close()
+
+    asyncio.run(live())
+    assert "remedy-1: reads of product:{bytes}:stock answered from memory for all until " in capsys.readouterr().err
 
 
 def test_what_workers_do_not_follow_has_not_happened() -> None:

@@ -65,6 +65,32 @@ class Stream:
         return [each for _ in range(number) for each in self.second(uses, total, traces)]
 
 
+@pytest.mark.parametrize(
+    ("caches", "user", "writes", "first"),
+    [
+        (True, "default", 0, "--local-cache --for 2h"),
+        (False, "default", 0, "--cap"),
+        (True, "checkout", 0, "--cap"),
+        (True, "default", 20_000, "--cap"),
+    ],
+)
+def test_a_key_that_is_read_is_cached_before_it_is_capped(caches: bool, user: str, writes: int, first: str) -> None:
+    stream = Stream()
+    stream.lookout = Lookout("default", "", itertools.count(9).__next__, caches=caches)
+    interval = CounterSnapshot(108_000, 0, (KeyCount(KEY, 41_000, 0, 41_000 - writes, writes),))
+    incidents: list[Incident] = []
+    for _ in range(12):
+        second = IntervalStats(stream.now, 1.0)
+        second.see(replace(TRACE, who=(user, "", "", "10.0.0.1:5555")), frozenset())
+        second.counter_snapshots = [interval]
+        stream.time_series.add(second)
+        stream.now += 1.0
+        incidents += stream.lookout.look(stream.time_series, stream.now, stream.alerts, stream.redaction, shape)
+    remedies = [line for line in incidents[0].lines if line.startswith("remedy: ")]
+    assert remedies[0].startswith(f"remedy: keyrail remedy product:8841:stock {first}")
+    assert len(remedies) == 1 + (first != "--cap")
+
+
 def test_the_whole_story_of_a_hot_key() -> None:
     stream = Stream()
     assert stream.seconds(50, {KEY: 120}, 60_000, [replace(OTHER, at_redis=0.0004)]) == []
