@@ -36,7 +36,9 @@ export function showStanding(list, remedies, withUndo) {
   }
   remedies.forEach((remedy, i) => {
     const app = remedy.app === ALL ? "all" : remedy.app;
-    const words = `remedy ${remedy.id}: ${remedy.key} at most ${remedy.rate} for ${app}, until ${clock(remedy.until)} (${remedy.because}); refused ${count(remedy.refused)}`;
+    const limit = remedy.local_cache ? "reads answered from memory" : `at most ${remedy.rate}`;
+    const done = remedy.local_cache ? `answered ${count(remedy.answered)}` : `refused ${count(remedy.refused)}`;
+    const words = `remedy ${remedy.id}: ${remedy.key} ${limit} for ${app}, until ${clock(remedy.until)} (${remedy.because}); ${done}`;
     const [line] = list.children[i].children;
     put(line, words);
   });

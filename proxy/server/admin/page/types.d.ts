@@ -137,17 +137,20 @@ export interface Remedy {
   route: string;
   key: string;
   app: string;
-  rate: string;
+  rate: string | null;
+  local_cache: boolean;
   since: string;
   until: string;
   because: string;
   refused: number;
+  answered: number;
 }
 
-/** Uses that a remedy would have refused, and all uses of its app. */
+/** Uses that a remedy would have refused, all uses of its app, and those that only read. */
 export interface Effect {
   used: number;
   refused: number;
+  reads: number;
 }
 
 export interface KillSwitch {
