@@ -33,3 +33,6 @@ def test_a_local_cache_before_a_cluster_is_an_error(tmp_path: Path) -> None:
         (problem,) = caught.value.problems
         assert "local_cache on route shop" in str(problem)
         assert "before a cluster there is no local cache" in str(problem)
+    assert len(read_policies([replace(several, policy=PolicySource(name="tour"))])) == 1, "it is for any upstream"
+    file.write_text("keyrail: 1\nrules: {hot-reads: {local_cache: {keys: ['*']}, mode: off}}\n")
+    assert len(read_policies([several])) == 1

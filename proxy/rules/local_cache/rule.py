@@ -50,7 +50,7 @@ class LocalCacheSettings(RuleSettings):
 class LocalCacheRule(Rule):
     """One rule about the local cache."""
 
-    needs = Needs(in_scripts=InScripts.NOTHING)
+    needs = Needs(history=True, in_scripts=InScripts.NOTHING)
 
     def __init__(self, name: str, settings: LocalCacheSettings) -> None:
         self.name = name
