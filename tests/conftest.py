@@ -58,6 +58,7 @@ WAITING = (
     "server",
     "readme",
     "mixup",
+    "coherence",
     "packaging",
     "page",
     "clients",
