@@ -43,7 +43,7 @@ class Connections:
     """Owns one route's upstream connections: ``all`` existing ones, and the ``supply`` of new ones.
 
     ``give_back`` takes a connection that no client uses. ``doubt`` gets each error reply about an unknown or forbidden
-    command. ``server_changed`` is called when another server, or another process of it, takes commands.
+    command.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Connections:
             PoolKey(None, topology.login.database, 2, topology.home), topology.place, loop, clients, events
         )
         self.pools = self.all.pools
-        self.server_changed: Callable[[], None] = _nothing
+        self._server_changed: Callable[[], None] = _nothing
         self.restarts = Restarts(topology, self.all.members.values(), self._restarted)
         self.known_scripts = None if topology.router is None else KnownScripts()
         self.supply = Supply(
@@ -93,9 +93,13 @@ class Connections:
         self._clients = clients
         self._doubt = doubt
 
+    def on_server_change(self, act: Callable[[], None]) -> None:
+        """Call ``act`` when another server, or another process of it, takes commands."""
+        self._server_changed = act
+
     def _restarted(self) -> None:
         self._capabilities.forget_all()
-        self.server_changed()
+        self._server_changed()
 
     def close(self) -> None:
         """Close all of them."""
@@ -172,7 +176,7 @@ class Connections:
             self._close_users()
         if change.back:
             self.supply.retry_now()
-        self.server_changed()
+        self._server_changed()
 
     def _close_users(self) -> None:
         # Nobody has their password for the node that has come. They log in again, one after the other.
@@ -220,7 +224,7 @@ class Connections:
         """A connection is about to close: if it was shared, open another one."""
         pool = self.pools.of(upstream.key)
         self.count("retired")
-        self.server_changed()
+        self._server_changed()
         for apart in [each for each in self.all.members.values() if each.apart and each.key.node is upstream.key.node]:
             apart.abort()  # health checks must ask the new server
         if pool.forget(upstream):

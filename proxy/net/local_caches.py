@@ -249,7 +249,7 @@ class LocalCaches(CachePort):
         now = self._loop.time()
         if database is None or (isinstance(before, _Wait) and (reads.outcome != UNREAD or now >= before.until)):
             return None, True
-        name = command.keys[0].name
+        name = command.known_keys[0].name
         bounds = self._bounds(command, name)
         if bounds is None or (bounds.served | bounds.audited) & reads.mask == 0:
             return None, False

@@ -194,7 +194,7 @@ class Route(RoutePort):
                 self._verdicts,
                 self._connections.count,
             )
-            self._connections.server_changed = self._caches.renew
+            self._connections.on_server_change(self._caches.renew)
         self._acceptors: list[Acceptor] = []
         self._ticker = Periodic(loop, 1.0, self._each_second(on_second), count)
         self.ports = Ports(

@@ -134,6 +134,7 @@ def test_a_schema_without_end_is_an_error() -> None:
     [
         ("rules: {a: {limits: {keys: %s, rate: 1/s}}}", "rules.a.limits.keys"),
         ("rules: {a: {lifetime: {default: 5m, keys: %s}}}", "rules.a.lifetime.keys"),
+        ("rules: {a: {local_cache: {keys: %s}}}", "rules.a.local_cache.keys"),
         ("rules: {a: {lifetime: {default: 5m, keys: [b, %s]}}}", "rules.a.lifetime.keys[1]"),
         ("rules: {a: {refuse: [GET]}}\nexceptions: [{rule: a, keys: %s, because: x}]", "exceptions[0].keys"),
         *((f"rules: {{}}\napps: {{a: {{match: {{{field}: %s}}}}}}", f"apps.a.match.{field}") for field in APPS),
@@ -152,6 +153,7 @@ def test_patterns_have_a_longest_length(text: str, path: str) -> None:
     [
         'rules: {a: {limits: {keys: "%s", rate: 1/s}}}',
         'rules: {a: {lifetime: {default: 5m, keys: "%s"}}}',
+        'rules: {a: {local_cache: {keys: "%s"}}}',
         'rules: {a: {refuse: [GET]}}\nexceptions: [{rule: a, keys: "%s", because: x}]',
     ],
 )
@@ -165,6 +167,7 @@ READERS = {"read_key_pattern", "read_pattern", "parse_pattern"}
 KNOWN_READERS = {
     "rules/lifetime/yaml.py",
     "rules/limits/yaml.py",
+    "rules/local_cache/yaml.py",
     "policy/sections/apps.py",
     "policy/sections/exceptions.py",
     "policy/sections/schema.py",

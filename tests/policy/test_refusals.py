@@ -204,7 +204,7 @@ ROWS = (
         "state a longer one",
     ),
 )
-NEVER = {"replace", "replies"}
+NEVER = {"local_cache", "replace", "replies"}
 """Guardrails that refuse nothing."""
 
 

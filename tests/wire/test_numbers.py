@@ -34,6 +34,7 @@ OF_BYTES = {
         "commands/expiry.py",
         "commands/values.py",
         "hotpath/reply_actions.py",
+        "net/command_cost.py",
         "rules/replies/rule.py",
         "session/handshake.py",
     ),
