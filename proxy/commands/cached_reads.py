@@ -29,20 +29,6 @@ CACHED_READS = {row.name: row.cached for row in ROWS.values() if row.cached is n
 """By the command's name."""
 
 
-def why_not_cached(spec: Spec) -> str:
-    """Why a local cache does not keep the replies of this command; empty if it does."""
-    if spec.name in CACHED_READS:
-        return ""
-    row = ROWS.get(spec.name)
-    if row is not None and row.not_cached:
-        return row.not_cached
-    if "readonly" not in spec.flags:
-        return "it may change data"
-    if "module" in spec.flags or row is None or row.published is not None:
-        return "no engine has proved what its reply depends on"
-    return "it reads no key"
-
-
 def depends_on_whole_hash(read: CachedRead) -> bool:
     """Whether the expiry of any field of a hash changes the reply."""
     return read.fields == "all"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.commands.cached_reads import CACHED_READS, depends_on_whole_hash, fields_read, reply_in_resp2, why_not_cached
+from proxy.commands.cached_reads import CACHED_READS, depends_on_whole_hash, fields_read, reply_in_resp2
 from proxy.commands.command import Command
-from proxy.commands.rows import ALL
+from proxy.commands.rows import ALL, ROWS
+from proxy.commands.spec import Spec
 from proxy.commands.table import STANDARD, ConnectionState
 from tests.conftest import Fleet
 from tests.engines import Engine
@@ -106,6 +107,20 @@ READS = (
 def reads_of(key: str) -> list[list[bytes]]:
     """The invocations for one key."""
     return [words(read.replace(" .", f" {key}", 1) if " ." in read else f"{read} {key}") for read in READS]
+
+
+def why_not_cached(spec: Spec) -> str:
+    """Why a local cache does not keep the replies of this command; empty if it does."""
+    if spec.name in CACHED_READS:
+        return ""
+    row = ROWS.get(spec.name)
+    if row is not None and row.not_cached:
+        return row.not_cached
+    if "readonly" not in spec.flags:
+        return "it may change data"
+    if "module" in spec.flags or row is None or row.published is not None:
+        return "no engine has proved what its reply depends on"
+    return "it reads no key"
 
 
 def test_every_read_of_keys_is_kept_or_has_a_reason() -> None:
