@@ -163,8 +163,9 @@ def test_patterns_of_keys_are_one_language(text: str, special: str) -> None:
 
 # What would be another matcher
 
-READERS = {"read_key_pattern", "read_pattern", "parse_pattern"}
+READERS = {"read_key_pattern", "read_key_patterns", "read_pattern", "parse_pattern"}
 KNOWN_READERS = {
+    "policy_yaml/globs.py",
     "rules/lifetime/yaml.py",
     "rules/limits/yaml.py",
     "rules/local_cache/yaml.py",

@@ -3,7 +3,7 @@
 from proxy.commands.creation import TYPES
 from proxy.policy_yaml.bounds import GIVEN_BESIDE_REQUIRED, REQUIRED_ALONE, read_bounds
 from proxy.policy_yaml.fields import Fields, choice, read_fields, read_list
-from proxy.policy_yaml.globs import read_key_pattern
+from proxy.policy_yaml.globs import read_key_patterns
 from proxy.policy_yaml.json_schema_recorder import note
 from proxy.policy_yaml.yaml_source import Problems, Scalar, Value
 from proxy.rules.lifetime.settings import USUAL_TYPES, LifetimeSettings
@@ -17,7 +17,7 @@ def read_lifetime(value: Value, rule: Fields) -> LifetimeSettings | None:
     bounds = read_bounds(fields)
     ttl_options = read_ttl_options(fields)
     everywhere: tuple[str, ...] = ()
-    keys = fields.read("keys", _read_keys, everywhere)
+    keys = fields.read("keys", read_key_patterns, everywhere)
     types = fields.read("types", _read_types, USUAL_TYPES)
     fields.finish()
     if bounds.permanent and ttl_options.persist in {None, Persist.ALLOW} and fields.lacks("default"):
@@ -41,15 +41,6 @@ def read_ttl_options(fields: Fields) -> TtlOptions:
             "without_proof", choice({each.value: each for each in Unproven}), Unproven.LET_THROUGH
         ),
     )
-
-
-def _read_keys(value: Value, problems: Problems) -> tuple[str, ...] | None:
-    """One pattern, or a list of them."""
-    if not isinstance(value, Scalar):
-        found = [read_key_pattern(each, problems) for each in read_list(value, problems) or ()]
-        return tuple(each for each in found if each is not None) or None
-    pattern = read_key_pattern(value, problems)
-    return None if pattern is None else (pattern,)
 
 
 def _read_types(value: Value, problems: Problems) -> frozenset[str] | None:

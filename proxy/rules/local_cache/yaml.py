@@ -1,7 +1,7 @@
 """``local_cache: {keys: ["product:*"], when: hot, max_age: 5s, max_value: 64KB, memory: 64MB}``."""
 
-from proxy.policy_yaml.fields import Fields, choice, read_duration, read_fields, read_list, read_size
-from proxy.policy_yaml.globs import read_key_pattern
+from proxy.policy_yaml.fields import Fields, choice, read_duration, read_fields, read_size
+from proxy.policy_yaml.globs import read_key_patterns
 from proxy.policy_yaml.yaml_source import Problems, Value
 from proxy.rules.key_globs import none_fits
 from proxy.rules.local_cache.rule import LocalCacheSettings, When
@@ -17,7 +17,7 @@ def read_local_cache(value: Value, rule: Fields) -> LocalCacheSettings | None:
     if fields is None:
         return None
     settings = LocalCacheSettings(
-        keys=fields.require("keys", _read_keys, (), "a list of key patterns, such as [product:*]"),
+        keys=fields.require("keys", read_key_patterns, (), "a list of key patterns, such as [product:*]"),
         when=fields.read("when", choice({each.value: each for each in When}), _USUAL.when),
         max_age=fields.read("max_age", _read_age, _USUAL.max_age),
         max_value=fields.read("max_value", _read_largest, _USUAL.max_value),
@@ -30,14 +30,6 @@ def read_local_cache(value: Value, rule: Fields) -> LocalCacheSettings | None:
     if settings.when is When.ALWAYS and settings.keys and none_fits(frozenset(settings.globs)) is None:
         rule.problems.add(fields.line_of("keys"), fields.path_of("keys"), "too many patterns", "fewer, or shorter ones")
     return settings
-
-
-def _read_keys(value: Value, problems: Problems) -> tuple[str, ...] | None:
-    items = read_list(value, problems)
-    if items is None:
-        return None
-    read = [read_key_pattern(item, problems) for item in items]
-    return tuple(pattern for pattern in read if pattern is not None) or None
 
 
 def _read_age(value: Value, problems: Problems) -> int | None:
