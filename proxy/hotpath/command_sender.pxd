@@ -26,6 +26,7 @@ cdef class CommandSender(ReplySink):
     cdef public long long settled_by
     cdef public long long remembered
 
+    cpdef bint finished(self, long long position) except -1
     cpdef note_write(self, UpstreamPipeline upstream)
     @cython.locals(segment=Segment)
     cdef forward_run(self, UpstreamPipeline upstream, bytes chunk, Py_ssize_t count, bint wrote)

@@ -35,7 +35,7 @@ REFUSED = _REFUSED
 """The plan refuses the next command."""
 FULL = _FULL
 """The client does not take what it has been sent; the command is answered."""
-CACHED = _CACHED
+
 _LARGE_ANSWER = 4096
 _MOST_GATHERED = 65536
 """Bytes of answers from memory; with more of them, or a large one, they leave, as the client may not take them."""
