@@ -17,6 +17,7 @@ from loadtest import (
     connects,
     failover,
     kernel,
+    local_cache,
     logins,
     memory,
     published,
@@ -53,6 +54,7 @@ def main() -> int:
         ("logins", "what the login of a short-lived client costs"),
         ("connects", "what a new client costs under each policy, and how workers share clients"),
         ("cluster", "what a cluster costs, beside one Redis and Envoy"),
+        ("local-cache", "reads of hot keys answered from memory, beside Redis itself"),
         ("builds", "CPU per command of two builds of Keyrail"),
     ):
         verb = verbs.add_parser(name, help=about)
@@ -125,6 +127,8 @@ def _measure(program: list[str], chosen: argparse.Namespace) -> None:
         return _logins(program, chosen.redis, course)
     if chosen.verb == "cluster":
         return _cluster(program, chosen.redis, course)
+    if chosen.verb == "local-cache":
+        return _local_cache(program, chosen.redis, course)
     if chosen.verb == "connects":
         return _connects(program, chosen.redis, course)
     return _builds(shlex.split(chosen.before), program, chosen.redis, course)
@@ -199,6 +203,24 @@ def _cluster(program: list[str], redis_program: str, course: Course) -> None:
     }
     page = report.cluster_markdown(samples, about)
     _finish(_named("cluster", course, form), page, about, samples)
+
+
+def _local_cache(program: list[str], redis_program: str, course: Course) -> None:
+    with local_cache.all_targets(redis_program, program) as (redis, ways, responders):
+        samples = list(local_cache.rounds(redis, ways, responders, course, _say))
+    form = next(way.about for way in ways if way.name == local_cache.KEYRAIL_CACHE)
+    about = {
+        "Keyrail": f"{form}, one worker, without a policy, and with `local_cache`, `when: hot`",
+        "Redis": redis.version,
+        **_machine(),
+        "processors": str(course.placement),
+        "load": f"{quick.CLIENTS} clients, {course.rounds} rounds; Zipf({local_cache.EXPONENT}) over "
+        f"{workloads.KEYSPACE:,} keys of 64 bytes, {local_cache.WRITES:.0%} SET, from our own generator",
+        "responder": "one Python process that counts bytes and answers: the load generator's ceiling",
+        "again": _again("local-cache", course),
+    }
+    page = report.local_cache_markdown(samples, about)
+    _finish(_named("local-cache", course, form), page, about, samples)
 
 
 def _connects(program: list[str], redis_program: str, course: Course) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from loadtest import builds, cluster, connects, logins, soak, traces
+from loadtest import builds, cluster, connects, local_cache, logins, soak, traces
 from loadtest.memory import Measured
 from loadtest.quick import Sample
 from loadtest.rules import NO_RULE
@@ -32,12 +32,12 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A bound on the ratio between two targets (or workloads)."""
+    """A bound on the ratio between two targets (or workloads), or on a figure itself if ``to`` is None."""
 
     what: str
     figure: Figure
     of: tuple[str, int, str]
-    to: tuple[str, int, str]
+    to: tuple[str, int, str] | None
     bound: float
     at_most: bool
 
@@ -69,6 +69,10 @@ def _rate(sample: Sample) -> float:
 
 def _proxy_cpu(sample: Sample) -> float:
     return sample.proxy_cpu
+
+
+def _redis_cpu(sample: Sample) -> float:
+    return sample.redis_cpu
 
 
 def _whole_cpu(sample: Sample) -> float:
@@ -118,6 +122,27 @@ def cluster_goals() -> list[Goal]:
     return promised
 
 
+def local_cache_goals() -> list[Goal]:
+    """The goals of the local cache, compiled."""
+    promised = []
+    for workload, pipeline, bound in (
+        ("hot GET, 64 B", 1, 1.1),
+        ("hot GET, 64 B", 16, 1.3),
+        ("hot GET, 64 B", 64, 1.0),
+        ("hot GET, 10 KB", 1, 1.2),
+    ):
+        own, to = (workload, pipeline, local_cache.KEYRAIL_CACHE), (workload, pipeline, DIRECT)
+        promised.append(Goal(f"{workload}, P={pipeline}: throughput, of Redis's own", _rate, own, to, bound, False))
+    hot = ("hot GET, 64 B", 1, local_cache.KEYRAIL_CACHE)
+    promised.append(Goal("hot GET, 64 B, P=1: Redis's CPU per command, µs", _redis_cpu, hot, None, 0.1, True))
+    for pipeline in (1, 16):
+        own = (local_cache.ZIPF, pipeline, local_cache.KEYRAIL_CACHE)
+        to = (local_cache.ZIPF, pipeline, KEYRAIL_NONE)
+        what = f"{local_cache.ZIPF}, P={pipeline}: CPU of proxy and Redis, of that without the cache"
+        promised.append(Goal(what, _whole_cpu, own, to, 0.83, True))
+    return promised
+
+
 def judge(samples: Sequence[Sample], promised: Sequence[Goal]) -> list[Outcome]:
     """The outcome of every goal whose two sides were measured."""
     by_case: dict[tuple[str, int, str], dict[int, Sample]] = {}
@@ -126,7 +151,12 @@ def judge(samples: Sequence[Sample], promised: Sequence[Goal]) -> list[Outcome]:
         by_case.setdefault(case, {})[sample.round] = sample
     outcomes = []
     for goal in promised:
-        ours, theirs = by_case.get(goal.of, {}), by_case.get(goal.to, {})
+        ours = by_case.get(goal.of, {})
+        if goal.to is None:
+            if ours:
+                outcomes.append(Outcome(goal, spread([goal.figure(each) for each in ours.values()]), None))
+            continue
+        theirs = by_case.get(goal.to, {})
         ratios = [goal.figure(ours[n]) / goal.figure(theirs[n]) for n in ours if n in theirs]
         if ratios:
             direct = by_case.get((*goal.of[:2], DIRECT), {}) if goal.figure is _rate else {}
@@ -145,6 +175,12 @@ def cluster_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str
     """The report on Keyrail before a cluster, beside Keyrail before one Redis, and Envoy."""
     order = (KEYRAIL_BENCH, cluster.KEYRAIL_CLUSTER, cluster.ENVOY)
     return _page("Keyrail before a cluster", samples, about, order, cluster_goals())
+
+
+def local_cache_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
+    """The report on the local cache, beside Redis itself, Keyrail without it, and a responder that only answers."""
+    order = (DIRECT, KEYRAIL_NONE, local_cache.KEYRAIL_CACHE, local_cache.RESPONDER)
+    return _page("Hot keys answered from memory", samples, about, order, local_cache_goals())
 
 
 def _page(
@@ -183,7 +219,7 @@ def _told(ratio: Spread) -> str:
 def _row(target: str, rows: Sequence[Sample]) -> str:
     rates = spread([row.rate for row in rows])
     cells = [f"{rates.median:,.0f} ({rates.least:,.0f}–{rates.most:,.0f})"]
-    for figure in (lambda s: s.p50, lambda s: s.p99, _proxy_cpu, lambda s: s.redis_cpu, _whole_cpu):
+    for figure in (lambda s: s.p50, lambda s: s.p99, _proxy_cpu, _redis_cpu, _whole_cpu):
         found = spread([figure(row) for row in rows])
         cells.append(f"{found.median:.2f} ({found.least:.2f}–{found.most:.2f})")
     if target == DIRECT:

@@ -86,10 +86,15 @@ def mixed_key(n: int) -> bytes:
 
 def preload(connection: redis.Redis) -> None:
     """Write the keys of GET and SET to Redis itself."""
-    script = "for i = ARGV[2], ARGV[3] - 1 do redis.call('SET', ARGV[1] .. string.format('%012d', i), ARGV[4]) end"
     for prefix in (GET_PREFIX, SET_PREFIX):
-        for first in range(0, KEYSPACE, _AT_ONCE):  # on a busy machine, one script for all would be BUSY
-            connection.eval(script, 0, prefix, first, first + _AT_ONCE, VALUE)
+        preload_as(connection, prefix)
+
+
+def preload_as(connection: redis.Redis, prefix: str) -> None:
+    """Write as many keys with this prefix."""
+    script = "for i = ARGV[2], ARGV[3] - 1 do redis.call('SET', ARGV[1] .. string.format('%012d', i), ARGV[4]) end"
+    for first in range(0, KEYSPACE, _AT_ONCE):  # on a busy machine, one script for all would be BUSY
+        connection.eval(script, 0, prefix, first, first + _AT_ONCE, VALUE)
 
 
 def preload_mixed(connection: redis.Redis) -> None:

@@ -67,7 +67,7 @@ class Policies(PolicyPort):
     """The policy in force, and the one that is prepared to replace it.
 
     ``find_plans`` finds the plans of the first policy. ``memory`` has the state of the rules. ``workers`` is the number
-    of workers that serve the route. ``calls`` counts commands by name. ``start`` starts a task. ``caches`` follow it.
+    of workers that serve the route. ``calls`` counts commands by name. ``start`` starts a task.
     """
 
     def __init__(
@@ -93,12 +93,16 @@ class Policies(PolicyPort):
         self._parts = HotPathParts(counters, sampler, router, Request(), self.calls)
         table = known.table()
         self._current = PolicyGeneration(policy, generation, find_plans, table, self.memory, paused, self._parts)
-        self.caches: CacheFollower | None = None
+        self._caches: CacheFollower | None = None
         self._prepared: PolicyGeneration | None = None
         self._former: list[tuple[EffectivePolicy, ...]] = []
         self._changing = asyncio.Lock()
         self._completing: PolicyGeneration | None = None
         self._tasks: set[asyncio.Future[None]] = set()
+
+    def cached_by(self, caches: CacheFollower) -> None:
+        """Tell this local cache of each policy that comes into force."""
+        self._caches = caches
 
     async def begin(self) -> None:
         """Get ready for the first clients."""
@@ -181,8 +185,8 @@ class Policies(PolicyPort):
             await self._adopt()
 
     def _tell_caches(self) -> None:
-        if self.caches is not None and self._current.cache_scope is not None:
-            self.caches.follow(self._current.cache_scope)
+        if self._caches is not None and self._current.cache_scope is not None:
+            self._caches.follow(self._current.cache_scope)
 
     async def _adopt(self) -> None:
         # Clients inside MULTI finish under the policy under which they began.

@@ -184,7 +184,7 @@ class Route(RoutePort):
         self._tracer = Tracer(sampler, self._expiries)
         self._caches: LocalCaches | None = None
         if topology.router is None:
-            self._caches = self._policies.caches = LocalCaches(
+            self._caches = LocalCaches(
                 loop,
                 self._connections.supply.open_tracking,
                 self._connections.all.remove,
@@ -194,6 +194,7 @@ class Route(RoutePort):
                 self._verdicts,
                 self._connections.count,
             )
+            self._policies.cached_by(self._caches)
             self._connections.on_server_change(self._caches.renew)
         self._acceptors: list[Acceptor] = []
         self._ticker = Periodic(loop, 1.0, self._each_second(on_second), count)

@@ -1,0 +1,193 @@
+"""``local-cache``: reads of hot keys that Keyrail answers from its memory, beside Redis itself.
+
+One hot key, and a Zipf distribution over many keys with writes among the reads: direct to Redis, through Keyrail
+without a policy, and through Keyrail with ``local_cache``, ``when: hot``. Each run begins when keys have had time to
+become hot. A responder that only answers stands beside them: more than its figures, the load generator cannot show.
+"""
+
+import bisect
+import contextlib
+import itertools
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import redis as redis_py
+
+from loadtest import benchmark, generator, targets, workloads
+from loadtest.benchmark import Measured, RunError
+from loadtest.generator import Batch
+from loadtest.kernel import cpu_seconds
+from loadtest.processes import free_port, running
+from loadtest.quick import CLIENTS, Course, Sample, told
+from loadtest.targets import DIRECT, KEYRAIL_NONE, Redis, Target
+from loadtest.workloads import Probe
+
+KEYRAIL_CACHE = "keyrail local_cache"
+RESPONDER = "responder"
+POLICY = 'keyrail: 1\nrules:\n  hot-reads:\n    local_cache:\n      keys: ["bench:*"]\n      when: hot\n'
+HOT_KEYS = {"hot GET, 64 B": (b"bench:hot", 64), "hot GET, 10 KB": (b"bench:large", 10_000)}
+ZIPF = "Zipf, 5% SET"
+EXPONENT = 0.99
+WRITES = 0.05
+_ZIPF_PREFIX = "bench:zipf:"
+PROBES = 64_000
+_SEED = 15
+WARM_SECONDS = 2.5
+_WARM_SHARE = 0.2
+FROM_MEMORY = 0.9
+"""The share of reads of a hot key that Keyrail answers at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One workload. ``commands`` is the number in one run, before scaling."""
+
+    name: str
+    pipeline: int
+    commands: int
+
+    @property
+    def is_zipf(self) -> bool:
+        """Whether it has many keys and writes."""
+        return self.name == ZIPF
+
+
+WORKLOADS = [
+    Workload("hot GET, 64 B", 1, 120_000),
+    Workload("hot GET, 64 B", 16, 800_000),
+    Workload("hot GET, 64 B", 64, 1_600_000),
+    Workload("hot GET, 10 KB", 1, 60_000),
+    Workload(ZIPF, 1, 120_000),
+    Workload(ZIPF, 16, 600_000),
+]
+
+Responders = Mapping[str, Target]
+"""By workload."""
+
+
+def zipf_keys(chance: random.Random, count: int) -> list[bytes]:
+    """Names of keys: the n-th of all is used in proportion to 1 / n ** EXPONENT."""
+    sums = list(itertools.accumulate(1 / n**EXPONENT for n in range(1, workloads.KEYSPACE + 1)))
+    ranks = (bisect.bisect_left(sums, chance.random() * sums[-1]) for _ in range(count))
+    return [b"%b%012d" % (_ZIPF_PREFIX.encode(), rank) for rank in ranks]
+
+
+def zipf_probes(chance: random.Random, count: int) -> list[Probe]:
+    """GETs of such keys, and a few SETs."""
+    return [
+        Probe((b"SET", key, workloads.VALUE), lambda reply: reply == b"OK")
+        if chance.random() < WRITES
+        else Probe((b"GET", key), lambda reply: reply == workloads.VALUE)
+        for key in zipf_keys(chance, count)
+    ]
+
+
+def _hot_probe(workload: str) -> Probe:
+    key, size = HOT_KEYS[workload]
+    return Probe((b"GET", key), lambda reply: reply == b"v" * size)
+
+
+@contextlib.contextmanager
+def all_targets(redis_program: str, keyrail_program: list[str]) -> Iterator[tuple[Redis, list[Target], Responders]]:
+    """A Redis, every way to it, and the responders, ended with the block. Raises StartError."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="keyrail-loadtest-")))
+        redis = stack.enter_context(targets.redis_server(folder, redis_program))
+        with redis_py.Redis(port=redis.port, protocol=2) as connection:
+            for key, size in HOT_KEYS.values():
+                connection.set(key, b"v" * size)
+            workloads.preload_as(connection, _ZIPF_PREFIX)
+        policy = folder / "cache.yaml"
+        policy.write_text(POLICY, encoding="utf-8")
+        ways = [
+            targets.direct(redis),
+            stack.enter_context(targets.keyrail(KEYRAIL_NONE, keyrail_program, redis, "none")),
+            stack.enter_context(targets.keyrail(KEYRAIL_CACHE, keyrail_program, redis, str(policy))),
+        ]
+        yield redis, ways, {name: stack.enter_context(_responder(name)) for name in HOT_KEYS}
+
+
+@contextlib.contextmanager
+def _responder(workload: str) -> Iterator[Target]:
+    probe, (_, size) = _hot_probe(workload), HOT_KEYS[workload]
+    port = free_port()
+    reply = b"$%d\r\n%b\r\n" % (size, b"v" * size)
+    argv = [sys.executable, "-m", "loadtest.responder", str(port), probe.encoded().hex(), reply.hex()]
+    with running(argv, cwd=targets.REPOSITORY) as program:
+        program.wait_for_port(port)
+        yield Target(RESPONDER, port, program.pid, "answers without reading")
+
+
+def rounds(
+    redis: Redis, ways: Sequence[Target], responders: Responders, course: Course, say: Callable[[str], None]
+) -> Iterator[Sample]:
+    """In each round every workload runs on every target, in an order that rotates."""
+    probes = zipf_probes(random.Random(_SEED), PROBES)
+    batches = {
+        (way.name, pipeline): generator.rehearse(way.port, probes, pipeline)
+        for way in ways
+        for pipeline in {each.pipeline for each in WORKLOADS if each.is_zipf}
+    }
+    for number in range(course.rounds):
+        for workload in WORKLOADS:
+            beside = [] if workload.is_zipf else [responders[workload.name]]
+            for target in targets.rotated([*ways, *beside], number):
+                send = _sender(target, workload, batches.get((target.name, workload.pipeline), ()))
+                sample = _measure(redis, target, workload, send, number, course)
+                say(told(sample, course.rounds))
+                yield sample
+
+
+def _sender(target: Target, workload: Workload, batches: Sequence[Batch]) -> Callable[[int], Measured]:
+    pipeline = workload.pipeline
+    if workload.is_zipf or not benchmark.available():
+        known = batches or generator.rehearse(target.port, [_hot_probe(workload.name)] * pipeline, pipeline)
+        return lambda commands: generator.run(target.port, known, clients=CLIENTS, pipeline=pipeline, commands=commands)
+    argv = [part.decode() for part in _hot_probe(workload.name).argv]
+    return lambda commands: benchmark.run(
+        target.port, argv, clients=CLIENTS, pipeline=pipeline, commands=commands, keyspace=1
+    )
+
+
+def _measure(
+    redis: Redis, target: Target, workload: Workload, send: Callable[[int], Measured], number: int, course: Course
+) -> Sample:
+    commands = max(CLIENTS * workload.pipeline, int(workload.commands * course.scale))
+    with redis_py.Redis(port=redis.port, protocol=2) as connection, course.placement.loading():
+        warm = time.monotonic() + WARM_SECONDS
+        while time.monotonic() < warm:
+            send(max(CLIENTS * workload.pipeline, int(commands * _WARM_SHARE)))
+        before = _processed(connection)
+        redis_before, proxy_before = cpu_seconds(redis.pid), cpu_seconds(target.pid) if target.pid else 0.0
+        measured = send(commands)
+        redis_after, proxy_after = cpu_seconds(redis.pid), cpu_seconds(target.pid) if target.pid else 0.0
+        arrived = (_processed(connection) - before) / commands
+    _check(target, workload, arrived)
+    return Sample(
+        workload=workload.name,
+        pipeline=workload.pipeline,
+        target=target.name,
+        round=number,
+        rate=measured.rate,
+        p50=measured.p50,
+        p99=measured.p99,
+        proxy_cpu=(proxy_after - proxy_before) / commands * 1e6,
+        redis_cpu=(redis_after - redis_before) / commands * 1e6,
+    )
+
+
+def _processed(connection: redis_py.Redis) -> int:
+    return int(connection.info("stats")["total_commands_processed"])
+
+
+def _check(target: Target, workload: Workload, arrived: float) -> None:
+    """Raises RunError if the target did not answer as its name says."""
+    if target.name in {DIRECT, KEYRAIL_NONE} and arrived < FROM_MEMORY:
+        raise RunError(f"{target.name}: only {arrived:.0%} of the commands reached Redis")
+    if target.name == KEYRAIL_CACHE and not workload.is_zipf and 1 - arrived < FROM_MEMORY:
+        raise RunError(f"{target.name}: {arrived:.0%} of the commands reached Redis")
