@@ -10,11 +10,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import redis
 
 from tests.black_hole import BlackHole
+from tests.coherence.world import hits, policy
 from tests.engines import Engine
 from tests.failover.group import RealGroup
 from tests.keyrail_process import DIRECT, Keyrail
@@ -120,6 +122,28 @@ def test_a_primary_that_dies(group: RealGroup, keyrail: Keyrail) -> None:
         assert client.get("k") == b"v"
         assert new.do("GET", "count") == b"1"
     group.start_again([old])
+    settled(group, keyrail)
+
+
+def test_memory_is_of_the_new_primary(group: RealGroup, new_keyrail: NewKeyrail, tmp_path: Path) -> None:
+    keyrail = new_keyrail(group.url, policy=policy(tmp_path))
+    settled(group, keyrail)
+    with keyrail.wire() as wire:
+
+        def from_memory(value: bytes) -> None:
+            before = hits([keyrail])
+            expected = b"$%d\r\n%b\r\n" % (len(value), value)
+            eventually(lambda: wire.ask("GET", "cached:k") == expected and hits([keyrail]) > before)
+
+        assert wire.ask("SET", "cached:k", "old") == b"+OK\r\n"
+        from_memory(b"old")
+        new = group.fail_over()
+        eventually(lambda: f":{new.port}" in keyrail.http("/nodes")[1])
+        new.do("SET", "cached:k", "new")
+        eventually(lambda: wire.ask("GET", "cached:k") == b"$3\r\nnew\r\n")
+        from_memory(b"new")
+        new.do("SET", "cached:k", "newer")
+        from_memory(b"newer")
     settled(group, keyrail)
 
 

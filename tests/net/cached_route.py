@@ -1,0 +1,149 @@
+"""A route with a local cache in this process, and its clients."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from proxy.net.address import parse_listen, parse_upstream
+from proxy.net.admission import Admission
+from proxy.net.entrance import Entrance
+from proxy.net.plan_compiler import PlanCompiler
+from proxy.net.route import Route
+from proxy.net.settings import ListenerSettings, PolicySource, RouteSettings, Settings
+from proxy.net.topology import Single
+from proxy.net.user_changes import of_one_worker
+from proxy.policy.model import Policy
+from proxy.wire.encode import encode_command
+from tests.engines import Engine
+from tests.policy.given import policy
+from tests.resp import FrameReader
+
+PATIENCE = 30.0
+ALWAYS = policy("""
+    rules:
+      cached: {local_cache: {keys: ["k*", "h*"], when: always, max_age: 30s}, mode: enforce}
+""")
+AUDITED = policy("""
+    rules:
+      cached: {local_cache: {keys: ["k*"], when: always}, mode: audit}
+""")
+HOT = policy("""
+    rules:
+      cached: {local_cache: {keys: ["k*"]}, mode: enforce}
+""")
+
+
+class Client:
+    """A client that asks one command after the other, or several at once."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._frames = FrameReader()
+
+    async def ask(self, *argv: bytes | str | int) -> bytes:
+        return (await self.pipe(argv))[0]
+
+    async def pipe(self, *commands: tuple[bytes | str | int, ...]) -> list[bytes]:
+        words = ([word if isinstance(word, bytes) else str(word).encode() for word in argv] for argv in commands)
+        self._writer.write(b"".join(map(encode_command, words)))
+        return [await self._frame() for _ in commands]
+
+    async def _frame(self) -> bytes:
+        async with asyncio.timeout(PATIENCE):
+            while (frame := self._frames.frame()) is None:
+                data = await self._reader.read(1 << 16)
+                assert data, "closed"
+                self._frames.feed(data)
+            return frame
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class Keyrail:
+    """A route in this process."""
+
+    def __init__(self, engine: Engine, rules: Policy, traces: int) -> None:
+        address = parse_upstream(engine.url)
+        self.engine = engine
+        self.settings = RouteSettings("r", (), address, PolicySource())
+        loop = asyncio.get_running_loop()
+        self.route = Route(
+            self.settings,
+            Settings((self.settings,), traces=traces),
+            Single(address),
+            rules,
+            loop,
+            1,
+            PlanCompiler(rules).find,
+            lambda _: loop.create_future(),
+            False,
+            None,
+            lambda: None,
+            Admission(100),
+            of_one_worker(),
+        )
+        self._clients: list[Client] = []
+
+    async def begin(self) -> None:
+        await self.route.start()
+        async with asyncio.timeout(PATIENCE):
+            while not self.route.snapshot()["ready"]:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.01)
+        route: Any = self.route
+        listener = ListenerSettings(parse_listen("redis://127.0.0.1:0"))
+        entrance = Entrance(
+            listener, route._connections.pools.home, route._capabilities, route._logins, route.loop.time
+        )
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: route._new_client(entrance), "127.0.0.1", 0)
+
+    async def client(self, *first: bytes | str | int) -> Client:
+        client = Client(*await asyncio.open_connection(*self._server.sockets[0].getsockname()))
+        self._clients.append(client)
+        if first:
+            assert not (await client.ask(*first)).startswith(b"-")
+        return client
+
+    def figures(self) -> dict[str, float]:
+        return dict(self.route.snapshot()["local_cache"])
+
+    async def cached(self, client: Client, *read: bytes | str | int) -> bytes:
+        """Read until memory has answered."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                before = self.figures()["hits"]
+                reply = await client.ask(*read)
+                if self.figures()["hits"] > before:
+                    return reply
+                await asyncio.sleep(0.01)
+
+    async def asked(self, client: Client, *read: bytes | str | int) -> tuple[bytes, bool]:
+        """The reply, and whether Redis was asked by the client's own command."""
+        before = self.figures()
+        reply = await client.ask(*read)
+        return reply, self.figures()["hits"] == before["hits"]
+
+    async def end(self) -> None:
+        for client in self._clients:
+            client.close()
+        self._server.close()
+        self.route.close()
+        await asyncio.sleep(0)
+
+
+def run(
+    engine: Engine, play: Callable[[Keyrail], Awaitable[None]], rules: Policy = ALWAYS, traces: int = 0
+) -> dict[str, Any]:
+    async def played() -> dict[str, Any]:
+        keyrail = Keyrail(engine, rules, traces)
+        await keyrail.begin()
+        try:
+            await play(keyrail)
+            return keyrail.route.snapshot()
+        finally:
+            await keyrail.end()
+
+    return asyncio.run(played())
