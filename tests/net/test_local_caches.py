@@ -246,7 +246,8 @@ def test_redis_learns_that_keys_are_used(engine: Engine) -> None:
         assert await keyrail.asked(client, "GET", "k") == (b"$1\r\nv\r\n", False)
         await until(lambda: engine.do("OBJECT", "IDLETIME", "k") == 0)
         assert keyrail.figures()["fills"] == fills
-        engine.do("CONFIG", "SET", "maxmemory-policy", "allkeys-lfu", "lfu-log-factor", 0)
+        engine.do("CONFIG", "SET", "maxmemory-policy", "allkeys-lfu")
+        engine.do("CONFIG", "SET", "lfu-log-factor", 0)
         await client.ask("SET", "k", "v")
         await keyrail.cached(client, "GET", "k")
         used = frequency()
@@ -261,7 +262,8 @@ def test_redis_learns_that_keys_are_used(engine: Engine) -> None:
     try:
         run(engine, play)
     finally:
-        engine.do("CONFIG", "SET", "maxmemory-policy", "noeviction", "lfu-log-factor", 10)
+        engine.do("CONFIG", "SET", "maxmemory-policy", "noeviction")
+        engine.do("CONFIG", "SET", "lfu-log-factor", 10)
 
 
 def test_a_key_that_is_held_for_long_is_read_from_redis(engine: Engine) -> None:

@@ -204,7 +204,7 @@ def test_a_killed_connection_leaves_an_empty_cache_and_is_replaced(engine: Engin
         assert len(worker.tracked.cache) == 0
         assert worker.found(b"GET", b"k") is None
         await worker.connected()
-        while not await worker.filled(b"GET", b"k"):
+        while not await worker.filled(b"GET", b"k"):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0)
 
     run(engine, play)
