@@ -60,9 +60,11 @@ class Cluster:
 
     def place(self, node: Node) -> Node:
         """The first of the nodes stands for any: of those with a connection, if there are any."""
-        if node is not ANY_NODE or not self.nodes:
-            return node
-        return next((each for each in self.nodes if each not in self._disconnected), self.nodes[0])
+        return (self.first_connected(self.nodes) or node) if node is ANY_NODE else node
+
+    def first_connected(self, among: Sequence[Node]) -> Node | None:
+        """The first of these nodes with a connection; if none has one, the first."""
+        return next((each for each in among if each not in self._disconnected), next(iter(among), None))
 
     def connected(self, node: Node) -> None:
         """It may stand for any."""

@@ -11,7 +11,7 @@ from proxy.net.cluster import Cluster
 from proxy.net.replicas import Answered, Replicas
 from proxy.net.slot_map import Endpoint
 from proxy.net.topology import Change
-from proxy.session.pool_key import ANY_NODE, Node
+from proxy.session.pool_key import Node
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import NodeFollower, NodePort
 
@@ -54,9 +54,9 @@ class Nodes(NodePort):
         """The nodes that commands go to."""
         return self._cluster.nodes
 
-    def any(self) -> Node | None:
-        """The node for what any of them can do: one with a connection, if there is one."""
-        return self._cluster.place(ANY_NODE) if self._cluster.nodes else None
+    def any(self, among: Sequence[Node]) -> Node | None:
+        """The node for what any of these can do: the first with a connection, if there is one."""
+        return self._cluster.first_connected(among)
 
     def size(self) -> int:
         """All numbers of nodes are below this."""
@@ -94,9 +94,10 @@ class Nodes(NodePort):
         node = self._cluster.node_at(endpoint)
         return node if node in self._cluster.nodes else None
 
-    def ask_replicas(self, argv: Sequence[bytes], answered: Answered) -> bool:
-        """Send a command to all replicas; ``answered`` gets their names and replies, later. False if there are none."""
-        return self._replicas is not None and self._replicas.ask(argv, answered)
+    def ask_replicas(self, argv: Sequence[bytes], of: Sequence[Node] | None, answered: Answered) -> bool:
+        """Send a command to the replicas of these primaries, or to all; ``answered`` gets their names and replies,
+        later. False if there are none."""
+        return self._replicas is not None and self._replicas.ask(argv, of, answered)
 
     def await_look(self, waiter: PoolWaiter) -> None:
         """Call ``arrived`` after the next look at the cluster, which begins soon."""

@@ -17,7 +17,7 @@ from proxy.net.own_connections import OwnConnections
 from proxy.net.slot_map import Endpoint
 from proxy.net.tls import FollowedContext
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.pool_key import PoolKey
+from proxy.session.pool_key import Node, PoolKey
 
 MOST_SECONDS = 2.0
 """How long a replica has for its answer."""
@@ -48,20 +48,22 @@ class Replicas(OwnConnections):
         self._links: dict[Endpoint, UpstreamConnection] = {}
         self._turns: defaultdict[Endpoint, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    def ask(self, argv: Sequence[bytes], answered: Answered) -> bool:
-        """Send a command to all replicas that have not failed; False if there are none."""
-        replicas = {
-            self._cluster.reachable(known.endpoint): alias
-            for alias, _, known in self._cluster.known()
-            if not known.is_primary and not known.failed and known.endpoint is not None
-        }
+    def ask(self, argv: Sequence[bytes], of: Sequence[Node] | None, answered: Answered) -> bool:
+        """Send a command to the replicas of these primaries, or to all, but for those that have failed; False if there
+        are none."""
+        replicas, primaries = {}, {}
+        for alias, _, known in self._cluster.known():
+            if not known.is_primary and not known.failed and known.endpoint is not None:
+                place = self._cluster.reachable(known.endpoint)
+                replicas[place], primaries[place] = alias, self._cluster.member(known.primary_id)
         for gone in self._turns.keys() - replicas.keys():
             self._drop(gone)
             if not self._turns[gone].locked():
                 del self._turns[gone]
-        if replicas:
-            self._start(self._ask_all(replicas, argv, answered))
-        return bool(replicas)
+        asked = {place: alias for place, alias in replicas.items() if of is None or primaries[place] in of}
+        if asked:
+            self._start(self._ask_all(asked, argv, answered))
+        return bool(asked)
 
     async def _ask_all(self, replicas: dict[Endpoint, str], argv: Sequence[bytes], answered: Answered) -> None:
         frames = await asyncio.gather(*(self._ask(endpoint, argv) for endpoint in replicas))

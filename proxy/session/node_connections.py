@@ -14,7 +14,9 @@ from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import sending, switching
+from proxy.session.client_identity import Origin
 from proxy.session.item import Item
+from proxy.session.node_questions import stood_for
 from proxy.session.pool_key import Node
 from proxy.session.ports import NodePort, PrivatePipeline
 from proxy.session.sending import SendingClient
@@ -28,6 +30,13 @@ class NodeClient(SwitchingClient, SendingClient, Protocol):
     """A session, as far as its commands go to nodes. ``held`` is the command that waits."""
 
     held: Item | None
+    origin: Origin
+
+
+def any_node(session: NodeClient, nodes: NodePort) -> Node | None:
+    """The node for what any node can do: one for which the client's address stands, so that the client can read there
+    what it has set at this address; another one if there is none."""
+    return nodes.any(stood_for(nodes, session.origin) or nodes.primaries())
 
 
 def connection_to(session: NodeClient, node: Node, lane: Lane) -> UpstreamPipeline | None:

@@ -12,6 +12,7 @@ from proxy.commands.command import Command
 from proxy.commands.slots import slot_of
 from proxy.commands.table import Table
 from proxy.hotpath.router import Router
+from proxy.session.client_identity import Origin
 from proxy.session.pool_key import Node, PoolKey
 from proxy.session.ports import NodePort, QueryPort, Questions
 
@@ -22,6 +23,15 @@ _NEXT_NODE = b"next"
 _LAST_PAGE = b"*2\r\n$1\r\n0\r\n"
 _LEADS_ON = b"*2\r\n$4\r\nnext\r\n"
 _CHANGED = b"-CLUSTERDOWN keyrail: slots have moved meanwhile: try again\r\n"
+
+
+def stood_for(nodes: NodePort, origin: Origin) -> Sequence[Node]:
+    """The primaries for which a client's address stands: clients of a cluster ask all addresses."""
+    primaries, presented = nodes.primaries(), nodes.presented(origin.listener)
+    if presented is None:
+        return primaries
+    mine = presented.own_share().nodes
+    return [node for node in primaries if node.number in mine]
 
 
 class NodeQuestions:

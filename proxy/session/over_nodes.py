@@ -29,7 +29,8 @@ from proxy.rules.verdict import chained
 from proxy.session import blocking, over_slots, sending, subscribing, switching, unplaced
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
-from proxy.session.node_connections import connection_to, has_waited, wait_for_node
+from proxy.session.node_connections import any_node, connection_to, has_waited, wait_for_node
+from proxy.session.node_questions import stood_for
 from proxy.session.over_slots import SplittingClient
 from proxy.session.pinned import PinningClient, may_block
 from proxy.session.pool_key import Node, PoolKey
@@ -48,6 +49,7 @@ _ELSEWHERE = encode_error(
     "another connection for it"
 )
 _DEFAULT_PORT = 6379
+_UNHINDERED = frozenset({ConnectionState.ADMIN, ConnectionState.IDLE})
 
 
 class ManyNodesClient(PinningClient, SplittingClient, UnplacedClient, SubscribingNodeClient, Protocol):
@@ -190,11 +192,18 @@ def _by_keys(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | Non
         return wait_for_node(session, nodes, item, None, Lane.FAST)
     if session.state is not POOLED or not session.ports.route.pooling:
         return None
+    return _without_state(session, nodes, item)
+
+
+def _without_state(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | None:
     blocks = may_block(session, item.command)
     if item.command.spec.state is ConnectionState.POOL or (
         item.command.spec.state is ConnectionState.BLOCKING and not blocks
     ):
         return _to_shared(session, nodes, item)
+    if item.command.spec.state in _UNHINDERED:
+        session.node = any_node(session, nodes)
+        return None if session.sender.pending_replies > 0 and not item.hidden else _to_shared(session, nodes, item)
     if blocks and not item.hidden:
         return blocking.send(session, nodes, item)
     if item.command.spec.state is ConnectionState.PIN and not _ends_its_client(item.command):
@@ -243,9 +252,9 @@ def _to_shared(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | N
     current = sender.upstream
     node = session.node
     if node is None:
-        if current is not None and current.usable and session.intake.direct and lane is Lane.FAST:
+        if session.intake.direct and lane is Lane.FAST and _will_do(session, nodes, item.command, current):
             return None
-        node = nodes.any()
+        node = any_node(session, nodes)
         if node is None:
             return wait_for_node(session, nodes, item, None, lane)
     upstream = connection_to(session, node, lane)
@@ -257,6 +266,15 @@ def _to_shared(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | N
     sender.use(upstream)
     session.intake.direct = lane is Lane.FAST
     return None
+
+
+def _will_do(session: ManyNodesClient, nodes: NodePort, command: Command, current: UpstreamPipeline | None) -> bool:
+    # Whether a command without keys may go where the one before it went.
+    if not isinstance(current, PrivatePipeline) or not current.usable:
+        return False
+    if command.spec.over_nodes.destination is Destination.ONE_NODE:
+        return current.key.node is any_node(session, nodes)
+    return current.key.node in (stood_for(nodes, session.origin) or nodes.primaries())
 
 
 def place_transaction(session: ManyNodesClient, nodes: NodePort, item: Item, data: bytes, end: int) -> int | None:
@@ -273,7 +291,7 @@ def place_transaction(session: ManyNodesClient, nodes: NodePort, item: Item, dat
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
-    node = node or nodes.any()
+    node = node or any_node(session, nodes)
     upstream = None if node is None else connection_to(session, node, Lane.FAST)
     if upstream is None:
         return _wait_or_abort(session, nodes, item, node)
@@ -315,33 +333,26 @@ def _to_several(session: ManyNodesClient, nodes: NodePort, item: Item) -> int:
     if alone and session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
-    primaries, others = _stood_for(session, nodes, command.spec)
+    published = command.spec.over_nodes.destination is Destination.PUBLISH
+    primaries = nodes.primaries() if published else stood_for(nodes, session.origin)
     upstreams = _connections(session, nodes, item, primaries or [None], command.spec.lane)
     if isinstance(upstreams, int):
         return upstreams
     _note(session, item)
     to_replicas = command.spec.over_nodes.destination is Destination.ALL_NODES
     if command.spec.over_nodes.destination is Destination.WALK:
+        others = [node for node in nodes.primaries() if node not in primaries]
         ids, further = ([nodes.identity(node) for node in each] for each in (primaries, others))
         _walk(session, scan(command.argv, ids, session.key.database, further), primaries, upstreams, item)
     else:
         names = [nodes.alias(node) for node in primaries]
         out = fan_out(command, names, session.key.protocol, session.ports.route.chance())
-        replicas = partial(nodes.ask_replicas, command.argv) if to_replicas else None
+        shards = None if nodes.presented(session.origin.listener) is None else primaries
+        replicas = partial(nodes.ask_replicas, command.argv, shards) if to_replicas else None
         send_fan_out(session.sender, out, upstreams, item.edit, replicas)
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
     return TAKEN
-
-
-def _stood_for(session: ManyNodesClient, nodes: NodePort, spec: Spec) -> tuple[Sequence[Node], Sequence[Node]]:
-    # The primaries for which the client's address stands, and the others: clients of a cluster ask all addresses, but
-    # publish at one.
-    primaries, presented = nodes.primaries(), nodes.presented(session.origin.listener)
-    if presented is None or spec.over_nodes.destination is Destination.PUBLISH:
-        return primaries, ()
-    mine = presented.own_share().nodes
-    return [node for node in primaries if node.number in mine], [node for node in primaries if node.number not in mine]
 
 
 def _walk(

@@ -148,8 +148,8 @@ class NodePort(Protocol):
     def primaries(self) -> Sequence[Node]:
         """The nodes that commands go to."""
 
-    def any(self) -> Node | None:
-        """The node for what any of them can do: one with a connection, if there is one."""
+    def any(self, among: Sequence[Node]) -> Node | None:
+        """The node for what any of these can do: the first with a connection, if there is one."""
 
     def size(self) -> int:
         """All numbers of nodes are below this."""
@@ -169,9 +169,14 @@ class NodePort(Protocol):
     def redirected(self, error: bytes, by: Node) -> Node | None:
         """The node that a MOVED or ASK names, which ``by`` has answered; None where commands do not go to it yet."""
 
-    def ask_replicas(self, argv: Sequence[bytes], answered: Callable[[Sequence[tuple[str, bytes]]], None]) -> bool:
-        """Send a command to all replicas, as Keyrail's own user; ``answered`` gets their names and replies, later.
-        False if there are none."""
+    def ask_replicas(
+        self,
+        argv: Sequence[bytes],
+        of: Sequence[Node] | None,
+        answered: Callable[[Sequence[tuple[str, bytes]]], None],
+    ) -> bool:
+        """Send a command to the replicas of these primaries, or to all, as Keyrail's own user; ``answered`` gets their
+        names and replies, later. False if there are none."""
 
     def follow(self, follower: NodeFollower) -> None:
         """Call ``changed`` when nodes have come or gone."""

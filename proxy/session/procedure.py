@@ -13,7 +13,7 @@ The procedure of a rule that is only audited is run as well, but nobody waits fo
 be there still: its end is counted.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
@@ -23,8 +23,7 @@ from proxy.policy.decision import BackgroundProcedure, Decision
 from proxy.rules.verdict import End, Procedure
 from proxy.session import judging
 from proxy.session.judging import JudgedClient
-from proxy.session.node_questions import NodeQuestions
-from proxy.session.pool_key import Node
+from proxy.session.node_questions import NodeQuestions, stood_for
 from proxy.session.ports import Questions
 from proxy.session.running_procedure import Answered, RunningProcedure
 from proxy.session.state import Awaited, Keeping, Pinned
@@ -84,10 +83,7 @@ def _asking(session: AwaitingClient) -> Callable[[Questions, Answered], None]:
     nodes, router = session.ports.nodes, session.intake.config.router
     if nodes is None or router is None:
         return partial(session.ports.queries.ask, session.place())
-    walked: Sequence[Node] = [session.node] if session.node is not None else nodes.primaries()
-    presented = nodes.presented(session.origin.listener)
-    if session.node is None and presented is not None:
-        walked = [node for node in walked if node.number in presented.own_share().nodes]
+    walked = [session.node] if session.node is not None else stood_for(nodes, session.origin)
     table = session.effective_policy.table
     return NodeQuestions(session.ports.queries, nodes, router, table, session.place(), walked).ask
 

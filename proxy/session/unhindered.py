@@ -28,7 +28,7 @@ def _end_wait(session: ForwardingClient, item: Item) -> int:
         switching.wait_until_drained(session)
         return WAIT
     # On a new connection SELECT would wait for a script that runs.
-    upstream = session.ports.pools.private_anywhere(session.key)
+    upstream = session.ports.pools.private_anywhere(session.place())
     if upstream is None:
         return _await_idle(session)
     _send_elsewhere(session, upstream, item)
@@ -50,11 +50,11 @@ def _administer(session: ForwardingClient, item: Item) -> int:
     elif not _may_overtake(session, item.command):
         switching.wait_until_drained(session)
         return WAIT
-    upstream = pools.private_alike(session.key)
+    upstream = pools.private_alike(session.place())
     if upstream is not None:
         _send_elsewhere(session, upstream, item)
         return TAKEN
-    if pools.opens_private(session.key):
+    if pools.opens_private(session.place()):
         return _await_idle(session)
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
@@ -95,7 +95,7 @@ def _on_its_own(session: ForwardingClient, item: Item) -> int:
 
 def _await_idle(session: ForwardingClient) -> int:
     session.wait_for(Awaited.UPSTREAM)
-    session.ports.pools.await_private_anywhere(session, session.key)
+    session.ports.pools.await_private_anywhere(session, session.place())
     return WAIT
 
 

@@ -2,7 +2,8 @@
 
 Keyrail answers MULTI by itself. The first command with a key takes the transaction to that key's node, on a private
 connection: MULTI goes in front of it, and its reply is dropped. Commands without keys before it are answered QUEUED and
-wait, up to ``MOST_KEPT`` of them. Without any key, EXEC takes what waits to any primary.
+wait, up to ``MOST_KEPT`` of them. Without any key, EXEC takes what waits to any primary
+for which the client's address stands.
 """
 
 from typing import Protocol
@@ -14,7 +15,7 @@ from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import sending, switching
 from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.item import Item
-from proxy.session.node_connections import CLUSTERDOWN, NodeClient, wait_for_node
+from proxy.session.node_connections import CLUSTERDOWN, NodeClient, any_node, wait_for_node
 from proxy.session.ports import NodePort
 from proxy.session.state import ClientState, Transaction, Unplaced, ended, unplaced
 from proxy.wire.encode import OK, encode_command
@@ -98,7 +99,7 @@ def _ended(session: UnplacedClient, reply: bytes) -> int:
 
 def _place(session: UnplacedClient, nodes: NodePort, item: Item, state: Unplaced) -> int | None:
     if session.node is None and not item.command.known_keys:
-        session.node = nodes.any()
+        session.node = any_node(session, nodes)
     if session.node is None and state.spoiled:
         sending.refuse(session, CLUSTERDOWN)
         return TAKEN

@@ -11,9 +11,11 @@ import pytest
 
 from proxy.net.replicas import Replicas
 from proxy.net.slot_map import Endpoint
+from proxy.session.pool_key import Node
 
 PLACE = Endpoint("replica", 7003)
-REPLICA = SimpleNamespace(is_primary=False, failed=False, endpoint=PLACE)
+REPLICA = SimpleNamespace(is_primary=False, failed=False, endpoint=PLACE, primary_id="a")
+PRIMARIES = {"a": Node(0), "b": Node(1)}
 UNREACHED = b"-ERR keyrail: a replica cannot be reached\r\n"
 
 
@@ -47,6 +49,7 @@ class Asking:
             reachable=lambda endpoint: endpoint,
             login=SimpleNamespace(at=lambda endpoint: endpoint),
             home=None,
+            member=PRIMARIES.get,
         )
 
         async def open_link(*_: object) -> SimpleNamespace:
@@ -65,7 +68,7 @@ class Asking:
     async def ask(self, *words: bytes) -> list[object]:
         """What each of these commands is answered, all sent at once."""
         for word in words:
-            self.replicas.ask([word], self.answers.append)
+            self.replicas.ask([word], None, self.answers.append)
         await asyncio.gather(*self.tasks)
         return self.answers
 
@@ -98,12 +101,23 @@ def test_whatever_fails_the_client_is_answered(monkeypatch: pytest.MonkeyPatch, 
     assert asyncio.run(asked()) == [[("n4", UNREACHED)]]
 
 
+def test_only_replicas_of_the_primaries_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def asked() -> None:
+        asking = Asking(monkeypatch, slowly)
+        assert not asking.replicas.ask([b"PING"], [PRIMARIES["b"]], asking.answers.append)
+        assert asking.replicas.ask([b"PING"], list(PRIMARIES.values()), asking.answers.append)
+        await asyncio.gather(*asking.tasks)
+        assert asking.answers == [[("n4", b"+PING\r\n")]]
+
+    asyncio.run(asked())
+
+
 def test_a_replica_that_has_left_keeps_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     async def leave() -> None:
         asking = Asking(monkeypatch, slowly)
         await asking.ask(b"PING")
         asking.members.clear()
-        assert not asking.replicas.ask([b"PING"], asking.answers.append)
+        assert not asking.replicas.ask([b"PING"], None, asking.answers.append)
         (link,) = asking.opened
         assert link.closed
 

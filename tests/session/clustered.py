@@ -175,7 +175,8 @@ class Served:
 
 class FakeNodes(NodePort):
     """What Keyrail takes the cluster for: three nodes, n1 to n3. ``lost`` are the numbers of nodes that commands do not
-    go to; ``asked`` is what ``replicas`` are asked, and ``looking`` are those who wait for a look at the cluster."""
+    go to; ``asked`` is what ``replicas`` are asked, ``asked_of`` whose they are, and ``looking`` are those who wait for
+    a look at the cluster."""
 
     def __init__(self) -> None:
         self.owners = list(owners(3))
@@ -184,6 +185,7 @@ class FakeNodes(NodePort):
         self.shown: Presented | None = None
         self.replicas = False
         self.asked: list[tuple[Sequence[bytes], Callable[[Sequence[tuple[str, bytes]]], None]]] = []
+        self.asked_of: list[Sequence[Node] | None] = []
         self.followers: list[NodeFollower] = []
 
     def presented(self, listener: str) -> Presented | None:
@@ -192,8 +194,8 @@ class FakeNodes(NodePort):
     def primaries(self) -> Sequence[Node]:
         return [node for node in NODES if node.number not in self.lost]
 
-    def any(self) -> Node | None:
-        return next(iter(self.primaries()), None)
+    def any(self, among: Sequence[Node]) -> Node | None:
+        return next(iter(among), None)
 
     def size(self) -> int:
         return len(NODES)
@@ -214,8 +216,14 @@ class FakeNodes(NodePort):
         found = re.fullmatch(rb"-(?:MOVED|ASK) \d+ 127.0.0.1:700(\d)\r\n", error)
         return None if found is None else self.node(int(found[1]))
 
-    def ask_replicas(self, argv: Sequence[bytes], answered: Callable[[Sequence[tuple[str, bytes]]], None]) -> bool:
+    def ask_replicas(
+        self,
+        argv: Sequence[bytes],
+        of: Sequence[Node] | None,
+        answered: Callable[[Sequence[tuple[str, bytes]]], None],
+    ) -> bool:
         if self.replicas:
+            self.asked_of.append(of)
             self.asked.append((argv, answered))
         return self.replicas
 
