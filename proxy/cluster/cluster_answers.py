@@ -17,11 +17,13 @@ DISABLED = b"-ERR This instance has cluster support disabled\r\n"
 
 
 class Presented(NamedTuple):
-    """A cluster of Keyrails, as one address of it shows it."""
+    """A cluster of Keyrails, as one address of it shows it. ``healthy``: a majority of the nodes behind it says that
+    its state is ok. ``unowned`` counts slots without a node."""
 
     own: Advertised
     shares: Sequence[Share]
     healthy: bool = True
+    unowned: int = 0
 
     def nodes(self) -> Iterator[tuple[Advertised, Share, int]]:
         """All addresses: each with its share, and that share's number from 1 on."""
@@ -105,13 +107,12 @@ def _nodes(argv: Sequence[bytes], presented: Presented, protocol: int) -> bytes:
 
 def _info(argv: Sequence[bytes], presented: Presented, protocol: int) -> bytes:
     number = next((number for address, _, number in presented.nodes() if address == presented.own), 1)
-    ok = SLOTS if presented.healthy else 0
     fields = {
         "cluster_state": "ok" if presented.healthy else "fail",
-        "cluster_slots_assigned": SLOTS,
-        "cluster_slots_ok": ok,
+        "cluster_slots_assigned": SLOTS - presented.unowned,
+        "cluster_slots_ok": SLOTS - presented.unowned,
         "cluster_slots_pfail": 0,
-        "cluster_slots_fail": SLOTS - ok,
+        "cluster_slots_fail": 0,
         "cluster_known_nodes": sum(1 for _ in presented.nodes()),
         "cluster_size": len(presented.shares),
         "cluster_current_epoch": len(presented.shares),

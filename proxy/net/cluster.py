@@ -29,7 +29,8 @@ class _Place(NamedTuple):
 class Cluster:
     """The topology of a cluster whose ``login`` names the seeds. Its ``map`` is empty until its nodes have been asked.
 
-    ``version`` counts the maps that were different.
+    ``version`` counts the maps that were different. ``serves``: a majority of the primaries says that its state is ok,
+    as far as they have been asked.
     """
 
     home = ANY_NODE
@@ -40,6 +41,7 @@ class Cluster:
         self.router = Router([UNOWNED] * SLOTS)
         self.map = SlotMap()
         self.version = 0
+        self.serves = True
         self.nodes: Sequence[Node] = ()
         self.doubted = asyncio.Event()
         self._places: dict[str, _Place] = {}

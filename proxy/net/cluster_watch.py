@@ -23,6 +23,7 @@ from proxy.wire.decode import read_reply
 
 _FULL_LOOK_SECONDS = 10.0
 _MOST_ROUNDS = 3
+_OK = b"cluster_state:ok"
 _FIGURES = (b"cluster_state:", b"cluster_slots_", b"cluster_known_nodes:", b"cluster_size:", b"cluster_current_epoch:")
 
 
@@ -92,6 +93,8 @@ class ClusterWatch:
                 self._links.drop(endpoint)
             news = news or figures is None or self._figures.get(endpoint, figures) != figures
             self._figures[endpoint] = figures or b""
+        well = sum(figures.startswith(_OK) for figures in self._figures.values())
+        self._cluster.serves = 2 * well > len(self._cluster.nodes)
         return news
 
     # A look at all
@@ -124,7 +127,7 @@ class ClusterWatch:
         try:
             found = agreed(views.values())
         except NoQuorumError as error:
-            self.settled = False
+            self.settled = self._cluster.serves = False
             self._looking.report({"; ".join([str(error), *self._reasons()])})
             return
         unreached = {*self._reasons(self._links.unreached)}

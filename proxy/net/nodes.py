@@ -43,7 +43,7 @@ class Nodes(NodePort):
             # All Keyrails share out alike, in whichever order their addresses stand.
             self._shares = shared_out(self._owners, sorted(self._advertised))
             self._shared_version = self._cluster.version
-        return Presented(self._own(listener), self._shares, UNOWNED not in self._owners)
+        return Presented(self._own(listener), self._shares, self._cluster.serves, self._owners.count(UNOWNED))
 
     def _own(self, listener: str) -> Advertised:
         host, _, port = listener.rpartition(":")

@@ -181,11 +181,13 @@ def test_replicas_failure_reports_and_links_are_about_keyrails_addresses() -> No
     assert presented(own=4, count=5).own_share().replicas[0].port == 7004
 
 
-def test_a_cluster_that_is_down_says_so() -> None:
-    down = presented()._replace(healthy=False)
-    text = as_cluster("info", [], down, 2)
-    assert b"cluster_state:fail\r\n" in text
-    assert b"cluster_slots_fail:16384\r\n" in text
+def test_its_state_is_that_of_the_nodes_whether_or_not_slots_have_no_owner() -> None:
+    down = as_cluster("info", [], presented()._replace(healthy=False), 2)
+    assert b"cluster_state:fail\r\n" in down
+    assert b"cluster_slots_ok:16384\r\n" in down
+    partly = as_cluster("info", [], presented()._replace(unowned=100), 2)
+    assert b"cluster_state:ok\r\n" in partly
+    assert b"cluster_slots_assigned:16284\r\ncluster_slots_ok:16284\r\n" in partly
 
 
 # Real clients

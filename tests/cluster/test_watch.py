@@ -311,8 +311,11 @@ def test_no_quorum(
         assert not route.readiness.ready
         assert not topology.nodes
         assert "1 of 3 primaries of the cluster answer" in route.readiness.reason
+        assert not topology.serves
         await asyncio.to_thread(cluster.nodes[1].start)
         await until(lambda: route.readiness.ready)
+        await asyncio.to_thread(cluster.nodes[2].start)
+        await until(lambda: topology.serves)
 
     play(case, cluster.nodes[0])
     assert len(told(caplog, "1 of 3 primaries of the cluster answer")) == 1
@@ -346,6 +349,7 @@ def test_slots_without_an_owner(
         assert "2 of 16384 slots have no owner" in route.readiness.reason
         assert port_of(topology, 9) == 0
         assert route.readiness.ready
+        await until(lambda: topology.serves)
 
     play(case, cluster.nodes[0])
     assert len(told(caplog, "2 of 16384 slots have no owner")) == 1

@@ -156,7 +156,9 @@ def test_all_share_out_alike_and_anew_with_each_map(cluster: Cluster) -> None:
     cluster.adopt(a_map("h1", "h2", "h3", owned=4))
     again = nodes.presented("a:1")
     assert again is not None
-    assert not again.healthy
+    assert (again.healthy, again.unowned) == (True, 16384 - 5)
+    cluster.serves = False
+    assert not getattr(nodes.presented("a:1"), "healthy", True)
 
 
 def test_without_addresses_clients_see_one_redis(cluster: Cluster) -> None:
