@@ -152,6 +152,37 @@ def test_node_clients(ports: list[int], library: str) -> None:
     assert done.stdout == "done\n", done.stdout + done.stderr
 
 
+@with_addresses(2)
+def test_an_address_reads_what_was_set_there(full: RealCluster, ports: list[int]) -> None:
+    """The second address stands for the last node, whose replica has the settings, too; the others have none of it."""
+    library = "#!lua name=shares\nredis.register_function('here', function() return 'here' end)"
+    first, own = full.nodes[0], full.nodes[2]
+    mine = [own, *full.replicas_of(own)]
+    with Wire(Address(port=ports[1])) as wire:
+        before = [node.do("CONFIG", "GET", "hz") for node in full.nodes]
+        try:
+            wire.value("CONFIG", "SET", "hz", 33)
+            assert wire.value("CONFIG", "GET", "hz") == [b"hz", b"33"]
+            assert [node for node in full.nodes if node.do("CONFIG", "GET", "hz") == [b"hz", b"33"]] == mine
+            wire.value("ACL", "SETUSER", "shares", "on")
+            assert b"flags" in wire.ask("ACL", "GETUSER", "shares")
+            assert b"user shares" in wire.ask("ACL", "LIST")
+            assert [node for node in full.nodes if node.do("ACL", "GETUSER", "shares") is not None] == mine
+            digest = wire.value("SCRIPT", "LOAD", "return 'of an address'")
+            assert isinstance(digest, bytes)
+            assert wire.value("SCRIPT", "EXISTS", digest) == [1]
+            assert wire.value("EVALSHA", digest, 0) == b"of an address"
+            assert wire.value("FUNCTION", "LOAD", library) == b"shares"
+            assert wire.value("FCALL", "here", 0) == b"here"
+            assert b"shares" in wire.ask("FUNCTION", "DUMP")
+            assert first.do("FUNCTION", "LIST") == []
+        finally:
+            wire.ask("CONFIG", "SET", "hz", 10)
+            wire.ask("ACL", "DELUSER", "shares")
+            wire.ask("FUNCTION", "DELETE", "shares")
+        assert [node.do("CONFIG", "GET", "hz") for node in full.nodes] == before
+
+
 def run(*words: str, script: str = "") -> str:
     done = subprocess.run(words, input=script, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
     return done.stdout
