@@ -128,6 +128,12 @@ class Checkout(PoolPort):
         refused = lane in wait.pool.refusal or Lane.FAST in home.refusal
         return 0.0 if refused else wait.until - self._loop.time()
 
+    def refusal(self, key: PoolKey) -> str:
+        """The error with which the pool's node has refused the login of its user; empty where it has not."""
+        if key.user is not None:
+            return self._connections.refused_logins.get((key.node, key.user), "")
+        return self._pools.of(self._pools.home_of(key.node)).refusal.get(Lane.FAST, "")
+
     # Private
 
     def private(self, key: PoolKey) -> PrivatePipeline | None:

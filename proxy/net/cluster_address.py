@@ -30,7 +30,16 @@ def split_seeds(url: str) -> tuple[str, tuple[Endpoint, ...]]:
     if found is None:
         raise ValueError(f"expected {EXPECTED}")
     scheme, user, hosts, rest = found.groups()
+    check_login(user)
     return f"{scheme}://{user}{hosts.split(',')[0]}{rest}", read_seeds(hosts, _DEFAULT_PORT)
+
+
+def check_login(user: str) -> None:
+    """``USER:PASSWORD@`` stands once, before all hosts. Raises ValueError where it may be one host's."""
+    if re.search("@.*,", user):
+        raise ValueError(
+            "expected one USER:PASSWORD@ before all hosts, with %40 for each @ of the user and the password"
+        )
 
 
 def read_seeds(hosts: str, default_port: int) -> tuple[Endpoint, ...]:

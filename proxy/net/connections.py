@@ -22,7 +22,7 @@ from proxy.net.settings import Settings
 from proxy.net.supply import Supply
 from proxy.net.topology import Change, Topology
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.pool_key import UNAUTHENTICATED, PoolKey
+from proxy.session.pool_key import UNAUTHENTICATED, Node, PoolKey
 from proxy.session.session import Session
 from proxy.session.subscription_link import SubscriptionLink
 
@@ -41,6 +41,8 @@ _LAST_ANSWERS = 2.0
 
 class Connections:
     """Owns one route's upstream connections: ``all`` existing ones, and the ``supply`` of new ones.
+
+    ``refused_logins`` has the errors of nodes that refuse a user whose login another node has accepted.
 
     ``give_back`` takes a connection that no client uses. ``doubt`` gets each error reply about an unknown or forbidden
     command.
@@ -65,6 +67,7 @@ class Connections:
         self.loop = loop
         self.output_limit = settings.client_output_limit
         self.errors = ErrorCounts()
+        self.refused_logins: dict[tuple[Node, str], str] = {}
         self.redirects = follow if topology.router is not None else None
         self.all = ConnectionSet(
             PoolKey(None, topology.login.database, 2, topology.home), topology.place, loop, clients, events

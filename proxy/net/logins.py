@@ -21,14 +21,13 @@ from hashlib import blake2b
 from hmac import compare_digest
 
 from proxy.net.connections import Connections
-from proxy.net.node_logins import NodeLogins
+from proxy.net.node_logins import NodeLogins, OneASecond, shown_user
 from proxy.net.pool import turn_away
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.user_changes import UserChanges
 from proxy.session.pool_key import PoolKey, user_named
 from proxy.session.pool_waiter import LoginClient, PoolWaiter
 from proxy.session.ports import Credentials, LoginPort, LoginReply
-from proxy.traffic.key_text import shown
 from proxy.wire.encode import OK
 
 REMEMBERED_SECONDS = 10.0
@@ -36,8 +35,6 @@ _MOST_REMEMBERED = 16
 """Pairs: one user may have several passwords, each with or without its name."""
 _MOST_ASKED = 32
 """Logins that are asked about at the same time; others wait."""
-_LOG_SECONDS = 1.0
-_LONGEST_NAME = 64
 
 _REMEMBERED = LoginReply(OK)
 
@@ -45,25 +42,19 @@ _log = logging.getLogger("keyrail.logins")
 
 
 class RefusedLogins:
-    """Counts and tells of refused logins: one line a second at most, which says how many it stands for."""
+    """Counts and tells of refused logins, in a line a second at most."""
 
     def __init__(self, outcomes: Counter[str], now: Callable[[], float]) -> None:
         self._outcomes = outcomes
-        self._now = now
-        self._told_at = -_LOG_SECONDS
-        self._untold = 0
+        self._due = OneASecond(now)
 
     def add(self, client: LoginClient, user: bytes) -> None:
         """A login as this user was refused."""
         self._outcomes["refused"] += 1
-        self._untold += 1
-        now = self._now()
-        if now - self._told_at < _LOG_SECONDS:
-            return
-        others = f" (and {self._untold - 1} more since the last line)" if self._untold > 1 else ""
-        self._told_at, self._untold = now, 0
-        listener, address, _ = client.origin
-        _log.warning("login refused: user %s from %s on %s%s", shown(user)[:_LONGEST_NAME], address, listener, others)
+        others = self._due.add()
+        if others is not None:
+            listener, address, _ = client.origin
+            _log.warning("login refused: user %s from %s on %s%s", shown_user(user), address, listener, others)
 
 
 @dataclass(slots=True, eq=False)

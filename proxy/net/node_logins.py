@@ -14,8 +14,38 @@ from proxy.net.tls import reason_of
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import Node, PoolKey
 from proxy.session.ports import Credentials
+from proxy.traffic.key_text import shown
+
+_LOG_SECONDS = 1.0
+_LONGEST_NAME = 64
+_MOST_REFUSED = 1024
+"""Users and nodes that Keyrail can name in errors."""
 
 _log = logging.getLogger("keyrail.logins")
+
+
+def shown_user(name: bytes) -> str:
+    """A user's name for the log: clients choose it."""
+    return shown(name)[:_LONGEST_NAME]
+
+
+class OneASecond:
+    """Limits log lines of one kind: one a second at most, which says how many it stands for."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._told_at = -_LOG_SECONDS
+        self._untold = 0
+
+    def add(self) -> str | None:
+        """What happens again; the end of the line that tells of it, None where there is to be none now."""
+        self._untold += 1
+        now = self._now()
+        if now - self._told_at < _LOG_SECONDS:
+            return None
+        others = f" (and {self._untold - 1} more since the last line)" if self._untold > 1 else ""
+        self._told_at, self._untold = now, 0
+        return others
 
 
 class NodeLogins:
@@ -24,10 +54,12 @@ class NodeLogins:
     def __init__(self, connections: Connections, give_back: Callable[[UpstreamConnection], None]) -> None:
         self._connections = connections
         self._give_back = give_back
+        self._due: dict[Node, OneASecond] = {}
 
     def begin(self, command: list[bytes], login: Credentials, key: PoolKey) -> None:
         """The node of this key has accepted ``command`` for the key's user: log in on all others."""
         accepted = self._connections.topology.place(key.node)
+        self._note(key._replace(node=accepted), "")
         for node in self._connections.topology.nodes:
             if node is not accepted:
                 self._connections.all.start(self._log_in(command, login, key._replace(node=node)))
@@ -44,6 +76,7 @@ class NodeLogins:
                 await set_to(upstream, key, seconds, supply.busy)
         except (OSError, UpstreamRefusedError) as error:
             refusal = reason_of(error)
+        self._note(key, refusal)
         if refusal:
             self._tell(login, key.node, refusal)
             if upstream is not None:
@@ -52,6 +85,19 @@ class NodeLogins:
             upstream.apart = False
             self._give_back(upstream)
 
+    def _note(self, key: PoolKey, refusal: str) -> None:
+        assert key.user is not None
+        refused = self._connections.refused_logins
+        refused.pop((key.node, key.user), None)
+        if refusal:
+            refused[key.node, key.user] = refusal
+        while len(refused) > _MOST_REFUSED:
+            del refused[next(iter(refused))]
+
     def _tell(self, login: Credentials, node: Node, reason: str) -> None:
-        user, address = login.user.decode("utf-8", "replace"), self._connections.topology.address(node)
-        _log.warning("user %s: another node has accepted the login, and %s does not: %s", user, address, reason)
+        topology = self._connections.topology
+        self._due = {each: due for each, due in self._due.items() if each in topology.nodes}
+        others = self._due.setdefault(node, OneASecond(self._connections.loop.time)).add()
+        if others is not None:
+            text = "user %s: another node has accepted the login, and %s does not: %s%s"
+            _log.warning(text, shown_user(login.user), topology.address(node), reason, others)

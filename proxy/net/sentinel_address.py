@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from proxy.net.cluster_address import read_seeds
+from proxy.net.cluster_address import check_login, read_seeds
 from proxy.net.slot_map import Endpoint
 from proxy.net.strict_url import Secret
 
@@ -40,5 +40,6 @@ def split_sentinels(url: str) -> tuple[str, Sentinels]:
     if found is None:
         raise ValueError(f"expected {EXPECTED}")
     scheme, user, hosts, name, rest = found.groups()
+    check_login(user)
     endpoints = read_seeds(hosts, _DEFAULT_PORT)
     return f"{scheme}://{user}{hosts.split(',')[0]}{rest}", Sentinels(endpoints, unquote(name))

@@ -14,7 +14,7 @@ be unclear which route they mean. Paths in a config file start at that file's fo
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,8 @@ class _Given:
 
 
 _Layer = dict[str, _Given]
+_UNREAD = object()
+"""The value of an option that is given and cannot be read: that is a problem already, and it is not missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,8 @@ def _put(layer: _Layer, option: Option, texts: Sequence[tuple[str, str]], proble
             problems.append(f"{place}: {error}")
     if texts and len(values) == len(texts):
         layer[option.name] = _Given(tuple(values) if option.repeatable else values[0], texts[0][1])
+    elif texts:
+        layer[option.name] = _Given(_UNREAD, texts[0][1])
 
 
 def _settle_upstream(over: _Layer, flags: Mapping[str, Sequence[str]], environment: Mapping[str, str]) -> None:
@@ -258,7 +262,8 @@ def _beside(value: Any, file: Path) -> Any:
     return value
 
 
-def _build_route(name: str, layer: _Layer, problems: list[str]) -> RouteSettings:
+def _build_route(name: str, given: _Layer, problems: list[str]) -> RouteSettings:
+    layer = {option: each for option, each in given.items() if each.value is not _UNREAD}
     embedded = layer.get("embedded")
     upstream = layer.get("upstream")
     engine: Embedded | None = None if embedded is None else embedded.value
@@ -276,18 +281,18 @@ def _build_route(name: str, layer: _Layer, problems: list[str]) -> RouteSettings
         if policy is not None
         else PolicySource(PolicyKind.PACKAGED, "default" if engine is None else "tour"),
         embedded=engine,
-        advertised=_read_advertised(layer, problems),
+        advertised=_read_advertised(layer, given.keys() - layer.keys(), problems),
     )
 
 
-def _read_advertised(layer: _Layer, problems: list[str]) -> tuple[Advertised, ...]:
+def _read_advertised(layer: _Layer, unread: Container[str], problems: list[str]) -> tuple[Advertised, ...]:
     present, advertise = layer.get("present"), layer.get("advertise")
     as_cluster = present is not None and present.value is Presented.CLUSTER
-    if present is not None and as_cluster and advertise is None:
+    if present is not None and as_cluster and advertise is None and "advertise" not in unread:
         problems.append(f"{present.place}: expected the addresses of all Keyrails, as in --advertise 10.0.0.1:6380")
     if advertise is None:
         return ()
-    if not as_cluster:
+    if not as_cluster and "present" not in unread:
         problems.append(f"{advertise.place}: expected --present cluster, too")
     addresses: tuple[Advertised, ...] = advertise.value
     return addresses

@@ -14,7 +14,7 @@ from proxy.hotpath.router import SEVERAL_SLOTS, UNOWNED
 from proxy.session import sending, switching
 from proxy.session.item import Item
 from proxy.session.keyrail_command import confined_error
-from proxy.session.node_connections import connection_to, wait_for_node
+from proxy.session.node_connections import CLUSTERDOWN, connection_to, unserved, wait_for_node
 from proxy.session.over_nodes import CROSSSLOT, ManyNodesClient, answered, hide_nodes, leave_node, locate
 from proxy.session.pinned import may_block
 from proxy.session.pool_key import Node
@@ -90,7 +90,7 @@ def _to_node(session: ManyNodesClient, nodes: NodePort, item: Item, node: Node) 
         return WAIT
     upstream = connection_to(session, node, lane)
     if upstream is None:
-        return wait_for_node(session, nodes, item, node, lane, _unreached(nodes, node))
+        return wait_for_node(session, nodes, item, node, lane, _unreached(session, nodes, node))
     if item.trace is not None:
         item.trace.without_reply()
     session.sender.wrote = session.sender.wrote or not item.reads
@@ -126,5 +126,8 @@ def _elsewhere(nodes: NodePort, command: Command, node: Node, owner: Node) -> by
     )
 
 
-def _unreached(nodes: NodePort, node: Node) -> bytes:
+def _unreached(session: ManyNodesClient, nodes: NodePort, node: Node) -> bytes:
+    refused = unserved(session, (node,))
+    if refused != CLUSTERDOWN:
+        return refused
     return encode_error(f"CLUSTERDOWN keyrail: no connection to {nodes.alias(node)}")

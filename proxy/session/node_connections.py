@@ -4,9 +4,10 @@ A client that has no state on any connection uses one for each node (``sender.no
 commands on them by itself. It never has commands in flight on two connections to one node.
 
 A command whose node has no connection waits for one, and for other slot maps, up to ``HELD_SECONDS`` in all. Then it is
-answered CLUSTERDOWN, and the client stays.
+answered CLUSTERDOWN, and the client stays. If the node has refused the login, the error says so.
 """
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from proxy.commands.table import Lane
@@ -22,6 +23,7 @@ from proxy.session.ports import NodePort, PrivatePipeline
 from proxy.session.sending import SendingClient
 from proxy.session.state import Awaited
 from proxy.session.switching import HELD_SECONDS, SwitchingClient
+from proxy.wire.encode import encode_error
 
 CLUSTERDOWN = b"-CLUSTERDOWN Hash slot not served\r\n"
 
@@ -112,17 +114,27 @@ def has_waited(session: NodeClient, item: Item) -> bool:
     return now - item.held_since > HELD_SECONDS
 
 
+def unserved(session: NodeClient, among: Iterable[Node | None]) -> bytes:
+    """The error for a command that no connection to any of these nodes was found for in time."""
+    nodes = session.ports.nodes
+    for node in among:
+        refusal = "" if node is None else session.ports.pools.refusal(session.key._replace(node=node))
+        if node is not None and nodes is not None and refusal:
+            return encode_error(f"CLUSTERDOWN keyrail: {nodes.alias(node)} has not accepted this login: {refusal}")
+    return CLUSTERDOWN
+
+
 def wait_for_node(
-    session: NodeClient, nodes: NodePort, item: Item, node: Node | None, lane: Lane, error: bytes = CLUSTERDOWN
+    session: NodeClient, nodes: NodePort, item: Item, node: Node | None, lane: Lane, error: bytes = b""
 ) -> int:
     """Let the command wait for a connection to this node, or for any that owns its slot, unless it has waited: then it
-    is answered with the error."""
+    is answered with the error, or why there is none."""
     if session.awaited is not None:
         return WAIT
     if has_waited(session, item):
         if item.trace is not None:
             item.trace.without_reply()
-        sending.refuse(session, error)
+        sending.refuse(session, error or unserved(session, (node or session.node,)))
         return TAKEN
     session.wait_for(Awaited.UPSTREAM)
     waiter = _HeldCommand(session, nodes, item)

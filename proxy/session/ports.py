@@ -88,6 +88,9 @@ class PoolPort(Protocol):
     def has_pool(self, key: PoolKey) -> bool:
         """Whether such a pool has, or can open, connections."""
 
+    def refusal(self, key: PoolKey) -> str:
+        """The error with which the pool's node has refused the login of its user; empty where it has not."""
+
     def await_shared(self, waiter: PoolWaiter, key: PoolKey, lane: Lane) -> None:
         """Call ``arrived`` when ``shared`` may answer, or ``close`` when it will not in time."""
 

@@ -19,7 +19,7 @@ from proxy.session import sending, switching
 from proxy.session.client_identity import Origin
 from proxy.session.item import Item
 from proxy.session.keyrail_command import confined_error
-from proxy.session.node_connections import CLUSTERDOWN, NodeClient, has_waited
+from proxy.session.node_connections import NodeClient, has_waited, unserved
 from proxy.session.ports import NodePort
 from proxy.session.state import Awaited
 from proxy.session.subscriber import SubscribedClient, Subscriber
@@ -94,7 +94,7 @@ def _change(session: SubscribingNodeClient, nodes: NodePort, item: Item) -> int:
     opening = verb in OPENING
     kind = (OPENING if opening else CLOSING).index(verb)
     if item.change is not None and session.subscriber is not None:
-        return _go_on(session, session.subscriber, item, item.change)
+        return _go_on(session, nodes, session.subscriber, item, item.change)
     if kind == SHARD_CHANNELS and _crosses_slots(session, nodes, item.command.argv[1:]):
         sending.answer(session, _CROSSSLOT)
         return TAKEN
@@ -109,7 +109,7 @@ def _change(session: SubscribingNodeClient, nodes: NodePort, item: Item) -> int:
         has_waited(session, item)
         subscriber.begin(item.change)
         _await_end(session, item.change)
-    return _go_on(session, subscriber, item, item.change)
+    return _go_on(session, nodes, subscriber, item, item.change)
 
 
 def _crosses_slots(session: SubscribingNodeClient, nodes: NodePort, channels: Sequence[bytes]) -> bool:
@@ -132,7 +132,7 @@ def _is_under_way(session: SubscribingNodeClient, change: Change) -> bool:
     return session.subscriber is not None and session.subscriber.change is change
 
 
-def _go_on(session: SubscribingNodeClient, subscriber: Subscriber, item: Item, change: Change) -> int:
+def _go_on(session: SubscribingNodeClient, nodes: NodePort, subscriber: Subscriber, item: Item, change: Change) -> int:
     done = not change.error and subscriber.is_done(change)
     if not done and not change.error and not has_waited(session, item):
         session.wait_for(Awaited.SUBSCRIPTION)
@@ -142,7 +142,7 @@ def _go_on(session: SubscribingNodeClient, subscriber: Subscriber, item: Item, c
     subscriber.end(change, done=done)
     session.intake.simple = session.plain_commands()
     if not done:
-        sending.refuse(session, change.error or CLUSTERDOWN)
+        sending.refuse(session, change.error or unserved(session, nodes.primaries()))
         return TAKEN
     session.sender.forwarded += 1
     session.sender.answer(b"".join(_confirmations(item.command.spec, session.key.protocol, named, count, change)))

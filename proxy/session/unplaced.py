@@ -15,7 +15,7 @@ from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import sending, switching
 from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.item import Item
-from proxy.session.node_connections import CLUSTERDOWN, NodeClient, any_node, wait_for_node
+from proxy.session.node_connections import CLUSTERDOWN, NodeClient, any_node, unserved, wait_for_node
 from proxy.session.ports import NodePort
 from proxy.session.state import ClientState, Transaction, Unplaced, ended, unplaced
 from proxy.wire.encode import OK, encode_command
@@ -26,7 +26,7 @@ _QUEUED = b"+QUEUED\r\n"
 _NOTHING = b"*0\r\n"
 _ABORTED = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
 _BAD_EXEC = b"-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n"
-_NO_NODE = b"-EXECABORT Transaction discarded because of: " + CLUSTERDOWN[1:]
+_BECAUSE = b"-EXECABORT Transaction discarded because of: "
 _KEPT = frozenset({ConnectionState.POOL, ConnectionState.PIN, ConnectionState.ADMIN})
 """Before a cluster no command of these leaves anything behind on its connection."""
 LEAVES = frozenset({ConnectionState.RESET, ConnectionState.QUIT})
@@ -54,8 +54,8 @@ def begin(session: UnplacedClient, *, spoiled: bool = False) -> int:
 def unreachable(session: UnplacedClient, item: Item) -> int:
     """No node could be reached in time for the command: the client gets an error, and stays."""
     if type(session.state) is Unplaced and item.command.spec.state is ConnectionState.EXEC:
-        return _ended(session, _NO_NODE)
-    sending.refuse(session, CLUSTERDOWN)
+        return _ended(session, _BECAUSE + unserved(session, (session.node,))[1:])
+    sending.refuse(session, unserved(session, (session.node,)))
     return TAKEN
 
 
@@ -105,7 +105,8 @@ def _place(session: UnplacedClient, nodes: NodePort, item: Item, state: Unplaced
         return TAKEN
     if session.node is None:
         ends = item.command.spec.state is ConnectionState.EXEC
-        outcome = wait_for_node(session, nodes, item, None, Lane.FAST, _NO_NODE if ends else CLUSTERDOWN)
+        error = _BECAUSE + CLUSTERDOWN[1:] if ends else CLUSTERDOWN
+        outcome = wait_for_node(session, nodes, item, None, Lane.FAST, error)
         if outcome == TAKEN and ends:
             session.state = ended(session.state)
         return outcome

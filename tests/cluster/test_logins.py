@@ -50,6 +50,8 @@ def test_a_node_that_refuses_the_password_is_named_in_the_log(keyrail: Keyrail, 
         keyrail.await_line(
             rf"user half: another node has accepted the login, and redis://127.0.0.1:{refusing} does not: WRONGPASS"
         )
+        lacking = b"".join(wire.ask("GET", key) for key in KEYS[:3])
+        assert lacking.count(b"-CLUSTERDOWN keyrail: n3 has not accepted this login: WRONGPASS ") == 1
 
 
 def test_users_log_in_again_where_a_node_has_come(

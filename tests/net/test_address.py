@@ -213,6 +213,8 @@ def test_a_node_has_the_login_of_its_seeds() -> None:
         ("unix+cluster://h1", "expected redis+cluster://"),
         ("redis+cluster://u:hunter2@h1:x", "'h1:x': expected HOST:PORT"),
         ("redis+cluster://h1?map=", "map: cannot read ''"),
+        ("redis+cluster://u:hunter2@h1:7000,u2:p2@h2:7001", "expected one USER:PASSWORD@ before all hosts, with %40"),
+        ("redis+cluster://u:hunter2@,x@h1:7000", "expected one USER:PASSWORD@ before all hosts"),
         ("redis://h1?map=x", "unknown option 'map'"),
     ],
 )
@@ -309,6 +311,7 @@ def test_each_has_the_login_that_is_meant_for_it() -> None:
         ("redis+sentinel://s1,s1/m", "given twice"),
         ("unix+sentinel://s1/m", "expected redis+sentinel://"),
         ("redis+sentinel://s1/m/x", "the path is the database"),
+        ("redis+sentinel://u:p@s1,u:p@s2/m", "expected one USER:PASSWORD@ before all hosts"),
         ("redis+sentinel://s1/m?sentinel_user=w", "sentinel_user 'w' needs a password"),
         ("redis+sentinel://s1/m?sentinel_password=hunter2&sentinel_password_file=f", "exclude each other"),
         ("redis+sentinel://s1/m?sentinel_password=hunter2&sentinel=1", "unknown option 'sentinel'"),

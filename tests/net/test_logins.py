@@ -80,6 +80,7 @@ class Redis:
             supply=SimpleNamespace(open_for_login=self.open),
             settings=SimpleNamespace(connect_timeout=5.0),
             restarts=self.restarts,
+            refused_logins={},
         )
         self.changes = of_one_worker()
         self.logins = Logins(connections, self.given_back.append, self.changes)

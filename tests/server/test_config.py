@@ -136,6 +136,11 @@ def test_a_cluster_of_keyrails_has_addresses() -> None:
             {"advertise": ["h:70000"]},
             "--advertise: expected addresses such as 10.0.0.1:6380,10.0.0.2:6380, got 'h:70000'",
         ),
+        (
+            {"present": ["cluster"], "advertise": ["h"]},
+            "--advertise: expected addresses such as 10.0.0.1:6380,10.0.0.2:6380, got 'h'",
+        ),
+        ({"present": ["both"], "advertise": ["h:1"]}, "--present: expected single or cluster, got 'both'"),
         ({"advertise": ["h:1,h:1"]}, "--advertise: an address stands there twice: 'h:1,h:1'"),
         ({"present": ["both"]}, "--present: expected single or cluster, got 'both'"),
     ],

@@ -27,7 +27,7 @@ from proxy.rules.scripts.memory import ScriptKey
 from proxy.session.dispatcher import Dispatcher
 from proxy.session.handshake import LINGER
 from proxy.session.info_query import InfoQuery
-from proxy.session.pool_key import PoolKey, user_named
+from proxy.session.pool_key import Node, PoolKey, user_named
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import (
     CapabilityPort,
@@ -203,6 +203,7 @@ class FakeRoute(
         self.anywhere: list[Upstream] = []
         self.closed_gracefully: list[Upstream] = []
         self.starving = False
+        self.refusals: dict[Node, str] = {}
         self.private_connections = 1
         self.waiting: list[PoolWaiter] = []
         self.lingering: list[Callable[[], None]] = []
@@ -295,6 +296,9 @@ class FakeRoute(
 
     def has_pool(self, key: PoolKey) -> bool:
         return (key, Lane.FAST) in self.pools
+
+    def refusal(self, key: PoolKey) -> str:
+        return self.refusals.get(key.node, "")
 
     def await_shared(self, waiter: PoolWaiter, key: PoolKey, lane: Lane) -> None:
         self.waiting.append(waiter)

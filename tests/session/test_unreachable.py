@@ -6,8 +6,11 @@ import pytest
 
 from proxy.session.node_connections import CLUSTERDOWN
 from proxy.session.switching import HELD_SECONDS
-from tests.session.clustered import Routed
+from tests.session.clustered import NODES, Routed
 from tests.session.given import LARGE, FakeRoute, call
+
+REFUSED = b"-CLUSTERDOWN keyrail: n3 has not accepted this login: WRONGPASS no such user\r\n"
+ABORTED = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
 
 
 def wait_in_vain(client: Routed, seconds: float = 3 * HELD_SECONDS) -> None:
@@ -59,6 +62,43 @@ def test_it_gets_clusterdown_and_stays(words: tuple[str, ...]) -> None:
     assert client.heard() == b"$1\r\nx\r\n"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("GET", "a"),
+        ("MGET", "a", "b"),
+        ("WATCH", "a"),
+        ("BLPOP", "a", "0"),
+        ("SUBSCRIBE", "x"),
+        ("SSUBSCRIBE", "a"),
+        ("KEYRAIL", "NODE", "n3", "INFO"),
+        ("SET", "a", "x" * 2 * LARGE),
+    ],
+    ids=lambda words: " ".join(words)[:20],
+)
+def test_the_error_names_the_node_that_refuses_the_login(words: tuple[str, ...]) -> None:
+    client = Routed(FakeRoute())
+    client.route.starving = True
+    client.route.refusals[NODES[2]] = "WRONGPASS no such user"
+    client.send(call(*words))
+    wait_in_vain(client)
+    assert client.heard() == REFUSED
+    assert not client.gone
+
+
+def test_a_transaction_says_it_too() -> None:
+    client = Routed(FakeRoute())
+    client.route.starving = True
+    client.route.refusals[NODES[2]] = "WRONGPASS no such user"
+    client.send(call("MULTI") + call("GET", "a") + call("EXEC"))
+    wait_in_vain(client)
+    assert client.heard() == b"+OK\r\n" + REFUSED + ABORTED
+    for words in ("MULTI",), ("GET", "a"), ("EXEC",):
+        client.send(call(*words))
+        wait_in_vain(client)
+    assert client.heard() == b"+OK\r\n" + REFUSED + ABORTED
+
+
 def test_a_transaction_fails_as_a_whole() -> None:
     client = Routed(FakeRoute())
     client.route.starving = True
@@ -66,8 +106,7 @@ def test_a_transaction_fails_as_a_whole() -> None:
     client.send(call("INCR", "a"))
     client.send(call("ECHO", "x") + call("EXEC"))
     wait_in_vain(client)
-    aborted = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
-    assert client.heard() == b"+OK\r\n" + CLUSTERDOWN + b"+QUEUED\r\n" + aborted
+    assert client.heard() == b"+OK\r\n" + CLUSTERDOWN + b"+QUEUED\r\n" + ABORTED
     client.send(call("MULTI"))
     client.send(call("ECHO", "x"))
     client.send(call("EXEC"))
