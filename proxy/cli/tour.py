@@ -12,6 +12,8 @@ STEPS = (
     ("SET user:1:name ada", "OK", "and `TTL user:1:name` says about 300: Keyrail added a TTL"),
     ("DEL user:1:name", "(integer) 1", "and `INFO commandstats` says that Redis ran UNLINK"),
 )
+OF_THE_NODE = "KEYRAIL NODE n3 INFO commandstats"
+"""Of a cluster, INFO is of the first node, and the key of these commands is on the third."""
 
 
 def client_command(address: ListenAddress) -> str:
@@ -41,7 +43,8 @@ def tour_text(address: ListenAddress, policy: str, embedded: Embedded = Embedded
     if policy == "tour":
         wide = max(len(command) for command, _, _ in STEPS)
         lines += ["Four commands worth trying, and what they show:", ""]
-        for command, answer, why in STEPS:
+        for command, answer, told in STEPS:
+            why = told.replace("INFO commandstats", OF_THE_NODE) if embedded is Embedded.CLUSTER else told
             lines += [f"  {client} {command:<{wide}}   {answer}", f"  {'':<{len(client) + wide}}    {why}"]
         lines += [""]
     return "\n".join(lines)

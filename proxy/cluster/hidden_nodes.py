@@ -26,7 +26,9 @@ _NO_ADDRESS = b"?:0"
 _REPLICATION = re.compile(rb"(?:slave|replica)[0-9]+")
 _SENDER = re.compile(rb"\bladdr=[^ \r\n]*")
 _REPLICATION_LINK = re.compile(rb"\bflags=[^ ]*[SM]")
-_ADDRESS_OPTIONS = re.compile(rb".*announce.*|bind|bind-source-addr|unixsocket|replicaof|slaveof|pidfile|.*config-file")
+_ADDRESS_OPTIONS = re.compile(rb".*announce.*|bind|bind-source-addr|unixsocket|replicaof|slaveof")
+_NAMES = re.compile(rb".*(?:file|dir)(?:name)?|syslog-ident")
+"""Options with names of files, folders and the like: many installations give each node's its port."""
 _PORT_OPTIONS = frozenset({b"port", b"tls-port"})
 _BUS_OPTIONS = frozenset({b"cluster-port"})
 _WITH_ADDRESSES = frozenset(row.name for row in ROWS.values() if row.names_addresses)
@@ -172,7 +174,7 @@ def _option(name: bytes, value: bytes, shown: Shown) -> bytes:
         return encode_bulk(b"0")
     if shown.single and name == b"cluster-enabled":
         return encode_bulk(b"no")
-    return encode_bulk(b"") if _ADDRESS_OPTIONS.fullmatch(name) else value
+    return encode_bulk(b"") if _ADDRESS_OPTIONS.fullmatch(name) or _NAMES.fullmatch(name) else value
 
 
 def _slow_log(frame: bytes, shown: Shown) -> bytes:

@@ -100,7 +100,8 @@ class NodeFigures:
         checks = self._liveness.of(node)
         if known.failed:
             return "failed"
-        if self._connections.supply.lack(node) or (state is not None and not state.reached):
+        nowhere = known.is_primary and known.endpoint is None
+        if nowhere or self._connections.supply.lack(node) or (state is not None and not state.reached):
             return "lost"
         if checks is not None and checks.silent_since is not None:
             return "silent"

@@ -118,6 +118,8 @@ def read_view(nodes: Any, slots: Any, asked: str) -> View:
 
     Raises ViewError.
     """
+    if str(nodes).startswith("NOAUTH"):
+        raise ViewError("it asks for a password: give --upstream a user and a password for all nodes")
     if not isinstance(nodes, bytes):
         raise ViewError(f"CLUSTER NODES: {nodes}")
     lines = [line.split(" ") for line in nodes.decode("utf-8", "replace").splitlines()]

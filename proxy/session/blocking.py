@@ -24,6 +24,8 @@ from proxy.session.ports import NodePort
 from proxy.wire.encode import encode_command
 
 _LEFT = (b"-MOVED ", b"-ASK ", b"-TRYAGAIN ", b"-CLUSTERDOWN ", b"-UNBLOCKED force ")
+_TELLING = (b"-TRYAGAIN ", b"-CLUSTERDOWN ")
+"""Of these, what clients can be told."""
 _ASKING = encode_command([b"ASKING"])
 _LONG = 1.0
 """Seconds. A command that was blocked for so long has been where it belonged."""
@@ -81,7 +83,7 @@ def under_way(session: NodeClient, nodes: NodePort, item: Item) -> int | None:
         return None
     if session.ports.route.now() - blocked.sent_at > _LONG:
         item.held_since = None
-    return wait_for_node(session, nodes, item, None, Lane.FAST)
+    return wait_for_node(session, nodes, item, None, Lane.FAST, blocked.error)
 
 
 def begin(session: NodeClient, item: Item) -> tuple[BlockedCommand, float]:
@@ -90,7 +92,7 @@ def begin(session: NodeClient, item: Item) -> tuple[BlockedCommand, float]:
     blocked = item.blocked
     if blocked is None:
         blocked = item.blocked = BlockedCommand(now)
-    blocked.phase, blocked.sent_at, blocked.asks = "sent", now, None
+    blocked.phase, blocked.sent_at, blocked.asks, blocked.error = "sent", now, None, b""
     return blocked, now - blocked.since
 
 
@@ -102,6 +104,8 @@ def refused(frame: bytes) -> bool:
 def _answered(item: Item, blocked: BlockedCommand, frame: bytes) -> bytes:
     if refused(frame) and not item.command.spec.own_errors:
         blocked.phase = "refused"
+        if frame.startswith(_TELLING):
+            blocked.error = frame
         return b""
     blocked.phase = "answered"
     return frame if item.edit is None else item.edit(frame)

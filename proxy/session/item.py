@@ -26,12 +26,14 @@ class JudgedCommand:
 @dataclass(slots=True)
 class BlockedCommand:
     """A command that blocks, before a cluster: since when, and when it was sent last. What a node refuses because its
-    slot has left is sent again: behind ASKING to the node that ASK names, ``asks``."""
+    slot has left is sent again: behind ASKING to the node that ASK names, ``asks``. Where that goes on for too long,
+    ``error`` is the reply."""
 
     since: float
     sent_at: float = 0.0
     phase: Literal["waits", "sent", "refused", "answered"] = "waits"
     asks: Node | None = None
+    error: bytes = b""
 
 
 @dataclass(slots=True)

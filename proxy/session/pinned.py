@@ -7,6 +7,7 @@ hold it for the rest of the session: what they set, only Redis knows.
 from collections.abc import Callable
 from typing import Protocol
 
+from proxy.cluster.own_answers import has_its_arguments
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState, Table
 from proxy.commands.words import word_of
@@ -92,7 +93,8 @@ def _wait(session: PinningClient, item: Item) -> int:
         switching.wait_until_drained(session)
         return WAIT
     state = session.on_its_own
-    if state.covered is None and session.state.reply_mode == reply_mode.ON and not _confined(session):
+    asks = has_its_arguments(item.command)
+    if asks and state.covered is None and session.state.reply_mode == reply_mode.ON and not _confined(session):
 
         def answered(frame: bytes) -> bytes:
             state.covered = session.ports.capabilities.any_command_covers() or not frame.startswith(b"-")
@@ -104,7 +106,7 @@ def _wait(session: PinningClient, item: Item) -> int:
         switching.wait_until_drained(session)
         return WAIT
     covered, state.covered = state.covered, None
-    if covered is False:
+    if asks and covered is False:
         sending.answer(session, WAIT_REFUSED)
         switching.release_pin(session)
         return TAKEN

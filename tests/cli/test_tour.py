@@ -5,8 +5,10 @@ import shlex
 
 import pytest
 
-from proxy.cli.tour import STEPS, client_command
+from proxy.cli.tour import STEPS, client_command, tour_text
+from proxy.commands.slots import SLOTS, slot_of
 from proxy.net.address import parse_listen
+from proxy.net.settings import Embedded
 from tests.resp import Wire
 from tests.server.running import Running, serve, ticks
 
@@ -42,6 +44,13 @@ def test_the_four_commands_show_what_is_printed() -> None:
             assert re.search(r"cmdstat_unlink:calls=1,", ask(wire, "INFO commandstats"))
             assert "cmdstat_del:" not in ask(wire, "INFO commandstats")
         assert running.stop() == 0
+
+
+def test_before_a_cluster_the_node_of_the_key_is_named() -> None:
+    text = tour_text(parse_listen("127.0.0.1:7"), "tour", Embedded.CLUSTER)
+    assert "`KEYRAIL NODE n3 INFO commandstats` says that Redis ran UNLINK" in text
+    assert "`INFO commandstats`" not in text
+    assert 3 * slot_of(b"user:1:name") // SLOTS == 2
 
 
 def test_another_policy_prints_only_where_to_connect() -> None:

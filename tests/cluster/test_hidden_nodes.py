@@ -12,6 +12,7 @@ from proxy.commands.over_nodes import Destination
 from proxy.commands.rows import ROWS
 from proxy.commands.spec import ConnectionState, Spec
 from proxy.commands.table import STANDARD
+from proxy.wire.encode import encode_command
 from tests.cluster.nodes import RealCluster
 from tests.commands.invocations import INVOCATIONS, split
 from tests.engines import Engine
@@ -139,6 +140,14 @@ def test_one_plain_redis_is_no_cluster(busy: RealCluster) -> None:
         assert isinstance(config, list)
         options = dict(zip(config[::2], config[1::2], strict=True))
         assert options == {b"cluster-enabled": b"no", b"port": b"6399", b"maxmemory": b"0"}
+
+
+@pytest.mark.parametrize(
+    "name", ["dir", "logfile", "dbfilename", "appendfilename", "aclfile", "pidfile", "syslog-ident"]
+)
+def test_names_of_files_and_folders_are_hidden(name: str) -> None:
+    frame = encode_command([name.encode(), b"/nodes/7001/7001.conf", b"maxmemory", b"7001"])
+    assert hidden("config", SHOWN, frame) == encode_command([name.encode(), b"", b"maxmemory", b"7001"])
 
 
 def test_as_a_cluster_it_stays_one(busy: RealCluster) -> None:

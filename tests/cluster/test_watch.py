@@ -332,7 +332,8 @@ def test_a_node_that_lies_about_its_address(
         await until(lambda: "announces" in route.readiness.reason)
         assert port_of(topology, 0) == 0
         assert sorted(ports_at_work(topology)) == sorted(node.port for node in cluster.nodes[1:])
-        assert route.readiness.ready
+        assert [node["health"] for node in route.snapshot()["nodes"] if not node["address"]] == ["lost"]
+        await until(lambda: route.readiness.ready)
 
     play(case, *cluster.nodes)
     assert len(told(caplog, cluster.id(liar)[:8], "announces", f"127.0.0.1:{other.port}", "cluster-announce-port")) == 1

@@ -82,6 +82,11 @@ def test_other_replies_are_errors(nodes: object, slots: object) -> None:
         read_view(nodes, slots, ASKED)
 
 
+def test_a_node_that_asks_for_a_password_says_what_to_do() -> None:
+    with pytest.raises(ViewError, match="it asks for a password: give --upstream a user and a password"):
+        read_view(read_reply(b"-NOAUTH Authentication required.\r\n"), None, ASKED)
+
+
 def test_lines_as_other_versions_write_them() -> None:
     lines = (
         b"aa :7000@17000,,shard-id=5f myself,master - 0 0 1 connected 0-100 102\n"

@@ -6,7 +6,6 @@ import pytest
 
 from proxy.commands.table import STANDARD
 from proxy.session.blocking import shortened
-from proxy.session.node_connections import CLUSTERDOWN
 from proxy.session.switching import HELD_SECONDS
 from tests.hotpath.test_split import arguments
 from tests.session.clustered import NODES, Routed
@@ -100,7 +99,21 @@ def test_what_is_refused_again_and_again_is_an_error_and_the_client_stays() -> N
     (lent,) = client.route.lent
     client.route.moment += 0.1
     lent.answer(b"-CLUSTERDOWN The cluster is down\r\n")
-    assert client.heard() == CLUSTERDOWN
+    assert client.heard() == b"-CLUSTERDOWN The cluster is down\r\n"
+    assert not client.gone
+
+
+def test_several_keys_of_a_slot_that_moves_are_tried_again_and_then_an_error_says_so() -> None:
+    client, lent = blocked("BLMOVE", "{c}1", "{c}2", "LEFT", "LEFT", "0")
+    for seconds in (0.0, HELD_SECONDS / 2, HELD_SECONDS / 2, 0.1):
+        lent.answer(b"-ASK 5 127.0.0.1:7000\r\n")
+        (target,) = client.route.lent
+        client.route.moment += seconds
+        target.answer(b"+OK\r\n-TRYAGAIN Multiple keys request during rehashing of slot\r\n")
+        if client.nodes.looking:
+            client.nodes.looking.pop().arrived()
+            (lent,) = client.route.lent
+    assert client.heard() == b"-TRYAGAIN Multiple keys request during rehashing of slot\r\n"
     assert not client.gone
 
 

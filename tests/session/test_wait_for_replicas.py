@@ -69,6 +69,17 @@ def test_who_has_not_written_asks_one() -> None:
     assert asked(client, "WAIT", "1", "0") == [0]
 
 
+@pytest.mark.parametrize("words", [("WAIT",), ("WAIT", "1"), ("WAIT", "1", "2", "3"), ("WAITAOF", "1")])
+def test_a_wrong_number_of_arguments_has_the_engines_own_error(words: tuple[str, ...]) -> None:
+    client = written("a")
+    client.say(*words)
+    (own,) = client.route.lent
+    assert own.taken() == call(*words)
+    own.answer(b"-ERR wrong number of arguments\r\n")
+    assert client.heard() == b"-ERR wrong number of arguments\r\n"
+    assert client.route.lent == []
+
+
 def test_when_the_map_has_changed_since_the_first_write_all_are_asked() -> None:
     client = written("a")
     router = client.intake.config.router
