@@ -21,7 +21,7 @@ class SilentClient:
     def __init__(self, sock: socket.socket, kept: bytes) -> None:
         self.link = SimpleNamespace(transport=self)
         self.effective_policy = SimpleNamespace(compiled=SimpleNamespace(app=""))
-        self.sender = SimpleNamespace(forwarded=0)
+        self.sender = SimpleNamespace(forwarded=0, remembered=0)
         self.local = 0
         self.sock = sock
         self.kept = kept
