@@ -326,7 +326,8 @@ class Checkout(PoolPort):
         # A login has left a new connection. Learn its server process and, at the first login of a user, the engine and
         # what the user may run. Nobody else gets the connection before that.
         try:
-            await asyncio.wait_for(self._learn_on(upstream, user), self._settings.connect_timeout)
+            async with asyncio.timeout(self._settings.connect_timeout):
+                await self._learn_on(upstream, user)
         except OSError as error:
             _log.warning("user %s: Keyrail could not ask Redis what the user may run: %s", user, error)
             upstream.abort()

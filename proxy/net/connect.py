@@ -88,7 +88,8 @@ async def set_to(upstream: UpstreamConnection, key: PoolKey, seconds: float, bus
     and ``busy`` counts the connections that wait so. Raises OSError, and UpstreamRefusedError if Redis refuses.
     """
     if upstream.key.protocol != key.protocol:
-        await asyncio.wait_for(_must(upstream, ["HELLO", key.protocol]), seconds)
+        async with asyncio.timeout(seconds):
+            await _must(upstream, ["HELLO", key.protocol])
         upstream.key = upstream.key._replace(protocol=key.protocol)
     if upstream.key.database != key.database:
         await _select(upstream, key, seconds, busy)
@@ -99,7 +100,8 @@ async def _select(upstream: UpstreamConnection, key: PoolKey, seconds: float, bu
     waits = 0
     try:
         while True:
-            reply = read_reply(await asyncio.wait_for(upstream.ask(["SELECT", key.database]), seconds))
+            async with asyncio.timeout(seconds):
+                reply = read_reply(await upstream.ask(["SELECT", key.database]))
             if not isinstance(reply, hiredis.ReplyError):
                 return
             if not str(reply).startswith("BUSY"):

@@ -69,7 +69,8 @@ class EmbeddedEngine:
         if self._keeper.stdin is not None:
             self._keeper.stdin.close()
         try:
-            await asyncio.wait_for(self._keeper.wait(), STOP_SECONDS)
+            async with asyncio.timeout(STOP_SECONDS):
+                await self._keeper.wait()
         except TimeoutError:
             self._keeper.kill()
             await self._keeper.wait()
@@ -79,7 +80,8 @@ class EmbeddedEngine:
         if self._keeper.stdout is None:
             raise AssertionError("the keeper's output is a pipe")
         try:
-            line = await asyncio.wait_for(self._keeper.stdout.readline(), START_SECONDS)
+            async with asyncio.timeout(START_SECONDS):
+                line = await self._keeper.stdout.readline()
         except TimeoutError:
             return f"no answer in {START_SECONDS:.0f} seconds"
         return line.decode(errors="replace").strip()

@@ -125,7 +125,8 @@ class Links(OwnConnections):
     async def _connect(self, target: Endpoint) -> UpstreamConnection:
         try:
             opening = open_upstream(self._address(target), self.tls, self, self._key, self._loop)
-            link = (await asyncio.wait_for(opening, self._connect_seconds)).upstream
+            async with asyncio.timeout(self._connect_seconds):
+                link = (await opening).upstream
         finally:
             if self._opening.get(target) is asyncio.current_task():
                 del self._opening[target]

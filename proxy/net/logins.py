@@ -189,7 +189,8 @@ class Logins(LoginPort):
                 upstream = await self._connections.supply.open_for_login()
                 asked_at = self._loop.time()
                 seconds = self._connections.settings.connect_timeout
-                frame = await asyncio.wait_for(upstream.ask(_command(login)), seconds)
+                async with asyncio.timeout(seconds):
+                    frame = await upstream.ask(_command(login))
         except OSError:
             refusal = upstream.farewell if upstream is not None else ""
         finally:

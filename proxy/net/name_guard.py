@@ -22,7 +22,8 @@ class NameGuard:
     async def confirms(self, endpoint: Endpoint, seconds: float) -> bool:
         """Whether the name has this address now. If not, or if it cannot be resolved, its watch looks soon."""
         try:
-            confirmed = endpoint in await asyncio.wait_for(self._primary.resolve(), seconds)
+            async with asyncio.timeout(seconds):
+                confirmed = endpoint in await self._primary.resolve()
         except OSError:
             confirmed = False
         if not confirmed:

@@ -141,7 +141,8 @@ class NameWatch:
     async def _look(self) -> None:
         login, current = self._primary.login, self._primary.endpoint
         try:
-            found = await asyncio.wait_for(self._primary.resolve(), self._connect_seconds)
+            async with asyncio.timeout(self._connect_seconds):
+                found = await self._primary.resolve()
         except OSError as error:
             reason = "the resolver does not answer" if isinstance(error, TimeoutError) else error.strerror
             self._looking.report({f"{login.host} cannot be resolved: {reason}"})

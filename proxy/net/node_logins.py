@@ -69,7 +69,8 @@ class NodeLogins:
         upstream: UpstreamConnection | None = None
         try:
             upstream = await supply.open_for_login(key.node)
-            frame = await asyncio.wait_for(upstream.ask(command), seconds)
+            async with asyncio.timeout(seconds):
+                frame = await upstream.ask(command)
             refusal = "" if frame.startswith(b"+") else frame[1:-2].decode("utf-8", "replace")
             if not refusal:
                 upstream.key = upstream.key._replace(user=key.user)

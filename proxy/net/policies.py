@@ -109,7 +109,8 @@ class Policies(PolicyPort):
         await self._current.bind(())
         self._tell_caches()
         with contextlib.suppress(TimeoutError, PlanUnavailableError):
-            await asyncio.wait_for(self._current.complete(), _PLAN_SECONDS)
+            async with asyncio.timeout(_PLAN_SECONDS):
+                await self._current.complete()
         self._complete_later()
 
     # The policy in force
@@ -159,7 +160,8 @@ class Policies(PolicyPort):
         coming = self._current.turned(self._capabilities.table(), paused)
         await coming.bind(await self._callers())
         with contextlib.suppress(TimeoutError, PlanUnavailableError):
-            await asyncio.wait_for(coming.complete(), _PLAN_SECONDS)
+            async with asyncio.timeout(_PLAN_SECONDS):
+                await coming.complete()
         self._paused = paused
         await self._put_in_force(coming)
 

@@ -99,7 +99,8 @@ class RouteClients(Collection[Session]):
         end = asyncio.get_running_loop().time() + seconds
         while self._clients and (left := end - asyncio.get_running_loop().time()) > 0:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._drained.wait(), min(left, _GOODBYE))
+                async with asyncio.timeout(min(left, _GOODBYE)):
+                    await self._drained.wait()
             self._abort_silent()
         self.close()
 

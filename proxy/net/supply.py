@@ -201,7 +201,8 @@ class Supply:
         try:
             opened = await self._connect(pool.key)
             upstream = opened.upstream
-            await asyncio.wait_for(self._policies.learn(opened), self._settings.connect_timeout)
+            async with asyncio.timeout(self._settings.connect_timeout):
+                await self._policies.learn(opened)
             upstream.check()
         except Exception as error:  # noqa: BLE001 - an attempt can fail in any way; it is reported and tried again
             pool.opening[lane] -= 1
@@ -239,16 +240,20 @@ class Supply:
         at = Endpoint(address.host, address.port)
         confirmed = self._guard is None or await self._guard.confirms(at, seconds)
         opening = open_upstream(address, self.tls, keeper or self._keeper, key, self._loop)
-        opened = await asyncio.wait_for(opening, seconds)
+        async with asyncio.timeout(seconds):
+            opened = await opening
         self._connections.add(opened.upstream)
         try:
             if self._guard is not None and not confirmed:
-                await asyncio.wait_for(self._guard.check(opened.upstream, at), seconds)
+                async with asyncio.timeout(seconds):
+                    await self._guard.check(opened.upstream, at)
             await set_to(opened.upstream, key, seconds, self.busy)
             if not opened.unauthenticated:
-                await asyncio.wait_for(self._identify(opened.upstream), seconds)
+                async with asyncio.timeout(seconds):
+                    await self._identify(opened.upstream)
                 if self._known_scripts is not None:
-                    await asyncio.wait_for(self._known_scripts.load_on(opened.upstream), seconds)
+                    async with asyncio.timeout(seconds):
+                        await self._known_scripts.load_on(opened.upstream)
         except BaseException:
             opened.upstream.abort()
             raise
@@ -279,7 +284,8 @@ class Supply:
         if self._guard is not None and not await self._guard.confirms(at, seconds):
             raise self._guard.refusal(at)
         opening = open_without_login(address, self.tls, self._keeper, home._replace(protocol=2), self._loop)
-        upstream = await asyncio.wait_for(opening, seconds)
+        async with asyncio.timeout(seconds):
+            upstream = await opening
         upstream.apart = True
         self._connections.add(upstream)
         return upstream

@@ -104,7 +104,8 @@ class Looking:
             age = self._loop.time() - self._changed_at
             unsettled = age < (_TROUBLE_SECONDS if self.problem else _CALM_SECONDS)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wanted.wait(), self._unsettled_seconds if unsettled else POLL_SECONDS)
+                async with asyncio.timeout(self._unsettled_seconds if unsettled else POLL_SECONDS):
+                    await self._wanted.wait()
                 return
             if self.problem or unsettled or await has_news():
                 return

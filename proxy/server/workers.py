@@ -265,7 +265,8 @@ class Workers:
             notice(f"worker {number} {end}; replacing it", Level.ERROR)
             self.restarts += 1
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self._stopping.wait()
                 return
             pause = min(pause * 2, LONGEST_PAUSE)
 
@@ -306,7 +307,8 @@ class Workers:
         hung = HungWorkers(self._settings.workers, time.monotonic())
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), TURN_SECONDS)
+                async with asyncio.timeout(TURN_SECONDS):
+                    await self._stopping.wait()
                 return
             worker = hung.look(self._workers.values(), time.monotonic())
             self.lag = hung.late

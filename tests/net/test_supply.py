@@ -8,9 +8,10 @@ when no connection attempt is running, no client waits for a free connection of 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -175,7 +176,9 @@ class Route:
             doubt=lambda _upstream, _line: None,
         )
         self.checkout = Checkout(self.connections, capabilities, policies, self.clients)
-        monkeypatch.setattr("proxy.net.supply.asyncio", SimpleNamespace(wait_for=self._wait_for))
+        monkeypatch.setattr(
+            "proxy.net.supply.asyncio", SimpleNamespace(timeout=lambda _seconds: contextlib.nullcontext())
+        )
         monkeypatch.setattr("proxy.net.supply.open_upstream", self._open)
         monkeypatch.setattr("proxy.net.supply.set_to", self._set_to)
         monkeypatch.setattr(self.connections.restarts, "identify", self._nothing)
@@ -185,9 +188,6 @@ class Route:
 
     async def _nothing(self, *_: object) -> None:
         return None
-
-    async def _wait_for(self, work: Awaitable[Any], _seconds: float) -> Any:
-        return await work
 
     async def _open(self, address: UpstreamAddress, _tls: object, keeper: Any, key: PoolKey, loop: Any) -> Any:
         assert address == TOPOLOGY.address(key.node)

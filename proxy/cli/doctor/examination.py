@@ -63,9 +63,8 @@ async def find_server(address: UpstreamAddress, seconds: float) -> tuple[Upstrea
 async def connect(address: UpstreamAddress, seconds: float) -> Opened:
     """Connect and log in. Raises OSError, UpstreamRefusedError and TlsError."""
     tls = None if address.tls is None else upstream_context(address.tls, notice)
-    return await asyncio.wait_for(
-        open_upstream(address, tls, _Alone(), _HOME, asyncio.get_running_loop()), timeout=seconds
-    )
+    async with asyncio.timeout(seconds):
+        return await open_upstream(address, tls, _Alone(), _HOME, asyncio.get_running_loop())
 
 
 async def admits_anybody(address: UpstreamAddress, seconds: float) -> bool:
@@ -92,7 +91,8 @@ class Examination:
 
     async def ask(self, argv: Sequence[str]) -> Any:
         """A reply; an error reply is a hiredis.ReplyError as a value. Raises OSError."""
-        return read_reply(await asyncio.wait_for(self.upstream.ask(argv), self.seconds))
+        async with asyncio.timeout(self.seconds):
+            return read_reply(await self.upstream.ask(argv))
 
     async def setting(self, name: str) -> str | None:
         """A setting of Redis; None if CONFIG GET is not allowed or does not have it."""
