@@ -13,7 +13,7 @@ from proxy.commands.slots import slot_of
 from proxy.commands.table import Table
 from proxy.hotpath.router import Router
 from proxy.session.client_identity import Origin
-from proxy.session.pool_key import Node, PoolKey
+from proxy.session.pool_key import ANY_NODE, Node, PoolKey
 from proxy.session.ports import NodePort, QueryPort, Questions
 
 Answered: TypeAlias = Callable[[Sequence[bytes] | None], None]
@@ -35,8 +35,8 @@ def stood_for(nodes: NodePort, origin: Origin) -> Sequence[Node]:
 
 
 class NodeQuestions:
-    """Those of one procedure, asked as the login of ``key``; its node gets those without keys. SCAN goes over the
-    ``walked`` nodes."""
+    """Those of one procedure, asked as the login of ``key``. SCAN goes over the ``walked`` nodes. Other questions that
+    have no keys are for the node of ``key``, or for any of the walked ones."""
 
     def __init__(
         self, queries: QueryPort, nodes: NodePort, router: Router, table: Table, key: PoolKey, walked: Sequence[Node]
@@ -73,7 +73,12 @@ class NodeQuestions:
                 question = [question[0], _BEGIN, *question[2:]]
             return self._walked[self._at] if self._walked else None, question
         keys = Command(self._table, question).known_keys
-        return self._nodes.owner(slot_of(keys[0].name)) if keys else self._key.node, question
+        return self._nodes.owner(slot_of(keys[0].name)) if keys else self._for_any(), question
+
+    def _for_any(self) -> Node | None:
+        if self._key.node is not ANY_NODE:
+            return self._key.node
+        return self._nodes.any(self._walked or self._nodes.primaries())
 
     def _read(self, sent: Questions, frames: Sequence[bytes]) -> Sequence[bytes]:
         return [self._frame(question, frame) for question, frame in zip(sent, frames, strict=True)]

@@ -6,7 +6,8 @@ import pytest
 
 from proxy.cluster.cluster_answers import Presented
 from proxy.cluster.shares import Advertised, shared_out
-from proxy.session.pool_key import PoolKey
+from proxy.session.node_questions import NodeQuestions
+from proxy.session.pool_key import ANY_NODE, Node, PoolKey
 from tests.hotpath.routed import owners
 from tests.session.clustered import NODES, Routed
 from tests.session.given import HOME, route_with
@@ -90,6 +91,20 @@ def test_an_address_stands_for_its_nodes() -> None:
     told = [tell(client, page("c")), tell(client, page("a"))]
     assert [key.node for key, _ in told] == NODES[1:]
     assert client.heard() == b"*2\r\n$1\r\nc\r\n$1\r\na\r\n"
+
+
+@pytest.mark.parametrize(
+    ("of", "walked", "asked"),
+    [(ANY_NODE, NODES[1:], NODES[1]), (ANY_NODE, [], NODES[0]), (NODES[2], NODES[:1], NODES[2])],
+)
+def test_what_has_no_key_is_asked_of_a_node_of_the_address(of: Node, walked: list[Node], asked: Node) -> None:
+    client = Routed(route_with(WALK))
+    ports, router = client.route.ports, client.intake.config.router
+    assert router is not None
+    key, table = HOME._replace(node=of), client.effective_policy.table
+    questions = NodeQuestions(ports.queries, client.nodes, router, table, key, walked)
+    questions.ask([[b"FUNCTION", b"LIST"]], lambda _: None)
+    assert [key.node for key, _, _ in client.route.asked] == [asked]
 
 
 def test_the_size_of_a_key_is_asked_where_it_is() -> None:
