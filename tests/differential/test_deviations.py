@@ -34,6 +34,10 @@ ELSEWHERE = {
     "`SUBSCRIBE` and `UNSUBSCRIBE` and their relatives, `CLIENT REPLY`, `MONITOR` inside MULTI": [
         "differential/test_protocol.py::test_what_would_garble_a_transaction_is_refused"
     ],
+    "before a cluster, commands of all nodes (`DBSIZE`, `KEYS`, `SCAN`, `SCRIPT LOAD`, `CONFIG SET` …) and of the "
+    "cluster (`CLUSTER`, `READONLY`, `ASKING`) inside MULTI": [
+        "session/test_unplaced.py::test_a_command_that_is_refused_makes_exec_fail"
+    ],
     "a listener that asks for a login, before the login": [
         "differential/test_logins.py::test_before_a_login_nothing_else_is_answered"
     ],

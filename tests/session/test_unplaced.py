@@ -84,10 +84,13 @@ def test_an_empty_one_ends_without_any_node(words: tuple[str, ...], reply: bytes
     assert client.taken() == [[], [[b"GET", b"c"]], []]
 
 
-def test_a_command_that_is_refused_makes_exec_fail() -> None:
+@pytest.mark.parametrize("words", [("DBSIZE",), ("KEYS", "*"), ("SCRIPT", "LOAD", "return 1"), ("READONLY",)])
+def test_a_command_that_is_refused_makes_exec_fail(words: tuple[str, ...]) -> None:
     client = begun()
-    client.say("DBSIZE")
-    assert client.heard() == b"-ERR keyrail: DBSIZE is of all nodes: not inside MULTI\r\n"
+    client.say(*words)
+    error = client.heard()
+    assert error.startswith(b"-ERR keyrail: " + words[0].encode())
+    assert error.endswith(b": not inside MULTI\r\n")
     client.say("EXEC")
     assert client.heard() == b"-EXECABORT Transaction discarded because of previous errors.\r\n"
     client.say("MULTI")
