@@ -18,7 +18,6 @@ cdef class Assembly:
 
 
 cdef class Intake(Runs):
-    cdef public object handler
     cdef public bint running
     cdef public bytes pending
     cdef public object unfinished

@@ -74,7 +74,6 @@ class Intake(Runs):
 
     # Not compiled, a dictionary of so many names would be a kilobyte larger for each client.
     __slots__ = (
-        "handler",
         "pending",
         "phase",
         "running",
@@ -84,8 +83,7 @@ class Intake(Runs):
     def __init__(
         self, config: HotPathConfig, limits: RequestLimits, sender: CommandSender, handler: IntakeHandler
     ) -> None:
-        super().__init__(config, limits, sender)
-        self.handler: IntakeHandler | None = handler
+        super().__init__(config, limits, sender, handler)
         self.phase = _READING
         self.running = False
         self.pending: bytes | None = None

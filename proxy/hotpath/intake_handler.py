@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.wire.request import Request
 
 
@@ -38,6 +39,10 @@ class IntakeHandler(Protocol):
 
     def choose_upstream(self) -> None:
         """Bytes have come, and there is no upstream yet: with a shared one, plain commands need no session at all."""
+
+    def connect(self, node: int) -> UpstreamPipeline | None:
+        """The connection for plain commands to this node, of which the client uses none yet; None where there is none
+        at once, or the session must look at the command."""
 
     def assembling(self, size: int) -> None:
         """A command of ``size`` bytes so far is still not whole."""

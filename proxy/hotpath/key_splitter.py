@@ -19,18 +19,25 @@ _MOST_KEYS = 512
 _MOST_NODES = 255
 """Nodes of a cluster; with more, a turn would not fit into one byte."""
 
+# Under two names: a C integer in here, Python's for everybody else.
+_REACHED = -1
+REACHED = _REACHED
+_NOBODY = 1 << 30
+
 
 class KeySplitter:
     """The space in which a worker splits one command after the other.
 
     The keys of one slot are a group, of which ``firsts`` and ``lasts`` have a key each, ``behind`` the key behind each
-    key, ``sizes`` how many there are, and ``slots`` the slot. Groups are in the order of their first keys.
+    key, ``sizes`` how many there are, ``slots`` the slot and ``nodes`` the number of its node. Groups are in the order
+    of their first keys.
     """
 
     def __init__(self) -> None:
         self.groups = 0
         self.keys = 0
         self.slots = array("i", bytes(4 * _MOST_KEYS))
+        self.nodes = array("i", bytes(4 * _MOST_KEYS))
         self.firsts = array("i", bytes(4 * _MOST_KEYS))
         self.lasts = array("i", bytes(4 * _MOST_KEYS))
         self.sizes = array("i", bytes(4 * _MOST_KEYS))
@@ -52,6 +59,7 @@ class KeySplitter:
             if group < 0:
                 group = groups
                 self.slots[group] = slot
+                self.nodes[group] = router.owner(slot)
                 self.firsts[group] = key
                 self.sizes[group] = 0
                 groups += 1
@@ -68,25 +76,25 @@ class KeySplitter:
         self.groups = groups
         return groups
 
-    def reaches_all(self, router: Router, nodes: list[UpstreamPipeline | None]) -> bool:
-        """Whether the client has a connection to each node that owns one of the slots."""
+    def unreached(self, nodes: list[UpstreamPipeline | None]) -> int:
+        """A node that owns one of the slots and to which the client has no connection that it can use; a number that no
+        node has where there is no such node, or nobody could tell them apart; REACHED if there is none."""
         if len(nodes) > _MOST_NODES:
-            return False
+            return _NOBODY
         group = 0
         while group < self.groups:
-            node = router.owner(self.slots[group])
+            node = self.nodes[group]
             if node < 0 or node >= len(nodes):
-                return False
+                return _NOBODY
             upstream = nodes[node]
             if upstream is None or not upstream.usable:
-                return False
+                return node
             group += 1
-        return True
+        return _REACHED
 
     def put(
         self,
         portions: Portions,
-        router: Router,
         nodes: list[UpstreamPipeline | None],
         request: Request,
         p: bytes,
@@ -99,7 +107,7 @@ class KeySplitter:
         alone = b"*2\r\n" + name
         group = 0
         while group < self.groups:
-            node = router.owner(self.slots[group])
+            node = self.nodes[group]
             portion = portions.of(node)
             key = self.firsts[group]
             if self.sizes[group] == 1:

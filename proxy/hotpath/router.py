@@ -30,6 +30,11 @@ UNOWNED = _UNOWNED
 
 _OPEN = 123
 _CLOSE = 125
+_STEP = 8
+_BLOCK_BITS = 6
+_BLOCK = 1 << _BLOCK_BITS
+_MIXED = -9
+_LAST_SLOT = SLOTS - 1
 
 
 class Router:
@@ -39,62 +44,102 @@ class Router:
     def __init__(self, owners: Sequence[int]) -> None:
         assert len(owners) == SLOTS, "a node for each slot"
         self.owners = array("i", owners)
+        # The owner of all of so many slots, or MIXED: these few bytes stay in the processor's cache.
+        self._blocks = array("i", [_MIXED] * (SLOTS // _BLOCK))
+        self._look_at_blocks(0, SLOTS - 1)
         self.version = 0
         self.portions = Portions()
-        # The same CRC16 as in ``slots``: of each byte, with none, one, two and three zero bytes behind it. So four
-        # bytes take one step, as the CRC of a sum (XOR) is the sum of the CRCs.
-        zeros = [bytes(count) for count in range(4)]
+        # The same CRC16 as in ``slots``: of each byte, with none to seven zero bytes behind it. So eight bytes take one
+        # step, as the CRC of a sum (XOR) is the sum of the CRCs.
+        zeros = [bytes(count) for count in range(_STEP)]
         self.table = array("H", [crc_hqx(bytes([byte]) + behind, 0) for behind in zeros for byte in range(256)])
 
     def own(self, first: int, last: int, node: int) -> None:
         """The node owns these slots from now on, both ends included."""
-        while first <= last:
-            self.owners[first] = node
-            first += 1
+        slot = first
+        while slot <= last:
+            self.owners[slot] = node
+            slot += 1
+        self._look_at_blocks(first, last)
+
+    def _look_at_blocks(self, first: int, last: int) -> None:
+        block = first >> _BLOCK_BITS
+        while block * _BLOCK <= last:
+            owner = self.owners[block * _BLOCK]
+            slot = block * _BLOCK
+            while slot < (block + 1) * _BLOCK:
+                if self.owners[slot] != owner:
+                    owner = _MIXED
+                    break
+                slot += 1
+            self._blocks[block] = owner
+            block += 1
 
     def owner(self, slot: int) -> int:
         """The number of the node that owns this slot, or UNOWNED."""
-        return self.owners[slot]
+        node = self._blocks[slot >> _BLOCK_BITS]
+        return node if node != _MIXED else self.owners[slot]
 
     def node(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> int:
         """The number of the node for this request, or why there is none."""
         found = keys.find(command_id, request)
         if found <= 0:
             return _KEYLESS if found == 0 else _KEYS_UNTOLD
-        slot = -1
-        i = 0
+        index = keys.indexes[0]
+        slot = self.slot(data, request.starts[index], request.ends[index])
+        i = 1
         while i < found:
             index = keys.indexes[i]
-            other = self.slot(data, request.starts[index], request.ends[index])
-            if slot >= 0 and slot != other:
+            if slot != self.slot(data, request.starts[index], request.ends[index]):
                 return _SEVERAL_SLOTS
-            slot = other
             i += 1
-        return self.owners[slot]
+        node = self._blocks[slot >> _BLOCK_BITS]
+        return node if node != _MIXED else self.owners[slot]
 
     def slot(self, data: bytes, start: int, end: int) -> int:
         """The slot of the key that stands between the offsets: ``slot_of``, without an object for the key."""
+        # Without an end before that of the key, the compiler makes wide comparisons of this loop.
+        braces = 0
         i = start
-        while i < end and data[i] != _OPEN:
+        while i < end:
+            braces |= data[i] == 123
             i += 1
-        if i < end:
-            first = i + 1
-            i = first
-            while i < end and data[i] != _CLOSE:
-                i += 1
-            if first < i < end:
-                start = first
-                end = i
+        return self._crc(data, start, end) if braces == 0 else self._tagged(data, start, end)
+
+    def _tagged(self, data: bytes, start: int, end: int) -> int:
+        i = start
+        while data[i] != _OPEN:
+            i += 1
+        first = i + 1
+        i = first
+        while i < end and data[i] != _CLOSE:
+            i += 1
+        return self._crc(data, first, i) if first < i < end else self._crc(data, start, end)
+
+    def _crc(self, p: bytes, i: int, end: int) -> int:
         crc = 0
-        while end - start >= 4:
+        while end - i >= _STEP:
             crc = (
-                self.table[768 + ((crc >> 8) ^ data[start])]
-                ^ self.table[512 + ((crc & 0xFF) ^ data[start + 1])]
-                ^ self.table[256 + data[start + 2]]
-                ^ self.table[data[start + 3]]
+                self.table[1792 + ((crc >> 8) ^ p[i])]
+                ^ self.table[1536 + ((crc & 0xFF) ^ p[i + 1])]
+                ^ self.table[1280 + p[i + 2]]
+                ^ self.table[1024 + p[i + 3]]
+                ^ self.table[768 + p[i + 4]]
+                ^ self.table[512 + p[i + 5]]
+                ^ self.table[256 + p[i + 6]]
+                ^ self.table[p[i + 7]]
             )
-            start += 4
-        while start < end:
-            crc = ((crc << 8) & 0xFFFF) ^ self.table[(crc >> 8) ^ data[start]]
-            start += 1
-        return crc % SLOTS
+            i += _STEP
+        rest = end - i
+        if rest > 1:
+            row = 256 * (rest - 1)
+            crc = self.table[row + ((crc >> 8) ^ p[i])] ^ self.table[row - 256 + ((crc & 0xFF) ^ p[i + 1])]
+            i += 2
+            row -= 512
+            while i < end:
+                crc ^= self.table[row + p[i]]
+                row -= 256
+                i += 1
+        elif rest == 1:
+            crc = ((crc << 8) & 0xFFFF) ^ self.table[(crc >> 8) ^ p[i]]
+        return crc & _LAST_SLOT

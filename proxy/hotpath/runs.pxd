@@ -14,7 +14,7 @@ from proxy.hotpath.upstream_pipeline cimport UpstreamPipeline
 from proxy.wire.request cimport Request, RequestLimits
 
 cdef int EDIT, JUDGE, PASS, REFUSE, COMPLETE
-cdef int SEVERAL_SLOTS
+cdef int SEVERAL_SLOTS, REACHED
 cdef int MAY_WRITE, _CACHED, COUNTED, MISSED, UNREAD
 cdef int _SPECIAL, _STALLED, _REFUSED, _SPLIT, _FULL
 cdef Py_ssize_t _LARGE_ANSWER, _MOST_GATHERED
@@ -23,6 +23,7 @@ cdef KeySplitter _SPLITTER
 
 cdef class Runs:
     cdef public CommandSender sender
+    cdef public object handler
     cdef public HotPathConfig config
     cdef public RequestLimits limits
     cdef public bytes simple
@@ -35,7 +36,7 @@ cdef class Runs:
     cdef public bint missed
     cdef public CachedReads cached_reads
 
-    @cython.locals(sender=CommandSender, config=HotPathConfig, request=Request, plan=Plan, router=Router, upstream=UpstreamPipeline, target=cython.int, target_upstream=UpstreamPipeline, node=cython.int, portion=Portion, portions=Portions, limits=RequestLimits,
+    @cython.locals(sender=CommandSender, config=HotPathConfig, request=Request, plan=Plan, router=Router, upstream=UpstreamPipeline, target=cython.int, target_upstream=UpstreamPipeline, target_portion=Portion, node=cython.int, portion=Portion, portions=Portions, limits=RequestLimits,
                    size=cython.Py_ssize_t, simple="const unsigned char *", direct=cython.bint, budget=cython.Py_ssize_t, start=cython.Py_ssize_t, count=cython.Py_ssize_t, wrote=cython.bint,
                    splice=Splice, spender=TokenSpender, numbers=bytes, cached_reads=CachedReads, payload=bytes, served=cython.int, absent=cython.bint, gathered=cython.Py_ssize_t, code=cython.int, command_id=cython.int, decision=cython.int)
     cdef int _gather(self, bytes data, const unsigned char *p, Py_ssize_t position) except -1
@@ -45,7 +46,7 @@ cdef class Runs:
                        Py_ssize_t end, Py_ssize_t count, bint wrote) except -1
     @cython.locals(config=HotPathConfig, request=Request, plan=Plan, router=Router, sender=CommandSender,
                    commands=SplitCommands, command_id=cython.int, kinds="const unsigned char *", parts=cython.Py_ssize_t, decision=cython.int,
-                   name=bytes, wrote=cython.bint, simple="const unsigned char *")
+                   name=bytes, wrote=cython.bint, node=cython.int, simple="const unsigned char *")
     cdef int _split(self, const unsigned char *p) except -1
     @cython.locals(nodes=list, target=UpstreamPipeline)
     cdef UpstreamPipeline _connection(self, int node)

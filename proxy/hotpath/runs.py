@@ -11,7 +11,8 @@ from proxy.commands.cached_reads import CACHED as _CACHED
 from proxy.hotpath.cached_reads import COUNTED, MISSED, UNREAD, CachedReads
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.hot_path_config import MAY_WRITE, HotPathConfig
-from proxy.hotpath.key_splitter import KeySplitter
+from proxy.hotpath.intake_handler import IntakeHandler
+from proxy.hotpath.key_splitter import REACHED, KeySplitter
 from proxy.hotpath.leased_tokens import TokenSet
 from proxy.hotpath.plan import EDIT, JUDGE, PASS, REFUSE
 from proxy.hotpath.portions import Portion
@@ -61,6 +62,7 @@ class Runs:
         "command_id",
         "config",
         "direct",
+        "handler",
         "limits",
         "missed",
         "passes",
@@ -70,10 +72,13 @@ class Runs:
         "token_sets",
     )
 
-    def __init__(self, config: HotPathConfig, limits: RequestLimits, sender: CommandSender) -> None:
+    def __init__(
+        self, config: HotPathConfig, limits: RequestLimits, sender: CommandSender, handler: IntakeHandler
+    ) -> None:
         self.config = config
         self.limits = limits
         self.sender = sender
+        self.handler: IntakeHandler | None = handler
         self.simple = config.pooled
         self.direct = False
         self.again = False
@@ -139,11 +144,17 @@ class Runs:
                 if target == SEVERAL_SLOTS:
                     code = _SPLIT
                     break
+                if target < 0:
+                    code = _SPECIAL
+                    break
                 if target != node or portion is None:
-                    target_upstream = self._connection(target)
-                    if target_upstream is None or portions.full():
-                        code = _SPECIAL
-                        break
+                    target_portion = portions.of(target)
+                    target_upstream = target_portion.upstream
+                    if target_upstream is None:
+                        target_upstream = self._connection(target)
+                        if target_upstream is None or portions.full():
+                            code = _SPECIAL
+                            break
                     if count > 0 and portion is not None and upstream is not None:
                         portions.add(portion, upstream, p, start, position, count, wrote)
                         budget -= count
@@ -152,7 +163,7 @@ class Runs:
                     start = request.start
                     node = target
                     upstream = target_upstream
-                    portion = portions.of(node)
+                    portion = target_portion
                     splice = portion.splice
             if plan.spends:
                 numbers = plan.token_sets[plan.token_sets_of[command_id]]
@@ -233,8 +244,13 @@ class Runs:
         if config.keys.find(command_id, request) != request.argc - 1 or not plan.renames_at_most(command_id):
             return _SPECIAL
         parts = _SPLITTER.group(request, p, router)
-        if parts == 0 or parts > config.window // 2 or not _SPLITTER.reaches_all(router, sender.nodes):
+        if parts == 0 or parts > config.window // 2:
             return _SPECIAL
+        node = _SPLITTER.unreached(sender.nodes)
+        while node != REACHED:
+            if self._connection(node) is None:
+                return _SPECIAL
+            node = _SPLITTER.unreached(sender.nodes)
         if parts > config.window - sender.pending_replies:
             return _STALLED
         decision = config.spend_and_decide(command_id, p, self.token_sets)
@@ -243,7 +259,7 @@ class Runs:
         name = plan.editor.name if decision == EDIT else b""
         simple = self.simple
         wrote = simple[command_id] == MAY_WRITE
-        _SPLITTER.put(router.portions, router, sender.nodes, request, p, name, wrote)
+        _SPLITTER.put(router.portions, sender.nodes, request, p, name, wrote)
         sender.forward_split(router.portions, _SPLITTER, commands, command_id, name)
         config.calls[command_id] += 1
         return COMPLETE
@@ -279,4 +295,6 @@ class Runs:
         if node < 0 or nodes is None or node >= len(nodes):
             return None
         target = nodes[node]
+        if target is None and self.handler is not None:
+            target = self.handler.connect(node)
         return target if target is not None and target.usable else None

@@ -61,7 +61,11 @@ class Splice:
 
     def take(self) -> bytes:
         """All that was put since the last call."""
-        taken = bytes(self._target[: self.size])
+        if _INTERPRETED:
+            taken = bytes(self._space[: self.size])
+        else:
+            # Compiled, this is bytes already, and to make bytes of it would call a method of theirs.
+            taken = self._target[: self.size]  # type: ignore[assignment]
         self.size = 0
         if self._capacity > _KEPT_CAPACITY:
             self._make(_FIRST_CAPACITY)

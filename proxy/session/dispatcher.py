@@ -10,6 +10,7 @@ from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
 from proxy.commands.wrapped import node_of, wrapped_in
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.compile import NOTHING
 from proxy.policy.decision import Decision
 from proxy.rules.verdict import Answer, Refuse, ReplyEdit, Rewrite, chained
@@ -22,6 +23,7 @@ from proxy.session import (
     login,
     n_plus_one,
     named_node,
+    node_connections,
     over_nodes,
     pinned,
     procedure,
@@ -42,7 +44,7 @@ from proxy.session.open_trace import OpenTrace
 from proxy.session.pool_key import UNAUTHENTICATED
 from proxy.session.ports import NodePort
 from proxy.session.session import Session
-from proxy.session.state import POOLED, Awaited
+from proxy.session.state import Awaited
 from proxy.wire.encode import encode_command, encode_error
 from proxy.wire.request import Request
 
@@ -66,19 +68,12 @@ class Dispatcher:
     def choose_upstream(self) -> None:
         """Take a shared upstream before the first command: if that is a plain one, the plan decides about it."""
         session = self.session
-        user = session.key.user
-        if session.state is not POOLED or not session.ports.route.pooling or not session.intake.limits.authenticated:
-            return
-        if user is not None and not session.ports.capabilities.knows_user(user):
-            return
-        if session.ports.nodes is None:
-            session.sender.upstream = session.ports.pools.ready(session.key)
-            session.intake.direct = session.sender.upstream is not None
-        else:
-            session.settle_nodes()
-            session.intake.direct = True
-        if session.intake.direct and session.effective_policy.compiled.limits:
+        if switching.choose_ready(session) and session.effective_policy.compiled.limits:
             judging.join_limits(session)
+
+    def connect(self, node: int) -> UpstreamPipeline | None:
+        """The client's first connection to a node: a command that only needs that is no reason to judge it here."""
+        return node_connections.first_connection(self.session, node)
 
     def handle(self, command_id: int, data: bytes, request: Request) -> int:
         """Judge the command that the intake stopped at, and route it."""

@@ -60,6 +60,17 @@ def connection_to(session: NodeClient, node: Node, lane: Lane) -> UpstreamPipeli
     return found
 
 
+def first_connection(session: NodeClient, number: int) -> UpstreamPipeline | None:
+    """The connection for plain commands of the node with this number, where the client has had none; None where none
+    takes commands now, or its replies from that node are still pending on another one."""
+    nodes, used = session.ports.nodes, session.sender.nodes
+    node = None if nodes is None else nodes.node(number)
+    if node is None or used is None or _in_flight_to(session, node) is not None:
+        return None
+    used[number] = session.ports.pools.ready(session.key._replace(node=node))
+    return used[number]
+
+
 def _in_flight_to(session: NodeClient, node: Node) -> UpstreamPipeline | None:
     sender, sources = session.sender, []
     order = sender.order

@@ -20,6 +20,7 @@ from proxy.session.pool_key import Node, PoolKey
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import NodePort, PrivatePipeline
 from proxy.session.state import (
+    POOLED,
     Awaited,
     ClientState,
     Event,
@@ -79,6 +80,23 @@ class SwitchingClient(WaitingClient, ConnectedClient, Protocol):
 
     def adopt(self) -> None:
         """Take over the policy that is in force now."""
+
+
+def choose_ready(session: SwitchingClient) -> bool:
+    """Take a shared connection for plain commands, if one takes them now: whether the intake may send them there.
+    Before a cluster, it takes one for each node when it has a command for that."""
+    user = session.key.user
+    if session.state is not POOLED or not session.ports.route.pooling or not session.intake.limits.authenticated:
+        return False
+    if user is not None and not session.ports.capabilities.knows_user(user):
+        return False
+    if session.ports.nodes is None:
+        session.sender.upstream = session.ports.pools.ready(session.key)
+        session.intake.direct = session.sender.upstream is not None
+    else:
+        session.settle_nodes()
+        session.intake.direct = True
+    return session.intake.direct
 
 
 def to_shared(session: SwitchingClient, lane: Lane) -> UpstreamPipeline | None:

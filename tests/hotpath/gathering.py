@@ -111,6 +111,9 @@ class Client:
     def malformed(self, request: Request) -> None:
         self.log.append(("malformed", request.error))
 
+    def connect(self, node: int) -> UpstreamPipeline | None:
+        return None
+
     def assembling(self, size: int) -> None:
         self.sizes.append(size)
 

@@ -28,6 +28,17 @@ def test_a_slot_is_found_where_the_key_stands(key: bytes, before: bytes, behind:
     assert router.slot(before + key + behind, len(before), len(before) + len(key)) == slot_of(key)
 
 
+@given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300), st.integers(-4, 3)), max_size=12))
+def test_slots_are_owned_from_the_first_to_the_last(changes: list[tuple[int, int, int]]) -> None:
+    slots = owners(3)
+    router = Router(slots)
+    for first, count, node in changes:
+        router.own(first, first + count - 1, node)
+        slots[first : first + count] = [node] * count
+    assert [router.owner(slot) for slot in range(700)] == slots[:700]
+    assert router.owner(SLOTS - 1) == slots[-1]
+
+
 COMMANDS = [
     [b"GET", b"%"],
     [b"MGET", b"%", b"%"],

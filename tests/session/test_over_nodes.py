@@ -12,6 +12,7 @@ from proxy.cluster.scan_cursor import MOST_RESTARTS, ScanCursor
 from proxy.cluster.shares import Advertised, shared_out
 from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
+from proxy.session.dispatcher import Dispatcher
 from proxy.session.node_connections import CLUSTERDOWN
 from proxy.session.state import POOLED
 from proxy.session.switching import HELD_SECONDS
@@ -211,6 +212,24 @@ def test_each_command_goes_to_the_node_of_its_key() -> None:
     client.at(2).answer(b"$1\r\na\r\n", b"$1\r\nd\r\n")
     assert client.heard() == b"$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n$1\r\nd\r\n"
     assert (client.sender.pending_replies, client.sender.order) == (0, None)
+
+
+@pytest.mark.parametrize("first", [call("GET", "a") + call("GET", "b"), call("MGET", "a", "b")])
+def test_plain_commands_take_their_first_connections_without_being_judged(
+    first: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Routed(FakeRoute())
+    client.at(0), client.at(2)  # connections of the pools
+
+    def handle(*_: object) -> int:
+        raise AssertionError("judged")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Dispatcher, "handle", handle)
+        client.send(first)
+    assert [len(each) for each in client.taken()] == [1, 0, 1]
+    client.say("GET", "c")
+    assert client.taken() == [[], [[b"GET", b"c"]], []], "one that has none yet is the session's"
 
 
 def test_a_command_waits_while_its_node_has_replies_on_a_connection_that_takes_no_more() -> None:
