@@ -24,6 +24,8 @@ ANY_KEYS = 4
 """It may read or write any key, also of another database."""
 ANY_KEYS_UNTOLD = 5
 """The same, and Redis does not tell which keys it changes."""
+READS_ANY_KEYS = 6
+"""It only reads, and its reply may depend on any key."""
 
 CACHED_READS = {row.name: row.cached for row in ROWS.values() if row.cached is not None}
 """By the command's name."""
@@ -55,6 +57,10 @@ def cache_role(spec: Spec) -> int:
         return CACHED
     if row is not None and row.changes_untold:
         return ANY_KEYS_UNTOLD
+    if (row is not None and row.reads_others) or (
+        "module" in spec.flags and spec.only_reads and not spec.may_have_keys
+    ):
+        return READS_ANY_KEYS
     far = row is not None and row.databases is not None
     if spec.only_reads or not (spec.own_errors or spec.id == 0 or may_change_data(spec.name, spec.flags)):
         return (READS if spec.only_reads else KEYS) if spec.may_have_keys else NO_KEYS

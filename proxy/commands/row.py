@@ -308,6 +308,9 @@ class Row(NamedTuple):
     """A local cache can keep its reply."""
     not_cached: str = ""
     """Why a local cache does not keep the reply of a read."""
+    reads_others: bool = False
+    """Its reply depends on keys that its arguments do not name. (SCAN's does, too, and promises nothing about keys that
+    change meanwhile.)"""
     changes_untold: bool = False
     """It changes keys, and a client that tracks them gets no invalidation."""
     script: ScriptUse | None = None

@@ -244,7 +244,7 @@ ALL: tuple[Row, ...] = (
         stores=_NOTHING,
         derives=_OVER,
     ),
-    Row("DBSIZE", state=ConnectionState.POOL),
+    Row("DBSIZE", state=ConnectionState.POOL, reads_others=True),
     # The same reply and events as UNLINK; only the freeing of big collections moves to another thread.
     Row("DEL", types="any", never_creates=True, interchangeable="UNLINK"),
     Row("DELEX", Published("redis-8.4", -2, "write fast", "RM 1"), types="any", never_creates=True),
@@ -275,6 +275,7 @@ ALL: tuple[Row, ...] = (
         slow=True,
         walks_keys=True,
         large_reply=True,
+        reads_others=True,
         instead="use SCAN with MATCH and COUNT",
     ),
     Row("MEMORY|USAGE", types="any", not_cached=_KEPT_HOW),
@@ -303,7 +304,7 @@ ALL: tuple[Row, ...] = (
     Row("PEXPIREAT", types="any", never_creates=True, expiry=ExpiryArgument(2, 1, moment=True)),
     Row("PEXPIRETIME", types="any", not_cached=_LIFETIME),
     Row("PTTL", types="any", not_cached=_LIFETIME),
-    Row("RANDOMKEY", state=ConnectionState.POOL, over_nodes=NOT_NULL),
+    Row("RANDOMKEY", state=ConnectionState.POOL, over_nodes=NOT_NULL, reads_others=True),
     Row("RENAME", types="any", creates=_TAKEN_OVER, drops_ttl=True, derives=_OVER),
     Row("RENAMENX", types="any", creates=_TAKEN_OVER, derives=_OVER),
     Row("RESTORE", types="any", creates=_RESTORED, drops_ttl=True, expiry="restore", stores=Stores(syntax="payload")),
@@ -338,7 +339,15 @@ ALL: tuple[Row, ...] = (
         span="sort",
         read_with="SORT_RO",
     ),
-    Row("SORT_RO", slow=True, key_syntax="sort", types="list set zset > list", span="sort", not_cached=_SEVERAL_KEYS),
+    Row(
+        "SORT_RO",
+        slow=True,
+        key_syntax="sort",
+        types="list set zset > list",
+        span="sort",
+        not_cached=_SEVERAL_KEYS,
+        reads_others=True,  # those that the patterns of BY and GET make up
+    ),
     Row(
         "SWAPDB",
         state=ConnectionState.POOL,

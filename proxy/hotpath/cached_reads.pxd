@@ -7,7 +7,7 @@ from proxy.hotpath.reply_cache cimport CachedReply, ReplyCache
 from proxy.wire.request cimport Request
 
 
-cdef int _ANY_KEYS, _ANY_KEYS_UNTOLD, _CACHED, _NO_KEYS, _READS
+cdef int _ANY_KEYS, _ANY_KEYS_UNTOLD, _CACHED, _NO_KEYS, _READS, _READS_ANY_KEYS
 cdef int _MISSED, _COUNTED, _TOO_LARGE, _UNREAD
 
 

@@ -14,6 +14,7 @@ from proxy.commands.cached_reads import ANY_KEYS_UNTOLD as _ANY_KEYS_UNTOLD
 from proxy.commands.cached_reads import CACHED as _CACHED
 from proxy.commands.cached_reads import NO_KEYS as _NO_KEYS
 from proxy.commands.cached_reads import READS as _READS
+from proxy.commands.cached_reads import READS_ANY_KEYS as _READS_ANY_KEYS
 from proxy.commands.keys import KeyFinder
 from proxy.hotpath.automaton import Automaton
 from proxy.hotpath.in_flight import ReplySink
@@ -156,7 +157,7 @@ class CachedReads:
     def hold(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, writer: ReplySink, at: int) -> None:
         """The command is forwarded for ``writer``, at this position: see ``ReplyCache``."""
         role = self.roles[command_id]
-        reads = role == _CACHED or role == _READS
+        reads = role == _CACHED or role == _READS or role == _READS_ANY_KEYS
         if role == _NO_KEYS or (reads and self.mask == 0):
             return
         found = -1 if role >= _ANY_KEYS else keys.find(command_id, request)

@@ -25,7 +25,9 @@ cdef class CommandSender(ReplySink):
     cdef public bint queuing
     cdef public long long settled_by
     cdef public long long remembered
+    cdef public long long behind
 
+    cpdef Py_ssize_t room(self, Py_ssize_t window) except? -1
     cpdef bint finished(self, long long position) except -1
     cpdef note_write(self, UpstreamPipeline upstream)
     @cython.locals(segment=Segment)

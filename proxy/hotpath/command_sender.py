@@ -65,11 +65,13 @@ class CommandSender(ReplySink):
     wants to know of replies that have come, as connections or messages wait for them.
 
     While ``queuing``, Redis queues its commands in a transaction; those before the position ``settled_by`` have run, or
-    never will, when that reply has come. ``remembered`` counts what was answered from memory.
+    never will, when that reply has come. ``remembered`` counts what was answered from memory, and ``behind`` the bytes
+    of Keyrail's own answers that wait behind replies.
     """
 
     # Not compiled, a dictionary of so many names would be a kilobyte larger for each client.
     __slots__ = (
+        "behind",
         "forwarded",
         "listener",
         "map_version",
@@ -103,6 +105,7 @@ class CommandSender(ReplySink):
         self.queuing = False
         self.settled_by = 0
         self.remembered = 0
+        self.behind = 0
 
     # What its listener is told
 
@@ -317,11 +320,22 @@ class CommandSender(ReplySink):
         """Send a command of Keyrail's own on this connection; its reply is dropped."""
         self.issue(upstream, raw, InFlightEntry(self, 1, HIDE, None))
 
+    def room(self, window: int) -> int:
+        """How many of the next commands may be taken now, where ``window`` replies may be pending: none while large
+        answers wait behind replies."""
+        if self.behind > MOST_HELD:
+            if self.pending_replies > 0:
+                return 0
+            self.behind = 0
+        return window - self.pending_replies
+
     def answer(self, payload: bytes) -> bool:
         """Put an answer of Keyrail's own behind all pending replies; True if there are none, and ``flush`` sends it."""
         if self.pending_replies == 0:
+            self.behind = 0
             self.out.append(payload)
             return True
+        self.behind += len(payload)
         if self.order is not None:
             self.order.answer(payload)
         else:

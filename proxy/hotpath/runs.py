@@ -106,7 +106,7 @@ class Runs:
             direct = False
         limits = self.limits
         size = len(data)
-        budget = config.window - sender.pending_replies
+        budget = sender.room(config.window)
         start = position
         count = 0
         wrote = False
@@ -193,7 +193,7 @@ class Runs:
                         sender.answer(payload)
                         sender.remembered += 1
                         config.calls[command_id] += 1
-                        budget = config.window - sender.pending_replies
+                        budget = sender.room(config.window)
                         start = position = request.end
                         gathered += len(payload)
                         if gathered > _MOST_GATHERED or len(payload) > _LARGE_ANSWER:

@@ -46,6 +46,10 @@ class OutOfStepError(Exception):
     """Redis answered what cannot be the reply."""
 
 
+class RefusedPingError(Exception):
+    """Redis answered PING with an error (BUSY, LOADING, NOPERM …), which shows nothing about invalidations."""
+
+
 @dataclass(frozen=True, slots=True)
 class CacheBounds:
     """How long a reply is kept at most, in seconds; how large it may be, in bytes; in which memory; and for which uses
@@ -92,6 +96,8 @@ class _Ping(_Expected):
         self.answered = answered
 
     def take(self, frame: bytes | None) -> bool:
+        if frame is not None and frame.startswith(b"-"):
+            raise RefusedPingError(frame[1:-2].decode("utf-8", "replace"))
         if frame != _PONG:
             raise OutOfStepError(f"PING was answered {frame!r}")
         return True
@@ -256,7 +262,7 @@ class Fills:
     # What comes
 
     def receive(self, data: bytes, now: float) -> None:
-        """Take bytes of the connection. Raises OutOfStepError; the connection is of no use then.
+        """Take bytes of the connection. Raises OutOfStepError and RefusedPingError; it is of no use then.
 
         Whoever waits is told behind the last of them, which may be an invalidation.
         """

@@ -1,7 +1,7 @@
 """The tracking connection of one database of one node: it fills a reply cache, and tells it what has changed.
 
 It is a connection of Keyrail's own, in RESP3, with ``CLIENT TRACKING ON``. While there is none, the cache is empty and
-off. A connection that is lost, silent or out of step is replaced after a second.
+off. A connection that is lost, silent, refused or out of step is replaced after a second.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from enum import Enum
 
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.reply_cache import ReplyCache
-from proxy.local_cache.fills import CacheBounds, CachedRequest, Fills, OutOfStepError
+from proxy.local_cache.fills import CacheBounds, CachedRequest, Fills, OutOfStepError, RefusedPingError
 from proxy.net.connect import UpstreamRefusedError
 from proxy.net.own_connections import OwnConnections
 from proxy.net.upstream import Keeper, UpstreamConnection
@@ -170,6 +170,9 @@ class TrackedDatabase(OwnConnections):
             return
         try:
             self._fills.receive(data, self._loop.time())
+        except RefusedPingError:
+            self._count("cache_refused")
+            self._drop()
         except OutOfStepError as error:
             self._count("out_of_step")
             _log.error("the connection of the local cache is out of step and is replaced: %s", error)

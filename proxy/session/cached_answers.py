@@ -6,7 +6,7 @@ and what the intake does not send by itself.
 
 from typing import Protocol
 
-from proxy.commands.cached_reads import ANY_KEYS, ANY_KEYS_UNTOLD, CACHED, NO_KEYS, READS
+from proxy.commands.cached_reads import ANY_KEYS, ANY_KEYS_UNTOLD, CACHED, NO_KEYS, READS, READS_ANY_KEYS
 from proxy.commands.command import Command, KeysUnknownError
 from proxy.hotpath.cached_reads import COUNTED, TOO_LARGE, CachedReads
 from proxy.hotpath.intake import TAKEN, WAIT
@@ -59,7 +59,7 @@ def _may_be_answered(session: CachingClient, reads: CachedReads, item: Item) -> 
 def hold(session: SendingClient, reads: CachedReads, command: Command) -> None:
     """A command has been sent that the intake does not send by itself."""
     role = reads.roles[command.spec.id]
-    only_reads = role in (CACHED, READS)
+    only_reads = role in (CACHED, READS, READS_ANY_KEYS)
     if reads.cache.idle or role == NO_KEYS or (only_reads and reads.mask == 0):
         return
     sender = session.sender
@@ -67,7 +67,7 @@ def hold(session: SendingClient, reads: CachedReads, command: Command) -> None:
     at = sender.requested + (session.state.reply_mode != reply_mode.ON)
     running = session.state.transaction
     elsewhere = running is not None and running.switches_database
-    if role not in (ANY_KEYS, ANY_KEYS_UNTOLD) and not elsewhere:
+    if role < ANY_KEYS and not elsewhere:
         try:
             for key in command.keys:
                 reads.hold_name(key.name, sender, at, only_reads)

@@ -159,7 +159,7 @@ class Dispatcher:
         if router is not None and sender.nodes is not None and not sender.fits(router):
             switching.wait_until_drained(session)
             return True
-        if session.sender.pending_replies >= session.intake.config.window:
+        if session.sender.room(session.intake.config.window) <= 0:
             session.sender.stalled = True
             return True
         if session.running_procedure is not None:

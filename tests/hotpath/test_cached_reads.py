@@ -3,15 +3,21 @@ answered."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
 from proxy.commands.cached_reads import cache_role
+from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
 from proxy.hotpath.cached_reads import UNREAD, CachedReads, CacheUse
 from proxy.hotpath.plan import Plan
 from proxy.hotpath.reply_cache import ReplyCache, ReplyMemory
 from proxy.rules.key_globs import KeyGlob, none_fits
+from proxy.session import cached_answers, reply_mode
 from tests.hotpath.gathering import Client, command_id, pack
+from tests.resp import words
 
 ROLES = bytes(map(cache_role, STANDARD.specs))
 GET = pack("GET", "hot")
@@ -145,6 +151,27 @@ def test_keys_by_pattern() -> None:
     assert client.cache.begin_fill(b"order:1") is not None
 
 
+@pytest.mark.parametrize("text", ["SORT_RO l GET h*", "KEYS h*", "SCRIPT FLUSH", "DBSIZE"])
+def test_so_do_those_that_the_session_sends(text: str) -> None:
+    client = Cached()
+    state = SimpleNamespace(reply_mode=reply_mode.ON, transaction=None)
+    session = cast("Any", SimpleNamespace(sender=client.sender, state=state))
+    cached_answers.hold(session, client.reads, Command(STANDARD, words(text)))
+    assert client.cache.held_back == (text != "SCRIPT FLUSH")
+
+
+@pytest.mark.parametrize("name", ["DBSIZE", "RANDOMKEY"])
+def test_reads_of_keys_that_they_do_not_name_hold_everything_back(name: str) -> None:
+    client = Cached()
+    client.intake.receive(pack(name) + GET)
+    assert client.cache.held_back
+    assert client.sent == []
+    other = Cached()
+    other.reads.mask = 0
+    other.intake.receive(pack(name))
+    assert not other.cache.held_back, "nothing is ever answered to this client from memory"
+
+
 @pytest.mark.parametrize(
     ("command", "released"), [(pack("SWAPDB", "0", "1"), False), (pack("COPY", "a", "b", "DB", "0"), True)]
 )
@@ -258,3 +285,16 @@ def test_a_key_that_becomes_hot_waits_for_what_is_already_sent() -> None:
     client.sent.clear()
     client.intake.receive(GET)
     assert client.sent == [], "it is not hot any more"
+
+
+def test_large_answers_behind_a_reply_are_bounded() -> None:
+    client = Cached()
+    value = b"$600000\r\n" + b"x" * 600_000 + b"\r\n"
+    client.memory = ReplyMemory(1 << 24)
+    client.keep(GET, value)
+    client.intake.receive(pack("GET", "cold") + GET * 10)
+    assert client.sender.remembered == 2, "a third would be more than a megabyte"
+    assert client.sender.stalled
+    client.redis_answers(b"$-1\r\n")
+    assert client.sender.remembered == 10
+    assert b"".join(client.sent) == b"$-1\r\n" + value * 10

@@ -11,7 +11,7 @@ from proxy.build_form import BUILD_FORM
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.reply_cache import ReplyCache, ReplyMemory
 from proxy.local_cache import fills
-from proxy.local_cache.fills import CacheBounds, CachedRequest, Fills, OutOfStepError
+from proxy.local_cache.fills import CacheBounds, CachedRequest, Fills, OutOfStepError, RefusedPingError
 from tests.local_cache.model import BOUNDS, KEYS, MOST_STALE, Noticed, World
 
 EVENTS = {
@@ -240,6 +240,14 @@ def test_what_cannot_be_the_reply_is_out_of_step() -> None:
         wire.fills.receive(b":1\r\n", 10.0)
     with pytest.raises(OutOfStepError):
         Wire().fills.receive(b"x\r\n", 10.0)
+
+
+@pytest.mark.parametrize("error", [b"-BUSY a script runs\r\n", b"-LOADING x\r\n", b"-NOPERM x\r\n"])
+def test_an_error_in_place_of_a_pong_shows_nothing(error: bytes) -> None:
+    wire = Wire()
+    assert wire.fills.tick(10.25)
+    with pytest.raises(RefusedPingError):
+        wire.fills.receive(error, 10.3)
 
 
 def test_silence_is_a_loss() -> None:
