@@ -38,14 +38,16 @@ UNREAD = _UNREAD
 
 class CacheUse:
     """A rule of the policy in force for some clients; ``bit`` stands for it in replies. ``hits`` and ``hit_bytes``
-    count what was sent from memory, ``audited_hits`` and ``audited_bytes`` what would have been."""
+    count what was sent from memory, ``audited_hits`` and ``audited_bytes`` what would have been. ``ages`` adds up the
+    ages of what was sent, in seconds."""
 
-    __slots__ = ("audited_bytes", "audited_hits", "bit", "hit_bytes", "hits")
+    __slots__ = ("ages", "audited_bytes", "audited_hits", "bit", "hit_bytes", "hits")
 
     def __init__(self, bit: int) -> None:
         self.bit = bit
         self.hits = 0
         self.hit_bytes = 0
+        self.ages = 0.0
         self.audited_hits = 0
         self.audited_bytes = 0
 
@@ -132,6 +134,8 @@ class CachedReads:
                 if reply.served & use.bit != 0:
                     use.hits += 1
                     use.hit_bytes += len(payload)
+                    use.ages += self._now - reply.since
+                    reply.key.hits += 1
                     return payload
         elif reply.audited & self.mask != 0:
             for use in self.uses:

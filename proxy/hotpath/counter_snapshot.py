@@ -8,7 +8,7 @@ class KeyCount:
     """One key in one slice: it was used between ``count - error`` and ``count`` times.
 
     ``reads + writes == count - error`` is what was seen of the key since it got its counter; ``error`` is the
-    most that can have gone by before.
+    most that can have gone by before. ``cached`` of the reads were answered from memory.
     """
 
     key: bytes
@@ -16,6 +16,7 @@ class KeyCount:
     error: int
     reads: int
     writes: int
+    cached: int = 0
 
     @property
     def certain(self) -> int:

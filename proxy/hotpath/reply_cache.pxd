@@ -13,6 +13,7 @@ cdef class CachedReply:
     cdef public long long audited
     cdef public bytes resp3
     cdef public bytes resp2
+    cdef public double since
     cdef public double ends
     cdef public Py_ssize_t size
     cdef public CachedReply newer
@@ -25,6 +26,7 @@ cdef class CachedKey:
     cdef public dict holds
     cdef public long long writes
     cdef public Py_ssize_t fills
+    cdef public long long hits
     cdef public bint touched
 
 
@@ -64,8 +66,8 @@ cdef class ReplyCache:
     cpdef CachedKey begin_fill(self, bytes name)
     cpdef end_fill(self, CachedKey key)
     @cython.locals(reply=CachedReply, old=CachedReply)
-    cpdef keep(self, ReplyMemory memory, CachedKey key, bytes request, bytes resp3, bytes resp2, double ends,
-               long long served, long long audited)
+    cpdef keep(self, ReplyMemory memory, CachedKey key, bytes request, bytes resp3, bytes resp2, double since,
+               double ends, long long served, long long audited)
     @cython.locals(key=CachedKey)
     cpdef drop(self, bytes name)
     @cython.locals(key=CachedKey)

@@ -26,9 +26,9 @@ _SWEEP = 1024
 class CachedReply:
     """The reply to one request, in both protocols. Without one (None), it is only known to be too large to keep.
 
-    It may be sent up to ``ends``. ``served`` has the bits of the uses that send it, ``audited`` those of the uses that
-    only count it (``CacheUse``). ``newer`` and ``older`` are the replies in its ``memory`` that were used after and
-    before it.
+    Redis was asked for it at ``since``, and it may be sent up to ``ends``. ``served`` has the bits of the uses that
+    send it, ``audited`` those of the uses that only count it (``CacheUse``). ``newer`` and ``older`` are the replies in
+    its ``memory`` that were used after and before it.
     """
 
     __slots__ = (
@@ -43,6 +43,7 @@ class CachedReply:
         "resp2",
         "resp3",
         "served",
+        "since",
         "size",
     )
 
@@ -54,6 +55,7 @@ class CachedReply:
         request: bytes,
         resp3: bytes | None,
         resp2: bytes | None,
+        since: float,
         ends: float,
         served: int,
         audited: int,
@@ -66,6 +68,7 @@ class CachedReply:
         self.request = request
         self.resp3 = resp3
         self.resp2 = resp2
+        self.since = since
         self.ends = ends
         self.size = _OVERHEAD + 2 * len(request)
         if resp3 is not None:
@@ -79,9 +82,9 @@ class CachedReply:
 class CachedKey:
     """What is kept of one key. ``holds`` are positions of commands that may write it, by the client that has sent them,
     and ``writes`` counts them. While ``fills`` are under way, the key is not forgotten. ``touched``: a reply of it was
-    found since the last ``take_touched``."""
+    found since the last ``take_touched``; ``hits`` counts those that were sent."""
 
-    __slots__ = ("fills", "holds", "name", "replies", "touched", "writes")
+    __slots__ = ("fills", "hits", "holds", "name", "replies", "touched", "writes")
 
     def __init__(self, name: bytes) -> None:
         self.name = name
@@ -89,6 +92,7 @@ class CachedKey:
         self.holds: dict[ReplySink, int] = {}
         self.writes = 0
         self.fills = 0
+        self.hits = 0
         self.touched = False
 
 
@@ -236,10 +240,14 @@ class ReplyCache:
         key = self._keys.get(name)
         return [] if key is None or not self._held(key) else list(key.holds)
 
-    def take_touched(self) -> list[bytes]:
-        """The keys of which a reply was found since the last call. Redis does not know that they were used."""
-        touched = [key.name for key in self._touched]
+    def take_touched(self) -> dict[bytes, int]:
+        """The keys of which a reply was found since the last call, and how many replies were sent. Redis does not know
+        that they were used."""
+        touched: dict[bytes, int] = {}
         for key in self._touched:
+            # A key that was forgotten and has come again is here twice.
+            touched[key.name] = touched.get(key.name, 0) + key.hits
+            key.hits = 0
             key.touched = False
         self._touched.clear()
         return touched
@@ -266,6 +274,7 @@ class ReplyCache:
         request: bytes,
         resp3: bytes | None,
         resp2: bytes | None,
+        since: float,
         ends: float,
         served: int,
         audited: int,
@@ -274,7 +283,7 @@ class ReplyCache:
         old = self._replies.get(request)
         if old is not None:
             self._remove(old)
-        reply = CachedReply(self, memory, key, request, resp3, resp2, ends, served, audited)
+        reply = CachedReply(self, memory, key, request, resp3, resp2, since, ends, served, audited)
         if reply.size > memory.limit:
             return
         self._replies[request] = reply

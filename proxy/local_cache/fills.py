@@ -165,7 +165,17 @@ class _Fill(_Expected):
         else:
             resp2 = self.read.in_resp2(resp3)
             resp2 = resp3 if resp2 == resp3 else resp2
-        self._cache.keep(bounds.memory, self.key, self.read.request, resp3, resp2, ends, bounds.served, bounds.audited)
+        self._cache.keep(
+            bounds.memory,
+            self.key,
+            self.read.request,
+            resp3,
+            resp2,
+            self.sent,
+            ends,
+            bounds.served,
+            bounds.audited,
+        )
 
 
 class Fills:

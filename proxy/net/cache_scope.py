@@ -26,11 +26,7 @@ class CacheScope:
     @classmethod
     def of(cls, policy: Policy) -> "CacheScope":
         """Those of this policy. It may take some time."""
-        rules = {
-            rule.name: rule.settings
-            for rule in policy.rules
-            if isinstance(rule.settings, LocalCacheSettings) and is_active(policy, rule)
-        }
+        rules = cache_rules(policy)
         hot = tuple(glob for each in rules.values() if each.when is When.HOT for glob in each.globs)
         always = always_cached(rules.values())
         uncached = none_fits(always) if always else None
@@ -38,6 +34,15 @@ class CacheScope:
             _log.error("the local cache is off: the key patterns of its rules are too many together")
             return cls({}, (), None)
         return cls(rules, hot, uncached)
+
+
+def cache_rules(policy: Policy) -> dict[str, LocalCacheSettings]:
+    """The settings of the rules about the local cache that are not off for all clients, by name."""
+    return {
+        rule.name: rule.settings
+        for rule in policy.rules
+        if isinstance(rule.settings, LocalCacheSettings) and is_active(policy, rule)
+    }
 
 
 def always_cached(rules: Iterable[LocalCacheSettings]) -> frozenset[KeyGlob]:

@@ -9,9 +9,11 @@ answers each of them, and reads of that key do not wait for a second.
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import lru_cache, partial
+from typing import Any
 
 from proxy.commands.cached_reads import CACHED_READS, cache_role, depends_on_whole_hash, fields_read, reply_in_resp2
 from proxy.commands.command import Command
@@ -23,18 +25,20 @@ from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.reply_cache import ReplyCache, ReplyMemory
 from proxy.local_cache.fills import PING_EVERY, CacheBounds, CachedRequest
 from proxy.net.cache_scope import CacheScope, always_cached
+from proxy.net.cache_totals import CacheTotals, with_hits
 from proxy.net.command_cost import CommandCost
 from proxy.net.periodic import Periodic
 from proxy.net.tracking import FieldTtls, TrackedDatabase
 from proxy.net.upstream import Keeper, UpstreamConnection
 from proxy.net.verdicts import Verdicts
-from proxy.policy.decision import Hit, Step
+from proxy.policy.decision import Step
 from proxy.policy.model import Mode
 from proxy.rules.context import Context
 from proxy.rules.key_globs import none_fits
 from proxy.rules.local_cache.rule import LocalCacheRule, LocalCacheSettings, When
 from proxy.session.ports import AwaitedReply, CachePort, CachingClient, CachingWaiter, EffectivePolicy
 from proxy.session.session import Session
+from proxy.traffic.cache_figures import CacheFigures
 
 MOST_WAIT = 0.05
 """Seconds."""
@@ -84,24 +88,6 @@ def roles_of(table: Table) -> bytes:
     return bytes(map(cache_role, table.specs))
 
 
-@dataclass(slots=True)
-class _Figures:
-    """Since the start."""
-
-    hits: int = 0
-    bytes: int = 0
-    saved_seconds: float = 0.0
-    audited_hits: int = 0
-    audited_bytes: int = 0
-    audited_saved_seconds: float = 0.0
-    misses: int = 0
-    fills: int = 0
-    fills_in_vain: int = 0
-    invalidations: int = 0
-    evictions: int = 0
-    touched: int = 0
-
-
 class LocalCaches(CachePort):
     """``open_connection`` opens a connection of Keyrail's own to a database, in RESP3; ``forget`` is called when it is
     lost. ``touch`` tells Redis of keys of a database that were used. ``cost`` is that of a command. ``clients`` are
@@ -118,7 +104,6 @@ class LocalCaches(CachePort):
         verdicts: Verdicts,
         count: Callable[[str], None],
     ) -> None:
-        self._verdicts = verdicts
         self._loop = loop
         self._open_connection = open_connection
         self._forget = forget
@@ -138,7 +123,7 @@ class LocalCaches(CachePort):
         self._look_later: asyncio.TimerHandle | None = None
         self._contended: dict[bytes, float] = {}
         self._hot: set[bytes] = set()
-        self._figures = _Figures()
+        self._counted = CacheTotals(cost, verdicts)
         self._was_on = False
         self._ticker = Periodic(loop, PING_EVERY, {"tending the local cache": self._tick}, count)
 
@@ -150,6 +135,7 @@ class LocalCaches(CachePort):
         self._was_on = self._was_on or bool(scope.rules)
         self._count_uses()
         self._scope = scope
+        self._counted.follow(scope.rules)
         self._uses.clear()
         self._second_half = not self._second_half
         self._memories = {name: ReplyMemory(settings.memory) for name, settings in scope.rules.items()}
@@ -164,7 +150,7 @@ class LocalCaches(CachePort):
     def close(self) -> None:
         """Close all connections."""
         self._ticker.end()
-        self._figures = self._totals()
+        self._counted.figures = self._totals()
         for database in self._databases.values():
             database.close()
         for miss in list(self._misses.values()):
@@ -253,7 +239,7 @@ class LocalCaches(CachePort):
         bounds = self._bounds(command, name)
         if bounds is None or (bounds.served | bounds.audited) & reads.mask == 0:
             return None, False
-        self._figures.misses += before is None
+        self._counted.figures.misses += before is None
         waits = bounds.served & reads.mask != 0
         database.wanted = True
         read = None if database.cache.held_back else _cached_request(database, command, name, request)
@@ -361,18 +347,33 @@ class LocalCaches(CachePort):
             if database.wanted:
                 database.tick()
 
-    def another_second(self, counts: CounterSnapshot) -> None:
-        """A second is over, in which keys were used so often."""
-        if not self._scope.rules:
-            return
+    def another_second(self, counts: CounterSnapshot) -> tuple[CounterSnapshot, CacheFigures | None]:
+        """A second is over, in which keys were used so often: the same with the part of memory in it, and what the
+        cache did; None if there never was one."""
+        if not self._was_on:
+            return counts, None
+        if self._scope.rules:
+            self._tend_keys(counts)
+            counts = with_hits(counts, self._touch_keys())
+        self._count_uses()
+        return counts, self._counted.second(self._totals())
+
+    def _touch_keys(self) -> dict[bytes, int]:
+        # How many reads of each key were answered.
+        hits: Counter[bytes] = Counter()
+        for number, database in self._databases.items():
+            touched = database.cache.take_touched()
+            names = list(touched)
+            self._counted.figures.touched += len(names)
+            for start in range(0, len(names), _TOUCHED_AT_ONCE):
+                self._touch(number, names[start : start + _TOUCHED_AT_ONCE])
+            hits.update(touched)
+        return hits
+
+    def _tend_keys(self, counts: CounterSnapshot) -> None:
         now = self._loop.time()
         self._cost.another_second()
         self._contended = {name: until for name, until in self._contended.items() if until > now}
-        for number, database in self._databases.items():
-            touched = database.cache.take_touched()
-            self._figures.touched += len(touched)
-            for start in range(0, len(touched), _TOUCHED_AT_ONCE):
-                self._touch(number, touched[start : start + _TOUCHED_AT_ONCE])
         hot = {
             count.key
             for count in counts.key_counts
@@ -388,22 +389,12 @@ class LocalCaches(CachePort):
     # Figures
 
     def _count_uses(self) -> None:
-        total = self._figures
         for policy in self._uses.values():
             for _, rule, use in policy.rules:
-                total.hits += use.hits
-                total.bytes += use.hit_bytes
-                total.saved_seconds += use.hits * self._cost.seconds
-                total.audited_hits += use.audited_hits
-                total.audited_bytes += use.audited_bytes
-                total.audited_saved_seconds += use.audited_hits * self._cost.seconds
-                for mode, hits in ((Mode.ENFORCE, use.hits), (Mode.AUDIT, use.audited_hits)):
-                    if hits:
-                        self._verdicts.count(Hit(rule.name, mode, "answered"), hits, policy.compiled.app)
-                use.hits = use.hit_bytes = use.audited_hits = use.audited_bytes = 0
+                self._counted.take(rule.name, use, policy.compiled.app)
 
-    def _totals(self) -> _Figures:
-        total = replace(self._figures)
+    def _totals(self) -> CacheFigures:
+        total = replace(self._counted.figures)
         for database in self._databases.values():
             fills, in_vain, invalidations = database.figures()
             total.fills += fills
@@ -412,20 +403,26 @@ class LocalCaches(CachePort):
             total.evictions += database.cache.evicted
         return total
 
-    def figures(self) -> tuple[dict[str, float], dict[str, int]]:
-        """All figures since the start, and how much there is now; nothing if there never was a cache. Decisions of
-        rules are counted, too."""
+    def figures(self) -> dict[str, Any]:
+        """All figures since the start, those of each rule, and how much there is now; nothing if there never was a
+        cache. Decisions of rules are counted, too."""
         if not self._was_on:
-            return {}, {}
+            return {}
         self._count_uses()
-        memories = self._memories.values()
+        memories, databases = self._memories.values(), self._databases.values()
         now = {
             "entries": sum(memory.entries for memory in memories),
             "memory_bytes": sum(memory.size for memory in memories),
+            "memory_limit_bytes": sum(memory.limit for memory in memories),
             "hot_keys": len(self._hot),
-            "connections": sum(database.connected for database in self._databases.values()),
+            "connections": sum(database.connected for database in databases),
+            "off": sum(database.wanted and not database.connected for database in databases),
         }
-        return asdict(self._totals()), now
+        return {
+            "local_cache": asdict(self._totals()),
+            "local_cache_rules": self._counted.by_rule(),
+            "local_cache_now": now,
+        }
 
     @property
     def features_off(self) -> list[str]:

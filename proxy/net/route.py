@@ -325,9 +325,10 @@ class Route(RoutePort):
 
     def _end_second(self) -> None:
         counts = self._counters.harvest(KEYS_OF_SECOND)
+        cached = None
         if self._caches is not None:
-            self._caches.another_second(counts)
-        self._tracer.another_second(sum(self.clients.commands_by_app().values()), counts)
+            counts, cached = self._caches.another_second(counts)
+        self._tracer.another_second(sum(self.clients.commands_by_app().values()), counts, cached)
 
     def _each_second(self, on_second: Callable[[], None]) -> dict[str, Callable[[], object]]:
         pools, checkout = self._connections.pools, self._checkout
@@ -384,7 +385,7 @@ class Route(RoutePort):
     def snapshot(self) -> dict[str, Any]:
         """All figures since the start, as JSON can hold them."""
         self._policies.count_into(self._verdicts)
-        cached = ({}, {}) if self._caches is None else self._caches.figures()
+        cached = {} if self._caches is None else self._caches.figures()
         self._backlog.look(self.loop.time())
         engine = self._capabilities.engine
         return {
@@ -411,8 +412,7 @@ class Route(RoutePort):
             "reconnects": self._events["reconnects"],
             "traces": self._tracer.latencies(),
             "breakers": self._latency_probe.figures(),
-            "local_cache": cached[0],
-            "local_cache_now": cached[1],
+            **cached,
             "features_off": [] if engine is None else self._features_off(engine),
             "generation": self._policies.generation,
         }

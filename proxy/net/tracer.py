@@ -12,6 +12,7 @@ from proxy.hotpath.sampler import Sampler
 from proxy.net.client_label import client_label
 from proxy.net.expiries import Expiries
 from proxy.session.ports import ReportedClient, TracedCommand, TracePort
+from proxy.traffic.cache_figures import CacheFigures
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.latency import Latencies
 from proxy.traffic.shapes import shape
@@ -98,8 +99,9 @@ class Tracer(TracePort):
         """Count runs of single reads of a pattern."""
         self._interval.see_run(pattern, weight)
 
-    def another_second(self, commands: int, counts: CounterSnapshot) -> None:
-        """Close the second; `commands` counts since the start, the `counts` of keys since the last second."""
+    def another_second(self, commands: int, counts: CounterSnapshot, cached: CacheFigures | None = None) -> None:
+        """Close the second; `commands` counts since the start, the `counts` of keys and what was `cached` since the
+        last second."""
         self._count_finished()
         self._sampler.another_second()
         self._expiries.another_second()
@@ -110,6 +112,7 @@ class Tracer(TracePort):
         interval.seconds = now - interval.began
         interval.commands, self._commands = commands - self._commands, commands
         interval.counter_snapshots = [counts]
+        interval.cached = cached
         interval.close()
         self._closed = [*self._closed, interval][-_MOST_WAITING:]
 

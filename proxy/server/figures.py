@@ -27,6 +27,7 @@ COUNTERS = (
     "traces",
     "node_commands",
     "local_cache",
+    "local_cache_rules",
 )
 GAUGES = ("clients", "buffers", "backlog", "upstreams", "breakers", "local_cache_now")
 

@@ -9,6 +9,9 @@
                               "clients": [{"user", "client_name", "library", "address", "count"}], "other_clients": 0,
                               "sample": {"time", "mode", "what", "command", "shape", "key", "user", …}}}}]}]}
 
+A rule about the local cache also has ``"local_cache": {"enforce": {"hits", "bytes", "saved_redis_seconds"}, "audit":
+{…}}``: what it has answered from memory, and in other modes what it would have answered.
+
 Each rule of the policy is listed, even without hits; ``out_of`` is the number of commands that it could have judged.
 All counts begin when the rule came into force in this process group. Shapes and clients are counted over the
 ``inspected`` hits: in a flood, not all hits are inspected. ``mode`` is the present mode, for clients of no app and for
@@ -18,10 +21,12 @@ each app. ``age`` is in seconds.
 from collections.abc import Mapping
 from typing import Any
 
+from proxy.net.cache_scope import cache_rules
 from proxy.policy.apps import UNKNOWN
 from proxy.policy.model import Policy, PolicyRule
 from proxy.policy.precedence import effective_mode
 from proxy.server.workers import Workers
+from proxy.traffic.cache_figures import CacheFigures
 from proxy.traffic.evidence import Record, Records, present
 
 
@@ -37,12 +42,17 @@ def route_rule_stats(workers: Workers, route: int) -> dict[str, Any]:
     """Return one route's."""
     its, policy = workers.figures()[route], workers.policies[route]
     evidence, out_of = workers.evidence(route), its.counters.get("out_of", {})
-    return {
-        "route": its.name,
-        "policy": policy.source,
-        "generation": workers.generation,
-        "rules": [_rule(policy, rule, workers.paused, evidence, out_of.get(rule.name, {})) for rule in policy.rules],
-    }
+    about_cache, cached = cache_rules(policy), its.counters.get("local_cache_rules", {})
+    rules = [
+        _rule(policy, rule, workers.paused, evidence, out_of.get(rule.name, {}))
+        | (_from_memory(cached.get(rule.name, {})) if rule.name in about_cache else {})
+        for rule in policy.rules
+    ]
+    return {"route": its.name, "policy": policy.source, "generation": workers.generation, "rules": rules}
+
+
+def _from_memory(figures: Mapping[str, Any]) -> dict[str, Any]:
+    return {"local_cache": CacheFigures(**figures).by_mode()}
 
 
 def _rule(

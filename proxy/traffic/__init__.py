@@ -14,6 +14,7 @@ redaction.py       keys as the policy lets them be shown
 json_views.py      the JSON of the admin port, the page and ``keyrail top``
 alerts.py          thresholds for incidents
 hotspots.py        hot keys, hot slots and large values of the last seconds
+cache_figures.py   what a local cache has done
 incidents.py       when an incident begins and ends
 key_past.py        how busy a key was before, and since when it has been as busy as now
 incident_lines.py  the text of an incident

@@ -17,7 +17,8 @@ _DIGITS_OF_RATE, _DIGITS_OF_SHARE = 3, 6
 class HotKey:
     """One key. It was used ``count - error`` times for certain, and at most ``count`` times.
 
-    ``rate`` (uses per second) and ``share`` (of all uses of keys, 0 to 1) are of the certain uses alone.
+    ``rate`` (uses per second) and ``share`` (of all uses of keys, 0 to 1) are of the certain uses alone. ``cached`` of
+    the reads were answered from memory.
     """
 
     key: bytes
@@ -27,11 +28,17 @@ class HotKey:
     writes: int
     rate: float
     share: float
+    cached: int = 0
 
     @property
     def certain(self) -> int:
         """Uses that are certain."""
         return self.count - self.error
+
+    @property
+    def cached_share(self) -> float:
+        """The share of its reads that were answered from memory."""
+        return round(self.cached / self.reads, _DIGITS_OF_SHARE) if self.reads else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,8 @@ class HotKeys:
 
     def _figures(self, key_count: KeyCount) -> HotKey:
         rate, share = self.rate_of(key_count.certain), self.share_of(key_count.certain)
-        return HotKey(key_count.key, key_count.count, key_count.error, key_count.reads, key_count.writes, rate, share)
+        used = key_count.count, key_count.error, key_count.reads, key_count.writes
+        return HotKey(key_count.key, *used, rate, share, key_count.cached)
 
     @property
     def rate(self) -> float:

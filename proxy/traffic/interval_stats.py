@@ -15,6 +15,7 @@ from typing import Any
 
 from proxy.commands.slots import hashed_part, slot_of
 from proxy.hotpath.counter_snapshot import CounterSnapshot
+from proxy.traffic.cache_figures import CacheFigures
 from proxy.traffic.evidence import ClientLabel
 from proxy.traffic.heaviest import Heaviest
 from proxy.traffic.latency import Histogram
@@ -182,6 +183,7 @@ class IntervalStats:
 
     __slots__ = (
         "began",
+        "cached",
         "clients",
         "commands",
         "counter_snapshots",
@@ -217,6 +219,8 @@ class IntervalStats:
         """The patterns that are entries of the schema."""
         self.crossslot = 0
         self.slow: list[SlowCommand] = []
+        self.cached: CacheFigures | None = None
+        """What the local cache did; None if the route never had one."""
 
     # One trace
 
@@ -299,6 +303,9 @@ class IntervalStats:
         self.patterns.add(more.patterns)
         self.clients.add(more.clients)
         self.tags.add(more.tags)
+        if more.cached is not None:
+            self.cached = self.cached or CacheFigures()
+            self.cached.add(more.cached)
 
     def counts(self) -> CounterSnapshot:
         """The counts of keys, as one snapshot."""

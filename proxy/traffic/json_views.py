@@ -113,6 +113,7 @@ def _counted(key: HotKey, redaction: Redaction) -> dict[str, Any]:
         "share": key.share,
         "reads": key.reads,
         "writes": key.writes,
+        "cached_share": key.cached_share,
         "whole": told == shown(key.key),
         "rate": key.rate,
     }

@@ -21,6 +21,8 @@ from tests.resp import words
 
 ROLES = bytes(map(cache_role, STANDARD.specs))
 GET = pack("GET", "hot")
+ASKED = 0.75
+"""When Redis was asked for replies; it is 1.0 now."""
 
 
 class Cached(Client):
@@ -48,7 +50,7 @@ class Cached(Client):
     def keep(self, request: bytes, resp3: bytes | None, resp2: bytes | None = None, key: bytes = b"hot") -> None:
         found = self.cache.begin_fill(key)
         assert found is not None
-        self.cache.keep(self.memory, found, request, resp3, resp3 if resp2 is None else resp2, 50.0, 1, 2)
+        self.cache.keep(self.memory, found, request, resp3, resp3 if resp2 is None else resp2, ASKED, 50.0, 1, 2)
         self.cache.end_fill(found)
 
     def take_runs(self) -> list[tuple[bytes, int]]:
@@ -298,3 +300,25 @@ def test_large_answers_behind_a_reply_are_bounded() -> None:
     client.redis_answers(b"$-1\r\n")
     assert client.sender.remembered == 10
     assert b"".join(client.sent) == b"$-1\r\n" + value * 10
+
+
+def test_what_was_sent_is_counted_for_its_key_and_with_its_age() -> None:
+    client = Cached()
+    client.intake.receive(GET * 3)
+    assert client.use.ages == 3 * (1.0 - ASKED)
+    client.cache.drop(b"hot")
+    client.keep(GET, b"$1\r\nw\r\n")
+    client.intake.receive(GET * 2)
+    assert client.cache.take_touched() == {b"hot": 5}, "also those from before it was forgotten"
+    assert client.cache.take_touched() == {}
+    client.intake.receive(GET)
+    assert client.cache.take_touched() == {b"hot": 1}
+
+
+def test_what_is_only_audited_is_no_hit_of_its_key() -> None:
+    client = Cached()
+    client.use.bit = 2
+    client.reads.mask = 2
+    client.intake.receive(GET)
+    assert (client.use.hits, client.use.audited_hits, client.use.ages) == (0, 1, 0.0)
+    assert client.cache.take_touched() == {b"hot": 0}

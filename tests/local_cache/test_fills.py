@@ -231,7 +231,7 @@ def test_of_a_large_value_only_that_it_is_large_is_kept() -> None:
     known = wire.cache.find(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", 10.0)
     assert known is not None
     assert known.resp3 is None
-    assert wire.cache.take_touched() == []
+    assert wire.cache.take_touched() == {}
 
 
 def test_what_cannot_be_the_reply_is_out_of_step() -> None:
@@ -270,7 +270,7 @@ def test_fills_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def keep(cache: ReplyCache, memory: ReplyMemory, name: bytes, value: bytes) -> None:
     key = cache.begin_fill(name)
     assert key is not None
-    cache.keep(memory, key, b"GET " + name, value, value, 100.0, 1, 0)
+    cache.keep(memory, key, b"GET " + name, value, value, 0.0, 100.0, 1, 0)
     cache.end_fill(key)
 
 
@@ -315,8 +315,8 @@ def test_touched_keys_are_told_once() -> None:
     keep(cache, ReplyMemory(5000), b"a", b"v")
     for _ in range(3):
         assert cache.find(b"GET a", 1.0) is not None
-    assert cache.take_touched() == [b"a"]
-    assert cache.take_touched() == []
+    assert cache.take_touched() == {b"a": 0}
+    assert cache.take_touched() == {}
 
 
 def test_bounds_hold_for_each_fill() -> None:

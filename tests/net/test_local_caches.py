@@ -10,6 +10,8 @@ import pytest
 
 from proxy.net import local_caches
 from proxy.net.plan_compiler import PlanCompiler
+from proxy.traffic.interval_stats import IntervalStats
+from proxy.traffic.merge import combined
 from tests.conftest import Fleet
 from tests.engines import Engine
 from tests.net.cached_route import ALWAYS, AUDITED, HOT, PATIENCE, Keyrail, run
@@ -155,6 +157,9 @@ def test_an_audited_rule_counts_and_answers_nothing(engine: Engine) -> None:
     snapshot = run(engine, play, AUDITED)
     assert snapshot["local_cache"]["hits"] == 0
     assert snapshot["commands"]["local"] == 0
+    rule = snapshot["local_cache_rules"]["cached"]
+    assert (rule["hits"], rule["audited_hits"]) == (0, snapshot["local_cache"]["audited_hits"])
+    assert rule["audited_bytes"] == 7 * rule["audited_hits"]
     assert snapshot["verdicts"]["cached"]["unknown"]["audit answered"] >= 10
 
 
@@ -219,9 +224,11 @@ def test_a_lost_tracking_connection_ends_it_until_another_one_is_there(engine: E
         async with asyncio.timeout(PATIENCE):
             while keyrail.route.snapshot()["local_cache_now"]["connections"]:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.005)
+        assert keyrail.route.snapshot()["local_cache_now"]["off"] == 1
         assert keyrail.route.snapshot()["local_cache_now"]["entries"] == 0
         assert (await keyrail.asked(client, "GET", "k"))[1]
         await keyrail.cached(client, "GET", "k")
+        assert keyrail.route.snapshot()["local_cache_now"]["off"] == 0
 
     run(engine, play)
 
@@ -264,6 +271,29 @@ def test_redis_learns_that_keys_are_used(engine: Engine) -> None:
     finally:
         engine.do("CONFIG", "SET", "maxmemory-policy", "noeviction")
         engine.do("CONFIG", "SET", "lfu-log-factor", 10)
+
+
+def test_seconds_tell_which_keys_were_answered_from_memory(engine: Engine) -> None:
+    async def play(keyrail: Keyrail) -> None:
+        client = await keyrail.client("SET", "k", "v")
+        await client.ask("SET", "other", "v")
+        await keyrail.cached(client, "GET", "k")
+        assert keyrail.route.snapshot()["local_cache_now"]["memory_limit_bytes"] == 64 << 20
+        seconds: list[IntervalStats] = []
+        async with asyncio.timeout(PATIENCE):
+            while not any(each.cached.hits for each in seconds if each.cached):
+                await client.pipe(("GET", "k"), ("GET", "k"), ("GET", "other"))
+                await asyncio.sleep(0.01)
+                seconds += keyrail.route.intervals()
+        counts = {each.key: each for each in combined(each.counts() for each in seconds).key_counts}
+        hits = sum(each.cached.hits for each in seconds if each.cached)
+        assert counts[b"k"].cached == min(hits, counts[b"k"].reads) > 0
+        assert counts[b"other"].cached == 0
+        figures = keyrail.figures()
+        assert figures["hits"] >= hits
+        assert 0.0 < figures["ages"] < figures["hits"] * PATIENCE
+
+    run(engine, play)
 
 
 def test_a_key_that_is_held_for_long_is_read_from_redis(engine: Engine) -> None:

@@ -102,10 +102,10 @@ class OneRoute:
             "out_of_step": 0,
             "reconnects": 0,
             "traces": latencies.figures(),
-            "local_cache": {"hits": 3, "audited_hits": 1, "fills": 2, "fills_in_vain": 1},
+            "local_cache": {"hits": 3, "audited_hits": 1, "ages": 1.5, "fills": 2, "fills_in_vain": 1},
         }
         gauges = {
-            "local_cache_now": {"entries": 1},
+            "local_cache_now": {"entries": 1, "memory_limit_bytes": 64, "off": 1},
             "clients": 1,
             "backlog": {"in_flight": 3, "queued": 1},
             "buffers": {"output": 1},
@@ -324,6 +324,14 @@ def test_each_signal_of_saturation_is_exported_and_has_a_panel(name: str, export
 def test_what_nobody_exports_is_seen(exported: list[Metric]) -> None:
     wrong = 'sum by (route, who) (keyrail_nothing) / keyrail_clients{where="x", route="r"}'
     assert set(unknown_names(wrong, exported)) == {"keyrail_nothing", "who", "where"}
+
+
+def test_the_local_cache(exported: list[Metric]) -> None:
+    told = {(s.name, s.labels.get("mode")): s.value for metric in exported for s in metric.samples}
+    assert told["keyrail_local_cache_hits_total", "enforce"] == told["keyrail_local_cache_age_seconds_count", None] == 3
+    assert told["keyrail_local_cache_age_seconds_sum", None] == 1.5
+    assert told["keyrail_local_cache_memory_limit_bytes", None] == 64
+    assert told["keyrail_local_cache_off", None] == 1
 
 
 def test_nodes_of_a_cluster(exported: list[Metric]) -> None:

@@ -70,3 +70,8 @@ def test_a_certain_key_ranks_before_one_that_only_might_be_busy() -> None:
 
 def test_no_part_is_nothing() -> None:
     assert combined([]) == CounterSnapshot(0, 0, ())
+
+
+def test_reads_from_memory_are_added_up() -> None:
+    parts = [CounterSnapshot(9, 0, (KeyCount(b"a", 9, 0, 9, 0, cached),)) for cached in (4, 0, 5)]
+    assert combined(parts).key_counts == (KeyCount(b"a", 27, 0, 27, 0, 9),)

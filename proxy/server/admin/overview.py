@@ -1,10 +1,11 @@
 """The page's figures of a route as one JSON object: the answers of the other paths, for one window and one moment.
 
     {"at", "route", "routes", "window", "version", "keyrail": {…}, "policy": {…}, "hotkeys": {…}, "patterns": {…},
-     "slots": {…}, "clients": {…}, "slow": {…}, "nodes": […], "seconds": [the newest of /traffic], "incidents": […],
-     "remedies": […], "apps": [name, …], "takes_orders": true}
+     "slots": {…}, "clients": {…}, "slow": {…}, "nodes": […], "local_cache": {…}, "caches": true,
+     "seconds": [the newest of /traffic], "incidents": […], "remedies": […], "apps": [name, …], "takes_orders": true}
 
-``takes_orders``: whether a viewer with the token can add a remedy from the page.
+``caches``: whether the route can have a local cache. ``takes_orders``: whether a viewer with the token can add a remedy
+from the page.
 
 It comes from the workers' last reports and sends no request, so it works while workers and Redis are stuck.
 """
@@ -14,10 +15,12 @@ from typing import Any
 
 from proxy import __version__
 from proxy.policy.precedence import effective_mode
+from proxy.server.admin.local_cache import local_cache
 from proxy.server.admin.remedies import present as present_remedy
 from proxy.server.admin.state import AdminState
 from proxy.server.admin.traffic import hot_keys
 from proxy.server.incidents import present as present_incident
+from proxy.server.reload import caches_replies
 from proxy.traffic import json_views
 from proxy.traffic.evidence import moment
 
@@ -47,6 +50,8 @@ def overview(state: AdminState, route: int, window: int) -> dict[str, Any]:
         "clients": json_views.clients(time_series, window, _CLIENTS, now),
         "slow": json_views.slow(time_series, _SLOW, redaction),
         "nodes": state.workers.figures()[route].nodes,
+        "local_cache": local_cache(state, route, window),
+        "caches": caches_replies(state.settings.routes[route]),
         "seconds": json_views.seconds(time_series)[-_NEW_SECONDS:],
         "incidents": [present_incident(each) for each in incidents[:_INCIDENTS]],
         "remedies": [present_remedy(state, each) for each in state.remedies.standing if each.route == name],

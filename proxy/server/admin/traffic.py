@@ -3,6 +3,7 @@
     /hotkeys?count=10&window=60[&by=reads|writes|bytes]    keys, with their clients and since when they are busy
     /patterns  /slots  /clients                            the same windows: 5, 10, 60, 600 and 3600 seconds
     /slow?count=20                                         the slowest of the commands traced in an hour
+    /local_cache                                           what the local cache did in a window
     /traffic                                               the last minute by seconds, ten minutes by tens of seconds
 
 Every path takes ``route=NAME`` if there are several routes. Counts of keys are exact within their ``error``; all other
@@ -16,6 +17,7 @@ from typing import Any, TypeAlias
 from aiohttp import web
 
 from proxy.net.settings import Settings
+from proxy.server.admin.local_cache import local_cache
 from proxy.server.admin.state import STATE, AdminState
 from proxy.traffic import json_views
 from proxy.traffic.time_series import WINDOWS
@@ -101,6 +103,10 @@ def _slow(state: AdminState, asked: Asked) -> dict[str, Any]:
     return json_views.slow(state.workers.time_series[asked.route], asked.count, state.workers.redaction(asked.route))
 
 
+def _local_cache(state: AdminState, asked: Asked) -> dict[str, Any]:
+    return local_cache(state, asked.route, asked.window)
+
+
 def _traffic(state: AdminState, asked: Asked) -> dict[str, Any]:
     return json_views.traffic(state.workers.time_series[asked.route])
 
@@ -127,6 +133,7 @@ TRAFFIC: dict[str, Handler] = {
     "/slots": _path(_slots, "count", "window", count=20),
     "/clients": _path(_clients, "count", "window", count=50),
     "/slow": _path(_slow, "count", count=20),
+    "/local_cache": _path(_local_cache, "window"),
     "/traffic": _path(_traffic),
 }
 """The handlers, by path."""
