@@ -74,6 +74,7 @@ def _which(redaction: Redaction, key: bytes, name: str) -> str:
     return shlex.quote(text) if typed else f"--incident {name}"
 
 
+SPARED = f"{ADVICE}no remedy: its reads are answered from memory, which spares Redis"
 MISSING_KEY = f"{ADVICE}a cap relieves Redis, but the key does not exist: let one client write it"
 HOT_SLOT = f"{ADVICE}keys with the same {{hash tag}} share a slot, and so a node of a cluster: use several hash tags"
 

@@ -140,7 +140,8 @@ def _hot_key(scene: Scene, hot: Hotspot, past: Past, name: str, peak: float) -> 
     more = f" and {hot.keys - 1} more of {hot.about}" if hot.keys > 1 else ""
     missing = figures is not None and _missed(figures) >= _MISSING
     share = f"{percent(used.share)} of {short(all_keys.rate)}/s ±{percent(all_keys.share_of(used.error))}"
-    reads = f"reads {percent(used.reads / used.certain)}"
+    from_memory = f", {percent(used.cached_share)} of them answered from memory" if used.cached else ""
+    reads = f"reads {percent(used.reads / used.certain)}{from_memory}"
     app, details = "all", [f"{reads}, slot {slot_of(key)}"]
     if figures is not None:
         volume, life = _volume(figures, used.rate), _life(figures, scene.until)
@@ -148,9 +149,13 @@ def _hot_key(scene: Scene, hot: Hotspot, past: Past, name: str, peak: float) -> 
         details = [f"{reads}, hit {percent(1 - _missed(figures))}, {volume}{life}, slot {slot_of(key)}", clients]
     cap = advice.cap_of(scene.alerts.hot_key, all_keys.rate - used.rate, past.before, peak)
     words = [advice.MISSING_KEY] if missing else []
-    if scene.caches and used.reads >= _READ * used.certain and _of_the_route(figures):
+    read = used.reads >= _READ * used.certain
+    if scene.caches and not used.cached and read and _of_the_route(figures):
         words += [advice.of_read_key(), advice.cache(scene.redaction, key, name, scene.options)]
-    words += [advice.of_hot_key(app, cap), advice.remedy(scene.redaction, key, app, cap.rate, name, scene.options)]
+    if read and used.cached_share >= _READ:
+        words += [advice.SPARED]
+    else:
+        words += [advice.of_hot_key(app, cap), advice.remedy(scene.redaction, key, app, cap.rate, name, scene.options)]
     return Found(
         subject,
         subject + more,

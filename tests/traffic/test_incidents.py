@@ -65,19 +65,10 @@ class Stream:
         return [each for _ in range(number) for each in self.second(uses, total, traces)]
 
 
-@pytest.mark.parametrize(
-    ("caches", "user", "writes", "first"),
-    [
-        (True, "default", 0, "--local-cache --for 2h"),
-        (False, "default", 0, "--cap"),
-        (True, "checkout", 0, "--cap"),
-        (True, "default", 20_000, "--cap"),
-    ],
-)
-def test_a_key_that_is_read_is_cached_before_it_is_capped(caches: bool, user: str, writes: int, first: str) -> None:
+def lines_of_a_hot_key(writes: int, cached: int, user: str = "default", caches: bool = True) -> tuple[str, ...]:
     stream = Stream()
     stream.lookout = Lookout("default", "", itertools.count(9).__next__, caches=caches)
-    interval = CounterSnapshot(108_000, 0, (KeyCount(KEY, 41_000, 0, 41_000 - writes, writes),))
+    interval = CounterSnapshot(108_000, 0, (KeyCount(KEY, 41_000, 0, 41_000 - writes, writes, cached),))
     incidents: list[Incident] = []
     for _ in range(12):
         second = IntervalStats(stream.now, 1.0)
@@ -86,9 +77,36 @@ def test_a_key_that_is_read_is_cached_before_it_is_capped(caches: bool, user: st
         stream.time_series.add(second)
         stream.now += 1.0
         incidents += stream.lookout.look(stream.time_series, stream.now, stream.alerts, stream.redaction, shape)
-    remedies = [line for line in incidents[0].lines if line.startswith("remedy: ")]
+    return tuple(incidents[0].lines)
+
+
+@pytest.mark.parametrize(
+    ("caches", "user", "writes", "cached", "first"),
+    [
+        (True, "default", 0, 0, "--local-cache --for 2h"),
+        (False, "default", 0, 0, "--cap"),
+        (True, "checkout", 0, 0, "--cap"),
+        (True, "default", 20_000, 0, "--cap"),
+        (True, "default", 0, 30_000, "--cap"),
+    ],
+)
+def test_a_key_that_is_read_is_cached_before_it_is_capped(
+    caches: bool, user: str, writes: int, cached: int, first: str
+) -> None:
+    lines = lines_of_a_hot_key(writes, cached, user, caches)
+    remedies = [line for line in lines if line.startswith("remedy: ")]
     assert remedies[0].startswith(f"remedy: keyrail remedy product:8841:stock {first}")
     assert len(remedies) == 1 + (first != "--cap")
+    assert (", 73.2 % of them answered from memory, hit " in lines[1]) == (cached > 0)
+
+
+def test_a_key_that_is_answered_from_memory_needs_no_remedy() -> None:
+    lines = lines_of_a_hot_key(writes=0, cached=39_000)
+    assert ", 95.1 % of them answered from memory, hit " in lines[1]
+    assert [line for line in lines if line.startswith(("advice", "remedy"))] == [
+        "advice: no remedy: its reads are answered from memory, which spares Redis"
+    ]
+    assert any(line.startswith("remedy: ") for line in lines_of_a_hot_key(writes=20_000, cached=20_500))
 
 
 def test_the_whole_story_of_a_hot_key() -> None:
