@@ -70,9 +70,10 @@ def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context) -
     said: dict[str, tuple[str, str]] = {}
 
     def observer(step: Step, current: Command, mode: Mode, verdict: Verdict | Exception) -> None:
-        verdict = _alone(current, verdict)
-        text = describe(verdict, mode is Mode.ENFORCE)
-        stage = "" if _silent(verdict) else step.effective_mode.precedence(current, context)
+        verdict, acts = _alone(current, verdict), mode is Mode.ENFORCE
+        remark = step.rule.remark(current, acts) if _silent(verdict) else ""
+        text = remark or describe(verdict, acts)
+        stage = "" if _silent(verdict) and not remark else step.effective_mode.precedence(current, context)
         said[step.rule.name] = text, stage
 
     decision = compiled.judge(command, context, observer)

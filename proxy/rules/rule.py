@@ -169,6 +169,11 @@ class Rule(Protocol):
         """The verdict on a command that a script calls; it cannot be changed."""
         return self.judge(command, context)
 
+    def remark(self, _command: Command, _acts: bool, /) -> str:
+        """What ``explain`` says of a command that the rule passes, if it has more to do with it; ``acts`` tells whether
+        the rule is enforced."""
+        return ""
+
     def enter(self, _context: Context, /) -> Presence:
         """The presence of a client, by its user, name, address and app: clients that are alike in these share it."""
         return NO_LIMIT

@@ -271,3 +271,21 @@ def test_of_a_refused_keyrail_node_nothing_else_decides() -> None:
     closed = policy("defaults: {mode: enforce}\nrules: {closed: {refuse: [KEYRAIL NODE]}}\n")
     text = str(explain(compile_policy(closed, STANDARD), b"KEYRAIL NODE n1 GET a".split(), context()))
     assert "to the client: -DENIED keyrail/closed" in text
+
+
+@pytest.mark.parametrize(
+    ("when", "mode", "line", "said"),
+    [
+        ("always", "enforce", "GET product:1", "may answer it from memory  [enforce:"),
+        ("hot", "enforce", "GET product:1", "may answer it from memory while its key is hot  [enforce:"),
+        ("always", "audit", "GET product:1", "would answer it from memory  [audit:"),
+        ("always", "enforce", "GET order:1", "passes it"),
+        ("always", "enforce", "MGET product:1 product:2", "passes it"),
+        ("always", "enforce", "TTL product:1", "not about TTL"),
+        ("always", "off", "GET product:1", "off"),
+    ],
+)
+def test_a_read_that_may_be_answered_from_memory(when: str, mode: str, line: str, said: str) -> None:
+    rules = f"rules: {{cached: {{local_cache: {{keys: ['product:*'], when: {when}}}, mode: {mode}}}}}"
+    told = str(explain(compile_policy(policy(rules), STANDARD), [word.encode() for word in line.split()], context()))
+    assert f"  {said}" in told, told

@@ -67,5 +67,11 @@ class LocalCacheRule(Rule):
     def judge(self, _command: Command, _context: Context) -> Verdict:
         return PASS
 
+    def remark(self, command: Command, acts: bool) -> str:
+        if len(command.known_keys) != 1 or not self.fits(command.known_keys[0].name):
+            return ""
+        hot = " while its key is hot" if self.settings.when is When.HOT else ""
+        return f"{'may' if acts else 'would'} answer it from memory{hot}"
+
     def lower(self, _spec: Spec, _lowering: Lowering) -> None:
         """The plan lets every command pass."""
