@@ -72,5 +72,6 @@ def _ask(port: AdminPort, query: Query, views: Iterable[View]) -> Answers:
         told[RULES.paths[0]] = next(each for each in rules["routes"] if each["route"] == route)
     for path in {*NODES.paths} & told.keys():
         told[path] = {"nodes": told[path]["routes"][route]}
+    told["local_cache"] = port.get("/local_cache", window=query.window, route=route)
     seconds = port.get("/traffic", route=route)["seconds"]
     return Answers(query, time.time(), route, tuple(routes), routes[route], info["kill_switch"], seconds, told)

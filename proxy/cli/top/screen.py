@@ -3,6 +3,7 @@
 keyrail 0.3.0  route default -> valkey 9.1.0, ready              what runs, and whether it is ready
 policy tour, generation 1; kill switch off; 50 clients
 108,204/s  Redis p50 0.21 p99 1.40 ms  …                         the last whole second
+41,000/s answered from memory  hit 99.9%  …                      the local cache, if it has anything to do
 1 Keys  2 Patterns  …                        1m, by all
 the view's table, or all of one row, or the help
 the keys to press, or a problem
@@ -15,7 +16,7 @@ from pathlib import PurePath
 from proxy.cli.top.asking import Answers
 from proxy.cli.top.detail import describe
 from proxy.cli.top.state import HELP, ViewState
-from proxy.cli.top.text import UNKNOWN, bar, cells, clean, clock, cut, fit, levels, milliseconds, rate, size
+from proxy.cli.top.text import UNKNOWN, bar, cells, clean, clock, cut, fit, levels, milliseconds, rate, share, size
 from proxy.cli.top.views import KEYS, RULES, SLOTS, VIEWS, VIOLATIONS, WINDOWS, Column, Line, Row, Tint, owners
 from proxy.commands.slots import SLOTS as SLOT_COUNT
 
@@ -91,7 +92,8 @@ def _clipped(line: Line, paper: Paper) -> Line:
 
 
 def head(answers: Answers, paper: Paper, now: float) -> list[Line]:
-    """The first three lines, and under the first one the reason why Keyrail is not ready."""
+    """The first three lines, and under the first one the reason why Keyrail is not ready; with a local cache, a line
+    about it."""
     info, switch = answers.info, answers.switch
     ready = ("ready", Tint.GOOD) if info["ready"] else ("NOT READY", Tint.BAD)
     names = answers.routes
@@ -118,7 +120,35 @@ def head(answers: Answers, paper: Paper, now: float) -> list[Line]:
     ]
     reason: Line = [(f"{info['reason'] or 'no answer'}", Tint.BAD)]
     banner = [] if info["ready"] else _wrapped(reason, paper)
-    return [first, *banner, second, _pace(answers, paper)]
+    return [first, *banner, second, _pace(answers, paper), *_cache(answers, paper)]
+
+
+def _cache(answers: Answers, paper: Paper) -> list[Line]:
+    """What is answered from memory in the window, if a rule is about that and its keys are read."""
+    told = answers.told["local_cache"]
+    does, would = told["enforce"], told["audit"]
+    if not told["rules"] or not any((does["hits"], would["hits"], told["misses"], told["entries"], told["off"])):
+        return []
+    saved = share(would["saved_redis_seconds"])
+    audited = f"  audit: {rate(would['hits'])}/s would be, saving {saved} of a Redis core" if would["hits"] else ""
+    pieces = [
+        (f"{rate(does['hits'])}/s answered from memory", Tint.STRONG),
+        (f"  OFF: {told['off']} without a connection" if told["off"] else "", Tint.BAD),
+        (audited, Tint.PLAIN),
+        (f"  saves {share(does['saved_redis_seconds'])} of a Redis core", Tint.PLAIN),
+        (f"  hit {share(told['hit_ratio'])}", Tint.PLAIN),
+        (f"  {size(told['memory_bytes'])} of {size(told['memory_limit_bytes'])}", Tint.PLAIN),
+        (f"  {told['entries']:,} replies", Tint.PLAIN),
+        (f"  {rate(told['fills'])}/s filled", Tint.PLAIN),
+        (f"  {rate(told['invalidations'])}/s invalidated", Tint.PLAIN),
+    ]
+    line: Line = []
+    room = paper.width
+    for text, tint in pieces:
+        if text and cells(text) <= room:
+            line.append((text, tint))
+            room -= cells(text)
+    return [line]
 
 
 def _pace(answers: Answers, paper: Paper) -> Line:
@@ -253,7 +283,8 @@ def table(
     """A heading and as many rows as fit, the chosen one among them."""
     if room < 1:
         return []
-    shown = [column for column in columns if paper.width >= column.least]
+    wide = [column for column in columns if paper.width >= column.least]
+    shown = [column for column in wide if column.worth is None or any(map(column.worth, rows))]
     widths = _widths(shown, paper.width)
     heading = "".join(
         fit(column.title, width, right=column.right) + " " * _GAP for column, width in zip(shown, widths, strict=True)

@@ -33,7 +33,7 @@ Line = list[tuple[str, Tint]]
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column, ``width`` cells wide. With width 0 it gets a part of the remaining cells, by `weight`. A terminal
-    narrower than `least` does not show it.
+    narrower than `least` does not show it, and no terminal if no row is `worth` it.
 
     A ``bar`` shows a share. Long text is cut at its end, or with ``whole_ends`` in its middle.
     """
@@ -47,6 +47,7 @@ class Column:
     bar: bool = False
     least: int = 0
     tint: Callable[[Row], Tint] = lambda _: Tint.PLAIN
+    worth: Callable[[Row], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,14 @@ KEYS = View(
         _BAR,
         Column("READS", lambda row: share(reads_share(row)), 6, right=True),
         _HITS,
+        Column(
+            "CACHED",
+            lambda row: share(row["cached_share"]) if row["cached_share"] else UNKNOWN,
+            6,
+            right=True,
+            tint=lambda _: Tint.GOOD,
+            worth=lambda row: bool(row["cached_share"]),
+        ),
         Column("BYTES/s", lambda row: size(row["bytes_in"] + row["bytes_out"]), 7, right=True),
         Column("SLOT", lambda row: row["slot"], 5, right=True),
         Column("PATTERN", _of("pattern"), weight=2, least=150),

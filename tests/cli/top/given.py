@@ -23,6 +23,7 @@ HOT = {
     "share": 0.3798,
     "reads": 2_452_620,
     "writes": 7_380,
+    "cached_share": 0.0,
     "bytes_in": 9_318,
     "bytes_out": 391_118_848,
     "hit_ratio": 1.0,
@@ -172,6 +173,27 @@ INCIDENT = {
 TOLD["incidents"] = {
     "incidents": [INCIDENT, {**INCIDENT, "id": "INC-8", "subject": "other", "ended": "2026-11-20T23:00:00.000Z"}]
 }
+CACHE: dict[str, Any] = {
+    "window": 60,
+    "age": 0.4,
+    "rules": [],
+    "enforce": {"hits": 38_950.0, "bytes": 3.6e8, "saved_redis_seconds": 0.312},
+    "audit": {"hits": 0.0, "bytes": 0.0, "saved_redis_seconds": 0.0},
+    "hit_ratio": 0.9984,
+    "mean_age": 1.2,
+    "misses": 62.0,
+    "fills": 60.0,
+    "fills_in_vain": 0.5,
+    "invalidations": 12.0,
+    "evictions": 0.0,
+    "entries": 1_204,
+    "memory_bytes": 904_112,
+    "memory_limit_bytes": 128 << 20,
+    "hot_keys": 3,
+    "connections": 2,
+    "off": 0,
+}
+TOLD["local_cache"] = CACHE
 NODE = {
     "node": "n1",
     "id": "9f86d081",

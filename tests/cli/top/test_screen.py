@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from proxy.cli.top.screen import Paper, page, plain, screen
 from proxy.cli.top.state import ViewState
 from proxy.cli.top.text import cells
 from proxy.cli.top.views import VIEWS, Line, Tint, View
-from tests.cli.top.given import COLD, HOT, INFO, NOW, SECOND, TOLD, answers, view
+from tests.cli.top.given import CACHE, COLD, HOT, INFO, NOW, SECOND, TOLD, answers, view
 
 USUAL = Paper(80, 24)
 
@@ -35,6 +36,39 @@ def test_hot_keys_on_80_by_24() -> None:
         "user:1:name                     0.2   0.0%           99.7%      -    373M  7211",
     ]
     assert lines[-1] == "q quit  ? help  s sort  w window  p pause  arrows, Enter details"
+
+
+def test_a_local_cache_has_a_line_and_its_keys_a_column() -> None:
+    keys = [{**HOT, "cached_share": 0.95}, COLD]
+    told: dict[str, Any] = {"hotkeys": {**TOLD["hotkeys"], "keys": keys}, "local_cache": {**CACHE, "rules": ["hot"]}}
+    lines = drawn(ViewState(), **told)
+    assert lines[3] == "38,950/s answered from memory  saves 31.2% of a Redis core  hit 99.8%"
+    assert lines[5:8] == [
+        "KEY                   RATE/s  SHARE           READS    HIT CACHED BYTES/s  SLOT",
+        "product:8841:stock    41,000  38.0% ███       99.7% 100.0%  95.0%    373M  7211",
+        "user:1:name              0.2   0.0%           99.7%      -      -    373M  7211",
+    ]
+    wide = drawn(ViewState(), Paper(160, 24), **told)[3]
+    assert wide.endswith("  hit 99.8%  883K of 128M  1,204 replies  60/s filled  12/s invalidated")
+    detail = drawn(ViewState(chosen=str(HOT["key"]), detail=True), **told)
+    assert any(line.startswith("reads 99.7% (95.0% of them answered from memory), hit 100.0%") for line in detail)
+
+
+def test_a_local_cache_that_only_audits_or_is_off_says_so() -> None:
+    audit = {"hits": 38_950.0, "bytes": 3.6e8, "saved_redis_seconds": 0.312}
+    none = {**CACHE["enforce"], "hits": 0.0, "saved_redis_seconds": 0.0}
+    cache = {**CACHE, "rules": ["hot-reads"], "enforce": none, "audit": audit, "off": 2}
+    line = drawn(ViewState(), Paper(120, 24), local_cache=cache)[3]
+    assert line.startswith(
+        "0.0/s answered from memory  OFF: 2 without a connection  audit: 38,950/s would be, saving 31.2%"
+    )
+
+
+def test_a_local_cache_with_nothing_to_do_has_no_line() -> None:
+    idle = {name: value if name in ("enforce", "audit") else 0 for name, value in CACHE.items()}
+    nothing = dict.fromkeys(CACHE["enforce"], 0.0)
+    cache = {**idle, "enforce": nothing, "audit": nothing, "rules": ["hot-reads"]}
+    assert drawn(ViewState(), local_cache=cache)[3].startswith("1 Keys")
 
 
 def test_a_wide_terminal_has_more() -> None:
@@ -164,7 +198,7 @@ def test_what_is_wrong_stands_out() -> None:
 
 
 def test_before_the_first_answer_of_a_view_and_without_traffic() -> None:
-    found = dataclasses.replace(answers(seconds=[]), told={"incidents": TOLD["incidents"]})
+    found = dataclasses.replace(answers(seconds=[]), told={name: TOLD[name] for name in ("incidents", "local_cache")})
     assert plain(screen(found, ViewState(), USUAL, NOW))[4] == "asking …"
     nothing = drawn(ViewState(), hotkeys={**TOLD["hotkeys"], "keys": []}, seconds=[])
     assert nothing[5] == "nothing yet"
