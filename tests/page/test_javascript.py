@@ -28,6 +28,7 @@ rules: {walks: {refuse: [KEYS], because: one KEYS stops every client, mode: enfo
 TAGS = {
     "HTMLButtonElement": "button",
     "HTMLDialogElement": "dialog",
+    "HTMLFieldSetElement": "fieldset",
     "HTMLFormElement": "form",
     "HTMLInputElement": "input",
     "HTMLSelectElement": "select",

@@ -191,6 +191,7 @@ def test_from_a_key_to_its_remedy_and_back(browser: Browser, guarded: Running) -
         tab.until("document.querySelector('#keys-table .who').textContent === 'checkout 100 %'", hammer)
         tab.click(TOP)
         tab.until("document.querySelector('#details-clients').textContent.includes('checkout-2')", hammer)
+        tab.js("document.querySelector('#remedy-kinds [value=cap]').click()")
         tab.js("document.querySelector('#remedy-app').value = 'checkout'")
         tab.js("document.querySelector('#remedy-rate').value = '1/m'")
         tab.js("document.querySelector('#remedy-because').focus()")

@@ -8,7 +8,7 @@ import { RemedyForm, showStanding } from "./remedies.js";
 import { authorization } from "./stream.js";
 import { Table } from "./table.js";
 
-/** @import { HotKey, Incident, KeyClient, Limit, Past, ShownKey, ShownOverview } from "./types.d.ts" */
+/** @import { HotKey, Incident, KeyClient, Kind, Limit, Past, ShownKey, ShownOverview } from "./types.d.ts" */
 
 const dialog = byId("details");
 
@@ -116,6 +116,20 @@ function limitOf(key, incident) {
   return { app: app ?? "all", rate: `${roundedUp(2 * key.rate * part)}/s` };
 }
 
+const READ = 0.9; // the share of reads from which a local cache helps most, as for incidents
+
+/**
+ * The kinds of remedy, the advised one first. Clients that log in to Redis as users of their own get nothing from memory.
+ * @param {HotKey} key
+ * @param {boolean} caches whether it can be in a local cache
+ * @returns {Kind[]}
+ */
+function kindsOf(key, caches) {
+  if (!caches) return ["cap"];
+  const read = key.reads >= READ * (key.reads + key.writes) && key.clients.every(({ user }) => user === "default");
+  return read && !key.cached_share ? ["cache", "cap"] : ["cap", "cache"];
+}
+
 /** @param {number} value */
 function roundedUp(value) {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, value)));
@@ -127,14 +141,16 @@ const DEFAULT_ADMIN = ["http://127.0.0.1:9121", "http://localhost:9121"]; // whe
 /**
  * The same as a command line.
  * @param {HotKey} key
+ * @param {Kind} kind
  * @param {Incident} [incident]
  */
-function command(key, incident) {
+function command(key, kind, incident) {
   const { app, rate: limit } = limitOf(key, incident);
+  const what = kind === "cache" ? "--local-cache --for 2h" : `--cap ${app}=${limit} --for 30m`;
   const which = key.whole ? quoted(key.key) : `--incident ${incident?.id}`;
   const admin = DEFAULT_ADMIN.includes(location.origin) ? "" : ` --admin ${location.origin}`;
   const token = "Authorization" in authorization() ? " --token-file FILE" : "";
-  return `keyrail remedy ${which} --cap ${app}=${limit} --for 30m --because ${incident?.id ?? "'…'"}${admin}${token}`;
+  return `keyrail remedy ${which} ${what} --because ${incident?.id ?? "'…'"}${admin}${token}`;
 }
 
 export class Details {
@@ -144,7 +160,9 @@ export class Details {
     this.id = null;
     /** @type {Incident[]} */
     this.incidents = [];
-    this.form = new RemedyForm();
+    /** @type {ShownKey | null} */
+    this.key = null;
+    this.form = new RemedyForm(() => this.showCommand());
     byId("details-chart").append(chart.element);
     byId("details-close").addEventListener("click", () => dialog.close());
     dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
@@ -169,10 +187,13 @@ export class Details {
     this.id = key.id;
     this.show(key, overview, history);
     const known = key.whole || this.incidents.length > 0;
+    const choice = { kinds: kindsOf(key, known && overview.caches), limit: limitOf(key, this.incidents[0]) };
     byId("remedy-form").hidden = !overview.takes_orders || !known;
     byId("details-command").hidden = !known;
+    byId("remedy-does").hidden = !known;
     byId("details-unnamed").hidden = known;
-    this.form.open(key.key, overview.route, limitOf(key, this.incidents[0]), overview.apps, this.incidents[0]);
+    this.form.open(key.key, overview.route, choice, overview.apps, this.incidents[0]);
+    this.showCommand();
     if (!dialog.open) dialog.showModal();
   }
 
@@ -196,10 +217,13 @@ export class Details {
     showStanding(byId("remedy-standing"), remedies.filter((each) => each.key === key.key), orders);
     chart.show(history);
     const uses = key.reads + key.writes;
+    /** @type {[string, string][]} */
+    const cached = key.cached_share ? [["Reads from memory", share(key.cached_share)]] : [];
     putFacts(byId("details-facts"), [
       ["Reads", uses ? share(key.reads / uses) : "–"],
       ["Writes", uses ? share(key.writes / uses) : "–"],
       ["Reads that hit", share(key.hit_ratio)],
+      ...cached,
       ["In", byteRate(key.bytes_in)],
       ["Out", byteRate(key.bytes_out)],
       ["TTL left", key.ttl === -1 ? "none" : span(key.ttl)],
@@ -208,6 +232,11 @@ export class Details {
     ]);
     clients.show(key.clients);
     put(byId("details-others"), key.other_clients > 0 ? `All others: ${share(key.other_clients)}` : "");
-    put(byId("details-remedy"), command(key, this.incidents[0]));
+    this.key = key;
+    this.showCommand();
+  }
+
+  showCommand() {
+    if (this.key) put(byId("details-remedy"), command(this.key, this.form.kind, this.incidents[0]));
   }
 }

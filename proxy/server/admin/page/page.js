@@ -4,8 +4,10 @@
 //   details.js  one key and its clients                   table.js    a table whose rows come and go
 //   charts.js   lines, bars and the heat map              format.js   numbers
 //   incidents.js  open and recent incidents               dom.js      elements
-//   remedies.js   limits on one key                       nodes.js    the nodes of a cluster
+//   remedies.js   limits on one key, or a cache for it     nodes.js    the nodes of a cluster
+//   cache.js    the local cache
 
+import { showCache } from "./cache.js";
 import { Chart, Heat } from "./charts.js";
 import { Details } from "./details.js";
 import { byId, make, mark, put, putFacts } from "./dom.js";
@@ -215,6 +217,7 @@ function show(overview) {
   showViolations();
   showPolicy(policy);
   showKeyrail(overview);
+  showCache(overview.local_cache);
   showIncidents(overview, openDetails);
   showStanding(byId("standing"), overview.remedies, false);
   showKey(overview);

@@ -90,11 +90,17 @@ export function keysTable({ open, history }) {
       let shown = null;
       button.addEventListener("click", () => shown && open(shown));
       const behind = make("span", { class: "soft behind" });
-      cell.append(make("span", { class: "pair" }, button, hot), behind);
+      // Where there is little room, it stands below the key.
+      const cached = [0, 1].map(() => make("span", { class: "tag", "data-kind": "cached", title: "Reads answered from memory" }));
+      cell.append(make("span", { class: "pair" }, button, hot, cached[0]), make("span", { class: "under" }, cached[1], behind));
       return (row) => {
         shown = row;
         putKey(button, keyName(row.key));
         hot.hidden = !row.hot;
+        for (const each of cached) {
+          each.hidden = !row.cached_share;
+          put(each, `cached ${share(row.cached_share)}`);
+        }
         put(behind, busiest(row));
       };
     },
@@ -124,7 +130,7 @@ export function keysTable({ open, history }) {
     name, shareColumn, number("Rate", "rate", rate), trend, readsAndWrites, hits,
     number("Out", "bytes_out", byteRate, { from: 980 }), behind,
   ];
-  return new Table(byId("keys-table"), columns, { id: ({ id }) => id, empty: "No key was used in this window", mark: { hot: (row) => row.hot } });
+  return new Table(byId("keys-table"), columns, { id: ({ id }) => id, empty: "No key was used in this window", mark: { hot: (row) => row.hot, cached: (row) => row.cached_share > 0 } });
 }
 
 /** @returns {Table<Pattern>} */

@@ -1,12 +1,17 @@
-// A limit on one key: first its effect on the last minute, then in force, then undone. It needs the token.
+// A limit on one key, or a local cache for it: first its effect on the last minute, then in force, then undone. It needs the token.
 
 import { byId, make, mark, put } from "./dom.js";
 import { clock, count, rate } from "./format.js";
 import { authorization } from "./stream.js";
 
-/** @import { Effect, Incident, Limit, Remedy } from "./types.d.ts" */
+/** @import { Choice, Effect, Incident, Kind, Remedy } from "./types.d.ts" */
 
 const ALL = "all";
+const USUAL_TIME = { cache: "2h", cap: "30m" };
+const DOES = {
+  cache: "Keyrail answers reads of this key for all clients. Nobody is refused anything, and a client reads its own writes.",
+  cap: "Commands with this key over the limit are refused.",
+};
 
 /**
  * @param {string} method
@@ -74,7 +79,10 @@ async function tell(work, words) {
 }
 
 export class RemedyForm {
-  constructor() {
+  /** @param {() => void} onKind another kind of remedy is chosen */
+  constructor(onKind) {
+    /** @type {Kind} */
+    this.kind = "cap";
     this.key = "";
     this.route = "";
     /** @type {Incident | undefined} */
@@ -87,17 +95,21 @@ export class RemedyForm {
     });
     this.form.addEventListener("input", () => this.changed());
     this.doIt.addEventListener("click", () => this.put());
+    byId("remedy-kinds").addEventListener("change", ({ target }) => {
+      if (target instanceof HTMLInputElement) this.choose(/** @type {Kind} */ (target.value));
+      onKind();
+    });
   }
 
   /**
    * Show the form for a key and its incident, if there is one.
    * @param {string} key
    * @param {string} route
-   * @param {Limit} limit
+   * @param {Choice} choice
    * @param {string[]} apps
    * @param {Incident} [incident]
    */
-  open(key, route, limit, apps, incident) {
+  open(key, route, { kinds, limit }, apps, incident) {
     this.key = key;
     this.route = route;
     this.incident = incident;
@@ -106,6 +118,31 @@ export class RemedyForm {
     byId("remedy-rate").value = limit.rate;
     byId("remedy-because").value = incident?.id ?? "";
     put(byId("remedy-told"), "");
+    this.offer(kinds);
+  }
+
+  /**
+   * The advised kind comes first.
+   * @param {Kind[]} kinds
+   */
+  offer(kinds) {
+    const list = byId("remedy-kinds");
+    list.hidden = kinds.length < 2;
+    for (const kind of kinds) {
+      const choice = /** @type {HTMLInputElement} */ (list.querySelector(`[value="${kind}"]`));
+      choice.checked = kind === kinds[0];
+      if (choice.parentElement) list.append(choice.parentElement);
+    }
+    this.choose(kinds[0]);
+  }
+
+  /** @param {Kind} kind */
+  choose(kind) {
+    this.kind = kind;
+    byId("remedy-limit").hidden = kind === "cache";
+    byId("remedy-limit").disabled = kind === "cache";
+    byId("remedy-for").value = USUAL_TIME[kind];
+    put(byId("remedy-does"), DOES[kind]);
     this.changed();
   }
 
@@ -119,14 +156,17 @@ export class RemedyForm {
     const which = this.incident ? { incident: this.incident.id } : { key: this.key, route: this.route };
     /** @param {"app" | "rate" | "for" | "because"} name */
     const value = (name) => byId(`remedy-${name}`).value.trim();
-    return { ...which, app: value("app"), rate: value("rate"), for: value("for"), because: value("because") };
+    const what = this.kind === "cache" ? { local_cache: true } : { app: value("app"), rate: value("rate") };
+    return { ...which, ...what, for: value("for"), because: value("because") };
   }
 
   async tryIt() {
     const order = this.order();
     /** @param {{ effect: Effect }} told */
-    const words = ({ effect }) =>
-      `In the last minute it was used ${rate(effect.used)}; this would have refused ${rate(effect.refused)}.`;
+    const words = ({ effect }) => {
+      const would = this.kind === "cache" ? `${rate(effect.reads)} of this only read it.` : `this would have refused ${rate(effect.refused)}.`;
+      return `In the last minute it was used ${rate(effect.used)}; ${would}`;
+    };
     if (await tell(() => ask("POST", "/remedies", { ...order, dry_run: true }), words)) mark(this.doIt, "disabled", false);
   }
 

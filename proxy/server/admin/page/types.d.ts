@@ -24,6 +24,8 @@ export interface HotKey {
   share: number;
   reads: number;
   writes: number;
+  /** The share of its reads that were answered from memory. */
+  cached_share: number;
   whole: boolean;
   bytes_in: number;
   bytes_out: number;
@@ -211,6 +213,37 @@ export interface ClusterNode {
   ping_ms: number | null;
 }
 
+/** Replies that the local cache has sent, or would have sent. */
+export interface FromMemory {
+  hits: number;
+  bytes: number;
+  saved_redis_seconds: number;
+}
+
+export interface LocalCache {
+  window: number;
+  age: number;
+  /** Those in force; without any there is no cache. */
+  rules: string[];
+  enforce: FromMemory;
+  audit: FromMemory;
+  hit_ratio: number | null;
+  /** Seconds. */
+  mean_age: number | null;
+  misses: number;
+  fills: number;
+  fills_in_vain: number;
+  invalidations: number;
+  evictions: number;
+  entries: number;
+  memory_bytes: number;
+  memory_limit_bytes: number;
+  hot_keys: number;
+  connections: number;
+  /** Databases of workers without a connection for invalidations. */
+  off: number;
+}
+
 export interface Overview<Key = HotKey> {
   at: string;
   route: string;
@@ -225,6 +258,9 @@ export interface Overview<Key = HotKey> {
   clients: { window: number; age: number; clients: BusyClient[]; other: { clients: number; rate: number } };
   slow: { commands: SlowCommand[] };
   nodes: ClusterNode[];
+  local_cache: LocalCache;
+  /** Whether the route can have a local cache. */
+  caches: boolean;
   seconds: Stretch[];
   incidents: Incident[];
   remedies: Remedy[];
@@ -299,6 +335,15 @@ export interface Limit {
   rate: string;
 }
 
+/** What a remedy does. */
+export type Kind = "cache" | "cap";
+
+/** The remedies that a key can have, the first one advised. */
+export interface Choice {
+  kinds: Kind[];
+  limit: Limit;
+}
+
 export type Connection =
   | { kind: "live" }
   | { kind: "lost"; since: Date }
@@ -352,6 +397,8 @@ export interface Elements {
   "remedy-do": HTMLButtonElement;
   "remedy-for": HTMLSelectElement;
   "remedy-form": HTMLFormElement;
+  "remedy-kinds": HTMLFieldSetElement;
+  "remedy-limit": HTMLFieldSetElement;
   "remedy-rate": HTMLInputElement;
   "route": HTMLSelectElement;
   "token": HTMLDialogElement;
