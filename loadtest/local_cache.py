@@ -29,7 +29,9 @@ from loadtest.workloads import Probe
 
 KEYRAIL_CACHE = "keyrail local_cache"
 RESPONDER = "responder"
-POLICY = 'keyrail: 1\nrules:\n  hot-reads:\n    local_cache:\n      keys: ["bench:*"]\n      when: hot\n'
+POLICY = (
+    'keyrail: 1\nrules:\n  hot-reads:\n    local_cache:\n      keys: ["bench:*"]\n      when: hot\n    mode: enforce\n'
+)
 HOT_KEYS = {"hot GET, 64 B": (b"bench:hot", 64), "hot GET, 10 KB": (b"bench:large", 10_000)}
 ZIPF = "Zipf, 5% SET"
 EXPONENT = 0.99
