@@ -40,6 +40,8 @@ _ZIPF_PREFIX = "bench:zipf:"
 PROBES = 64_000
 _SEED = 15
 WARM_SECONDS = 2.5
+_REHEARSED_AT_ONCE = 64
+_VALUE_REPLY = b"$%d\r\n%b\r\n" % (len(workloads.VALUE), workloads.VALUE)
 _WARM_SHARE = 0.2
 FROM_MEMORY = 0.9
 """The share of reads of a hot key that Keyrail answers at least."""
@@ -89,6 +91,18 @@ def zipf_probes(chance: random.Random, count: int) -> list[Probe]:
     ]
 
 
+def zipf_batches(probes: Sequence[Probe], pipeline: int) -> list[Batch]:
+    """Batches of these probes, whose replies have been checked. All targets answer in as many bytes."""
+    lengths = [len(b"+OK\r\n" if len(probe.argv) > 2 else _VALUE_REPLY) for probe in probes]
+    return [
+        Batch(
+            b"".join(probe.encoded() for probe in probes[first : first + pipeline]),
+            sum(lengths[first : first + pipeline]),
+        )
+        for first in range(0, len(probes) - pipeline + 1, pipeline)
+    ]
+
+
 def _hot_probe(workload: str) -> Probe:
     key, size = HOT_KEYS[workload]
     return Probe((b"GET", key), lambda reply: reply == b"v" * size)
@@ -130,16 +144,14 @@ def rounds(
 ) -> Iterator[Sample]:
     """In each round every workload runs on every target, in an order that rotates."""
     probes = zipf_probes(random.Random(_SEED), PROBES)
-    batches = {
-        (way.name, pipeline): generator.rehearse(way.port, probes, pipeline)
-        for way in ways
-        for pipeline in {each.pipeline for each in WORKLOADS if each.is_zipf}
-    }
+    for way in ways:
+        generator.rehearse(way.port, probes, _REHEARSED_AT_ONCE)
+    batches = {each.pipeline: zipf_batches(probes, each.pipeline) for each in WORKLOADS if each.is_zipf}
     for number in range(course.rounds):
         for workload in WORKLOADS:
             beside = [] if workload.is_zipf else [responders[workload.name]]
             for target in targets.rotated([*ways, *beside], number):
-                send = _sender(target, workload, batches.get((target.name, workload.pipeline), ()))
+                send = _sender(target, workload, batches.get(workload.pipeline, ()))
                 sample = _measure(redis, target, workload, send, number, course)
                 say(told(sample, course.rounds))
                 yield sample
