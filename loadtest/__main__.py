@@ -26,6 +26,7 @@ from loadtest import (
     report,
     rules,
     soak,
+    staleness,
     targets,
     traces,
     workloads,
@@ -55,6 +56,7 @@ def main() -> int:
         ("connects", "what a new client costs under each policy, and how workers share clients"),
         ("cluster", "what a cluster costs, beside one Redis and Envoy"),
         ("local-cache", "reads of hot keys answered from memory, beside Redis itself"),
+        ("staleness", "how late a write is seen by clients of a local cache"),
         ("builds", "CPU per command of two builds of Keyrail"),
     ):
         verb = verbs.add_parser(name, help=about)
@@ -62,6 +64,8 @@ def main() -> int:
         verb.add_argument("--redis", default="redis-server", help="Redis to put behind it (default: %(default)s)")
         if name == "reload":
             verb.add_argument("--reloads", type=int, default=10, help="(default: %(default)s)")
+        elif name == "staleness":
+            verb.add_argument("--writes", type=int, default=2000, help="(default: %(default)s)")
         elif name == "failover":
             verb.add_argument("--failovers", type=int, default=5, help="of each kind (default: %(default)s)")
         elif name == "soak":
@@ -110,6 +114,8 @@ def _measure(program: list[str], chosen: argparse.Namespace) -> None:
         return _memory(program, chosen.redis, chosen.connections)
     if chosen.verb == "reload":
         return _reload(program, chosen.redis, chosen.reloads)
+    if chosen.verb == "staleness":
+        return _staleness(program, chosen.redis, chosen.writes)
     if chosen.verb == "failover":
         return _failover(program, chosen.redis, chosen.failovers)
     if chosen.verb == "soak":
@@ -312,6 +318,18 @@ def _failover(program: list[str], redis_program: str, failovers: int) -> None:
     }
     page = report.measurements_markdown("Failover of a primary", measured, about)
     _finish(f"failover-{form}", page, about, measured)
+
+
+def _staleness(program: list[str], redis_program: str, writes: int) -> None:
+    form, measured = staleness.measured(program, redis_program, writes, _say)
+    about = {
+        "Keyrail": f"{form}, {staleness.WORKERS} workers, `local_cache` with `when: always`, and without a policy",
+        "load": f"{staleness.READERS} readers of one key, each with a read under way, and a writer directly at Redis",
+        **_machine(),
+        "again": f"python -m loadtest staleness --writes {writes}",
+    }
+    page = report.measurements_markdown("How late a write is seen", measured, about)
+    _finish(f"staleness-{form}", page, about, measured)
 
 
 def _soak(program: list[str], redis_program: str, plan: soak.Plan) -> None:
