@@ -35,7 +35,8 @@ class Life:
 class Key:
     """One key: its registers by field, and its TTL. The register of a string or of a list has no field.
 
-    Where keys may be evicted, each value may be missing from its write on.
+    Where keys may be evicted, each value may be missing from its write on. A write of some fields makes a key that has
+    expired anew: then the others are missing, though the key is there.
     """
 
     def __init__(self, name: bytes, kind: str, *, evicted: bool) -> None:
@@ -45,6 +46,8 @@ class Key:
         self._evicted = evicted
         fields = FIELDS if kind == "hash" else (b"",)
         self.registers = {each: Register(f"{name.decode()}/{each.decode()}") for each in fields}
+        self._passed_by: dict[bytes, tuple[float, float]] = {}
+        """By field, when the last write of other fields since its own was sent and answered."""
 
     def value(self, of: bytes = b"") -> bytes | None:
         """What it holds unless it has expired."""
@@ -54,24 +57,39 @@ class Key:
         """These fields have been written, and this is its TTL from now on."""
         self._not_expired_before(answered)
         events = []
-        for each, value in values.items():
-            version = Version(value, sent, answered)
-            self.registers[each].write(version)
-            events.append(Wrote(self.registers[each], version))
+        for each, register in self.registers.items():
+            if each in values:
+                version = Version(values[each], sent, answered)
+                register.write(version)
+                events.append(Wrote(register, version))
+                self._passed_by.pop(each, None)
+            else:
+                self._passed_by[each] = (sent, answered)
+        life = self._life_if_emptied(life)
         self._live(life, sent, fields=values if life != self.life else self.registers)
         return events
 
+    def _life_if_emptied(self, life: Life | None) -> Life | None:
+        last = [register.versions[-1] for register in self.registers.values()]
+        if life is None or any(version.value is not None for version in last):
+            return life
+        return Life(life.first, inf) if any(version.expiry for version in last) else None
+
     def kept_life(self, sent: float, answered: float) -> Life | None:
         """Its TTL behind a write that keeps it, and makes a key without one if it has expired."""
-        if self.life is None or answered < self.life.first:
+        if self.life is None or (answered < self.life.first and not self._evicted):
             return self.life
         return None if sent > self.life.last else Life(self.life.first, inf)
 
     def present(self, life: Life | None, sent: float) -> None:
-        """A reply shows that it had not expired, and this is its TTL from now on."""
-        for register in self.registers.values():
-            while register.versions[-1].expiry:
+        """A reply shows that it is there, and this is its TTL from now on."""
+        for each, register in self.registers.items():
+            passed_from, passed_to = self._passed_by.get(each, (-inf, -inf))
+            while (end := register.versions[-1]).expiry and passed_to < end.begins:
                 register.versions.pop()
+            if end.expiry and passed_from <= end.certain:
+                # The write of others has found the key, or has made it anew.
+                end.certain = life.last if life else inf
         self._live(life, sent, fields=self.registers)
 
     def absent(self, answered: float) -> None:
