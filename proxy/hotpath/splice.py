@@ -64,8 +64,8 @@ class Splice:
         if _INTERPRETED:
             taken = bytes(self._space[: self.size])
         else:
-            # Compiled, this is bytes already, and to make bytes of it would call a method of theirs.
-            taken = self._target[: self.size]  # type: ignore[assignment]
+            # To make bytes of them would call a method of theirs.
+            taken = self._target[: self.size]  # type: ignore[assignment]  # compiled, these are bytes already
         self.size = 0
         if self._capacity > _KEPT_CAPACITY:
             self._make(_FIRST_CAPACITY)
