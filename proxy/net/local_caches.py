@@ -20,8 +20,8 @@ from proxy.commands.command import Command
 from proxy.commands.table import Table
 from proxy.hotpath.automaton import Automaton
 from proxy.hotpath.cached_reads import UNREAD, CachedReads, CacheUse
+from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.counter_snapshot import CounterSnapshot
-from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.reply_cache import ReplyCache, ReplyMemory
 from proxy.local_cache.fills import PING_EVERY, CacheBounds, CachedRequest
 from proxy.net.cache_scope import CacheScope, always_cached
@@ -29,6 +29,7 @@ from proxy.net.cache_totals import CacheTotals, with_hits
 from proxy.net.command_cost import CommandCost
 from proxy.net.periodic import Periodic
 from proxy.net.tracking import FieldTtls, TrackedDatabase
+from proxy.net.unheld_commands import UnheldCommands
 from proxy.net.upstream import Keeper, UpstreamConnection
 from proxy.net.verdicts import Verdicts
 from proxy.policy.decision import Step
@@ -124,6 +125,7 @@ class LocalCaches(CachePort):
         self._contended: dict[bytes, float] = {}
         self._hot: set[bytes] = set()
         self._counted = CacheTotals(cost, verdicts)
+        self._unheld = UnheldCommands()
         self._was_on = False
         self._ticker = Periodic(loop, PING_EVERY, {"tending the local cache": self._tick}, count)
 
@@ -142,6 +144,8 @@ class LocalCaches(CachePort):
         self._hot = set()
         for cache in self._caches:
             cache.concern(scope.uncached)
+        for client in self._clients:
+            self._unheld.note(client, self._caches)
         if scope.rules and not was_on:
             self._ticker.begin()
         elif was_on and not scope.rules:
@@ -189,10 +193,8 @@ class LocalCaches(CachePort):
             policy.reads_hot,
             resp3,
         )
-        held = before is not None and before.caches is self._caches and (before.mask != 0 or reads.mask == 0)
-        if client.sender.requested > 0 and not held:
-            # What it has sent so far has held no keys, or not all.
-            reads.hold_back(client.sender, client.sender.requested)
+        if before is None or before.caches is not self._caches or (reads.mask != 0 and before.uses != uses):
+            self._unheld.note(client, self._caches)
         return reads
 
     def _database(self, number: int) -> TrackedDatabase:
@@ -202,15 +204,11 @@ class LocalCaches(CachePort):
             database = self._databases[number] = TrackedDatabase(opening, self._forget, self._loop, self._count)
             database.cache.concern(self._scope.uncached)
             database.cache.become_hot(self._hot, ())
-            for sender in self._senders():
-                if not sender.finished(sender.requested):
-                    database.cache.hold_back(sender, sender.requested)
+            for client in self._clients:
+                self._unheld.note(client, [database.cache])
             self._caches.append(database.cache)
             self._by_cache[database.cache] = database
         return database
-
-    def _senders(self) -> list[ReplySink]:
-        return [client.sender for client in self._clients]
 
     def _of(self, effective_policy: EffectivePolicy) -> _PolicyUses:
         known = self._uses.get(id(effective_policy.compiled))
@@ -282,8 +280,12 @@ class LocalCaches(CachePort):
             return True
         return miss.database.fill(miss.read, miss.bounds, partial(self._end, miss))
 
-    def look_again(self) -> None:
-        """Replies have come: look which keys are not held any more."""
+    def look_again(self, sender: CommandSender) -> None:
+        """Replies to this client have come: look which keys are not held any more."""
+        self._unheld.look_again(sender, self._caches)
+        self._look_at_held()
+
+    def _look_at_held(self) -> None:
         held, self._held = self._held, []
         for miss in held:
             if miss.waits and not self._begin(miss):
@@ -298,7 +300,7 @@ class LocalCaches(CachePort):
 
     def _look_now(self) -> None:
         self._look_later = None
-        self.look_again()
+        self._look_at_held()
 
     def _give_up(self, miss: _Miss) -> None:
         if len(self._contended) < _TOUCHED_AT_ONCE:
@@ -343,6 +345,7 @@ class LocalCaches(CachePort):
     # Every now and then
 
     def _tick(self) -> None:
+        self._unheld.look_at_all(self._caches)
         for database in self._databases.values():
             if database.wanted:
                 database.tick()
@@ -381,7 +384,7 @@ class LocalCaches(CachePort):
             and any(glob.fits(count.key) for glob in self._scope.hot)
         }
         if hot != self._hot:
-            senders = self._senders()
+            senders = self._unheld.besides_lasting(self._clients)
             self._hot = hot
             for cache in self._caches:
                 cache.become_hot(hot, senders)

@@ -398,12 +398,24 @@ class AwaitedReply(Protocol):
     over: bool
 
 
+class BlockableState(Protocol):
+    """What a client's connections hold of it: ``blocked`` counts pending commands that may block."""
+
+    @property
+    def blocked(self) -> int:
+        """How many."""
+
+
 class CachingClient(Protocol):
     """A client that may have a cache."""
 
     key: PoolKey
     sender: CommandSender
     effective_policy: EffectivePolicy
+
+    @property
+    def state(self) -> BlockableState:
+        """Whether it is blocked."""
 
 
 class CachingWaiter(PoolWaiter, Protocol):
@@ -428,8 +440,8 @@ class CachePort(Protocol):
         called when that is over; it has waited ``before``. Otherwise Redis answers; then the second value says whether
         the read holds its key."""
 
-    def look_again(self) -> None:
-        """Replies to a client have come: its commands may not hold keys any more that others wait for."""
+    def look_again(self, sender: CommandSender) -> None:
+        """Replies to this client have come: its commands may not hold keys any more that others wait for."""
 
 
 @dataclass(frozen=True, slots=True)

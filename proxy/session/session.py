@@ -277,7 +277,7 @@ class Session:
         elif type(state) is Pinned and state.keeping is not Keeping.LINGERING and not self.keeps_pin():
             self.unpin()
         if self.ports.caches is not None:
-            self.ports.caches.look_again()
+            self.ports.caches.look_again(self.sender)
         self.arrived()
         if self.gone:
             self._break_references()

@@ -15,6 +15,7 @@ from proxy.traffic.merge import combined
 from tests.conftest import Fleet
 from tests.engines import Engine
 from tests.net.cached_route import ALWAYS, AUDITED, HOT, PATIENCE, Keyrail, run
+from tests.policy.given import policy
 
 
 @pytest.fixture
@@ -311,3 +312,40 @@ def test_a_key_that_is_held_for_long_is_read_from_redis(engine: Engine) -> None:
         await keyrail.cached(reader, "LLEN", "k")
 
     run(engine, play)
+
+
+def test_a_client_that_is_blocked_when_the_policy_comes_does_not_keep_the_cache_off(engine: Engine) -> None:
+    async def play(keyrail: Keyrail) -> None:
+        blocked, reader = await keyrail.client(), await keyrail.client("SET", "k", "v")
+        popping = asyncio.ensure_future(blocked.ask("BLPOP", "queue", "0"))
+        async with asyncio.timeout(PATIENCE):
+            while b"blocked_clients:1" not in await reader.ask("INFO", "clients"):
+                pass
+        await keyrail.route.prepare(ALWAYS, 2, PlanCompiler(ALWAYS).find)
+        await keyrail.route.commit()
+        await keyrail.cached(reader, "GET", "k")
+        await reader.ask("RPUSH", "queue", "1")
+        assert (await popping).startswith(b"*2")
+        await keyrail.cached(reader, "GET", "k")
+
+    run(engine, play, replace(ALWAYS, rules=()))
+
+
+def test_a_read_that_was_only_audited_is_pending_when_the_client_is_answered_from_memory(engine: Engine) -> None:
+    rules = policy("""
+        apps: {shop: {match: {client_name: "shop*"}}}
+        rules:
+          cached: {local_cache: {keys: ["k*"], when: always}}
+        rollout: {cached: {default: audit, shop: enforce}}
+    """)
+
+    async def play(keyrail: Keyrail) -> None:
+        shop, client = await keyrail.client("CLIENT", "SETNAME", "shop1"), await keyrail.client("SET", "k", "v")
+        await keyrail.cached(shop, "GET", "k")
+        before = keyrail.figures()["hits"]
+        replies = await client.pipe(("GET", "k"), ("CLIENT", "SETNAME", "shop2"), ("GET", "k"))
+        assert replies == [b"$1\r\nv\r\n", b"+OK\r\n", b"$1\r\nv\r\n"]
+        assert keyrail.figures()["hits"] == before, "its first read may have been told a newer value"
+        await keyrail.cached(client, "GET", "k")
+
+    run(engine, play, rules)

@@ -1,0 +1,62 @@
+"""Pending commands that hold no keys in the local cache: when they were sent, it was not about them.
+
+Most are answered soon, and hold everything back until then. A client that is blocked in Redis, or within MULTI, may
+stay so for hours. Until its replies have come, it is on a connection of its own, where nothing is answered from memory;
+what it may write changes nothing before. When they come, they hold everything back for a moment: until Redis's
+invalidations have come, too.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from proxy.hotpath.command_sender import CommandSender
+from proxy.hotpath.reply_cache import ReplyCache
+from proxy.session.ports import CachingClient
+
+
+class UnheldCommands:
+    """Those of all clients of a route; they may be about any of the caches."""
+
+    def __init__(self) -> None:
+        self._lasting: dict[CommandSender, tuple[int, bool]] = {}
+
+    def note(self, client: CachingClient, caches: Sequence[ReplyCache]) -> None:
+        """What this client has sent so far has held no keys, or not all."""
+        sender = client.sender
+        if not sender.finished(sender.requested) and not self._lasts(client, True):
+            sender.notify_when_idle = True
+            for cache in caches:
+                cache.hold_back(sender, sender.requested)
+
+    def besides_lasting(self, clients: Iterable[CachingClient]) -> list[CommandSender]:
+        """Keys become hot, which these clients have not held so far: those whose pending commands are to hold them."""
+        pending = (client for client in clients if not client.sender.finished(client.sender.requested))
+        return [client.sender for client in pending if not self._lasts(client, False)]
+
+    def _lasts(self, client: CachingClient, any_key: bool) -> bool:
+        sender = client.sender
+        if not client.state.blocked and not sender.queuing:
+            return False
+        sender.notify_when_idle = True
+        # A blocking command alone changes nothing that Redis does not tell.
+        untold = any_key and (sender.queuing or sender.pending_replies > 1)
+        _, known = self._lasting.get(sender, (0, False))
+        self._lasting[sender] = (sender.requested, untold or known)
+        return True
+
+    def look_again(self, sender: CommandSender, caches: Sequence[ReplyCache]) -> None:
+        """Replies to this client have come."""
+        noted = self._lasting.get(sender)
+        if noted is None:
+            return
+        position, untold = noted
+        if not sender.finished(position):
+            sender.notify_when_idle = True
+            return
+        del self._lasting[sender]
+        for cache in caches:
+            cache.hold_back(sender, position, untold)
+
+    def look_at_all(self, caches: Sequence[ReplyCache]) -> None:
+        """Look at those, too, who have left, or send more before their replies have come."""
+        for sender in list(self._lasting):
+            self.look_again(sender, caches)

@@ -1,0 +1,70 @@
+"""Commands that were sent before the local cache was about their keys."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from proxy.net.unheld_commands import UnheldCommands
+from tests.hotpath.gathering import pack
+from tests.hotpath.test_cached_reads import Cached
+
+
+def is_held_back(client: Cached) -> bool:
+    return client.cache.held_back
+
+
+def given(client: Cached, *, blocked: int = 0) -> Any:
+    return SimpleNamespace(sender=client.sender, state=SimpleNamespace(blocked=blocked))
+
+
+def test_a_pending_command_holds_everything_back() -> None:
+    client, unheld = Cached(), UnheldCommands()
+    unheld.note(given(client), [client.cache])
+    assert not is_held_back(client), "nothing is pending"
+    client.intake.receive(pack("SET", "cold", "1"))
+    unheld.note(given(client), [client.cache])
+    assert client.cache.waits_for_writers()
+    client.redis_answers(b"+OK\r\n")
+    assert not client.cache.waits_for_writers()
+
+
+def test_a_blocked_client_holds_everything_back_once_it_is_answered() -> None:
+    client, unheld = Cached(), UnheldCommands()
+    client.intake.receive(pack("SET", "cold", "1"))
+    unheld.note(given(client, blocked=1), [client.cache])
+    unheld.look_at_all([client.cache])
+    assert not is_held_back(client)
+    client.redis_answers(b"+OK\r\n")
+    unheld.look_again(client.sender, [client.cache])
+    assert is_held_back(client)
+    assert not client.cache.waits_for_writers()
+    client.cache.release()
+    assert len(client.cache) == 1
+    unheld.look_again(client.sender, [client.cache])
+    assert not is_held_back(client)
+
+
+def test_what_an_open_transaction_changes_may_be_untold() -> None:
+    client, unheld = Cached(), UnheldCommands()
+    client.sender.begin_unit(client.fake_upstream)
+    unheld.note(given(client), [client.cache])
+    client.sender.forward(client.fake_upstream, pack("EXEC"))
+    client.sender.end_unit()
+    unheld.look_again(client.sender, [client.cache])
+    assert not is_held_back(client), "EXEC has not been answered"
+    client.redis_answers(b"*0\r\n")
+    unheld.look_at_all([client.cache])
+    assert is_held_back(client)
+    client.cache.release()
+    assert len(client.cache) == 0
+
+
+def test_keys_become_hot_for_a_client_that_is_blocked() -> None:
+    client, other, unheld = Cached(), Cached(), UnheldCommands()
+    for each in (client, other):
+        each.intake.receive(pack("SET", "cold", "1"))
+    assert unheld.besides_lasting([given(client, blocked=1), given(other)]) == [other.sender]
+    client.redis_answers(b"+OK\r\n")
+    unheld.look_again(client.sender, [client.cache])
+    assert is_held_back(client)
