@@ -6,7 +6,7 @@ access.py      tokens, and access without them
 health.py      /healthz and /readyz
 info.py        /info
 traffic.py     /hotkeys, /patterns, /slots, /clients, /slow, /local_cache, /traffic
-local_cache.py /local_cache
+local_cache.py  /local_cache
 nodes.py       /nodes
 incidents.py   /incidents
 remedies.py    /remedies
