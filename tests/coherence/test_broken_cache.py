@@ -25,14 +25,14 @@ ENGINE = "valkey-9.1"
 ROUNDS = 12
 pytestmark = pytest.mark.skipif(DIRECT, reason="a relay has no cache")
 
-CACHE, USE, FILLS = "hotpath/reply_cache.py", "hotpath/cached_reads.py", "local_cache/fills.py"
+CACHE, FILLS = "hotpath/reply_cache.py", "local_cache/fills.py"
 BREAKS = {
     "a write drops nothing": (CACHE, "            if reply.resp3 is not None:", "            if False:"),
     "invalidations are ignored": (FILLS, "self._cache.drop(key)", "pass"),
     "scripts hold nothing back": (CACHE, "self.held_back = True", "self.held_back = False"),
-    "reads of Redis hold nothing": (USE, "or (reads and self.mask == 0):", "or reads:"),
 }
-"""What is changed: the module, what it says, and what it says instead."""
+"""What is changed: the module, what it says, and what it says instead. That reads of Redis hold their keys shows in
+``hotpath/test_cached_reads.py``: here chance would have to meet a moment between two connections."""
 
 
 def broken(folder: Path, module: str, right: str, wrong: str) -> Path:
@@ -70,17 +70,28 @@ def test_a_cache_without_ttls_is_found(new_engine: Callable[..., Engine], tmp_pa
     package = broken(tmp_path, FILLS, "elif lifetime not in (_MISSING, _FOR_EVER):", "elif lifetime == 1 << 62:")
     keyrail = Keyrail(engine.url, policy=policy(tmp_path), package=package)
     try:
-        swarm = Swarm([keyrail.address], Book(("string",) * 4), {set_with_ttl: 1}, {GET: 1})
-        asyncio.run(swarm.run(2_000))
+        assert any(_outlives_its_key(keyrail, seed) for seed in range(ROUNDS))
     finally:
         keyrail.kill()
         keyrail.close()
-    assert Rule.EXPIRED in {finding.rule for finding in check(swarm.trails).findings}
+
+
+def _outlives_its_key(keyrail: Keyrail, seed: int) -> bool:
+    book = Book(("string",) * 4, prefix=f"cached:{seed}")
+    swarm = Swarm([keyrail.address], book, {set_with_ttl: 1}, {GET: 1}, seed=seed)
+    swarm.write_share = 0.02  # so that keys are read when their time is over
+    asyncio.run(swarm.run(2_000))
+    return Rule.EXPIRED in {finding.rule for finding in check(swarm.trails).findings}
 
 
 @pytest.mark.long
 def test_replies_that_live_for_ever_are_found(new_engine: Callable[..., Engine], tmp_path: Path) -> None:
     package = broken(tmp_path, FILLS, "self._ends = sent + bounds.max_age", "self._ends = sent + 60")
     engine = new_engine(ENGINE)
-    report = behind_a_wrong_link(engine, LOSING, policy(tmp_path, max_age="1s"), Bounds(1.0, 1.0), package)
-    assert report.findings
+
+    def found() -> bool:
+        engine.do("FLUSHALL")
+        file = policy(tmp_path, max_age="1s")
+        return bool(behind_a_wrong_link(engine, LOSING, file, Bounds(1.0, 1.0), package).findings)
+
+    assert any(found() for _ in range(ROUNDS))
