@@ -21,9 +21,8 @@ import redis as redis_py
 from loadtest import benchmark, generator, targets, workloads
 from loadtest.benchmark import Measured, RunError
 from loadtest.generator import Batch
-from loadtest.kernel import cpu_seconds
 from loadtest.processes import free_port, running
-from loadtest.quick import CLIENTS, Course, Sample, told
+from loadtest.quick import CLIENTS, Course, Sample, sampled, spent, told
 from loadtest.targets import DIRECT, KEYRAIL_NONE, Redis, Target
 from loadtest.workloads import Probe
 
@@ -177,22 +176,12 @@ def _measure(
         while time.monotonic() < warm:
             send(max(CLIENTS * workload.pipeline, int(commands * _WARM_SHARE)))
         before = _processed(connection)
-        redis_before, proxy_before = cpu_seconds(redis.pid), cpu_seconds(target.pid) if target.pid else 0.0
+        begun = spent(target, [redis])
         measured = send(commands)
-        redis_after, proxy_after = cpu_seconds(redis.pid), cpu_seconds(target.pid) if target.pid else 0.0
+        ended = spent(target, [redis])
         arrived = (_processed(connection) - before) / commands
     _check(target, workload, arrived)
-    return Sample(
-        workload=workload.name,
-        pipeline=workload.pipeline,
-        target=target.name,
-        round=number,
-        rate=measured.rate,
-        p50=measured.p50,
-        p99=measured.p99,
-        proxy_cpu=(proxy_after - proxy_before) / commands * 1e6,
-        redis_cpu=(redis_after - redis_before) / commands * 1e6,
-    )
+    return sampled((workload.name, workload.pipeline, target.name, number), measured, commands, begun, ended)
 
 
 def _processed(connection: redis_py.Redis) -> int:

@@ -9,6 +9,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import redis as redis_py
 
@@ -138,12 +139,10 @@ def measure(servers: Sequence[Redis], target: Target, workload: Workload, number
         connections = [stack.enter_context(redis_py.Redis(port=each.port, protocol=2)) for each in servers]
         send = _sender(connections[0], target, workload, commands)
         before = _stats(connections)
-        redis_before = sum(cpu_seconds(each.pid) for each in servers)
-        proxy_before = cpu_seconds(target.pid) if target.pid else 0.0
+        begun = spent(target, servers)
         with course.placement.loading():
             measured = send()
-        proxy_after = cpu_seconds(target.pid) if target.pid else 0.0
-        redis_after = sum(cpu_seconds(each.pid) for each in servers)
+        ended = spent(target, servers)
         after = _stats(connections)
     arrived = after["total_commands_processed"] - before["total_commands_processed"]
     if arrived < commands * 0.9:
@@ -151,17 +150,25 @@ def measure(servers: Sequence[Redis], target: Target, workload: Workload, number
     missed = after["keyspace_misses"] - before["keyspace_misses"]
     if workload.name.startswith(("GET", "MGET")) and missed > commands * _MISSED_AT_MOST:
         raise RunError(f"{target.name}: {missed} keys were not found")
-    return Sample(
-        workload=workload.name,
-        pipeline=workload.pipeline,
-        target=target.name,
-        round=number,
-        rate=measured.rate,
-        p50=measured.p50,
-        p99=measured.p99,
-        proxy_cpu=(proxy_after - proxy_before) / commands * 1e6,
-        redis_cpu=(redis_after - redis_before) / commands * 1e6,
-    )
+    return sampled((workload.name, workload.pipeline, target.name, number), measured, commands, begun, ended)
+
+
+class Spent(NamedTuple):
+    """CPU seconds since the start of the processes."""
+
+    proxy: float
+    redis: float
+
+
+def spent(target: Target, servers: Sequence[Redis]) -> Spent:
+    """What the target and the servers behind it have taken so far."""
+    return Spent(cpu_seconds(target.pid) if target.pid else 0.0, sum(cpu_seconds(each.pid) for each in servers))
+
+
+def sampled(run: tuple[str, int, str, int], measured: Measured, commands: int, begun: Spent, ended: Spent) -> Sample:
+    """The sample of a run (its workload, pipeline, target and round) of so many commands."""
+    proxy, redis = ((each - before) / commands * 1e6 for each, before in zip(ended, begun, strict=True))
+    return Sample(*run, measured.rate, measured.p50, measured.p99, proxy, redis)
 
 
 def _stats(connections: Sequence[redis_py.Redis]) -> Counter[str]:

@@ -8,6 +8,7 @@ are three different answers).
 from __future__ import annotations
 
 import ast
+import asyncio
 import re
 import select
 import socket
@@ -304,3 +305,10 @@ def eventually(holds: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> 
     while not holds():
         assert time.monotonic() < deadline, "it never came true"
         time.sleep(0.01)
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """The same, while the event loop goes on. Raises TimeoutError."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not holds():  # noqa: ASYNC110 - what a test asks about tells nobody
+            await asyncio.sleep(0.001)

@@ -15,6 +15,7 @@ The cache may be trusted for ``SILENCE`` seconds from when the last answered com
 all invalidations from before. Bytes and the time in, bytes out.
 """
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -75,7 +76,7 @@ class CachedRequest:
     in_resp2: Callable[[bytes], bytes]
 
 
-class _Expected:
+class _Expected(ABC):
     """What was sent, and when. It takes its replies in turn."""
 
     def __init__(self, sent: float) -> None:
@@ -85,9 +86,9 @@ class _Expected:
         """How large its next reply may be, in bytes. Of a larger one, only the size is of interest."""
         return _SMALL
 
+    @abstractmethod
     def take(self, frame: bytes | None) -> bool:
         """The next reply, or None for a larger one than was wanted. Whether it was the last."""
-        raise NotImplementedError
 
 
 class _Ping(_Expected):

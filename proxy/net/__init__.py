@@ -55,6 +55,7 @@ buffers.py              the sizes of all client buffers, and a limit on their su
 idle_clients.py         closes clients that have sent no command for long
 local_caches.py         the local cache of a route: what clients use of it, and which reads wait
 cache_totals.py         what the local cache has done, in all and by rule
+missing_replies.py      replies that the local cache lacks, and reads that wait for them
 unheld_commands.py      commands that are pending when the local cache begins to be about their keys
 cache_scope.py          what the rules of a policy say about the local cache
 command_cost.py         what a command costs Redis

@@ -2,9 +2,6 @@
 
 While no rule of the policy in force is about the cache, there is none, and clients have no part in it. When another
 policy comes into force, it is empty.
-
-A read that memory lacks is fetched for all who want it (``_Miss``). They wait for at most ``MOST_WAIT``; then Redis
-answers each of them, and reads of that key do not wait for a second.
 """
 
 import asyncio
@@ -27,10 +24,12 @@ from proxy.local_cache.fills import PING_EVERY, CacheBounds, CachedRequest
 from proxy.net.cache_scope import CacheScope, always_cached
 from proxy.net.cache_totals import CacheTotals, with_hits
 from proxy.net.command_cost import CommandCost
+from proxy.net.missing_replies import MOST_WAIT, MissingReplies, Wait
 from proxy.net.periodic import Periodic
 from proxy.net.tracking import FieldTtls, TrackedDatabase
 from proxy.net.unheld_commands import UnheldCommands
 from proxy.net.upstream import Keeper, UpstreamConnection
+from proxy.net.user_changes import UserChanges
 from proxy.net.verdicts import Verdicts
 from proxy.policy.decision import Step
 from proxy.policy.model import Mode
@@ -41,33 +40,11 @@ from proxy.session.ports import AwaitedReply, CachePort, CachingClient, CachingW
 from proxy.session.session import Session
 from proxy.traffic.cache_figures import CacheFigures
 
-MOST_WAIT = 0.05
-"""Seconds."""
-_LOOK_AGAIN = 0.001
-_CONTENDED = 1.0
 HOT = 100
 """Reads of a key per second in this worker, from which on it is hot, until there are less than half as many."""
 _BITS = 31
 """Uses under one policy that can be told apart: those under the next one have other bits."""
 _TOUCHED_AT_ONCE = 1000
-
-
-class _Wait(AwaitedReply):
-    def __init__(self, waiter: CachingWaiter, until: float) -> None:
-        self.over = False
-        self.waiter = waiter
-        self.until = until
-
-
-class _Miss:
-    """A reply that is being fetched, and who waits for it."""
-
-    def __init__(self, read: CachedRequest, bounds: CacheBounds, database: TrackedDatabase) -> None:
-        self.read = read
-        self.bounds = bounds
-        self.database = database
-        self.waits: list[_Wait] = []
-        self.timer: asyncio.TimerHandle | None = None
 
 
 class _PolicyUses:
@@ -102,6 +79,7 @@ class LocalCaches(CachePort):
         touch: Callable[[int, list[bytes]], None],
         cost: CommandCost,
         clients: Collection[Session],
+        user_changes: UserChanges,
         verdicts: Verdicts,
         count: Callable[[str], None],
     ) -> None:
@@ -111,6 +89,8 @@ class LocalCaches(CachePort):
         self._touch = touch
         self._cost = cost
         self._clients = clients
+        self._user_changes = user_changes
+        self._users_known = user_changes.total()
         self._count = count
         self._scope = CacheScope({}, (), None)
         self._caches: list[ReplyCache] = []
@@ -119,10 +99,7 @@ class LocalCaches(CachePort):
         self._memories: dict[str, ReplyMemory] = {}
         self._uses: dict[int, _PolicyUses] = {}
         self._second_half = False
-        self._misses: dict[tuple[ReplyCache, bytes], _Miss] = {}
-        self._held: list[_Miss] = []
-        self._look_later: asyncio.TimerHandle | None = None
-        self._contended: dict[bytes, float] = {}
+        self._missing = MissingReplies(loop, self._settle, count)
         self._hot: set[bytes] = set()
         self._counted = CacheTotals(cost, verdicts)
         self._unheld = UnheldCommands()
@@ -157,8 +134,7 @@ class LocalCaches(CachePort):
         self._counted.figures = self._totals()
         for database in self._databases.values():
             database.close()
-        for miss in list(self._misses.values()):
-            self._end(miss)
+        self._missing.end_all()
         self._databases.clear()
         self._by_cache.clear()
         # Clients that have not been told yet still have the list.
@@ -168,6 +144,13 @@ class LocalCaches(CachePort):
         """Another server, or another process of it, takes the commands."""
         for database in self._databases.values():
             database.renew()
+
+    def look_at_users(self) -> None:
+        """If users have changed, in any worker, Redis may refuse now what is in memory."""
+        changes = self._user_changes.total()
+        if changes != self._users_known:
+            self._users_known = changes
+            self.renew()
 
     # Clients
 
@@ -231,7 +214,7 @@ class LocalCaches(CachePort):
         """Fetch the reply to a read, and say whether the client waits for it, or whether its read holds the key."""
         database = self._by_cache.get(reads.cache)
         now = self._loop.time()
-        if database is None or (isinstance(before, _Wait) and (reads.outcome != UNREAD or now >= before.until)):
+        if database is None or (isinstance(before, Wait) and (reads.outcome != UNREAD or now >= before.until)):
             return None, True
         name = command.known_keys[0].name
         bounds = self._bounds(command, name)
@@ -246,78 +229,24 @@ class LocalCaches(CachePort):
         if not waits:
             database.fill(read, bounds, _nothing)
             return None, False
-        if self._contended.get(name, 0.0) > now:
+        if self._missing.is_contended(name):
             return None, True
-        wait = _Wait(waiter, now + MOST_WAIT if before is None else getattr(before, "until", now))
+        wait = Wait(waiter, before.until if isinstance(before, Wait) else now + MOST_WAIT)
         if reads.outcome == UNREAD:
-            database.when_read(partial(_tell, wait))
-            self._loop.call_later(wait.until - now, _tell, wait)
+            database.when_read(wait.end)
+            self._loop.call_later(wait.until - now, wait.end)
             return wait, True
-        return (wait, True) if self._await(wait, read, bounds, database) else (None, True)
-
-    def _await(self, wait: _Wait, read: CachedRequest, bounds: CacheBounds, database: TrackedDatabase) -> bool:
-        place = (database.cache, read.request)
-        miss = self._misses.get(place)
-        if miss is not None and miss.bounds.served == bounds.served:
-            miss.waits.append(wait)
-            return True
-        miss = self._misses[place] = _Miss(read, bounds, database)
-        miss.waits.append(wait)
-        if not self._begin(miss):
-            del self._misses[place]
-            return False
-        miss.timer = self._loop.call_later(MOST_WAIT, self._give_up, miss)
-        return True
-
-    def _begin(self, miss: _Miss) -> bool:
-        cache = miss.database.cache
-        holders = cache.holders(miss.read.key)
-        if holders and not cache.held_back:
-            for holder in holders:
-                holder.notify_when_idle = True
-            self._held.append(miss)
-            self._look_soon()
-            return True
-        return miss.database.fill(miss.read, miss.bounds, partial(self._end, miss))
+        return (wait, True) if self._missing.wait_for(wait, read, bounds, database) else (None, True)
 
     def look_again(self, sender: CommandSender) -> None:
         """Replies to this client have come: look which keys are not held any more."""
         self._unheld.look_again(sender, self._caches)
-        self._look_at_held()
+        self._missing.look_again()
 
-    def _look_at_held(self) -> None:
-        held, self._held = self._held, []
-        for miss in held:
-            if miss.waits and not self._begin(miss):
-                self._end(miss)
+    def _settle(self) -> None:
         for database in self._databases.values():
             if database.cache.held_back:
                 database.settle()
-
-    def _look_soon(self) -> None:
-        if self._look_later is None:
-            self._look_later = self._loop.call_later(_LOOK_AGAIN, self._look_now)
-
-    def _look_now(self) -> None:
-        self._look_later = None
-        self._look_at_held()
-
-    def _give_up(self, miss: _Miss) -> None:
-        if len(self._contended) < _TOUCHED_AT_ONCE:
-            self._contended[miss.read.key] = self._loop.time() + _CONTENDED
-        self._count("cache_waits_over")
-        self._end(miss)
-
-    def _end(self, miss: _Miss) -> None:
-        place = (miss.database.cache, miss.read.request)
-        if self._misses.get(place) is miss:
-            del self._misses[place]
-        if miss.timer is not None:
-            miss.timer.cancel()
-            miss.timer = None
-        waits, miss.waits = miss.waits, []
-        for wait in waits:
-            _tell(wait)
 
     def _bounds(self, command: Command, name: bytes) -> CacheBounds | None:
         # For all clients: what one of them fetches, another may be sent.
@@ -345,6 +274,7 @@ class LocalCaches(CachePort):
     # Every now and then
 
     def _tick(self) -> None:
+        self.look_at_users()
         self._unheld.look_at_all(self._caches)
         for database in self._databases.values():
             if database.wanted:
@@ -374,9 +304,8 @@ class LocalCaches(CachePort):
         return hits
 
     def _tend_keys(self, counts: CounterSnapshot) -> None:
-        now = self._loop.time()
         self._cost.another_second()
-        self._contended = {name: until for name, until in self._contended.items() if until > now}
+        self._missing.another_second()
         hot = {
             count.key
             for count in counts.key_counts
@@ -445,13 +374,6 @@ def _cached_request(database: TrackedDatabase, command: Command, name: bytes, re
         elif depends_on_whole_hash(read):
             return None
     return CachedRequest(name, request, fields, partial(reply_in_resp2, read, len(command.argv)))
-
-
-def _tell(wait: _Wait) -> None:
-    if not wait.over:
-        wait.over = True
-        if not wait.waiter.gone:
-            wait.waiter.arrived()
 
 
 def _nothing() -> None:

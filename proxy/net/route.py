@@ -191,6 +191,7 @@ class Route(RoutePort):
                 self._touch,
                 CommandCost(self._ask_home),
                 self.clients,
+                user_changes,
                 self._verdicts,
                 self._connections.count,
             )
@@ -251,6 +252,8 @@ class Route(RoutePort):
     def note_user_change(self) -> None:
         """Users or passwords may have changed."""
         self._user_changes.add()
+        if self._caches is not None:
+            self._caches.look_at_users()
 
     def recall_script(self, key: FactKey) -> Fact | None:
         """The calls of a script, as far as this worker knows them."""

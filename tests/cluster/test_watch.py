@@ -19,7 +19,8 @@ from proxy.session.pool_key import ANY_NODE, Node, PoolKey
 from tests.cluster.nodes import RealCluster
 from tests.engines import Engine, free_port
 from tests.net.routes import new_route
-from tests.net.test_three_nodes import Waiter, until
+from tests.net.test_three_nodes import Waiter
+from tests.resp import until
 
 KEY = PoolKey(None, 0, 2, ANY_NODE)
 Case = Callable[[Route, Cluster], Coroutine[Any, Any, None]]

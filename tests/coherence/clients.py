@@ -55,7 +55,10 @@ class Swarm:
                 await beside()
             await self._until_done(operations)
             self.over = True
-        await asyncio.sleep(0.05)  # lets the loop take the connections down
+
+    async def more(self, operations: int) -> None:
+        """Wait until clients have done so many more."""
+        await self._until_done(self.operations.total() + operations)
 
     async def _until_done(self, operations: int) -> None:
         while self.operations.total() < operations:
@@ -83,6 +86,8 @@ class Swarm:
             yield client
         finally:
             client.leave()
+            with contextlib.suppress(OSError):
+                await client.writer.wait_closed()
 
     def trail(self, name: str) -> Trail:
         """What a new connection does."""

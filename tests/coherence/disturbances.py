@@ -18,7 +18,9 @@ from tests.resp import Address, FrameReader, eventually
 
 Disturbance = Callable[[Engine, Swarm], Awaitable[None]]
 STALLED = 1.5
-"""Seconds: longer than Keyrail trusts a silent connection."""
+"""Seconds for which nothing comes: longer than Keyrail trusts a silent connection."""
+_MEANWHILE = 300
+"""Operations that clients do between two disturbances, or behind the last."""
 
 
 def tracking_connections(engine: Engine) -> list[str]:
@@ -30,10 +32,10 @@ def tracking_connections(engine: Engine) -> list[str]:
 
 
 async def tracking_connections_die(engine: Engine, swarm: Swarm) -> None:
-    """One after the other, a moment after there is another one."""
+    """One after the other, when clients have used the new one."""
     for _ in range(3):
         await asyncio.to_thread(eventually, lambda: bool(tracking_connections(engine)))
-        await asyncio.sleep(0.3)
+        await swarm.more(_MEANWHILE)
         with engine.wire() as wire:
             for each in tracking_connections(engine):
                 wire.ask("CLIENT", "KILL", "ID", each)
@@ -46,7 +48,7 @@ async def redis_hangs(engine: Engine, swarm: Swarm) -> None:
         await asyncio.sleep(STALLED)
     finally:
         engine.thaw()
-    await asyncio.sleep(0.3)
+    await swarm.more(_MEANWHILE)
 
 
 async def redis_dies(engine: Engine, swarm: Swarm) -> None:
@@ -57,10 +59,9 @@ async def redis_dies(engine: Engine, swarm: Swarm) -> None:
         loop = asyncio.get_running_loop()
         died = loop.time()
         await asyncio.to_thread(engine.kill)
-        await asyncio.sleep(0.1)
         await asyncio.to_thread(engine.start)
         swarm.book.vanish(died, loop.time())
-    await asyncio.sleep(0.5)
+    await swarm.more(_MEANWHILE)
 
 
 async def redis_dies_amid_writes(engine: Engine, swarm: Swarm) -> None:
@@ -71,7 +72,7 @@ async def redis_dies_amid_writes(engine: Engine, swarm: Swarm) -> None:
     swarm.book.everything_unknown(since)
     await asyncio.to_thread(engine.kill)
     await asyncio.to_thread(engine.start)
-    await asyncio.sleep(0.5)
+    await swarm.more(_MEANWHILE)
 
 
 async def memory_is_short(engine: Engine, swarm: Swarm) -> None:
@@ -147,7 +148,6 @@ async def wrong_link(upstream: Address, port: int, fault: WrongLink) -> AsyncIte
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0.05)  # lets the loop take the connections down
 
 
 async def _until_lost(pump: Awaitable[None], *ends: asyncio.StreamWriter) -> None:
@@ -157,3 +157,5 @@ async def _until_lost(pump: Awaitable[None], *ends: asyncio.StreamWriter) -> Non
     finally:
         for end in ends:
             end.close()
+        with contextlib.suppress(OSError):
+            await asyncio.gather(*(end.wait_closed() for end in ends))

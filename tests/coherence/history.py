@@ -85,7 +85,7 @@ class Wrote:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A connection has read. ``how`` is for findings."""
+    """A connection has read. ``how`` is for anomalies."""
 
     register: Register
     seen: Seen
@@ -103,7 +103,7 @@ class Trail:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Anomaly:
     """A read that cannot have been so."""
 
     rule: Rule
@@ -114,12 +114,12 @@ class Finding:
 class Report:
     """What is wrong; how many reads there were, and how late each one was that was late, in seconds."""
 
-    findings: list[Finding] = field(default_factory=list)
+    anomalies: list[Anomaly] = field(default_factory=list)
     reads: int = 0
     late: list[float] = field(default_factory=list)
 
     def lines(self) -> str:
-        return "\n".join(f"{finding.rule.value}: {finding.text}" for finding in self.findings[:10])
+        return "\n".join(f"{anomaly.rule.value}: {anomaly.text}" for anomaly in self.anomalies[:10])
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def check(trails: Iterable[Trail], bounds: Bounds | None = None) -> Report:
             report.reads += 1
             found = order.find(event, floor)
             if isinstance(found, Rule):
-                report.findings.append(Finding(found, order.describe(trail, event, floor[0])))
+                report.anomalies.append(Anomaly(found, order.describe(trail, event, floor[0])))
             else:
                 report.late += order.late(found, event)
                 if found > floor[0]:

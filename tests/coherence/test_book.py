@@ -1,7 +1,7 @@
 """What is known of keys while they are written is never more than what is so.
 
 Proves: clients write a few keys of a Redis in memory in all ways, with a clock that is chosen, so that TTLs end before,
-during and behind writes, and that Redis may evict keys; what others read from it without any cache is no finding.
+during and behind writes, and that Redis may evict keys; what others read from it without any cache is no anomaly.
 """
 
 from __future__ import annotations
@@ -174,10 +174,10 @@ class Hunt:
 
 @pytest.mark.parametrize("evicts", [False, True])
 @pytest.mark.parametrize("seed", range(10))
-def test_reads_of_redis_are_no_findings(seed: int, evicts: bool) -> None:
+def test_reads_of_redis_are_no_anomalies(seed: int, evicts: bool) -> None:
     hunt = Hunt(seed, evicts=evicts)
     for _ in range(STEPS):
         hunt.act()
     report = check(hunt.trails)
     assert report.reads > STEPS / 2
-    assert not report.findings, report.lines()
+    assert not report.anomalies, report.lines()

@@ -55,7 +55,7 @@ def test_a_broken_cache_is_found(new_engine: Callable[..., Engine], tmp_path: Pa
             swarm = Swarm([keyrail.address] * 3 + [engine.address], book, writings(payloads(engine, book)), seed=seed)
             swarm.write_share = 0.15
             asyncio.run(swarm.run(2_000))
-            if check(swarm.trails).findings:
+            if check(swarm.trails).anomalies:
                 return
     finally:
         keyrail.kill()
@@ -81,7 +81,7 @@ def _outlives_its_key(keyrail: Keyrail, seed: int) -> bool:
     swarm = Swarm([keyrail.address], book, {set_with_ttl: 1}, {GET: 1}, seed=seed)
     swarm.write_share = 0.02  # so that keys are read when their time is over
     asyncio.run(swarm.run(2_000))
-    return Rule.EXPIRED in {finding.rule for finding in check(swarm.trails).findings}
+    return Rule.EXPIRED in {anomaly.rule for anomaly in check(swarm.trails).anomalies}
 
 
 @pytest.mark.long
@@ -92,6 +92,6 @@ def test_replies_that_live_for_ever_are_found(new_engine: Callable[..., Engine],
     def found() -> bool:
         engine.do("FLUSHALL")
         file = policy(tmp_path, max_age="1s")
-        return bool(behind_a_wrong_link(engine, LOSING, file, Bounds(1.0, 1.0), package).findings)
+        return bool(behind_a_wrong_link(engine, LOSING, file, Bounds(1.0, 1.0), package).anomalies)
 
     assert any(found() for _ in range(ROUNDS))

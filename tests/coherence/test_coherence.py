@@ -103,14 +103,14 @@ def test_while_the_tracking_connection_stalls(new_engine: NewEngine, tmp_path: P
     """Keyrail trusts it for a second; what has begun by then may be read so much later."""
     engine = new_engine(ENGINE)
     report = behind_a_wrong_link(engine, STALLING, policy(tmp_path), Bounds(lag=1.0, behind_messages=1.0))
-    assert not report.findings, report.lines()
+    assert not report.anomalies, report.lines()
 
 
 def test_while_invalidations_are_lost(new_engine: NewEngine, tmp_path: Path) -> None:
     engine = new_engine(ENGINE)
     file = policy(tmp_path, max_age=f"{MAX_AGE:.0f}s")
     report = behind_a_wrong_link(engine, LOSING, file, Bounds(lag=MAX_AGE, behind_messages=MAX_AGE))
-    assert not report.findings, report.lines()
+    assert not report.anomalies, report.lines()
     assert max(report.late, default=0.0) > MAX_AGE / 10, "nothing was lost"
 
 

@@ -42,7 +42,7 @@ class Made:
         return check(self.trails, bounds)
 
     def rules(self, bounds: Bounds = BOUNDS) -> list[Rule]:
-        return [finding.rule for finding in self.check(bounds).findings]
+        return [anomaly.rule for anomaly in self.check(bounds).anomalies]
 
 
 def test_right_reads_are_clean() -> None:
@@ -197,7 +197,7 @@ def test_random_histories(seed: int) -> None:
             value = holds[-1].value
             seen = Some.VALUE if value is not None and chance.random() < 0.1 else value
             trail.events.append(Read(register, seen, now, now + 0.5, "GET"))
-    assert check(trails, BOUNDS).findings == []
+    assert check(trails, BOUNDS).anomalies == []
     old = next(version.value for version in holds if version.value is not None)
     chance.choice(trails).events.append(Read(register, old, now + 3, now + 4, "GET"))
-    assert len(check(trails, BOUNDS).findings) == 1
+    assert len(check(trails, BOUNDS).anomalies) == 1

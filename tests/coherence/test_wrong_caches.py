@@ -41,7 +41,7 @@ def test_wrong_caches_are_found(fleet: Fleet, cares: Cares, found: set[Rule]) ->
             assert cache.served > 100, "it was not asked for what it has"
             return swarm
 
-    rules = {finding.rule for finding in check(asyncio.run(act()).trails).findings}
+    rules = {anomaly.rule for anomaly in check(asyncio.run(act()).trails).anomalies}
     assert found <= rules
 
 
@@ -61,7 +61,7 @@ def test_a_cache_without_ttls_is_found(new_engine: Callable[..., Engine]) -> Non
             return swarm
 
     rounds = (check(asyncio.run(act(seed)).trails) for seed in range(20))
-    assert any(finding.rule is Rule.EXPIRED for report in rounds for finding in report.findings)
+    assert any(anomaly.rule is Rule.EXPIRED for report in rounds for anomaly in report.anomalies)
 
 
 def test_redis_itself_is_right(fleet: Fleet, engine_name: str) -> None:
@@ -70,5 +70,5 @@ def test_redis_itself_is_right(fleet: Fleet, engine_name: str) -> None:
     swarm = Swarm([engine.address], book, writings(payloads(engine, book)))
     asyncio.run(swarm.run(4000))
     report = check(swarm.trails)
-    assert not report.findings, report.lines()
+    assert not report.anomalies, report.lines()
     assert not swarm.closed

@@ -61,7 +61,7 @@ def hunt(
 
     asyncio.run(swarm.run(operations, beside=disturb))
     report = check(swarm.trails, bounds)
-    assert not report.findings, report.lines()
+    assert not report.anomalies, report.lines()
     return report
 
 

@@ -8,6 +8,7 @@ and of writes that meet a read.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -111,7 +112,14 @@ async def _invalidations(cache: Cache, upstream: Address) -> None:
                     if isinstance(key, bytes):
                         cache.replies.pop(key, None)
     finally:
+        await _closed(writer)
+
+
+async def _closed(*writers: asyncio.StreamWriter) -> None:
+    for writer in writers:
         writer.close()
+    with contextlib.suppress(OSError):
+        await asyncio.gather(*(writer.wait_closed() for writer in writers))
 
 
 @asynccontextmanager
@@ -129,8 +137,7 @@ async def wrong_cache(upstream: Address, cares: Cares, age: float = 0.3) -> Asyn
         except* ConnectionError:
             pass
         finally:
-            up.close()
-            back.close()
+            await _closed(up, back)
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
     tracking = asyncio.create_task(_invalidations(cache, upstream)) if Cares.INVALIDATIONS in cares else None
@@ -140,4 +147,4 @@ async def wrong_cache(upstream: Address, cares: Cares, age: float = 0.3) -> Asyn
         server.close()
         if tracking is not None:
             tracking.cancel()
-        await asyncio.sleep(0.05)  # lets the loop take the connections down
+            await asyncio.gather(tracking, return_exceptions=True)

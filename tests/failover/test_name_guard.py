@@ -19,7 +19,7 @@ from tests.engines import Engine, free_port
 from tests.failover.named import Play, at
 from tests.failover.test_names import private
 from tests.failover.test_sentinel_watch import connection, port_of, told
-from tests.net.test_three_nodes import until
+from tests.resp import until
 
 
 @pytest.fixture

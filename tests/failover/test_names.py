@@ -23,8 +23,8 @@ from tests.conftest import kind_named
 from tests.engines import Engine, free_port
 from tests.failover.named import Play, at
 from tests.failover.test_sentinel_watch import KEY, connection, port_of, told
-from tests.net.test_three_nodes import Waiter, until
-from tests.resp import eventually
+from tests.net.test_three_nodes import Waiter
+from tests.resp import eventually, until
 
 A, B, C = (Endpoint(f"10.0.0.{number}", 6379) for number in (1, 2, 3))
 PRIMARY, REPLICA = ServerState(replica=False), ServerState(replica=True)

@@ -23,8 +23,8 @@ from tests.conftest import kind_named
 from tests.engines import Engine, free_port
 from tests.failover.fake_sentinel import FakeSentinel, at, introduce, url_of
 from tests.net.routes import new_route
-from tests.net.test_three_nodes import Waiter, until
-from tests.resp import eventually
+from tests.net.test_three_nodes import Waiter
+from tests.resp import eventually, until
 
 KEY = PoolKey(None, 0, 2, ANY_NODE)
 Case = Callable[[Route, Primary, list[FakeSentinel]], Coroutine[Any, Any, None]]

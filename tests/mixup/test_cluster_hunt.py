@@ -22,8 +22,7 @@ from tests.mixup.disturbances import Disturbance
 from tests.mixup.keepers import World, keeper_in, written
 from tests.mixup.roles import leaver, vandal
 from tests.mixup.swarm import Swarm, Wrong
-from tests.net.test_three_nodes import until
-from tests.resp import decode, eventually, pack
+from tests.resp import decode, eventually, pack, until
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="a relay knows no cluster")
 

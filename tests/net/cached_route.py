@@ -18,7 +18,7 @@ from proxy.policy.model import Policy
 from proxy.wire.encode import encode_command
 from tests.engines import Engine
 from tests.policy.given import policy
-from tests.resp import FrameReader
+from tests.resp import FrameReader, until
 
 PATIENCE = 30.0
 ALWAYS = policy("""
@@ -89,9 +89,7 @@ class Keyrail:
 
     async def begin(self) -> None:
         await self.route.start()
-        async with asyncio.timeout(PATIENCE):
-            while not self.route.snapshot()["ready"]:  # noqa: ASYNC110 - nobody tells
-                await asyncio.sleep(0.01)
+        await until(lambda: self.route.snapshot()["ready"])
         route: Any = self.route
         listener = ListenerSettings(parse_listen("redis://127.0.0.1:0"))
         entrance = Entrance(

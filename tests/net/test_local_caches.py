@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -16,6 +15,7 @@ from tests.conftest import Fleet
 from tests.engines import Engine
 from tests.net.cached_route import ALWAYS, AUDITED, HOT, PATIENCE, Keyrail, run
 from tests.policy.given import policy
+from tests.resp import until
 
 
 @pytest.fixture
@@ -199,6 +199,19 @@ def test_only_hot_keys_are_cached(engine: Engine, monkeypatch: pytest.MonkeyPatc
     run(engine, play, HOT)
 
 
+def test_rights_that_are_taken_away_through_keyrail_reach_memory(engine: Engine) -> None:
+    async def play(keyrail: Keyrail) -> None:
+        client, other = await keyrail.client("SET", "k", "v"), await keyrail.client()
+        await keyrail.cached(client, "GET", "k")
+        try:
+            assert await other.ask("ACL", "SETUSER", "default", "-get") == b"+OK\r\n"
+            assert (await client.ask("GET", "k")).startswith(b"-NOPERM")
+        finally:
+            engine.do("ACL", "SETUSER", "default", "+get")
+
+    run(engine, play)
+
+
 def test_many_misses_share_one_fill(engine: Engine) -> None:
     async def play(keyrail: Keyrail) -> None:
         clients = [await keyrail.client() for _ in range(20)]
@@ -222,9 +235,7 @@ def test_a_lost_tracking_connection_ends_it_until_another_one_is_there(engine: E
             dict(word.split("=", 1) for word in line.split() if "=" in word) for line in lines if _tracks(line)
         ]
         engine.do("CLIENT", "KILL", "ID", tracking["id"])
-        async with asyncio.timeout(PATIENCE):
-            while keyrail.route.snapshot()["local_cache_now"]["connections"]:  # noqa: ASYNC110 - nobody tells
-                await asyncio.sleep(0.005)
+        await until(lambda: not keyrail.route.snapshot()["local_cache_now"]["connections"])
         assert keyrail.route.snapshot()["local_cache_now"]["off"] == 1
         assert keyrail.route.snapshot()["local_cache_now"]["entries"] == 0
         assert (await keyrail.asked(client, "GET", "k"))[1]
@@ -240,11 +251,6 @@ def _tracks(line: str) -> bool:
 
 def test_redis_learns_that_keys_are_used(engine: Engine) -> None:
     """Its LRU clock counts seconds; without a logarithm, its LFU counter counts uses."""
-
-    async def until(ready: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while not ready():  # noqa: ASYNC110 - nobody tells
-                await asyncio.sleep(0.01)
 
     async def play(keyrail: Keyrail) -> None:
         client = await keyrail.client("SET", "k", "v")

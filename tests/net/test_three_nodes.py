@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
-from itertools import count
 from random import Random
 from typing import Any, cast
 
@@ -33,7 +32,7 @@ from tests.conftest import kind_named
 from tests.engines import Engine, free_port
 from tests.hotpath.gathering import OK, pack
 from tests.hotpath.routed import Routed
-from tests.resp import PATIENCE_SECONDS, eventually
+from tests.resp import eventually, until
 
 NODES = 3
 
@@ -155,14 +154,6 @@ async def client_of(route: Route, topology: SlotMap) -> Routed:
     client.intake.simple = client.intake.config.pooled
     assert client.intake.config.router is topology.router
     return client
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        for _ in count():
-            if condition():
-                return
-            await asyncio.sleep(0.001)
 
 
 def play(case: Callable[[Route, SlotMap], Coroutine[Any, Any, None]], engines: list[Engine]) -> None:

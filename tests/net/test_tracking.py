@@ -20,6 +20,7 @@ from proxy.session.pool_key import PoolKey
 from proxy.wire.encode import encode_command
 from tests.conftest import Fleet
 from tests.engines import Engine
+from tests.resp import until
 
 BOUNDS = CacheBounds(max_age=30.0, max_value=1000, memory=ReplyMemory(1 << 20), served=1, audited=0)
 PATIENCE = 20.0
@@ -128,12 +129,6 @@ def engine(fleet: Fleet, engine_name: str) -> Engine:
     engine = fleet.engine(engine_name)
     engine.do("FLUSHALL")
     return engine
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not holds():  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.005)
 
 
 def test_a_change_by_anybody_is_seen(engine: Engine) -> None:
