@@ -41,6 +41,7 @@ class Cluster:
         self.router = Router([UNOWNED] * SLOTS)
         self.map = SlotMap()
         self.version = 0
+        self._owned: set[tuple[int, int, int, str]] = set()
         self.serves = True
         self.nodes: Sequence[Node] = ()
         self.doubted = asyncio.Event()
@@ -158,12 +159,20 @@ class Cluster:
         return kept
 
     def _assign(self) -> None:
+        # What happens to replicas, or the start of a migration, changes nothing about where commands go.
+        owned = {
+            (first, last, self._places[known.id].node.number, known.id)
+            for known in self.map.primaries()
+            if known.endpoint is not None
+            for first, last in known.slots
+        }
+        if owned == self._owned:
+            return
+        self._owned = owned
         self.router.version += 1
         self.router.own(0, SLOTS - 1, UNOWNED)
-        for known in self.map.primaries():
-            if known.endpoint is not None:
-                for first, last in known.slots:
-                    self.router.own(first, last, self._places[known.id].node.number)
+        for first, last, number, _ in owned:
+            self.router.own(first, last, number)
 
 
 def _own_alias(node: Node) -> str:

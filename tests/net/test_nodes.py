@@ -53,6 +53,17 @@ def test_numbers_and_names(cluster: Cluster) -> None:
     assert nodes.alias(second) == "n2"
 
 
+def test_what_happens_to_replicas_is_no_other_way_for_commands(cluster: Cluster) -> None:
+    """Clients would wait for their replies before they send more, and WAIT would ask all shards."""
+    before, known = cluster.router.version, cluster.version
+    lost = a_map("h1", "h2", "h3")
+    cluster.adopt(SlotMap({**lost.nodes, "c": replace(lost.nodes["c"], failed=True)}))
+    assert (cluster.router.version, cluster.version) == (before, known + 1)
+    renamed = replace(lost.nodes["a"], id="d")
+    cluster.adopt(SlotMap({"d": renamed, "b": lost.nodes["b"]}))
+    assert cluster.router.version == before + 1, "another node has the slots, whatever its number"
+
+
 def test_the_owner_of_a_slot(cluster: Cluster) -> None:
     nodes = Nodes(cluster)
     assert nodes.owner(5) is nodes.primaries()[0]

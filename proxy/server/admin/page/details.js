@@ -167,6 +167,7 @@ export class Details {
     byId("details-close").addEventListener("click", () => dialog.close());
     dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
     dialog.addEventListener("close", () => {
+      if (dialog.open) return; // the event is of a moment ago: another key has been opened since
       this.id = null;
       onClose();
     });
