@@ -23,6 +23,7 @@ from loadtest import (
     published,
     quick,
     reload,
+    replicas,
     report,
     rules,
     soak,
@@ -57,6 +58,7 @@ def main() -> int:
         ("cluster", "what a cluster costs, beside one Redis and Envoy"),
         ("local-cache", "reads of hot keys answered from memory, beside Redis itself"),
         ("staleness", "how late a write is seen by clients of a local cache"),
+        ("replicas", "reads spread over two replicas, beside the same at the primary"),
         ("builds", "CPU per command of two builds of Keyrail"),
     ):
         verb = verbs.add_parser(name, help=about)
@@ -135,6 +137,8 @@ def _measure(program: list[str], chosen: argparse.Namespace) -> None:
         return _cluster(program, chosen.redis, course)
     if chosen.verb == "local-cache":
         return _local_cache(program, chosen.redis, course)
+    if chosen.verb == "replicas":
+        return _replicas(program, chosen.redis, course)
     if chosen.verb == "connects":
         return _connects(program, chosen.redis, course)
     return _builds(shlex.split(chosen.before), program, chosen.redis, course)
@@ -227,6 +231,23 @@ def _local_cache(program: list[str], redis_program: str, course: Course) -> None
     }
     page = report.local_cache_markdown(samples, about)
     _finish(_named("local-cache", course, form), page, about, samples)
+
+
+def _replicas(program: list[str], redis_program: str, course: Course) -> None:
+    with replicas.all_targets(redis_program, program) as (servers, ways):
+        samples = list(replicas.rounds(servers, ways, course, _say))
+    form = ways[0].about
+    about = {
+        "Keyrail": f"{form}, one worker, without a policy, without and with `--read-from replicas`",
+        "Redis": f"{servers[0].version}; a primary and two replicas",
+        **_machine(),
+        "processors": str(course.placement),
+        "load": f"{quick.CLIENTS} clients, 64-byte values, {course.rounds} rounds; an MGET is of "
+        f"{workloads.MGET_KEYS} keys",
+        "again": _again("replicas", course),
+    }
+    page = report.replicas_markdown(samples, about)
+    _finish(_named("replicas", course, form), page, about, samples)
 
 
 def _connects(program: list[str], redis_program: str, course: Course) -> None:

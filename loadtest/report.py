@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from loadtest import builds, cluster, connects, local_cache, logins, soak, traces
+from loadtest import builds, cluster, connects, local_cache, logins, replicas, soak, traces
 from loadtest.memory import Measured
 from loadtest.quick import Sample
 from loadtest.rules import NO_RULE
@@ -181,6 +181,28 @@ def local_cache_markdown(samples: Sequence[Sample], about: Mapping[str, str]) ->
     """The report on the local cache, beside Redis itself, Keyrail without it, and a responder that only answers."""
     order = (DIRECT, KEYRAIL_NONE, local_cache.KEYRAIL_CACHE, local_cache.RESPONDER)
     return _page("Hot keys answered from memory", samples, about, order, local_cache_goals())
+
+
+REPLICAS_GOAL = 1.05
+"""Proxy CPU per command where replicas answer, of that where the primary does: the median of the cells, compiled."""
+
+
+def replicas_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
+    """The report on reads from replicas, beside the same reads at the primary."""
+    own, to = replicas.KEYRAIL_REPLICAS, KEYRAIL_NONE
+    cells = dict.fromkeys((sample.workload, sample.pipeline) for sample in samples)
+    ratios = [
+        Goal(f"{cell[0]} P={cell[1]}", _proxy_cpu, (*cell, own), (*cell, to), REPLICAS_GOAL, True) for cell in cells
+    ]
+    found = judge(samples, ratios)
+    median = statistics.median(each.ratio.median for each in found)
+    verdict = "met" if round(median, 2) <= REPLICAS_GOAL else "MISSED"
+    rule = "of that without the rule"
+    lines = [f"| {each.goal.what}: proxy CPU, {rule} | stated | {_told(each.ratio)} | | |" for each in found]
+    lines.append(
+        f"| proxy CPU of the {len(found)} cells, {rule}: median | ≤ {REPLICAS_GOAL:g} | {median:.2f} | {verdict} | |"
+    )
+    return _page("Reads from replicas", samples, about, (to, own), ()) + "\n".join([*lines, ""])
 
 
 def _page(

@@ -6,10 +6,11 @@ test processes run side by side, each has its own session, engines and Keyrails.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ def pytest_report_header() -> str:
     return f"keyrail: {BUILD_FORM}"
 
 
-TESTS_PER_PROCESSOR = 2
+TESTS_PER_PROCESSOR = 3
 """Test processes side by side: tests wait for timers and for other processes more than half of the time."""
 
 WAITING = (
@@ -60,6 +61,7 @@ WAITING = (
     "mixup",
     "coherence",
     "packaging",
+    "replicas",
     "page",
     "clients",
     "policy",
@@ -112,6 +114,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if shown_by_another(item):
             item.add_marker(pytest.mark.long)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Thousands of tests stay in memory: the garbage collector need not go through them again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def rest_is_long(first: str, *rest: str) -> list[object]:

@@ -10,6 +10,7 @@ generate.py                   builds ``generated.json``: `python -m proxy.comman
 introspect.py                 reads an engine's COMMAND reply
 published.py                  commands that no available engine reports, as their rows describe them
 overlay.py                    connection state, lane, creation of keys and removal of TTLs, from flags and rows
+replica_reads.py              which commands replicas may answer
 over_nodes.py                 which nodes of a cluster a command goes to, and how their replies become one
 keyrail_commands.py           KEYRAIL …: the commands that Keyrail itself answers
 lookup.py                     finds the command of a request (compiled)

@@ -1,4 +1,5 @@
-"""Reads whose replies a local cache can keep: they depend on nothing but the value of their only key.
+"""Reads whose replies a local cache can keep: they depend on nothing but the value of their only key, or each element
+of the reply on that of one of their keys.
 
 Where hashes have fields with a TTL, a field expires without an invalidation. A reply that depends on named fields can
 be kept until the first of them expires; a reply that depends on all fields cannot be kept.
@@ -16,15 +17,17 @@ NO_KEYS = 0
 """It neither reads nor writes keys."""
 CACHED = 1
 """It can be answered from memory."""
-READS = 2
+CACHED_PARTS = 2
+"""The same, with one element of its reply for each of several keys."""
+READS = 3
 """It reads the keys that its arguments name, and no others."""
-KEYS = 3
+KEYS = 4
 """It may write the keys that its arguments name, and no others."""
-ANY_KEYS = 4
+ANY_KEYS = 5
 """It may read or write any key, also of another database."""
-ANY_KEYS_UNTOLD = 5
+ANY_KEYS_UNTOLD = 6
 """The same, and Redis does not tell which keys it changes."""
-READS_ANY_KEYS = 6
+READS_ANY_KEYS = 7
 """It only reads, and its reply may depend on any key."""
 
 CACHED_READS = {row.name: row.cached for row in ROWS.values() if row.cached is not None}
@@ -54,7 +57,7 @@ def cache_role(spec: Spec) -> int:
     """What a command is to a cache that must know which keys clients read and write."""
     row = ROWS.get(spec.name)
     if spec.name in CACHED_READS:
-        return CACHED
+        return CACHED_PARTS if CACHED_READS[spec.name].parts else CACHED
     if row is not None and row.changes_untold:
         return ANY_KEYS_UNTOLD
     if (row is not None and row.reads_others) or (

@@ -109,6 +109,11 @@ def process_bound(name: str, categories: frozenset[str]) -> bool:
     return "scripting" in categories if stated is None else stated
 
 
+def at_primary(name: str) -> bool:
+    """Whether a replica's answer would mislead clients that mean the primary."""
+    return _row(name).at_primary or _row(name.partition("|")[0]).at_primary
+
+
 def may_change_data(name: str, flags: frozenset[str]) -> bool:
     """Whether the command may change stored data. A module's command is assumed to."""
     return "write" in flags or _row(name).changes_data or ("module" in flags and "readonly" not in flags)

@@ -227,6 +227,9 @@ class Row(NamedTuple):
     """It changes nothing, although the engines flag it ``admin`` or ``noscript``."""
     process_bound: bool | None = None
     """Whether the client relies on memory that the server loses when it restarts, unless its category tells it."""
+    at_primary: bool = False
+    """A replica's answer would mislead: it speaks of the server's memory, or has a cursor that means nothing to another
+    server. So do those of its subcommands."""
     handshake: bool = False
     """Client libraries send it while they connect, and branch on its errors."""
     tried_subcommands: bool = False

@@ -10,6 +10,8 @@ request_edit.py       changes of a request by the plan: closed edits, which comp
 appending.py          arguments that a rewrite appends, such as a TTL
 automaton.py          finds the schema entry of a key in one pass over its bytes
 schema_checks.py      passes requests by the schema entry of their keys, without a rule
+replica_reads.py      which reads replicas may answer
+client_reads.py       which replica a client may read from now
 leased_tokens.py      tokens of a rate limit
 command_sender.py     one client towards Redis: the only place through which its bytes leave
 sender_listener.py    the client behind a command sender: what it is told, and what upstream connections ask of it
@@ -27,7 +29,8 @@ interleaved.py        replies of several connections to one read of a client, in
 portions.py           what each node gets of a client's read
 reply_order.py        the order in which a client asked, where several sources send its replies
 cached_reads.py       a client and the reply cache: what is answered from memory, and what holds its keys
-reply_cache.py         replies to reads, kept until their key changes
+reply_cache.py        replies to reads, kept until their key changes
+cached_reply.py       what a reply cache holds: replies, their keys, and the memory that they take
 sampler.py            picks the commands to trace
 error_counts.py       counts error replies by their first word
 counters.py           counts uses of keys in fixed memory, with error bounds

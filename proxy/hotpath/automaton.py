@@ -5,7 +5,8 @@
 All patterns are one deterministic automaton (``proxy.schema.automaton`` makes it), so the number of patterns does not
 matter: each byte of the key is one look-up. The bytes fall into classes that no pattern tells apart. A state is a row
 of ``width`` numbers: for each class where the row of the next state begins, and last the owner of a key that ends
-there. Row 0 is the state that no key leaves again; its owner is nobody.
+there. Row 0 is the state that no key leaves again; its owner is nobody. The rows from ``settled`` on are of states that
+no key leaves either: the rest of the key is not looked at.
 
 What names must be like is an automaton too. Both are walked side by side: neither waits for the other's look-ups, so
 two cost little more than one.
@@ -29,9 +30,11 @@ class Automaton:
         if len(classes) != 256:
             raise ValueError("every byte has a class")
         self.classes = classes
-        self.rows: array[int] = rows if isinstance(rows, array) else array("i", rows)
+        known = rows if isinstance(rows, array) else array("i", rows)
+        self.rows: array[int] = known
         self.width = max(classes) + 2
         self.start = start
+        self.settled = _first_settled(known, self.width)
         if checked:
             return
         steps = [*rows, start]
@@ -62,8 +65,9 @@ class Automaton:
 
     def _walk(self, p: bytes, start: int, end: int, classes: bytes) -> int:
         row = self.start
+        settled = self.settled
         i = start
-        while i < end:
+        while i < end and row < settled:
             row = self.rows[row + classes[p[i]]]
             if row == 0:
                 return _NOBODY
@@ -83,3 +87,13 @@ class Automaton:
         if names.rows[name_row + names.width - 1] == _NOBODY:
             return _MISNAMED
         return self.rows[row + self.width - 1]
+
+
+def _first_settled(rows: "array[int]", width: int) -> int:
+    end = len(rows)
+    while end > width:
+        row = end - width
+        if rows[row : end - 1].count(row) < width - 1:
+            break
+        end = row
+    return end

@@ -2,13 +2,19 @@ cimport cython
 
 from proxy.commands.keys cimport KeyFinder
 from proxy.hotpath.automaton cimport Automaton
+from proxy.hotpath.cached_reply cimport CachedReply
 from proxy.hotpath.in_flight cimport ReplySink
-from proxy.hotpath.reply_cache cimport CachedReply, ReplyCache
+from proxy.hotpath.reply_cache cimport ReplyCache
 from proxy.wire.request cimport Request
 
 
-cdef int _ANY_KEYS, _ANY_KEYS_UNTOLD, _CACHED, _NO_KEYS, _READS, _READS_ANY_KEYS
-cdef int _MISSED, _COUNTED, _TOO_LARGE, _UNREAD
+cdef int _ANY_KEYS, _ANY_KEYS_UNTOLD, _CACHED, _CACHED_PARTS, _NO_KEYS, _READS, _READS_ANY_KEYS
+cdef int _MISSED, _COUNTED, _TOO_LARGE, _UNREAD, _MIXED
+cdef Py_ssize_t _MOST_PARTS, _BEFORE_PART
+cdef bytes _PART
+
+
+cpdef bytes part_of(bytes name)
 
 
 cdef class CacheUse:
@@ -30,6 +36,7 @@ cdef class CachedReads:
     cdef public long long mask
     cdef public bint resp3
     cdef public int outcome
+    cdef public list absent
     cdef object _clock
     cdef object _unread
     cdef double _now
@@ -37,11 +44,25 @@ cdef class CachedReads:
     cdef bint _up_to_date
 
     cpdef begin_pass(self)
-    @cython.locals(reply=CachedReply, payload=bytes, use=CacheUse)
     cpdef bytes answer(self, bytes request)
+    @cython.locals(reply=CachedReply, payload=bytes, use=CacheUse)
+    cpdef bytes answer_in(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t end)
+    @cython.locals(names=list, found=cython.Py_ssize_t, i=cython.Py_ssize_t, index=cython.Py_ssize_t)
+    cpdef bytes answer_keys(self, int command_id, Request request, const unsigned char *data, KeyFinder keys)
+    @cython.locals(reply=CachedReply, payload=bytes, payloads=list, replies=list, since=cython.double, name=bytes)
+    cpdef bytes answer_parts(self, list names)
+    @cython.locals(reply=CachedReply, use=CacheUse, served=cython.longlong, audited=cython.longlong,
+                   lacking=cython.Py_ssize_t)
+    cdef bint _count_parts(self, list replies, Py_ssize_t size, double since) except -1
+    cdef bint _is_up_to_date(self) except -1
     cdef bint _is_about(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t end) except -1
-    @cython.locals(index=cython.Py_ssize_t)
+    @cython.locals(role=cython.int, found=cython.Py_ssize_t, i=cython.Py_ssize_t, index=cython.Py_ssize_t)
+    cpdef bint may_concern(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -1
+    @cython.locals(index=cython.Py_ssize_t, found=cython.Py_ssize_t, i=cython.Py_ssize_t)
     cpdef bint may_serve(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -1
+    @cython.locals(found=cython.Py_ssize_t, i=cython.Py_ssize_t)
+    cpdef bint may_serve_any(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -1
+    cpdef bint may_serve_name(self, bytes name) except -1
     @cython.locals(role=cython.int, cache=ReplyCache, found=cython.Py_ssize_t, i=cython.Py_ssize_t,
                    index=cython.Py_ssize_t, start=cython.Py_ssize_t, end=cython.Py_ssize_t, reads=cython.bint)
     cpdef hold(self, int command_id, Request request, const unsigned char *data, KeyFinder keys, ReplySink writer,

@@ -3,6 +3,10 @@
 """One client and the reply cache of its database: which of its commands are answered from memory, and which keys its
 other commands hold.
 
+A read of several keys (MGET) is answered if memory has the reply to a read of each key alone. Together they are what
+Redis would answer at one moment: a reply stays only until an invalidation comes, and a newer one comes behind the
+invalidations of all that the same write has changed.
+
 Before the first answer in a pass over the client's bytes the cache must be up to date: what Redis has sent on the
 tracking connection and nobody has read may be an invalidation (``unread``). Then nothing is answered from memory.
 """
@@ -12,11 +16,13 @@ from collections.abc import Callable, Sequence
 from proxy.commands.cached_reads import ANY_KEYS as _ANY_KEYS
 from proxy.commands.cached_reads import ANY_KEYS_UNTOLD as _ANY_KEYS_UNTOLD
 from proxy.commands.cached_reads import CACHED as _CACHED
+from proxy.commands.cached_reads import CACHED_PARTS as _CACHED_PARTS
 from proxy.commands.cached_reads import NO_KEYS as _NO_KEYS
 from proxy.commands.cached_reads import READS as _READS
 from proxy.commands.cached_reads import READS_ANY_KEYS as _READS_ANY_KEYS
 from proxy.commands.keys import KeyFinder
 from proxy.hotpath.automaton import Automaton
+from proxy.hotpath.cached_reply import CachedReply
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.reply_cache import ReplyCache
 from proxy.wire.request import Request
@@ -26,6 +32,7 @@ _MISSED = 0
 _COUNTED = 1
 _TOO_LARGE = 2
 _UNREAD = 3
+_MIXED = 4
 MISSED = _MISSED
 """Nothing is in memory that this client may be sent."""
 COUNTED = _COUNTED
@@ -34,6 +41,20 @@ TOO_LARGE = _TOO_LARGE
 """The reply is known to be too large to keep."""
 UNREAD = _UNREAD
 """Redis has sent something that may be an invalidation."""
+MIXED = _MIXED
+"""It is in memory, and only a part of it may be sent."""
+
+_MOST_PARTS = 100
+MOST_PARTS = _MOST_PARTS
+"""Keys of one read; Redis answers those with more."""
+_PART = b"*2\r\n$4\r\nMGET\r\n$%d\r\n%b\r\n"
+_BEFORE_PART = 4
+"""Bytes of the reply to it, before its only element."""
+
+
+def part_of(name: bytes) -> bytes:
+    """The request whose reply has the element of this key."""
+    return _PART % (len(name), name)
 
 
 class CacheUse:
@@ -58,7 +79,7 @@ class CachedReads:
 
     A client without ``uses`` is answered nothing from memory, and its reads hold no keys; its writes do. ``resp3`` is
     its protocol. Its uses are about hot keys, if ``reads_hot``, and the keys that the automaton ``uncached`` does not
-    own. ``outcome`` says why ``answer`` has found nothing.
+    own. ``outcome`` says why ``answer`` has found nothing, and ``absent`` has the keys that ``answer_parts`` lacks.
     """
 
     __slots__ = (
@@ -67,6 +88,7 @@ class CachedReads:
         "_now",
         "_unread",
         "_up_to_date",
+        "absent",
         "cache",
         "caches",
         "mask",
@@ -101,6 +123,7 @@ class CachedReads:
         for use in uses:
             self.mask |= use.bit
         self.outcome = _MISSED
+        self.absent: list[bytes] = []
         self._clock = clock
         self._unread = unread
         self._now = 0.0
@@ -113,17 +136,14 @@ class CachedReads:
 
     def answer(self, request: bytes) -> bytes | None:
         """The reply to this request, if it can be answered from memory now."""
+        return self.answer_in(request, 0, len(request))
+
+    def answer_in(self, data: bytes, start: int, end: int) -> bytes | None:
+        """The reply to the request between the offsets, if it can be answered from memory now."""
         self.outcome = _MISSED
-        if self.mask == 0 or len(self.cache) == 0:
+        if self.mask == 0 or len(self.cache) == 0 or not self._is_up_to_date():
             return None
-        if not self._checked:
-            self._checked = True
-            self._now = self._clock()
-            self._up_to_date = not self._unread()
-        if not self._up_to_date:
-            self.outcome = _UNREAD
-            return None
-        reply = self.cache.find(request, self._now)
+        reply = self.cache.find_in(data, start, end, self._now)
         if reply is None:
             return None
         payload = reply.resp3 if self.resp3 else reply.resp2
@@ -146,12 +166,131 @@ class CachedReads:
                     break
         return None
 
-    def may_serve(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> bool:
-        """Whether a rule for this client may be about the key of this read."""
-        if self.mask == 0 or keys.find(command_id, request) != 1:
+    def answer_keys(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> bytes | None:
+        """The same for a read of several keys."""
+        self.outcome = _MISSED
+        if self.mask == 0 or len(self.cache) == 0:
+            return None
+        found = keys.find(command_id, request)
+        if found > _MOST_PARTS:
+            return None
+        names = []
+        i = 0
+        while i < found:
+            index = keys.indexes[i]
+            names.append(data[request.starts[index] : request.ends[index]])
+            i += 1
+        return self.answer_parts(names)
+
+    def answer_parts(self, names: list[bytes]) -> bytes | None:
+        """The same for the keys of such a read."""
+        self.outcome = _MISSED
+        self.absent = names
+        if self.mask == 0 or len(names) == 0 or len(names) > _MOST_PARTS or not self._is_up_to_date():
+            return None
+        self.absent = []
+        payloads = [b"*%d\r\n" % len(names)]
+        replies = []
+        since = self._now
+        for name in names:
+            reply = self.cache.find(part_of(name), self._now)
+            if reply is None or (reply.served | reply.audited) & self.mask == 0:
+                self.absent.append(name)
+                continue
+            payload = reply.resp3 if self.resp3 else reply.resp2
+            if payload is None:
+                self.outcome = _TOO_LARGE
+                return None
+            payloads.append(payload[_BEFORE_PART:])
+            replies.append(reply)
+            since = min(since, reply.since)
+        if self.absent:
+            return None
+        payload = b"".join(payloads)
+        return payload if self._count_parts(replies, len(payload), since) else None
+
+    def _count_parts(self, replies: list[CachedReply], size: int, since: float) -> bool:
+        # One hit of one rule, as old as the oldest part. Whether it may be sent.
+        served = 0
+        audited = 0
+        lacking = 0
+        for reply in replies:
+            if reply.served & self.mask != 0:
+                served |= reply.served
+            else:
+                lacking += 1
+                audited |= reply.audited
+        if lacking != 0:
+            self.outcome = _COUNTED if lacking == len(replies) else _MIXED
+        for use in self.uses:
+            if lacking == 0 and served & use.bit != 0:
+                use.hits += 1
+                use.hit_bytes += size
+                use.ages += self._now - since
+                break
+            if lacking != 0 and audited & use.bit != 0:
+                use.audited_hits += 1
+                use.audited_bytes += size
+                break
+        if lacking != 0:
             return False
-        index = keys.indexes[0]
-        return self._is_about(data, request.starts[index], request.ends[index])
+        for reply in replies:
+            reply.key.hits += 1
+        return True
+
+    def _is_up_to_date(self) -> bool:
+        if not self._checked:
+            self._checked = True
+            self._now = self._clock()
+            self._up_to_date = not self._unread()
+        if not self._up_to_date:
+            self.outcome = _UNREAD
+        return self._up_to_date
+
+    def may_concern(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> bool:
+        """Whether memory may have to do with this command; not, for most commands."""
+        role = self.roles[command_id]
+        if role == _NO_KEYS:
+            return False
+        found = -1 if role >= _ANY_KEYS else keys.find(command_id, request)
+        if found < 0:
+            return True
+        i = 0
+        while i < found:
+            index = keys.indexes[i]
+            if self.cache.may_concern(data, request.starts[index], request.ends[index]):
+                return True
+            i += 1
+        return False
+
+    def may_serve(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> bool:
+        """Whether rules for this client may be about all keys of this read."""
+        if self.mask == 0:
+            return False
+        found = keys.find(command_id, request)
+        if found < 1 or found > (_MOST_PARTS if self.roles[command_id] == _CACHED_PARTS else 1):
+            return False
+        i = 0
+        while i < found:
+            index = keys.indexes[i]
+            if not self._is_about(data, request.starts[index], request.ends[index]):
+                return False
+            i += 1
+        return True
+
+    def may_serve_any(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> bool:
+        """The same for any of the keys of a read."""
+        found = keys.find(command_id, request)
+        i = 0
+        while i < found:
+            if self._is_about(data, request.starts[keys.indexes[i]], request.ends[keys.indexes[i]]):
+                return True
+            i += 1
+        return False
+
+    def may_serve_name(self, name: bytes) -> bool:
+        """The same for one key."""
+        return self.mask != 0 and not self.cache.idle and self._is_about(name, 0, len(name))
 
     def _is_about(self, data: bytes, start: int, end: int) -> bool:
         if self.uncached is not None and self.uncached.find(data, start, end) < 0:
@@ -161,7 +300,7 @@ class CachedReads:
     def hold(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, writer: ReplySink, at: int) -> None:
         """The command is forwarded for ``writer``, at this position: see ``ReplyCache``."""
         role = self.roles[command_id]
-        reads = role == _CACHED or role == _READS or role == _READS_ANY_KEYS
+        reads = role == _CACHED or role == _CACHED_PARTS or role == _READS or role == _READS_ANY_KEYS
         if role == _NO_KEYS or (reads and self.mask == 0):
             return
         found = -1 if role >= _ANY_KEYS else keys.find(command_id, request)

@@ -1,5 +1,6 @@
 cimport cython
 
+from proxy.hotpath.client_reads cimport ClientReads
 from proxy.hotpath.in_flight cimport ReplySink
 from proxy.hotpath.interleaved cimport Interleaved, interleave
 from proxy.hotpath.key_splitter cimport KeySplitter
@@ -26,9 +27,11 @@ cdef class CommandSender(ReplySink):
     cdef public long long settled_by
     cdef public long long remembered
     cdef public long long behind
+    cdef public ClientReads reads
 
     cpdef Py_ssize_t room(self, Py_ssize_t window) except? -1
     cpdef bint finished(self, long long position) except -1
+    cpdef bint answer(self, bytes payload) except -1
     cpdef note_write(self, UpstreamPipeline upstream)
     @cython.locals(segment=Segment)
     cdef forward_run(self, UpstreamPipeline upstream, bytes chunk, Py_ssize_t count, bint wrote)

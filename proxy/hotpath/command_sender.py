@@ -15,6 +15,7 @@ The replies come to the sender, and it tells its ``listener`` when few enough, o
 
 from collections.abc import Callable, Iterable, Sequence
 
+from proxy.hotpath.client_reads import ClientReads
 from proxy.hotpath.in_flight import EDIT, FORWARD, HIDE, JOIN, LOCAL, InFlightEntry, ReplySink
 from proxy.hotpath.interleaved import interleave
 from proxy.hotpath.join import Join
@@ -62,7 +63,8 @@ class CommandSender(ReplySink):
     While ``redirecting``, some commands are being sent again, and none may follow them. ``unit`` is the transaction
     that is being sent on a shared connection. ``written_nodes`` has the bits of the nodes to which writes have gone
     (``bit_of``); while ``writes``, all that is sent is one. ``notify_on_advance``: the listener
-    wants to know of replies that have come, as connections or messages wait for them.
+    wants to know of replies that have come, as connections or messages wait for them. ``reads`` says from where it
+    reads, where a policy lets replicas answer.
 
     While ``queuing``, Redis queues its commands in a transaction; those before the position ``settled_by`` have run, or
     never will, when that reply has come. ``remembered`` counts what was answered from memory, and ``behind`` the bytes
@@ -79,6 +81,7 @@ class CommandSender(ReplySink):
         "notify_on_advance",
         "order",
         "queuing",
+        "reads",
         "redirecting",
         "remembered",
         "settled_by",
@@ -106,6 +109,7 @@ class CommandSender(ReplySink):
         self.settled_by = 0
         self.remembered = 0
         self.behind = 0
+        self.reads: ClientReads | None = None
 
     # What its listener is told
 
@@ -336,6 +340,8 @@ class CommandSender(ReplySink):
             self.out.append(payload)
             return True
         self.behind += len(payload)
+        if self.order is None and self.upstream is not None and self.upstream.reads_only:
+            self.begin_order()  # what a replica owes may be sent again, and this comes in between
         if self.order is not None:
             self.order.answer(payload)
         else:

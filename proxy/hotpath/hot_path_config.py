@@ -31,6 +31,7 @@ class HotPathConfig:
     ``router`` says which node owns a request's keys, where the topology has several; each client's ``nodes`` then holds
     the connections that it uses, by node, and ``upstream`` is the last one. The intake splits ``split_commands`` by the
     slots of their keys.
+    ``beside`` has a 1 for commands that tell nothing of keys: reads of replicas do not depend on them.
     ``calls`` counts commands by their id; without one, nobody reads the figures.
     """
 
@@ -48,6 +49,7 @@ class HotPathConfig:
         router: Router | None = None,
         calls: "array[int] | None" = None,
         split_commands: SplitCommands | None = None,
+        beside: bytes | None = None,
     ) -> None:
         self.plan = plan
         self.lookup = lookup
@@ -62,6 +64,7 @@ class HotPathConfig:
         self.split_commands = split_commands
         self.splice = Splice()
         self.spender = TokenSpender()
+        self.beside = bytes(len(pooled)) if beside is None else beside
         self.calls = array("Q", bytes(8 * len(pooled))) if calls is None else calls
 
     def passes(self, command_id: int, data: bytes, token_sets: list[TokenSet] | None) -> bool:

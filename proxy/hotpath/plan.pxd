@@ -3,13 +3,15 @@ cimport cython
 from proxy.commands.keys cimport KeyFinder
 from proxy.hotpath.automaton cimport Automaton
 from proxy.hotpath.counters cimport Counters
+from proxy.hotpath.replica_reads cimport ReplicaReads
 from proxy.hotpath.request_edit cimport RequestEdit, RequestEditor
 from proxy.hotpath.schema_checks cimport EntryProgram
 from proxy.wire.request cimport Request
 
 
 cdef int _PASS, _EDIT, _JUDGE, _REFUSE
-cdef int _OP_JUDGE, _OP_COUNT, _OP_NAMES, _OP_EDIT, _OP_LIMIT, _OP_ENTRIES, _OP_EDIT_BY_ENTRY
+cdef int _OP_JUDGE, _OP_COUNT, _OP_NAMES, _OP_EDIT, _OP_LIMIT, _OP_ENTRIES, _OP_EDIT_BY_ENTRY, _OP_REPLICA
+cdef int AT_PRIMARY, MIXED, UNTOLD
 cdef int _SEPARATOR, _FORBIDDEN, _WRITES
 
 
@@ -52,18 +54,23 @@ cdef class Plan:
     cdef public bint spends
     cdef public list token_sets
     cdef public unsigned short[::1] token_sets_of
+    cdef public ReplicaReads replica_reads
+    cdef public int terms
 
     cpdef bint refuses(self, int command_id) except -1
+    cpdef bint asks_replicas(self, int command_id) except -1
     @cython.locals(operation=cython.int, edit=RequestEdit)
     cpdef bint renames_at_most(self, int command_id) except -1
     @cython.locals(operation=cython.int, found=cython.Py_ssize_t, outcome=cython.int)
     cpdef int decide(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
                      Counters counters) except -1
-    @cython.locals(operation=cython.int)
+    @cython.locals(operation=cython.int, found=cython.Py_ssize_t)
     cpdef bint passes(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -1
     @cython.locals(found=cython.Py_ssize_t)
     cdef Py_ssize_t _check(self, int command_id, int operation, Request request, const unsigned char *data,
                            KeyFinder keys) except -2
+    @cython.locals(reads=ReplicaReads, place=cython.int)
+    cpdef find_terms(self, Request request, const unsigned char *data, KeyFinder keys, Py_ssize_t found)
     @cython.locals(program=NameProgram, i=cython.Py_ssize_t, index=cython.Py_ssize_t)
     cdef bint _names_pass(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
                           Py_ssize_t found) except -1

@@ -25,6 +25,7 @@ from array import array
 from proxy.commands.keys import KeyFinder
 from proxy.hotpath.automaton import Automaton
 from proxy.hotpath.counters import Counters
+from proxy.hotpath.replica_reads import AT_PRIMARY, MIXED, UNTOLD, ReplicaReads
 from proxy.hotpath.request_edit import RequestEdit, RequestEditor
 from proxy.hotpath.schema_checks import EntryProgram
 from proxy.wire.request import Request
@@ -46,6 +47,7 @@ _OP_EDIT = 8
 _OP_LIMIT = 16
 _OP_ENTRIES = 32
 _OP_EDIT_BY_ENTRY = 64
+_OP_REPLICA = 128
 
 # What a byte is to a name, beside 0 for most.
 _SEPARATOR = 1
@@ -117,7 +119,8 @@ class Plan:
 
     ``changed`` counts the requests that the plan has changed or refused by itself: one counter for each command id, and
     behind them those of ``add_counter``. ``token_sets`` has the numbers of the client's token sets that a command is
-    paid from; whoever runs the plan sees to that, as they are the client's.
+    paid from; whoever runs the plan sees to that, as they are the client's. ``replica_reads`` has the keys for which
+    replicas may be asked, and ``terms`` the place of the terms for the request that was decided last, or why none.
 
     Each ``..._of`` has a place in the list beside it for every command id. So a plan refers to few objects. That
     matters, since a worker may hold hundreds of plans, the garbage collector follows each reference, and no client is
@@ -144,6 +147,8 @@ class Plan:
         self.spends = False
         self.token_sets = [b""]
         self.token_sets_of = array("H", bytes(2 * commands))
+        self.replica_reads: ReplicaReads | None = None
+        self.terms = UNTOLD
 
     @classmethod
     def judging(cls, commands: int) -> "Plan":
@@ -260,9 +265,18 @@ class Plan:
             self.token_sets.append(token_sets)
         self.token_sets_of[command_id] = self.token_sets.index(token_sets)
 
+    def read_from_replicas(self, command_id: int) -> None:
+        """Find the terms in ``replica_reads`` of the requests that go on as they are."""
+        self.operations[command_id] |= _OP_REPLICA
+
+    def asks_replicas(self, command_id: int) -> bool:
+        """Whether some requests of the command have terms."""
+        return self.operations[command_id] & _OP_REPLICA != 0
+
     def decide(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, counters: Counters) -> int:
-        """What to do; the ``editor`` or ``error`` says how."""
+        """What to do; the ``editor`` or ``error`` says how, and ``terms`` by which terms a replica may answer."""
         operation = self.operations[command_id]
+        self.terms = UNTOLD
         if operation == 0:
             return _PASS
         if operation & _OP_JUDGE:
@@ -279,6 +293,10 @@ class Plan:
             outcome = self._edit(command_id, operation, request, data, found)
             if outcome == _JUDGE:
                 return _JUDGE
+        if operation & _OP_REPLICA and outcome == _PASS:
+            self.find_terms(request, data, keys, found)
+            if self.terms == MIXED:
+                return _JUDGE
         if operation & _OP_COUNT:
             self.count(request, data, keys, found, counters)
         return outcome
@@ -288,7 +306,12 @@ class Plan:
         operation = self.operations[command_id]
         if operation & (_OP_JUDGE | _OP_EDIT | _OP_EDIT_BY_ENTRY):
             return False
-        return operation == 0 or self._check(command_id, operation, request, data, keys) >= 0
+        if operation == 0:
+            return True
+        found = self._check(command_id, operation, request, data, keys)
+        if found > 0 and operation & _OP_REPLICA and self.replica_reads is not None:
+            return self.replica_reads.place(request, data, keys, found) != MIXED
+        return found >= 0
 
     def _check(self, command_id: int, operation: int, request: Request, data: bytes, keys: KeyFinder) -> int:
         # How many keys the request has, if the operation looks at them; below zero if it must be judged.
@@ -297,7 +320,7 @@ class Plan:
         ):
             return -1
         found = 0
-        if operation & (_OP_COUNT | _OP_NAMES | _OP_ENTRIES):
+        if operation & (_OP_COUNT | _OP_NAMES | _OP_ENTRIES | _OP_REPLICA):
             found = keys.find(command_id, request)
             if found < 0:
                 return -1
@@ -306,6 +329,17 @@ class Plan:
         if operation & _OP_ENTRIES and not self._entries_pass(command_id, request, data, keys, found):
             return -1
         return found
+
+    def find_terms(self, request: Request, data: bytes, keys: KeyFinder, found: int) -> None:
+        """Find the ``terms`` for a request whose ``found`` keys ``keys`` holds, and count it."""
+        reads = self.replica_reads
+        assert reads is not None, "commands have this operation behind replica_reads"
+        place = reads.place(request, data, keys, found)
+        self.terms = place
+        if place >= 0:
+            self.changed[reads.counters[place]] += 1
+            if not reads.enforced[place]:
+                self.terms = AT_PRIMARY
 
     def _names_pass(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, found: int) -> bool:
         program = self.programs[self.program_of[command_id]]

@@ -16,6 +16,7 @@ cdef class ReplyActions(Outgoing):
     cdef public bint counts
     cdef public bint arrays
     cdef public bint read_only
+    cdef public bint reads_only
     cdef public ErrorCounts errors
     cdef public long long large
 
@@ -51,3 +52,4 @@ cdef class ReplyActions(Outgoing):
 
 
 cdef bint _is_redirect(const unsigned char *p, Py_ssize_t i, Py_ssize_t end) except -1
+cdef bint _is_unable(const unsigned char *p, Py_ssize_t i, Py_ssize_t end) except -1

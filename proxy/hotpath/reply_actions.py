@@ -39,7 +39,8 @@ class ReplyActions(Outgoing):
 
     ``listener`` runs the connection. ``arrays``: its owner gets messages as arrays, as RESP2 has them. ``errors``
     counts the error replies that clients get. Of a frame that has come in part, the rest goes to ``destination``, if
-    any, and ``counts`` says that it is a reply. ``read_only``: Redis has said READONLY.
+    any, and ``counts`` says that it is a reply. ``read_only``: Redis has said READONLY. ``reads_only``: it leads to a
+    replica, of which clients read.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class ReplyActions(Outgoing):
         self.read_only = False
         self.errors = errors
         self.large = 1 << 20
+        self.reads_only = False
 
     def _continue(self, data: bytes, p: bytes, i: int, size: int) -> int:
         n = self.scanner.walk(p, i, size)
@@ -92,7 +94,7 @@ class ReplyActions(Outgoing):
             if n == i:
                 break
             if p[i] == _MINUS:
-                if self.redirects is not None and _is_redirect(p, i, n):
+                if self.redirects is not None and (_is_redirect(p, i, n) or (self.reads_only and _is_unable(p, i, n))):
                     if i == start:
                         return self._redirected(entry, p, i, n)
                     break
@@ -142,7 +144,7 @@ class ReplyActions(Outgoing):
             n = self.scanner.line_end(p, i, size)
             if n < 0:
                 return n
-            if self.redirects is not None and _is_redirect(p, i, n):
+            if self.redirects is not None and (_is_redirect(p, i, n) or (self.reads_only and _is_unable(p, i, n))):
                 return self._redirected(entry, p, i, n)
             self._read_error(p, i, n)
             if self.errors is not None and action in _ANSWERS and entry.sink.client() is not None:
@@ -187,6 +189,8 @@ class ReplyActions(Outgoing):
         redirects = self.redirects
         assert redirects is not None
         error = redirects(self, entry, p[i:n])
+        if self.closed:
+            return n  # all that it owes comes from elsewhere
         if error is None:
             self.complete(entry, 1)
             return n
@@ -297,3 +301,20 @@ def _is_redirect(p: bytes, i: int, end: int) -> bool:
     if p[i + 1] == 84:
         return p[i + 2] == 82 and p[i + 3] == 89 and p[i + 4] == 65 and p[i + 5] == 71 and p[i + 6] == 65
     return p[i + 1] == 67 and p[i + 2] == 76 and p[i + 3] == 85 and p[i + 4] == 83 and p[i + 5] == 84 and p[i + 6] == 69
+
+
+def _is_unable(p: bytes, i: int, end: int) -> bool:
+    # -LOADING, -MASTERDOWN, -BUSY, -NOPERM, -NOAUTH: another server can answer
+    if end - i < 7:
+        return False
+    if p[i + 1] == 76:
+        return p[i + 2] == 79 and p[i + 3] == 65 and p[i + 4] == 68 and p[i + 5] == 73 and p[i + 6] == 78
+    if p[i + 1] == 77:
+        return p[i + 2] == 65 and p[i + 3] == 83 and p[i + 4] == 84 and p[i + 5] == 69 and p[i + 6] == 82
+    if p[i + 1] == 66:
+        return p[i + 2] == 85 and p[i + 3] == 83 and p[i + 4] == 89 and p[i + 5] == 32
+    return (
+        p[i + 1] == 78
+        and p[i + 2] == 79
+        and ((p[i + 3] == 80 and p[i + 4] == 69) or (p[i + 3] == 65 and p[i + 4] == 85))
+    )

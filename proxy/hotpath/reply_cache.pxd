@@ -1,47 +1,11 @@
 cimport cython
 
 from proxy.hotpath.automaton cimport Automaton
+from proxy.hotpath.cached_reply cimport CachedKey, CachedReply, ReplyMemory
 from proxy.hotpath.in_flight cimport ReplySink
 
-
-cdef class CachedReply:
-    cdef public ReplyCache cache
-    cdef public ReplyMemory memory
-    cdef public CachedKey key
-    cdef public bytes request
-    cdef public long long served
-    cdef public long long audited
-    cdef public bytes resp3
-    cdef public bytes resp2
-    cdef public double since
-    cdef public double ends
-    cdef public Py_ssize_t size
-    cdef public CachedReply newer
-    cdef public CachedReply older
-
-
-cdef class CachedKey:
-    cdef public bytes name
-    cdef public dict replies
-    cdef public dict holds
-    cdef public long long writes
-    cdef public Py_ssize_t fills
-    cdef public long long hits
-    cdef public bint touched
-
-
-cdef class ReplyMemory:
-    cdef public Py_ssize_t limit
-    cdef public Py_ssize_t size
-    cdef public Py_ssize_t entries
-    cdef public CachedReply newest
-    cdef public CachedReply oldest
-
-    cpdef add(self, CachedReply reply)
-    cpdef remove(self, CachedReply reply)
-    cpdef use(self, CachedReply reply)
-    cdef _link(self, CachedReply reply)
-    cdef _unlink(self, CachedReply reply)
+cdef bint _INTERPRETED
+cdef Py_ssize_t _HINTS
 
 
 cdef class ReplyCache:
@@ -53,14 +17,18 @@ cdef class ReplyCache:
     cdef public long long held_back_by
     cdef public long long evicted
     cdef dict _replies
+    cdef CachedReply _last
+    cdef unsigned char[::1] _hints
     cdef dict _keys
     cdef list _touched
     cdef dict _waiting
     cdef bint _forget
     cdef Py_ssize_t _sweep_at
 
-    @cython.locals(reply=CachedReply, key=CachedKey)
     cpdef CachedReply find(self, bytes request, double now)
+    @cython.locals(reply=CachedReply, key=CachedKey)
+    cpdef CachedReply find_in(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t end, double now)
+    cpdef bint may_concern(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t end) except -1
     cpdef bint concerns(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t end) except -1
     @cython.locals(key=CachedKey)
     cpdef CachedKey begin_fill(self, bytes name)
@@ -82,4 +50,11 @@ cdef class ReplyCache:
     @cython.locals(reply=CachedReply)
     cdef _drop(self, CachedKey key)
     cdef _remove(self, CachedReply reply)
+    cdef _take_out(self, CachedReply reply)
     cdef _forget_unused(self, CachedKey key)
+
+
+@cython.locals(last=cython.Py_ssize_t, before=cython.Py_ssize_t)
+cdef Py_ssize_t _hint(const unsigned char *data, Py_ssize_t start, Py_ssize_t end) except -1
+@cython.locals(left=cython.Py_ssize_t, p="const unsigned char *")
+cdef bint _is_between(bytes request, const unsigned char *data, Py_ssize_t start, Py_ssize_t end) except -1

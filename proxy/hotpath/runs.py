@@ -5,9 +5,13 @@
 Commands that the plan lets pass and that need no connection state gather into a run: one slice of the client's own
 bytes and one entry with a count in the queue of the upstream that the session chose. A command that is rewritten by a
 closed operation stays in the run, with its pieces replaced. Before a cluster, each node gets a run (``Portions``).
+
+Where the policy lets replicas answer reads, a run also ends between these and the commands for the primary. A command
+by which the client learns or changes what it may read from replicas waits for their replies: Redis might run it before.
 """
 
 from proxy.commands.cached_reads import CACHED as _CACHED
+from proxy.commands.cached_reads import CACHED_PARTS as _CACHED_PARTS
 from proxy.hotpath.cached_reads import COUNTED, MISSED, UNREAD, CachedReads
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.hot_path_config import MAY_WRITE, HotPathConfig
@@ -100,6 +104,16 @@ class Runs:
         upstream = sender.upstream
         simple = self.simple
         cached_reads = self.cached_reads
+        reads = sender.reads
+        if reads is None and plan.replica_reads is not None and sender.listener is not None:
+            sender.listener.begin_reads()
+            reads = sender.reads
+        if reads is not None:
+            upstream = reads.home(upstream)
+            if router is not None:
+                reads.follow(router.version)
+            elif upstream is not None and upstream.owner is not None:
+                reads = None
         # A command that the session has made wait is its to bring on.
         direct = self.direct and not self.again and (router is not None or (upstream is not None and upstream.usable))
         if router is not None and not sender.fits(router):
@@ -113,7 +127,8 @@ class Runs:
         gathered = 0
         splice = config.splice
         splice.clear()
-        node = -1
+        node = number = -1
+        unsent = 0
         portion: Portion | None = None
         portions = None if router is None else router.portions
         if portions is not None:
@@ -165,6 +180,14 @@ class Runs:
                     upstream = target_upstream
                     portion = target_portion
                     splice = portion.splice
+                    if reads is not None:
+                        reads.primary = upstream
+            if reads is not None:
+                number = max(node, 0)
+                unsent = count if portions is None else count + portions.count
+                if reads.holds(config, command_id, unsent, number):
+                    code = _SPECIAL
+                    break
             if plan.spends:
                 numbers = plan.token_sets[plan.token_sets_of[command_id]]
                 if numbers is not spender.numbers:
@@ -179,36 +202,72 @@ class Runs:
             if decision == REFUSE:
                 code = _REFUSED
                 break
+            payload = None
+            served = -1
+            remembers = (
+                cached_reads is not None
+                and not cached_reads.cache.idle
+                and cached_reads.may_concern(command_id, request, p, config.keys)
+            )
+            if cached_reads is not None and remembers:
+                home = upstream if reads is None else reads.primary
+                role = cached_reads.roles[command_id]
+                if decision == PASS and (role == _CACHED or role == _CACHED_PARTS) and self._is_shared(home):
+                    if role == _CACHED:
+                        payload = cached_reads.answer_in(p, request.start, request.end)
+                    else:
+                        payload = cached_reads.answer_keys(command_id, request, p, config.keys)
+                    served = cached_reads.outcome
+            if reads is not None and payload is None:
+                source = reads.source(config, cached_reads, command_id, p, decision == PASS, unsent, number)
+                if source is None:
+                    code = _SPECIAL
+                    break
+                if source is not upstream:
+                    if count > 0 and upstream is not None:
+                        if portions is not None and portion is not None:
+                            portions.add(portion, upstream, p, start, position, count, wrote)
+                        else:
+                            self._send_run(upstream, splice, data, p, start, position, count, wrote)
+                        budget -= count
+                        count = 0
+                        wrote = False
+                    start = request.start
+                    upstream = source
+                    if portions is not None:
+                        portion = portions.of(source.number if source.reads_only else node)
+                        splice = portion.splice
+                        if portion.upstream is not source and (portion.upstream is not None or portions.full()):
+                            code = _SPECIAL
+                            break
             if plan.spends:
                 spender.take(request.end - request.start)
-            if cached_reads is not None and not cached_reads.cache.idle:
-                served = -1
-                if decision == PASS and cached_reads.roles[command_id] == _CACHED and self._is_shared(upstream):
-                    payload = cached_reads.answer(p[request.start : request.end])
-                    if payload is not None:
-                        if count > 0 and upstream is not None:
-                            self._send_run(upstream, splice, data, p, start, position, count, wrote)
-                            count = 0
-                            wrote = False
-                        sender.answer(payload)
-                        sender.remembered += 1
-                        config.calls[command_id] += 1
-                        budget = sender.room(config.window)
-                        start = position = request.end
-                        gathered += len(payload)
-                        if gathered > _MOST_GATHERED or len(payload) > _LARGE_ANSWER:
-                            gathered = 0
-                            sender.flush()
-                            if sender.full:
-                                code = _FULL
-                                break
-                        continue
-                    served = cached_reads.outcome
-                    absent = served == MISSED or served == UNREAD
-                    if absent and cached_reads.may_serve(command_id, request, p, config.keys):
-                        self.missed = True
-                        code = _SPECIAL
+            if payload is not None:
+                if count > 0 and upstream is not None:
+                    self._send_run(upstream, splice, data, p, start, position, count, wrote)
+                    count = 0
+                    wrote = False
+                if reads is not None:
+                    reads.note(0, False)  # memory may know more than its replica
+                sender.answer(payload)
+                sender.remembered += 1
+                config.calls[command_id] += 1
+                budget = sender.room(config.window)
+                start = position = request.end
+                gathered += len(payload)
+                if gathered > _MOST_GATHERED or len(payload) > _LARGE_ANSWER:
+                    gathered = 0
+                    sender.flush()
+                    if sender.full:
+                        code = _FULL
                         break
+                continue
+            if cached_reads is not None and remembers:
+                absent = served == MISSED or served == UNREAD
+                if absent and cached_reads.may_serve(command_id, request, p, config.keys):
+                    self.missed = True
+                    code = _SPECIAL
+                    break
                 if served != COUNTED:
                     cached_reads.hold(command_id, request, p, config.keys, sender, sender.requested + count + 1)
             wrote = wrote or simple[command_id] == MAY_WRITE
@@ -253,12 +312,17 @@ class Runs:
             node = _SPLITTER.unreached(sender.nodes)
         if parts > config.window - sender.pending_replies:
             return _STALLED
+        reads = sender.reads
+        if reads is not None and reads.waits(0):
+            return _SPECIAL
         decision = config.spend_and_decide(command_id, p, self.token_sets)
         if decision == JUDGE:
             return _SPECIAL
         name = plan.editor.name if decision == EDIT else b""
         simple = self.simple
         wrote = simple[command_id] == MAY_WRITE
+        if reads is not None:
+            reads.note_everywhere(wrote)
         _SPLITTER.put(router.portions, sender.nodes, request, p, name, wrote)
         sender.forward_split(router.portions, _SPLITTER, commands, command_id, name)
         config.calls[command_id] += 1

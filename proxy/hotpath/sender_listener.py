@@ -52,5 +52,8 @@ class SenderListener(ReplyRecipient, Protocol):
     def on_advance(self) -> None:
         """Some of the replies that several sources send have come."""
 
+    def begin_reads(self) -> None:
+        """The policy lets replicas answer some reads: from now on the sender's ``reads`` say from where."""
+
     def on_large_reply(self, run: bytes, index: int, size: int) -> None:
         """Of this run, the command at ``index`` has a reply of ``size`` bytes and more, which is large."""

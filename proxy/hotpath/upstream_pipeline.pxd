@@ -16,6 +16,7 @@ cdef class UpstreamPipeline(ReplyActions):
     cdef public object subscriptions
     cdef public long long strays
     cdef public long long node_bit
+    cdef public int number
 
     @cython.locals(position=cython.Py_ssize_t, buffer=bytes)
     cpdef receive(self, data)

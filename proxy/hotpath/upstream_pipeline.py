@@ -27,7 +27,8 @@ class UpstreamPipeline(ReplyActions):
 
     ``usable``: clients may send commands. ``subscriptions`` are those of the owner. ``relay``: what comes is no reply
     any more, and goes to the owner. ``strays`` counts pushes that nobody was sent. ``rest`` waits for more bytes.
-    ``node_bit`` stands for its node: see ``bit_of``.
+    ``node_bit`` stands for its node: see ``bit_of``. ``reads_only``: it leads to a replica, whose node has the
+    ``number``.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class UpstreamPipeline(ReplyActions):
         self.subscriptions: SubscriptionReader | None = None
         self.strays = 0
         self.node_bit = 0
+        self.number = 0
 
     def follow(self, subscriptions: SubscriptionReader | None) -> None:
         """Set the subscriptions of the owner; None if it has none."""
@@ -177,6 +179,10 @@ class UpstreamPipeline(ReplyActions):
             self.split_head()
             head.sent = None  # those behind it can be sent again
         return head
+
+    def whole_frames(self) -> bool:
+        """Whether no part of a reply has been passed on of which the rest is missing."""
+        return self.scanner.elements == 0 and self.scanner.bulk == 0
 
     def between_frames(self) -> bool:
         """Whether no part of a reply has come, so that Keyrail could send an error of its own."""

@@ -16,12 +16,13 @@ all invalidations from before. Bytes and the time in, bytes out.
 """
 
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from proxy.hotpath.reply_cache import CachedKey, ReplyCache, ReplyMemory
+from proxy.hotpath.cached_reply import CachedKey, ReplyMemory
+from proxy.hotpath.reply_cache import ReplyCache
 from proxy.wire.decode import read_reply
 from proxy.wire.encode import encode_command
 from proxy.wire.reply import ReplyScanner
@@ -198,6 +199,7 @@ class Fills:
         self._frames = _Frames()
         self._heard = now
         self._over: list[Callable[[], None]] = []
+        self._changes: Counter[bytes] = Counter()
         self._ping(now, _nothing)
 
     # What is asked
@@ -277,6 +279,11 @@ class Fills:
 
         Whoever waits is told behind the last of them, which may be an invalidation.
         """
+        self.take_in(data, now)
+        self.tell()
+
+    def take_in(self, data: bytes, now: float) -> None:
+        """The same, but whoever waits is told by ``tell``, which is to be called soon."""
         self._heard = now
         self._frames.add(data)
         while (frame := self._frames.next(self._expected[0].wanted() if self._expected else _SMALL)) is not None:
@@ -290,7 +297,6 @@ class Fills:
                 self._expected.popleft()
                 self._cache.until = max(self._cache.until, head.sent + SILENCE)
                 self._ended(head, now)
-        self.tell()
 
     def tell(self) -> None:
         """Call what waits until all has been read, or a fill has ended."""
@@ -322,10 +328,16 @@ class Fills:
             self._cache.clear()
             keys = list(self._fills)
         self.invalidations += len(keys)
+        self._changes.update(keys)
         for key in keys:
             self._cache.drop(key)
             for fill in self._fills.get(key, ()):
                 fill.changed()
+
+    def take_changes(self) -> Counter[bytes]:
+        """How often each key has changed since the last call."""
+        changes, self._changes = self._changes, Counter()
+        return changes
 
     def lost(self) -> None:
         """The connection is lost: nothing may be trusted any more, and no fill ends well. ``tell`` tells who waits."""

@@ -22,8 +22,10 @@ sentinel_views.py       what Sentinels tell about a primary, and what follows fr
 name_watch.py           follows a DNS name to another primary
 sentinel_watch.py       asks Sentinels for the primary, and follows it
 own_connections.py      the keeper of connections that no client and no pool gets
-replica_lag.py          how far replicas of a cluster are behind their primaries
-node_figures.py         the nodes of a cluster, or the primary that Sentinels or a name lead to, in figures
+replica_history.py      what a primary's replication offset was, and when
+replica_connections.py  the connections on which clients read from replicas
+replica_watch.py        asks replicas and their primaries how far they are
+node_figures.py         the servers behind a route in figures: nodes of a cluster, a primary and its replicas
 supply.py               opens a route's upstream connections, and puts them into pools
 connections.py          reacts when upstream connections close or their server changes its role
 connection_set.py       all upstream connections of a route, and how many commands they carried
@@ -54,6 +56,7 @@ backlog.py              commands in flight and queued, and the age of the oldest
 buffers.py              the sizes of all client buffers, and a limit on their sum
 idle_clients.py         closes clients that have sent no command for long
 local_caches.py         the local cache of a route: what clients use of it, and which reads wait
+cache_uses.py           the rules about the local cache of each effective policy, and what they do with replies
 cache_totals.py         what the local cache has done, in all and by rule
 missing_replies.py      replies that the local cache lacks, and reads that wait for them
 unheld_commands.py      commands that are pending when the local cache begins to be about their keys
@@ -67,6 +70,7 @@ keepalive.py            TCP keepalive of client and upstream connections
 unsent.py               takes back what a closing connection has not sent yet
 delayed_ack.py          acknowledges the end of a TLS handshake at once
 latency_probe.py        how fast Redis answers a PING, for circuit breakers
+often_read.py           which keys are hot for the local cache
 periodic.py             tasks that repeat, also after a failure
 policies.py             the policy in force, and how another one replaces it
 policy_generation.py    one policy, bound for what each user may run and for each app

@@ -7,6 +7,7 @@ Upstream:    redis-py's forms: ``redis://[user[:password]@]host[:port][/database
              ``unix://[user[:password]@]/path[?db=N]``, and plain ``HOST:PORT``; ``password_file=FILE`` in the
              query takes the password from a file. redis-py's ``ssl_…`` options mean what they mean there; the
              ones that only tell redis-py how to behave (``socket_timeout``, …) have no effect.
+             ``replicas=HOST:PORT,HOST:PORT`` names the replicas to read from, instead of those that the primary names
 Cluster:     ``redis+cluster://`` and ``rediss+cluster://``, with hosts separated by commas (``cluster_address.py``)
 Sentinel:    ``redis+sentinel://`` and ``rediss+sentinel://``, with the name of the primary (``sentinel_address.py``)
 
@@ -23,7 +24,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from proxy.net.client_auth import ClientAuth, read_client_auth
-from proxy.net.cluster_address import is_cluster_url, read_map, split_seeds
+from proxy.net.cluster_address import is_cluster_url, read_map, read_seeds, split_seeds
 from proxy.net.sentinel_address import Sentinels, is_sentinel_url, split_sentinels
 from proxy.net.slot_map import Endpoint
 from proxy.net.strict_url import Secret, UrlOptions, bad_url, path_of_file, split_url
@@ -98,7 +99,7 @@ class UpstreamAddress:
 
     Of a cluster it is the first of its ``seeds``, and where ``sentinels`` know the address, the first of these.
     ``reachable`` has the addresses of nodes by those that they announce. ``server_name`` is the name that led to the
-    address in ``host``; certificates are for the name.
+    address in ``host``; certificates are for the name. Without ``replicas``, those are used that the primary names.
     """
 
     host: str = "127.0.0.1"
@@ -112,6 +113,7 @@ class UpstreamAddress:
     reachable: Mapping[Endpoint, Endpoint] = field(default_factory=dict, hash=False)
     sentinels: Sentinels | None = None
     server_name: str = ""
+    replicas: tuple[Endpoint, ...] = ()
 
     @property
     def is_name(self) -> bool:
@@ -130,7 +132,7 @@ class UpstreamAddress:
 
     def at(self, endpoint: Endpoint) -> "UpstreamAddress":
         """Another server, with the same login and TLS."""
-        return replace(self, host=endpoint.host, port=endpoint.port, seeds=(), sentinels=None)
+        return replace(self, host=endpoint.host, port=endpoint.port, path=None, seeds=(), sentinels=None)
 
     def at_sentinel(self, endpoint: Endpoint) -> "UpstreamAddress":
         """A Sentinel, with the login that is meant for Sentinels."""
@@ -198,6 +200,7 @@ def parse_upstream(url: str) -> UpstreamAddress:
     reachable = options.take(read_map, "map") if seeds or sentinels else None
     if sentinels is not None:
         sentinels = _log_in(url, options, sentinels)
+    replicas = () if seeds else options.take(_replicas, "replicas") or ()
     username = options.take(str, "username") or (unquote(parts.username) if parts.username else None)
     password = _password(url, options, parts.password)
     if username and password is None:
@@ -214,6 +217,7 @@ def parse_upstream(url: str) -> UpstreamAddress:
             username=username,
             password=password,
             database=database or 0,
+            replicas=replicas,
         )
     if database is None and parts.path not in ("", "/"):
         try:
@@ -235,7 +239,12 @@ def parse_upstream(url: str) -> UpstreamAddress:
         seeds=seeds,
         reachable=reachable or {},
         sentinels=sentinels,
+        replicas=replicas,
     )
+
+
+def _replicas(text: str) -> tuple[Endpoint, ...]:
+    return read_seeds(text, DEFAULT_UPSTREAM_PORT)
 
 
 def _log_in(url: str, options: UrlOptions, sentinels: Sentinels) -> Sentinels:

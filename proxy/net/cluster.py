@@ -98,6 +98,15 @@ class Cluster:
         """The node with this id."""
         return self._places[name].node if name in self._places else None
 
+    def replicas_of(self, primary: Node) -> Mapping[Endpoint, Node]:
+        """The replicas of this node that have not failed, by where to connect."""
+        name = self._by_node.get(primary, "")
+        return {
+            self.reachable(known.endpoint): node
+            for node, known in self._places.values()
+            if known.primary_id == name and not known.is_primary and not known.failed and known.endpoint is not None
+        }
+
     # What operators call the nodes
 
     def alias(self, node: Node) -> str:

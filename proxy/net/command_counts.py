@@ -6,8 +6,11 @@ engine becomes known or changes, there is another table with other ids.
 
 from array import array
 from collections import Counter
+from collections.abc import Mapping
 
+from proxy.commands.replica_reads import served_by_replicas
 from proxy.commands.table import Table
+from proxy.traffic.rule_totals import MOVABLE
 
 UNKNOWN = "unknown"
 """The name for all commands that the table does not have, because clients can send any number of names."""
@@ -21,15 +24,28 @@ class CommandCounts:
     def __init__(self) -> None:
         self._by_table: dict[Table, array[int]] = {}
         self._former: Counter[str] = Counter()
+        self._movable: dict[Table, tuple[int, ...]] = {}
+        self._movable_before = 0
 
     def of(self, table: Table) -> "array[int]":
         """The counters of a table, by id."""
         if table not in self._by_table:
             self._by_table[table] = array("Q", bytes(8 * len(table.specs)))
+            self._movable[table] = tuple(spec.id for spec in table.specs if served_by_replicas(spec))
             while len(self._by_table) > _TABLES_KEPT:
                 oldest = next(iter(self._by_table))
+                self._movable_before += self._movable_of(oldest)
+                del self._movable[oldest]
                 self._former.update(_named(oldest, self._by_table.pop(oldest)))
         return self._by_table[table]
+
+    def totals(self, by_app: Mapping[str, int]) -> dict[str, int]:
+        """The commands of each application, and in the place MOVABLE the reads of all that replicas could answer."""
+        return {**by_app, MOVABLE: self._movable_before + sum(map(self._movable_of, self._by_table))}
+
+    def _movable_of(self, table: Table) -> int:
+        numbers = self._by_table[table]
+        return sum(numbers[i] for i in self._movable[table])
 
     def figures(self) -> dict[str, int]:
         """Commands since the start, by name."""

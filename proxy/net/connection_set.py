@@ -75,6 +75,9 @@ class ConnectionSet:
             nodes = client.sender.nodes
             if nodes is not None and upstream.pipeline in nodes:
                 nodes[nodes.index(upstream.pipeline)] = None
+            reads = client.sender.reads
+            if reads is not None and reads.primary is upstream.pipeline:
+                reads.primary = None
             if client.sender.upstream is upstream.pipeline:
                 client.sender.upstream, client.intake.direct = None, False
         return upstream

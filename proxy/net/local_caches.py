@@ -5,65 +5,38 @@ policy comes into force, it is empty.
 """
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import asdict, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
-from proxy.commands.cached_reads import CACHED_READS, cache_role, depends_on_whole_hash, fields_read, reply_in_resp2
+from proxy.commands.cached_reads import CACHED_READS, depends_on_whole_hash, fields_read, reply_in_resp2
 from proxy.commands.command import Command
-from proxy.commands.table import Table
-from proxy.hotpath.automaton import Automaton
-from proxy.hotpath.cached_reads import UNREAD, CachedReads, CacheUse
+from proxy.hotpath.cached_reads import UNREAD, CachedReads, part_of
+from proxy.hotpath.cached_reply import ReplyMemory
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.counter_snapshot import CounterSnapshot
-from proxy.hotpath.reply_cache import ReplyCache, ReplyMemory
-from proxy.local_cache.fills import PING_EVERY, CacheBounds, CachedRequest
-from proxy.net.cache_scope import CacheScope, always_cached
+from proxy.hotpath.reply_cache import ReplyCache
+from proxy.local_cache.fills import PING_EVERY, CachedRequest
+from proxy.net.cache_scope import CacheScope
 from proxy.net.cache_totals import CacheTotals, with_hits
+from proxy.net.cache_uses import CacheUses
 from proxy.net.command_cost import CommandCost
 from proxy.net.missing_replies import MOST_WAIT, MissingReplies, Wait
+from proxy.net.often_read import OftenRead
 from proxy.net.periodic import Periodic
 from proxy.net.tracking import FieldTtls, TrackedDatabase
 from proxy.net.unheld_commands import UnheldCommands
 from proxy.net.upstream import Keeper, UpstreamConnection
 from proxy.net.user_changes import UserChanges
 from proxy.net.verdicts import Verdicts
-from proxy.policy.decision import Step
-from proxy.policy.model import Mode
-from proxy.rules.context import Context
-from proxy.rules.key_globs import none_fits
-from proxy.rules.local_cache.rule import LocalCacheRule, LocalCacheSettings, When
-from proxy.session.ports import AwaitedReply, CachePort, CachingClient, CachingWaiter, EffectivePolicy
+from proxy.rules.scripts.own_keys import OwnKeys
+from proxy.session.ports import AwaitedReply, CachePort, CachingClient, CachingWaiter
 from proxy.session.session import Session
 from proxy.traffic.cache_figures import CacheFigures
 
-HOT = 100
-"""Reads of a key per second in this worker, from which on it is hot, until there are less than half as many."""
-_BITS = 31
-"""Uses under one policy that can be told apart: those under the next one have other bits."""
 _TOUCHED_AT_ONCE = 1000
-
-
-class _PolicyUses:
-    """The rules of one effective policy, each with its use."""
-
-    def __init__(self, effective_policy: EffectivePolicy, uses: list[tuple[Step, LocalCacheRule, CacheUse]]) -> None:
-        self.compiled = effective_policy.compiled
-        self.rules = uses
-        self.uses = [use for _, _, use in uses]
-        always = always_cached(rule.settings for _, rule, _ in uses)
-        self.uncached: Automaton | None = none_fits(always) if always else None
-        self.reads_hot = any(rule.settings.when is When.HOT for _, rule, _ in uses)
-        self.roles = roles_of(effective_policy.table)
-
-
-@lru_cache(maxsize=8)
-def roles_of(table: Table) -> bytes:
-    """The role of each command of a table."""
-    return bytes(map(cache_role, table.specs))
 
 
 class LocalCaches(CachePort):
@@ -97,12 +70,12 @@ class LocalCaches(CachePort):
         self._databases: dict[int, TrackedDatabase] = {}
         self._by_cache: dict[ReplyCache, TrackedDatabase] = {}
         self._memories: dict[str, ReplyMemory] = {}
-        self._uses: dict[int, _PolicyUses] = {}
-        self._second_half = False
+        self._uses = CacheUses()
         self._missing = MissingReplies(loop, self._settle, count)
-        self._hot: set[bytes] = set()
+        self._hot = OftenRead()
         self._counted = CacheTotals(cost, verdicts)
         self._unheld = UnheldCommands()
+        self.scripts = OwnKeys()
         self._was_on = False
         self._ticker = Periodic(loop, PING_EVERY, {"tending the local cache": self._tick}, count)
 
@@ -115,10 +88,9 @@ class LocalCaches(CachePort):
         self._count_uses()
         self._scope = scope
         self._counted.follow(scope.rules)
-        self._uses.clear()
-        self._second_half = not self._second_half
+        self._uses.begin_anew()
         self._memories = {name: ReplyMemory(settings.memory) for name, settings in scope.rules.items()}
-        self._hot = set()
+        self._hot.clear()
         for cache in self._caches:
             cache.concern(scope.uncached)
         for client in self._clients:
@@ -160,7 +132,7 @@ class LocalCaches(CachePort):
             return None
         key = client.key
         database = self._database(key.database)
-        policy = self._of(client.effective_policy)
+        policy = self._uses.of(client.effective_policy)
         uses = policy.uses if key.user is None else []
         resp3 = key.protocol == 3
         if before is not None and before.cache is database.cache and before.uses == uses and before.resp3 == resp3:
@@ -186,57 +158,56 @@ class LocalCaches(CachePort):
             opening = partial(self._open_connection, number)
             database = self._databases[number] = TrackedDatabase(opening, self._forget, self._loop, self._count)
             database.cache.concern(self._scope.uncached)
-            database.cache.become_hot(self._hot, ())
+            database.cache.become_hot(self._hot.names, ())
             for client in self._clients:
                 self._unheld.note(client, [database.cache])
             self._caches.append(database.cache)
             self._by_cache[database.cache] = database
         return database
 
-    def _of(self, effective_policy: EffectivePolicy) -> _PolicyUses:
-        known = self._uses.get(id(effective_policy.compiled))
-        if known is None:
-            steps = [
-                (step, step.rule) for step in effective_policy.compiled.steps if isinstance(step.rule, LocalCacheRule)
-            ]
-            taken = sum(len(each.uses) for each in self._uses.values())
-            first = taken + _BITS * self._second_half
-            room = len(steps) if taken + len(steps) <= _BITS else 0
-            uses = [(step, rule, CacheUse(1 << (first + i))) for i, (step, rule) in enumerate(steps[:room])]
-            known = self._uses[id(effective_policy.compiled)] = _PolicyUses(effective_policy, uses)
-        return known
-
     # Reads that memory lacks
 
     def seek(
         self, reads: CachedReads, command: Command, request: bytes, waiter: CachingWaiter, before: AwaitedReply | None
     ) -> tuple[AwaitedReply | None, bool]:
-        """Fetch the reply to a read, and say whether the client waits for it, or whether its read holds the key."""
+        """Fetch the reply to a read, or its parts that are absent, and say whether the client waits for it, or whether
+        its read holds the keys."""
         database = self._by_cache.get(reads.cache)
         now = self._loop.time()
         if database is None or (isinstance(before, Wait) and (reads.outcome != UNREAD or now >= before.until)):
             return None, True
-        name = command.known_keys[0].name
-        bounds = self._bounds(command, name)
-        if bounds is None or (bounds.served | bounds.audited) & reads.mask == 0:
-            return None, False
+        names = [key.name for key in command.known_keys]
+        bounds = [self._uses.bounds(command, name, self._hot.names, self._memories) for name in names]
+        about = [each for each in bounds if each is not None and (each.served | each.audited) & reads.mask != 0]
+        served = sum(each.served & reads.mask != 0 for each in about)
+        if len(about) < len(names):
+            return None, served > 0
         self._counted.figures.misses += before is None
-        waits = bounds.served & reads.mask != 0
         database.wanted = True
-        read = None if database.cache.held_back else _cached_request(database, command, name, request)
-        if read is None or not database.connected or waiter.sender in database.cache.holders(name):
-            return None, waits
-        if not waits:
-            database.fill(read, bounds, _nothing)
-            return None, False
-        if self._missing.is_contended(name):
+        if database.cache.held_back or not database.connected:
+            return None, served > 0
+        if any(waiter.sender in database.cache.holders(name) for name in names):
+            return None, served > 0
+        missing = [
+            (_cached_request(database, command, name, request), each)
+            for name, each in zip(names, about, strict=True)
+            if len(names) == 1 or name in reads.absent
+        ]
+        requests = [(read, each) for read, each in missing if read is not None]
+        if len(requests) < len(missing):
+            return None, served > 0
+        if served < len(names):
+            for read, each in requests:
+                database.fill(read, each, _nothing)
+            return None, served > 0
+        if any(self._missing.is_contended(name) for name in names):
             return None, True
         wait = Wait(waiter, before.until if isinstance(before, Wait) else now + MOST_WAIT)
         if reads.outcome == UNREAD:
             database.when_read(wait.end)
             self._loop.call_later(wait.until - now, wait.end)
             return wait, True
-        return (wait, True) if self._missing.wait_for(wait, read, bounds, database) else (None, True)
+        return (wait, True) if self._missing.wait_for(wait, requests, database) else (None, True)
 
     def look_again(self, sender: CommandSender) -> None:
         """Replies to this client have come: look which keys are not held any more."""
@@ -247,29 +218,6 @@ class LocalCaches(CachePort):
         for database in self._databases.values():
             if database.cache.held_back:
                 database.settle()
-
-    def _bounds(self, command: Command, name: bytes) -> CacheBounds | None:
-        # For all clients: what one of them fetches, another may be sent.
-        context = Context("", "", 0, False, time.time(), lambda: 0.0)
-        served = audited = 0
-        about: list[LocalCacheSettings] = []
-        memory: ReplyMemory | None = None
-        for policy in self._uses.values():
-            for step, rule, use in policy.rules:
-                settings = rule.settings
-                if (settings.when is When.HOT and name not in self._hot) or not rule.fits(name):
-                    continue
-                mode = step.mode_for(command, context)
-                if mode is Mode.OFF:
-                    continue
-                served |= use.bit * (mode is Mode.ENFORCE)
-                audited |= use.bit * (mode is not Mode.ENFORCE)
-                about.append(settings)
-                memory = memory or self._memories.get(rule.name)
-        if memory is None:
-            return None
-        max_age, max_value = min(each.max_age for each in about), min(each.max_value for each in about)
-        return CacheBounds(max_age, max_value, memory, served, audited)
 
     # Every now and then
 
@@ -306,24 +254,22 @@ class LocalCaches(CachePort):
     def _tend_keys(self, counts: CounterSnapshot) -> None:
         self._cost.another_second()
         self._missing.another_second()
-        hot = {
-            count.key
-            for count in counts.key_counts
-            if count.reads >= (HOT / 2 if count.key in self._hot else HOT)
-            and any(glob.fits(count.key) for glob in self._scope.hot)
-        }
-        if hot != self._hot:
+        changes: Counter[bytes] = Counter()
+        for database in self._databases.values():
+            changes.update(database.take_changes())
+        mine = [count for count in counts.key_counts if any(glob.fits(count.key) for glob in self._scope.hot)]
+        before = self._hot.names
+        hot = self._hot.another_second(mine, changes, self._loop.time())
+        if hot != before:
             senders = self._unheld.besides_lasting(self._clients)
-            self._hot = hot
             for cache in self._caches:
                 cache.become_hot(hot, senders)
 
     # Figures
 
     def _count_uses(self) -> None:
-        for policy in self._uses.values():
-            for _, rule, use in policy.rules:
-                self._counted.take(rule.name, use, policy.compiled.app)
+        for rule, use, app in self._uses.each():
+            self._counted.take(rule, use, app)
 
     def _totals(self) -> CacheFigures:
         total = replace(self._counted.figures)
@@ -346,7 +292,8 @@ class LocalCaches(CachePort):
             "entries": sum(memory.entries for memory in memories),
             "memory_bytes": sum(memory.size for memory in memories),
             "memory_limit_bytes": sum(memory.limit for memory in memories),
-            "hot_keys": len(self._hot),
+            "hot_keys": len(self._hot.names),
+            "changing_keys": self._hot.changing,
             "connections": sum(database.connected for database in databases),
             "off": sum(database.wanted and not database.connected for database in databases),
         }
@@ -365,6 +312,8 @@ class LocalCaches(CachePort):
 
 def _cached_request(database: TrackedDatabase, command: Command, name: bytes, request: bytes) -> CachedRequest | None:
     read = CACHED_READS[command.spec.name]
+    if read.parts:
+        return CachedRequest(name, part_of(name), (), partial(reply_in_resp2, read, 2))
     fields = fields_read(read, command.argv)
     if depends_on_whole_hash(read) or fields:
         if database.field_ttls is FieldTtls.UNTOLD:

@@ -5,7 +5,7 @@ reads of that key do not wait for a second.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from proxy.hotpath.reply_cache import ReplyCache
@@ -21,16 +21,18 @@ _MOST_CONTENDED = 1000
 
 
 class Wait(AwaitedReply):
-    """A client's read that waits, ``until`` then at most."""
+    """A client's read that waits, ``until`` then at most, for ``due`` replies."""
 
     def __init__(self, waiter: CachingWaiter, until: float) -> None:
         self.over = False
         self.until = until
+        self.due = 1
         self._waiter = waiter
 
     def end(self) -> None:
-        """The client goes on."""
-        if not self.over:
+        """One of the replies has come, or cannot come. Behind the last, the client goes on."""
+        self.due -= 1
+        if self.due <= 0 and not self.over:
             self.over = True
             if not self._waiter.gone:
                 self._waiter.arrived()
@@ -59,8 +61,15 @@ class MissingReplies:
         self._look_later: asyncio.TimerHandle | None = None
         self._contended: dict[bytes, float] = {}
 
-    def wait_for(self, wait: Wait, read: CachedRequest, bounds: CacheBounds, database: TrackedDatabase) -> bool:
-        """Fetch the reply, or join those who wait for it; False if it cannot be fetched now."""
+    def wait_for(
+        self, wait: Wait, requests: Sequence[tuple[CachedRequest, CacheBounds]], database: TrackedDatabase
+    ) -> bool:
+        """Fetch the replies, or join those who wait for them; False if one of them cannot be fetched now."""
+        wait.due = len(requests)
+        wait.over = not all(self._join(wait, read, bounds, database) for read, bounds in requests)
+        return not wait.over
+
+    def _join(self, wait: Wait, read: CachedRequest, bounds: CacheBounds, database: TrackedDatabase) -> bool:
         place = (database.cache, read.request)
         missing = self._missing.get(place)
         if missing is not None and missing.bounds.served == bounds.served:

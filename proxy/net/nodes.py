@@ -1,7 +1,7 @@
 """The nodes of a cluster as sessions see them: who owns a slot, whom a redirect names, and when to look again."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from proxy.cluster.cluster_answers import Presented
 from proxy.cluster.shares import Advertised, Share, shared_out
@@ -31,8 +31,13 @@ class Nodes(NodePort):
         self._owners: list[int] = []
         self._shares: tuple[Share, ...] = ()
         self._shared_version = -1
+        self._asked: Callable[[Node], None] = lambda _: None
         self._waiting: list[PoolWaiter] = []
         self._followers: set[NodeFollower] = set()
+
+    def when_asked(self, act: Callable[[Node], None]) -> None:
+        """Call ``act`` with each node that has answered ASK."""
+        self._asked = act
 
     def presented(self, listener: str) -> Presented | None:
         """The cluster of Keyrails that clients of this listener see; None where they see one Redis."""
@@ -84,6 +89,8 @@ class Nodes(NodePort):
     def redirected(self, error: bytes, by: Node) -> Node | None:
         """The node that a MOVED or ASK of ``by`` names, if commands go to it; the cluster is looked at soon."""
         self._cluster.doubt()
+        if error.startswith(b"-ASK "):
+            self._asked(by)
         found = _REDIRECT.fullmatch(error)
         if found is None:
             return None

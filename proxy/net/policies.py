@@ -35,6 +35,7 @@ from proxy.net.verdicts import Verdicts
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.model import Policy
+from proxy.policy.zones import Zones
 from proxy.rules.memory import Memory
 from proxy.session.pool_key import UNAUTHENTICATED, PoolKey
 from proxy.session.ports import EffectivePolicy, PolicyPort
@@ -129,6 +130,17 @@ class Policies(PolicyPort):
     def redact(self) -> Redact:
         """How the policy in force shows keys."""
         return self._current.policy.redact
+
+    @property
+    def zones(self) -> Zones:
+        """The zones of the policy in force."""
+        return self._current.policy.zones
+
+    @property
+    def replica_lag(self) -> float:
+        """How many seconds a replica may be behind, at most, that answers any reads."""
+        plans = [each.config.plan.replica_reads for each in self._current.effective_policies.values()]
+        return max((terms.max_lag for plan in plans if plan for terms in plan.terms if terms.enforced), default=0.0)
 
     @property
     def prepared(self) -> bool:
@@ -329,10 +341,10 @@ class Policies(PolicyPort):
             *(each for former in self._former for each in former),
         ):
             changed = effective_policy.config.plan.changed
-            for counter, hit in effective_policy.compiled.lowered.items():
+            for counter, hits in effective_policy.compiled.lowered.items():
                 count = changed[counter]
                 changed[counter] = 0
-                if count:
+                for hit in hits if count else ():
                     verdicts.add(hit, count, effective_policy.compiled.app)
         if self._former:
             in_use = {id(client.effective_policy) for client in self._clients}

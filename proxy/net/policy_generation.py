@@ -90,6 +90,7 @@ class PolicyGeneration:
         self._identified: dict[Caller, App | None] = {}
         self._pinned = bytes(map(_forwarding, table.specs))
         lanes = zip(self._pinned, table.lanes, strict=True)
+        self._beside = bytes(map(tells_no_keys, table.specs))
         self._pooled = bytes(may * (lane == Lane.FAST.value) for may, lane in lanes)
         self._split_commands = None if parts.router is None else split_commands(table)
 
@@ -172,6 +173,7 @@ class PolicyGeneration:
             sampler=parts.sampler,
             router=parts.router,
             calls=parts.calls.of(self.table),
+            beside=self._beside,
             split_commands=self._split_commands,
         )
         return EffectivePolicy(config, compiled, self.table, self.number)
@@ -206,6 +208,15 @@ def _read(reader: PlanReader, new: NewParts) -> list[LoweredPolicy]:
     with _READING:
         reader.take(new)
         return [reader.plan(number) for number in new.plans]
+
+
+def tells_no_keys(spec: Spec) -> bool:
+    """Whether the command tells nothing of the data, and changes nothing of it: PING, TIME, CLIENT SETINFO …"""
+    if spec.may_have_keys:
+        return False
+    return "connection" in spec.categories or (
+        spec.only_reads and spec.categories.isdisjoint({"keyspace", "scripting"})
+    )
 
 
 def _forwarding(spec: Spec) -> int:

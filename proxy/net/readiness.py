@@ -7,8 +7,9 @@ from proxy.net.capabilities import Capabilities, ClusterFoundError
 from proxy.net.cluster import Cluster
 from proxy.net.connections import Connections
 from proxy.net.liveness import Liveness
-from proxy.net.node_figures import NodeFigures
-from proxy.net.primary import Primary
+from proxy.net.node_figures import KnownTopology, NodeFigures
+from proxy.net.replica_connections import ReplicaConnections
+from proxy.net.replica_watch import ReplicaWatch
 from proxy.net.topology import Topology
 from proxy.net.watch import Watch
 
@@ -16,7 +17,8 @@ from proxy.net.watch import Watch
 class Readiness:
     """Of the upstream of one route; ``watch`` finds out which servers it has, where they can change.
 
-    If it ``asks_replicas``, the figures of a cluster tell how they do.
+    ``replicas`` knows how replicas do, and ``readers`` what clients read from them; where it ``asks_replicas``, they
+    are asked also if no client reads from them.
     """
 
     def __init__(
@@ -26,6 +28,8 @@ class Readiness:
         connections: Connections,
         liveness: Liveness,
         watch: Watch | None,
+        replicas: ReplicaWatch,
+        readers: ReplicaConnections | None,
         *,
         asks_replicas: bool,
     ) -> None:
@@ -34,17 +38,20 @@ class Readiness:
         self._supply = connections.supply
         self._liveness = liveness
         self._watch = watch
+        self._replicas = replicas
+        known = isinstance(topology, Cluster) or topology.login.sentinels is not None or bool(topology.login.replicas)
+        self._asks_replicas = asks_replicas and known
         self._nodes: NodeFigures | None = None
-        if isinstance(topology, Cluster | Primary):
-            self._nodes = NodeFigures(topology, connections, liveness, asks_replicas=asks_replicas)
+        if isinstance(topology, KnownTopology):
+            self._nodes = NodeFigures(topology, connections, liveness, replicas, readers)
 
     async def attempted(self) -> None:
         """Wait until each node has been tried. Raises ClusterFoundError."""
         if self._watch is not None:
             self._watch.begin(self._supply.tls)
             await self._watch.attempted.wait()
-        if self._nodes is not None:
-            self._nodes.begin()
+        if self._asks_replicas:
+            self._replicas.begin(self._supply.tls)
         if self._topology.nodes:
             await self._supply.attempted.wait()
         if self._capabilities.refusal is not None:
@@ -80,11 +87,10 @@ class Readiness:
         """End what asks the servers about themselves."""
         if self._watch is not None:
             self._watch.close()
-        if self._nodes is not None:
-            self._nodes.close()
+        self._replicas.close()
 
     def rename_nodes(self, aliases: Mapping[str, str]) -> None:
-        """What all workers call the nodes of a cluster, by id."""
+        """What all workers call the servers, by id."""
         if self._nodes is not None:
             self._nodes.rename(aliases)
 

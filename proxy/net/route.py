@@ -63,6 +63,8 @@ from proxy.net.plan_compiler import FindPlans
 from proxy.net.policies import Policies
 from proxy.net.readiness import Readiness
 from proxy.net.relearning import Relearning
+from proxy.net.replica_connections import ReplicaConnections
+from proxy.net.replica_watch import ReplicaWatch
 from proxy.net.reply_timeout import ReplyTimeout
 from proxy.net.route_clients import RouteClients
 from proxy.net.script_exchange import FindCalls, ScriptExchange
@@ -172,8 +174,20 @@ class Route(RoutePort):
         count = self._connections.count
         self._latency_probe = LatencyProbe(loop, self._policies.memory, self._connections.pools, time.time, count)
         self._liveness = Liveness(self._connections, settings.upstream_silence)
+        self._replicas = ReplicaWatch(topology, loop, settings.connect_timeout, count)
+        if nodes is not None:
+            nodes.when_asked(self._replicas.migrates)
+        self._connections.on_server_change(self._server_changed)
+        readers = ReplicaConnections(self._replicas, self._connections, self._policies)
         self.readiness = Readiness(
-            topology, self._capabilities, self._connections, self._liveness, watch, asks_replicas=asks_replicas
+            topology,
+            self._capabilities,
+            self._connections,
+            self._liveness,
+            watch,
+            self._replicas,
+            readers,
+            asks_replicas=asks_replicas,
         )
         self._reply_timeout = ReplyTimeout(loop, self.clients, settings.upstream_timeout, count)
         self._idle_clients = IdleClients(self.clients, settings.client_idle_timeout, loop.time)
@@ -196,7 +210,6 @@ class Route(RoutePort):
                 self._connections.count,
             )
             self._policies.cached_by(self._caches)
-            self._connections.on_server_change(self._caches.renew)
         self._acceptors: list[Acceptor] = []
         self._ticker = Periodic(loop, 1.0, self._each_second(on_second), count)
         self.ports = Ports(
@@ -213,7 +226,13 @@ class Route(RoutePort):
             nodes,
             self._connections.known_scripts,
             self._caches,
+            readers,
         )
+
+    def _server_changed(self) -> None:
+        self._replicas.follow()
+        if self._caches is not None:
+            self._caches.renew()
 
     def _ask_home(self, questions: Questions, answered: Callable[[Sequence[bytes] | None], None]) -> None:
         self._internal_queries.ask(self._connections.pools.home, questions, answered)
@@ -360,7 +379,7 @@ class Route(RoutePort):
         if await self._policies.commit():
             self._relearning.learn_all()
         self._verdicts.keep(self._policies.rules, self._policies.redact)
-        self._rule_totals.keep(self._policies.rules, self.clients.commands_by_app())
+        self._rule_totals.keep(self._policies.rules, self._policies.calls.totals(self.clients.commands_by_app()))
 
     async def pause(self, paused: bool) -> None:
         """Enforce only locked rules from now on, or end that. Transactions finish as they began."""
@@ -407,7 +426,7 @@ class Route(RoutePort):
             "oldest": self._backlog.oldest,
             "verdicts": self._verdicts.figures(),
             "violations_dropped": self._verdicts.dropped(),
-            "out_of": self._rule_totals.figures(self.clients.commands_by_app()),
+            "out_of": self._rule_totals.figures(self._policies.calls.totals(self.clients.commands_by_app())),
             "logins": dict(self._logins.outcomes),
             "events": {event: n for event, n in self._events.items() if event not in _TOLD_APART},
             "failures": self._failures.figures(),

@@ -60,6 +60,13 @@ class Presented(Enum):
     CLUSTER = "cluster"
 
 
+class ReadFrom(Enum):
+    """Which servers answer reads, where the policy does not say it."""
+
+    PRIMARY = "primary"
+    REPLICAS = "replicas"
+
+
 @dataclass(frozen=True, slots=True)
 class PolicySource:
     """Where a route's policy is read from, at start and at each reload."""
@@ -99,6 +106,7 @@ class RouteSettings:
     embedded: Embedded | None = None
     advertised: tuple[Advertised, ...] = ()
     """The addresses of all Keyrails where clients see a cluster of them; none where they see one Redis."""
+    read_from: ReadFrom = ReadFrom.PRIMARY
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +154,9 @@ class Settings:
 
     ready_when: ReadyWhen = ReadyWhen.ALL
     """Which routes /readyz checks if the request names none."""
+
+    zone: str | None = None
+    """The zone that Keyrail is in, for rules that prefer replicas of the same zone; None if it is not known."""
 
     upstream_silence: float = 3.0
     """Seconds without a reply of Redis after which its route is not ready; 0 turns the health checks off."""

@@ -27,6 +27,7 @@ from proxy.wire.numbers import read_digits
 _UNNAMED = "?"
 _OWNED = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 _OPEN = re.compile(r"\[([0-9]{1,5})-([<>])-([0-9a-f]{1,64})\]")
+_OWN_LINE = re.compile(rb"^\S+ \S+ (?:\S*,)?myself[, ].*$", re.MULTILINE)
 _FIELDS = 8
 """Words of a line of CLUSTER NODES before its slots."""
 
@@ -130,6 +131,27 @@ def read_view(nodes: Any, slots: Any, asked: str) -> View:
     shown = _read_endpoints(slots, asked)
     found = {row.id: _node_of(row, shown, asked) for row in rows}
     return View(own.id, found, frozenset(own.opened))
+
+
+class OwnSlots(NamedTuple):
+    """The slots of the node that was asked, and whether some of them are on their way to other nodes."""
+
+    slots: tuple[SlotRange, ...]
+    gives: bool
+
+    def lack(self, before: "OwnSlots") -> bool:
+        """Whether it has given slots away since."""
+        if self.slots == before.slots:
+            return False
+        mine = {slot for first, last in self.slots for slot in range(first, last + 1)}
+        return any(slot not in mine for first, last in before.slots for slot in range(first, last + 1))
+
+
+def read_own_slots(nodes: Any) -> OwnSlots | None:
+    """The same of a node's reply to CLUSTER NODES; None if it does not tell. Raises ViewError."""
+    found = _OWN_LINE.search(nodes) if isinstance(nodes, bytes) else None
+    row = None if found is None else _read_row(found[0].decode("utf-8", "replace").split(" "))
+    return None if row is None else OwnSlots(row.slots, any(each.source == row.id for each in row.opened))
 
 
 class _Row(NamedTuple):

@@ -8,12 +8,13 @@ pool of a node has the node in its key (``PoolKey.node``, ``PoolKey.role``). The
     Cluster   several nodes; the ``router`` returns the number of the node that owns a slot (``cluster.py``)
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from proxy.hotpath.router import Router
 from proxy.net.address import UpstreamAddress
+from proxy.net.slot_map import ClusterNode, Endpoint
 from proxy.session.pool_key import SOLE_NODE, Node
 
 
@@ -93,6 +94,11 @@ class Single:
     def address(self, node: Node) -> UpstreamAddress:
         """The server's address."""
         return self.login
+
+    def known(self) -> Iterator[tuple[str, Node, ClusterNode]]:
+        """The server, as a cluster has its members."""
+        endpoint = None if self.login.path is not None else Endpoint(self.login.host, self.login.port)
+        yield "n1", SOLE_NODE, ClusterNode("" if endpoint is None else str(endpoint), endpoint)
 
     def place(self, node: Node) -> Node:
         """The one node."""

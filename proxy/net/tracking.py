@@ -6,7 +6,9 @@ off. A connection that is lost, silent, refused or out of step is replaced after
 
 import asyncio
 import logging
+import os
 import select
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from enum import Enum
 
@@ -17,6 +19,8 @@ from proxy.net.connect import UpstreamRefusedError
 from proxy.net.own_connections import OwnConnections
 from proxy.net.upstream import Keeper, UpstreamConnection
 
+_PIECE = 65536
+"""Bytes that are read at once, while a client waits."""
 _AGAIN = 1.0
 """Seconds from a loss, or a failure, to the next attempt."""
 
@@ -61,6 +65,8 @@ class TrackedDatabase(OwnConnections):
         self._upstream: UpstreamConnection | None = None
         self._fills: Fills | None = None
         self._readable = select.poll()
+        self._descriptor = -1
+        self._within_pass = False
         self._task: asyncio.Task[None] | None = None
         self._again = 0.0
         self._closed = False
@@ -99,8 +105,29 @@ class TrackedDatabase(OwnConnections):
     # Reading
 
     def unread(self) -> bool:
-        """Whether Redis has sent something on the connection that has not been read, or not to its end."""
-        return bool(self._readable.poll(0)) or (self._fills is not None and self._fills.within_push())
+        """Take in what Redis has sent on the connection; whether something of it is left, or has not come to its
+        end. Encrypted bytes are left to the event loop."""
+        if self._readable.poll(0) and not self._take_in():
+            return True
+        return self._fills is not None and self._fills.within_push()
+
+    def _take_in(self) -> bool:
+        # As if the event loop had read it, which finds nothing then. Others go on behind the client that reads now.
+        upstream = self._upstream
+        if upstream is None or self._descriptor < 0:
+            return False
+        try:
+            data = os.read(self._descriptor, _PIECE)
+        except OSError:
+            return False
+        if not data:
+            return False
+        self._within_pass = True
+        try:
+            upstream.data_received(data)
+        finally:
+            self._within_pass = False
+        return len(data) < _PIECE and self._upstream is upstream
 
     def when_read(self, act: Callable[[], None]) -> bool:
         """Call ``act`` once that has been read; False if there is no connection."""
@@ -113,6 +140,10 @@ class TrackedDatabase(OwnConnections):
         """Commands that hold the cache back may have been answered."""
         if self._fills is not None:
             self._fills.settle(self._loop.time())
+
+    def take_changes(self) -> Counter[bytes]:
+        """How often Redis has told of a change of each key since the last call."""
+        return Counter() if self._fills is None else self._fills.take_changes()
 
     def figures(self) -> tuple[int, int, int]:
         """Since the start: fills, those of them that kept nothing, and invalidated keys."""
@@ -151,8 +182,10 @@ class TrackedDatabase(OwnConnections):
         pipeline.owner = replies
         pipeline.relay = True
         self._upstream = upstream
+        descriptor = upstream.transport.get_extra_info("socket").fileno()
         self._readable = select.poll()
-        self._readable.register(upstream.transport.get_extra_info("socket").fileno(), select.POLLIN)
+        self._readable.register(descriptor, select.POLLIN)
+        self._descriptor = -1 if upstream.transport.get_extra_info("ssl_object") else descriptor
         self._fills = Fills(self.cache, lambda data: pipeline.offer_commands(replies, data), self._loop.time())
 
     def _opened(self, task: "asyncio.Task[None]") -> None:
@@ -169,7 +202,11 @@ class TrackedDatabase(OwnConnections):
         if self._fills is None:
             return
         try:
-            self._fills.receive(data, self._loop.time())
+            if self._within_pass:
+                self._fills.take_in(data, self._loop.time())
+                self._loop.call_soon(self._fills.tell)
+            else:
+                self._fills.receive(data, self._loop.time())
         except RefusedPingError:
             self._count("cache_refused")
             self._drop()
@@ -202,6 +239,7 @@ class TrackedDatabase(OwnConnections):
             self._before = self.figures()
             self._fills = None
             self._readable = select.poll()
+            self._descriptor = -1
             self._again = self._loop.time() + _AGAIN
             fills.lost()
             # Those who wait go on behind whatever else the loss changes.

@@ -67,7 +67,9 @@ class UpstreamConnection(asyncio.BaseProtocol):
 
     After it is ``identified``, ``run_id`` identifies the server process; it is None if Redis did not tell it.
     ``unauthenticated``: Redis asks for a login, and Keyrail had none. ``apart``: no client uses the connection.
-    ``farewell`` is the error that Redis sent without a command, before it closed the connection.
+    ``mixed_up``: a
+    reply came that fits no command. ``farewell`` is the error that Redis sent without a command, before it closed the
+    connection.
     """
 
     __slots__ = (
@@ -86,6 +88,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
         "identified",
         "idle_since",
         "lane",
+        "mixed_up",
         "pipeline",
         "reading",
         "retiring",
@@ -113,6 +116,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
         self.identified = False
         self.run_id: bytes | None = None
         self.farewell = ""
+        self.mixed_up = False
         self.transport: asyncio.Transport | None = None
         self._keeper = keeper
         self._loop = loop
@@ -236,6 +240,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
 
     def out_of_step(self) -> None:
         """Close the connection and its clients: nobody knows whose reply this is."""
+        self.mixed_up = True
         self._keeper.count("out_of_step")
         self.abort()
 

@@ -5,8 +5,9 @@
     lines      one for each violation, a few for each rule and second: the newest ones, and the log of --violations
     warnings   one for each `warn`, a few a second, on standard error, unless the lines go there
 
-An enforced rewrite, or hidden commands, have corrected the command: that is counted, but it is no violation. Every hit
-is counted. Keys and clients are inspected a limited number of times a second, also for commands that a plan refuses.
+An enforced rewrite, or hidden commands, have corrected the command: that is counted, but it is no violation. Nor is a
+read that replicas may answer. Every hit is counted. Keys and clients are inspected a limited number of times a second,
+also for commands that a plan refuses.
 """
 
 import logging
@@ -145,6 +146,8 @@ class Verdicts(ReportPort):
                 self._warn(hit, command, who)
 
     def _is_told(self, hit: Hit) -> bool:
+        if hit.what == "moved":
+            return self._tells and hit.mode is Mode.WARN
         return self._tells and not (hit.what in _MENDED and hit.mode is Mode.ENFORCE)
 
     def _line_budget(self, rule: str) -> LineBudget:

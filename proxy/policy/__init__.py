@@ -1,6 +1,7 @@
 """Policies: YAML files read, checked and compiled.
 
     sections/             the sections of a file
+    zones.py              the zones of a network, by address
     apps.py               the applications of a policy, and how their clients are recognised
     model.py              a loaded policy
     document.py           reads one file

@@ -26,6 +26,7 @@ from typing import TypeAlias, assert_never
 from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.table import Spec, Table
 from proxy.hotpath.plan import Plan
+from proxy.hotpath.replica_reads import ReplicaTerms
 from proxy.policy.apps import UNKNOWN, App
 from proxy.policy.decision import BackgroundProcedure, Decision, HiddenCommands, Hit, PausedJudgement, Step, What
 from proxy.policy.key_claims import ClaimingRules
@@ -40,6 +41,7 @@ from proxy.rules.limit_membership import LimitMemberships
 from proxy.rules.memory import Memory
 from proxy.rules.order import place_of
 from proxy.rules.refusals import Refusals
+from proxy.rules.replica_keys import strictest
 from proxy.rules.request_edits import EditChains
 from proxy.rules.rule import Binding, Rule, takes
 from proxy.rules.shared_state import FactKey
@@ -47,6 +49,7 @@ from proxy.rules.verdict import (
     PASS,
     Answer,
     End,
+    FromReplica,
     InspectReply,
     Pass,
     Procedure,
@@ -77,9 +80,9 @@ class CompiledPolicy:
 
     `plan` runs on the hot path. Until ``run`` replaces it, it sends every command to the rules. `limits` are the rules
     that clients are members of, by `memberships`. `needs` are the commands that rewrites send in place of the client's
-    own. `lowered` maps each counter of the plan's own edits and refusals to the hits that one of them stands for. `app`
-    is the name under which clients are counted. With `follows_slots`, rules need the hash slot of a transaction's keys.
-    `learning` are the rules that know facts.
+    own. `lowered` maps each counter of the plan to the hits that one count stands for. `app` is the name under which
+    clients are counted. With `follows_slots`, rules need the hash slot of a transaction's keys. `learning` are the
+    rules that know facts.
     """
 
     def __init__(self, policy: Policy, table: Table, app: App | None, steps: tuple[Step, ...]) -> None:
@@ -95,7 +98,7 @@ class CompiledPolicy:
         self.memberships = LimitMemberships(self.limits)
         self._touching = TouchingSteps(steps, table)
         self.plan = Plan.judging(len(table.specs))
-        self.lowered: Mapping[int, Hit] = {}
+        self.lowered: Mapping[int, tuple[Hit, ...]] = {}
 
     def run(self, lowered: LoweredPolicy) -> None:
         """Use this plan from now on. ``lower`` has made it for the same policy, app and commands."""
@@ -167,6 +170,7 @@ class CompiledPolicy:
     ) -> Decision:
         hits: tuple[Hit, ...] = ()
         background: tuple[BackgroundProcedure, ...] = ()
+        moves: list[tuple[Hit, ReplicaTerms]] = []
         i = 0
         while i < len(steps):
             step = steps[i]
@@ -181,8 +185,8 @@ class CompiledPolicy:
             if found is PASS:
                 continue
             name = step.rule.name
-            if isinstance(found, InspectReply):
-                hidden += (HiddenCommands(Surround(_nothing, "", notice=found.at), name, mode),)
+            if isinstance(found, InspectReply | FromReplica):
+                hidden += _noted(found, name, mode, moves)
                 continue
             if isinstance(found, Procedure):
                 if mode is Mode.ENFORCE and found.waits:
@@ -211,7 +215,7 @@ class CompiledPolicy:
                     assert_never(verdict)
         if current is not command:
             return Decision(Rewrite(current.argv, edit, current.spec), hits, None, background, hidden)
-        return Decision(PASS, hits, None, background, hidden) if hits or background or hidden else NOTHING
+        return _passing(hits, background, hidden, moves)
 
     def _ask(
         self, step: Step, command: Command, context: Context, mode: Mode, observer: Observer | None
@@ -308,6 +312,29 @@ class PolicyCompiler:
             made = rule.settings.bind(rule.name, wording_of(self._policy, rule), binding)
             self._bound[rule.name, told, beside] = made
         return made
+
+
+def _noted(
+    found: InspectReply | FromReplica, name: str, mode: Mode, moves: list[tuple[Hit, ReplicaTerms]]
+) -> tuple[HiddenCommands, ...]:
+    if isinstance(found, InspectReply):
+        return (HiddenCommands(Surround(_nothing, "", notice=found.at), name, mode),)
+    moves.append((Hit(name, mode, "moved"), found.terms._replace(enforced=mode is Mode.ENFORCE)))
+    return ()
+
+
+def _passing(
+    hits: tuple[Hit, ...],
+    background: tuple[BackgroundProcedure, ...],
+    hidden: tuple[HiddenCommands, ...],
+    moves: Sequence[tuple[Hit, ReplicaTerms]],
+) -> Decision:
+    """The decision about a command that goes on as it is. With hidden commands it stays with the primary."""
+    if not moves or hidden:
+        return Decision(PASS, hits, None, background, hidden) if hits or background or hidden else NOTHING
+    terms = strictest([each for _, each in moves])
+    hits += tuple(hit for hit, _ in moves)
+    return Decision(PASS, hits, None, background, hidden, terms if terms.enforced else None)
 
 
 def needs_of(policy: Policy, table: Table) -> frozenset[str]:

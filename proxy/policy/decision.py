@@ -4,15 +4,18 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from proxy.commands.command import Command
+from proxy.hotpath.replica_reads import ReplicaTerms
 from proxy.policy.model import Mode, PolicyRule
 from proxy.policy.precedence import EffectiveMode
 from proxy.rules.context import Context
 from proxy.rules.rule import Rule
 from proxy.rules.verdict import End, Procedure, ReplyEdit, Surround
 
-What: TypeAlias = Literal["refused", "rewritten", "answered", "accompanied", "followed", "noticed", "skipped", "error"]
+What: TypeAlias = Literal[
+    "refused", "rewritten", "answered", "accompanied", "followed", "noticed", "moved", "skipped", "error"
+]
 """`accompanied`: hidden commands may go with the command; `followed`: a hidden command had an effect; `noticed`: the
-reply is worth counting."""
+reply is worth counting; `moved`: a replica may answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ class PausedJudgement:
 class Decision:
     """The verdict on a command, and a hit for each rule with a verdict other than PASS.
 
-    Only the verdict Procedure comes with a `pause`.
+    Only the verdict Procedure comes with a `pause`. Replicas may answer the command within the terms of `replica`.
     """
 
     verdict: End | Procedure
@@ -97,3 +100,4 @@ class Decision:
     pause: PausedJudgement | None = None
     background: tuple[BackgroundProcedure, ...] = ()
     hidden: tuple[HiddenCommands, ...] = ()
+    replica: ReplicaTerms | None = None

@@ -4,6 +4,7 @@
     include: [apps/*.yaml]                          # more files, beside this one; in the first file only
     defaults: {mode: audit, on_rule_error: refuse, contact: "#redis"}
     cross_slot: split                               # MSET with keys of several slots of a cluster
+    zones: {eu-1a: [10.0.1.0/24]}                   # for rules that prefer replicas of Keyrail's own zone
     traffic: {count_keys: on, redact: none}
     alerts: {hot_key: {share: 10%, rate: 1000/s}}
     apps: …    schema: …    rules: …    rollout: …    exceptions: …    tests: …
@@ -27,6 +28,8 @@ from proxy.policy.sections.rollout import read_rollout
 from proxy.policy.sections.rules import read_rules
 from proxy.policy.sections.schema import PlacedEntry, read_schema
 from proxy.policy.sections.tests import read_tests
+from proxy.policy.sections.zones import read_zones
+from proxy.policy.zones import NO_ZONES, Zones
 from proxy.policy_yaml.errors import Where
 from proxy.policy_yaml.fields import Fields, choice, read_fields, read_line, read_list
 from proxy.policy_yaml.shipped import expected_policy
@@ -38,7 +41,9 @@ _VERSION = "1"
 _ON_ERROR = {each.value: each for each in OnError}
 _INCLUDING = "the file that includes this one to have them"
 _PLATFORMS = {
-    **dict.fromkeys(("include", "defaults", "cross_slot", "traffic", "alerts", "apps", "exceptions"), _INCLUDING),
+    **dict.fromkeys(
+        ("include", "defaults", "cross_slot", "zones", "traffic", "alerts", "apps", "exceptions"), _INCLUDING
+    ),
     "rollout": f"{_INCLUDING}, or app: NAME at the beginning of this one",
 }
 _SWITCH = {"on": True, "off": False}
@@ -57,6 +62,8 @@ class Document:
     on_rule_error: OnError | None = None
     contact: str = ""
     splits_writes: bool = False
+    zones: Zones = NO_ZONES
+    zones_where: Where | None = None
     count_keys: bool = True
     redact: Redact = Redact.NONE
     alerts: Alerts = USUAL
@@ -131,6 +138,8 @@ def _read_platform(document: Document, fields: Fields) -> None:
     if defaults is not None:
         _read_defaults(document, defaults, problems)
     document.splits_writes = fields.read("cross_slot", choice(_CROSS_SLOT), False)
+    document.zones = fields.read("zones", read_zones, NO_ZONES)
+    document.zones_where = fields.line_of("zones")
     traffic = fields.take("traffic")
     if traffic is not None:
         _read_traffic(document, traffic, problems)

@@ -107,6 +107,9 @@ def _mismatch(test: Expectation, decision: Decision) -> str:
             behind = followers(Command(STANDARD, test.send), decision)
             if behind:
                 return "" if test.followed_by in behind else f"it followed by hidden commands of {' and '.join(behind)}"
+            movers = [hit.rule for hit in decision.hits if hit.what == "moved"]
+            if test.moved_by or (movers and not test.unchanged):
+                return "" if test.moved_by in movers else f"it moved by {' and '.join(movers) or 'no rule'}"
             return "" if test.unchanged else f"it unchanged{_misfit(test.send)}"
         case Rewrite(argv=argv):
             return "" if test.becomes == tuple(argv) else shown_command(argv)
@@ -137,4 +140,6 @@ def _expected(test: Expectation) -> str:
         return f"answered by {test.answered_by}"
     if test.followed_by:
         return f"followed by hidden commands of {test.followed_by}"
+    if test.moved_by:
+        return f"moved to a replica by {test.moved_by}"
     return "unchanged" if test.unchanged else f"becomes {shown_command(test.becomes)}"

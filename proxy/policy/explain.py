@@ -23,13 +23,25 @@ from proxy.policy.model import Mode, PolicyRule
 from proxy.policy.precedence import effective_mode
 from proxy.rules.context import Context
 from proxy.rules.order import place_of
-from proxy.rules.verdict import PASS, Answer, End, InspectReply, Pass, Procedure, Refuse, Rewrite, Surround, Verdict
+from proxy.rules.verdict import (
+    PASS,
+    Answer,
+    End,
+    FromReplica,
+    InspectReply,
+    Pass,
+    Procedure,
+    Refuse,
+    Rewrite,
+    Surround,
+    Verdict,
+)
 from proxy.schema.entries import Schema
 from proxy.wire.encode import encode_command
 
 _LONGEST_SHOWN = 200
 _MOST_KEYS = 5
-_VERBS = ("refuse", "rewrite", "answer", "ask", "send")
+_VERBS = ("refuse", "rewrite", "answer", "ask", "send", "let")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +99,10 @@ def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context) -
             lines.append(RuleLine(rule.name, str(rule.where), *_unasked(compiled, rule, asked, command, context)))
     owned = _owners(compiled.policy.schema, command)
     verdict = refused_alone(command, decision)[0] or decision.verdict
-    return Explanation(shown_command(argv), compiled.app, (*owned, *lines), _outcome(verdict, command.argv))
+    outcome = _outcome(verdict, command.argv)
+    if decision.replica is not None:
+        outcome = outcome.replace("to Redis", "to a replica, or to the primary if none is near enough", 1)
+    return Explanation(shown_command(argv), compiled.app, (*owned, *lines), outcome)
 
 
 def judged_first(compiled: CompiledPolicy, command: Command, context: Context) -> Command:
@@ -168,7 +183,7 @@ def _silent(verdict: Verdict | Exception) -> bool:
 
 def describe(verdict: Verdict | Exception, acts: bool) -> str:
     """A verdict as text; `acts` tells whether it is applied."""
-    refuses, rewrites, answers, asks, sends = (verb + "s" if acts else "would " + verb for verb in _VERBS)
+    refuses, rewrites, answers, asks, sends, lets = (verb + "s" if acts else "would " + verb for verb in _VERBS)
     match verdict:
         case Exception():
             return f"failed on it ({type(verdict).__name__})"
@@ -190,6 +205,8 @@ def describe(verdict: Verdict | Exception, acts: bool) -> str:
             return "passes it, and looks at its reply"
         case Surround(about=about):
             return f"{sends} {about} behind it"
+        case FromReplica(terms=terms):
+            return f"{lets} a replica answer it that is at most {terms.max_lag:g} s behind"
         case _:
             assert_never(verdict)
 

@@ -14,6 +14,7 @@ from proxy.policy.checks.references import check_references
 from proxy.policy.checks.unreachable_rules import find_unreachable
 from proxy.policy.checks.unsatisfiable_names import find_unsatisfiable_names
 from proxy.policy.checks.unused_schema import find_unused_schema
+from proxy.policy.checks.unused_zones import find_unused_zones
 from proxy.policy.document import Document, read_document
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, RolloutLine, Stage
 from proxy.policy.sections.schema import join_schema
@@ -88,6 +89,7 @@ def _join(documents: list[Document], problems: Problems) -> Policy:
         on_rule_error=first.on_rule_error or OnError.REFUSE,
         contact=first.contact,
         splits_writes=first.splits_writes,
+        zones=first.zones,
         count_keys=first.count_keys,
         redact=first.redact,
         alerts=first.alerts,
@@ -111,6 +113,7 @@ def _join(documents: list[Document], problems: Problems) -> Policy:
     find_unsatisfiable_names(policy, problems)
     find_excluded_key_patterns(policy, placed, problems)
     find_unused_schema(policy, placed, problems)
+    find_unused_zones(policy, first.zones_where or Where(first.file), problems)
     find_lifetime_overlaps(policy, placed, problems)
     return replace(policy, warnings=tuple(warnings))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from proxy.commands.table import Spec, Table
 from proxy.hotpath.plan import Plan
 from proxy.policy.decision import Hit, Step
+from proxy.policy.model import Mode
 from proxy.rules.lowering import Lowering, Programs
 from proxy.rules.request_edits import EditChains
 from proxy.rules.rule import Rule
@@ -14,10 +15,10 @@ from proxy.rules.rule import Rule
 
 @dataclass(frozen=True, slots=True)
 class LoweredPolicy:
-    """A plan, and for each counter of its own edits and refusals the hit that one of them stands for."""
+    """A plan, and for each of its own counters the hits that one count stands for."""
 
     plan: Plan
-    hits: Mapping[int, Hit]
+    hits: Mapping[int, tuple[Hit, ...]]
 
 
 class TouchingSteps:
@@ -57,15 +58,14 @@ def lower_policy(
     """The plan of these steps. `chains` are the edits that it shares with the plans of other apps."""
     plan = Plan(len(table.specs))
     programs: Programs = {}
-    hits: dict[int, Hit] = {}
+    hits: dict[int, tuple[Hit, ...]] = {}
     token_sets = {limit.name: token_set for token_set, limit in enumerate(limits)}
     for spec in table.specs:
         if count_keys and spec.may_have_keys:
             plan.count_keys(spec.id)
         lowering = _lower_command(spec, touching, token_sets)
-        for counter, place in lowering.apply(spec.id, plan, programs, chains).items():
-            assert lowering.does is not None, "what is counted has changed or refused something"
-            hits[counter] = Hit(steps[place].rule.name, steps[place].mode, lowering.does)
+        for counter, (places, what) in lowering.apply(spec.id, plan, programs, chains).items():
+            hits[counter] = tuple(Hit(steps[place].rule.name, steps[place].mode, what) for place in places)
     return LoweredPolicy(plan, hits)
 
 
@@ -76,6 +76,7 @@ def _lower_command(spec: Spec, touching: TouchingSteps, token_sets: Mapping[str,
         step, seen = steps[i], lowering.spec
         i += 1
         lowering.enforced = step.enforced
+        lowering.audited = not step.varies and step.mode is Mode.AUDIT
         lowering.place = step.place
         lowering.token_set = token_sets.get(step.rule.name, 0)
         step.rule.lower(seen, lowering)

@@ -6,6 +6,7 @@ from datetime import date
 from enum import StrEnum
 
 from proxy.policy.apps import App
+from proxy.policy.zones import NO_ZONES, Zones
 from proxy.policy_yaml.errors import Where
 from proxy.rules.rule import RuleSettings, Wording
 from proxy.schema.entries import NO_SCHEMA, Schema
@@ -108,8 +109,8 @@ class Expectation:
     """One test of a policy: the expected outcome for the command `send` of `app`.
 
     It has exactly one of `refused_by` (a rule), `asked_by` (a rule that asks Redis before it decides), `answered_by` (a
-    rule that answers in Redis's place), `followed_by` (a rule that sends hidden commands behind it), `becomes`
-    (arguments) and `unchanged`.
+    rule that answers in Redis's place), `followed_by` (a rule that sends hidden commands behind it), `moved_by` (a rule
+    that lets replicas answer it), `becomes` (arguments) and `unchanged`.
     """
 
     send: tuple[bytes, ...]
@@ -118,6 +119,7 @@ class Expectation:
     asked_by: str
     answered_by: str
     followed_by: str
+    moved_by: str
     becomes: tuple[bytes, ...]
     unchanged: bool
     without_jitter: bool
@@ -131,6 +133,7 @@ class Expectation:
             "asked_by": self.asked_by,
             "answered_by": self.answered_by,
             "followed_by": self.followed_by,
+            "moved_by": self.moved_by,
         }
 
 
@@ -143,6 +146,8 @@ class Policy:
     on_rule_error: OnError = OnError.REFUSE
     splits_writes: bool = False
     """Whether a write of keys in several slots of a cluster is split, although it is not atomic then."""
+    zones: Zones = NO_ZONES
+    """Where servers are, for rules that prefer replicas of Keyrail's own zone."""
     count_keys: bool = True
     redact: Redact = Redact.NONE
     """How traffic views show keys."""

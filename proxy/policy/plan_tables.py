@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, cast
 from proxy.hotpath.appending import Appending, StatedNumber
 from proxy.hotpath.automaton import Automaton
 from proxy.hotpath.plan import NameProgram, Plan
+from proxy.hotpath.replica_reads import ReplicaReads, ReplicaTerms
 from proxy.hotpath.request_edit import RequestEdit
 from proxy.hotpath.schema_checks import EntryProgram
 from proxy.policy.decision import Hit
@@ -92,6 +93,13 @@ class _Edits:
 
 
 @dataclass(frozen=True, slots=True)
+class _ReplicaReads:
+    keys: int
+    terms: tuple[ReplicaTerms, ...]
+    counters: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Plan:
     operations: int
     columns: tuple[int, ...]
@@ -102,11 +110,12 @@ class _Plan:
     edits_by_entry: tuple[int, ...]
     token_sets: tuple[bytes, ...]
     spends: bool
+    replica_reads: int
     counters: int
-    hits: tuple[tuple[int, Hit], ...]
+    hits: tuple[tuple[int, tuple[Hit, ...]], ...]
 
 
-Part: TypeAlias = bytes | _Automaton | _Names | _Entries | _Appending | _Edit | _Edits | _Plan
+Part: TypeAlias = bytes | _Automaton | _Names | _Entries | _Appending | _Edit | _Edits | _ReplicaReads | _Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +150,7 @@ class PlanTables:
                 tuple(map(self._edits, plan.edits_by_entry)),
                 tuple(plan.token_sets),
                 plan.spends,
+                self._replica_reads(plan.replica_reads),
                 len(plan.changed),
                 tuple(lowered.hits.items()),
             )
@@ -194,6 +204,11 @@ class PlanTables:
                 program.max_length,
             )
         )
+
+    def _replica_reads(self, reads: ReplicaReads | None) -> int:
+        if reads is None:
+            return _NONE
+        return self._number(_ReplicaReads(self._automaton(reads.keys), reads.terms, tuple(reads.counters)))
 
     def _edits(self, by_entry: Sequence[RequestEdit | None]) -> int:
         if id(by_entry) not in self._known:
@@ -260,6 +275,7 @@ class PlanReader:
         plan.edits_by_entry = [self._make(each) for each in part.edits_by_entry]
         plan.token_sets = list(part.token_sets)
         plan.spends = part.spends
+        plan.replica_reads = self._make(part.replica_reads)
         plan.changed = array("q", bytes(8 * part.counters))
         return LoweredPolicy(plan, dict(part.hits))
 
@@ -300,6 +316,8 @@ class PlanReader:
                 return RequestEdit(counter, name, self._make(appending), self._make(then))
             case _Edits(by_entry):
                 return [self._make(each) for each in by_entry]
+            case _ReplicaReads(keys, terms, counters):
+                return ReplicaReads(self._make(keys), terms, counters)
             case _Plan():
                 raise TypeError("a plan has counters of its own, so it is not shared")
 

@@ -10,6 +10,7 @@ context.py           the client and the moment of a judgement
 guardrails.py        all guardrails, by their keys
 order.py             which guardrail judges before which, and why
 lowering.py          one command's plan operations, collected from the rules that apply to it
+replica_keys.py      reads that several rules leave to replicas, for a plan
 request_edits.py     the edits of a request that the plan makes for rules
 listing.py           commands as policies list them
 listing_yaml.py      reads them
@@ -49,6 +50,7 @@ names/              key names
 schema/             the schema's types, sizes and TTLs
 lifetime/           TTLs: a default for keys without one, and bounds
 local_cache/        reads answered from memory
+replica_reads/      reads that replicas may answer
 scripts/            what scripts and functions may call
 
 A rule is bound to one command table and to the commands that the engine accepts. After that it is pure: a command and a

@@ -1,4 +1,4 @@
-"""All guardrails, by their keys in a policy file, and the guardrail of remedies.
+"""All guardrails, by their keys in a policy file, and the guardrails of remedies and of ``--read-from replicas``.
 
 A reader gets the value under its key, and the whole rule for further keys of its guardrail. It returns the settings, or
 notes problems.
@@ -26,6 +26,8 @@ from proxy.rules.rates import Rate
 from proxy.rules.read_only.yaml import read_read_only
 from proxy.rules.refuse.yaml import read_refuse
 from proxy.rules.replace.yaml import read_replace
+from proxy.rules.replica_reads.rule import ReplicaReadsSettings
+from proxy.rules.replica_reads.yaml import read_replica_reads
 from proxy.rules.replies.yaml import read_replies
 from proxy.rules.rule import RuleSettings
 from proxy.rules.scan_counts.yaml import read_scan_counts
@@ -60,8 +62,12 @@ GUARDRAILS: Mapping[str, Callable[[Value, Fields], RuleSettings | None]] = {
     "schema": read_schema_rule,
     "lifetime": read_lifetime,
     "local_cache": read_local_cache,
+    "replica_reads": read_replica_reads,
 }
 """By its key in a rule."""
+
+READS_FROM_REPLICAS: RuleSettings = ReplicaReadsSettings(("*",))
+"""The settings of a rule that lets replicas answer all reads."""
 
 KEY_CAP: Callable[[bytes, Rate, bool], RuleSettings] = key_cap
 """The settings of a remedy: the key, the rate, and whether the rate is for each app."""

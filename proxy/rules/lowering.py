@@ -14,9 +14,11 @@ from typing import Literal, TypeAlias
 from proxy.commands.table import Spec
 from proxy.hotpath.automaton import Automaton
 from proxy.hotpath.plan import Plan
+from proxy.hotpath.replica_reads import ReplicaTerms
 from proxy.hotpath.schema_checks import EntryProgram
 from proxy.rules.key_globs import LONGEST, KeyGlob, none_fits
 from proxy.rules.name_language import Counted, Machine, Walked, automaton_of, joined
+from proxy.rules.replica_keys import ReplicaRule, add_rules, fit_plan
 from proxy.rules.request_edits import Append, EditChains, RequestEdits, Swap
 from proxy.schema.entries import Owner, Schema
 
@@ -186,11 +188,14 @@ class EntryCheck:
 
 Programs: TypeAlias = dict[NameCheck | EntryCheck, int]
 """The checks of a plan, and their numbers there."""
+CountedFor: TypeAlias = tuple[tuple[int, ...], Literal["refused", "rewritten", "moved"]]
+"""The places of the rules that a counter of a plan counts for, and what they have done, in the words of a hit."""
 
 
 class Lowering:
-    """The operations for one command. Before a rule adds its own, three attributes are set for it: `enforced`, its
-    `place` among all rules, and its `token_set`."""
+    """The operations for one command. Before a rule adds its own, four attributes are set for it: whether it is
+    `enforced` or only `audited`, whatever the command (in all other modes it is neither), its `place` among all rules,
+    and its `token_set`."""
 
     __slots__ = (
         "_arguments",
@@ -201,8 +206,10 @@ class Lowering:
         "_judged_keys",
         "_names",
         "_refused_by",
+        "_replica_rules",
         "_size",
         "_token_sets",
+        "audited",
         "enforced",
         "place",
         "spec",
@@ -212,6 +219,7 @@ class Lowering:
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         """The command that the next rule sees: another one after a swap."""
+        self.audited = False
         self.enforced = False
         self.place = 0
         self.token_set = 0
@@ -225,6 +233,7 @@ class Lowering:
         self._size = UNLIMITED
         self._arguments = UNLIMITED
         self._token_sets: list[int] = []
+        self._replica_rules: list[ReplicaRule] = []
 
     @property
     def settled(self) -> bool:
@@ -311,6 +320,15 @@ class Lowering:
         else:
             self._judged = True
 
+    def read_from_replicas(self, terms: ReplicaTerms, keys: Sequence[KeyGlob]) -> None:
+        """Count the command if all of its keys match these patterns; if the rule is enforced, replicas may answer."""
+        if not (self.enforced or self.audited):
+            for glob in keys:
+                self.judge_keys(glob)
+        elif not self._edits.swap:  # what a rule changes goes to the primary
+            rule = ReplicaRule(self.place, terms._replace(enforced=self.enforced), tuple(keys))
+            self._replica_rules.append(rule)
+
     def append(self, append: Append) -> None:
         """Add arguments at its end."""
         self._edit(append)
@@ -331,20 +349,21 @@ class Lowering:
         checked = self._names is not None or bool(self._judged_keys) or self._entries is not None
         return limited or checked or bool(self._token_sets)
 
-    def apply(self, command_id: int, plan: Plan, programs: Programs, chains: EditChains) -> dict[int, int]:
+    def apply(self, command_id: int, plan: Plan, programs: Programs, chains: EditChains) -> dict[int, CountedFor]:
         """Write the operations into the plan. `programs` has the checks that are already in it, and `chains` the edits
         of other plans.
 
-        Returns, for each counter of the plan, the place of the rule that it counts for.
+        Returns what each counter of the plan counts that was not counted before.
         """
         if self._judged_keys and not self._judged:
             self._leave_out(frozenset(self._judged_keys))
+        self._judged |= not fit_plan(self._replica_rules)
         if self._judged:
             plan.judge_always(command_id)
             return {}
         if self._error:
             plan.refuse(command_id, self._error)
-            return {command_id: self._refused_by}
+            return {command_id: ((self._refused_by,), "refused")}
         names, entries = self._names, self._entries
         together = None if names is None or entries is None else entries.named(names)
         if together is not None:
@@ -357,7 +376,14 @@ class Lowering:
             plan.check_entries(command_id, _number_of(entries, plan, programs))
         if self._token_sets:
             plan.spend(command_id, bytes(self._token_sets))
-        return self._edits.write(command_id, plan, chains)
+        counted: dict[int, CountedFor] = {}
+        if self._replica_rules:
+            if plan.replica_reads is None:  # the same rules for each command
+                added = add_rules(self._replica_rules, plan)
+                counted |= {counter: (places, "moved") for counter, places in added.items()}
+            plan.read_from_replicas(command_id)
+        edited = self._edits.write(command_id, plan, chains)
+        return counted | {counter: ((place,), "rewritten") for counter, place in edited.items()}
 
     def _leave_out(self, judged: frozenset[KeyGlob]) -> None:
         # Once for all rules: adding patterns one by one would build as many automata, each larger than the last.

@@ -20,7 +20,8 @@ that change it:
 - ``collections``, ``whole_collections``, ``keys_by_scan``: they may ask Redis, which a refused command must not cause.
 - ``replies``: about the replies to commands that all rules above have passed.
 - ``replace``: before lifetimes, which then see the command that Redis runs.
-- ``schema: ttl``, ``lifetime``: since they complete a write that every other rule has passed.
+- ``schema: ttl``, ``lifetime``: since they complete a write that every rule above has passed.
+- ``replica_reads``: only commands that no rule changes leave the primary.
 - ``local_cache``: last, since only a read that every other rule has let pass unchanged is answered from memory.
 """
 
@@ -39,6 +40,7 @@ from proxy.rules.ranges.rule import RangesSettings
 from proxy.rules.read_only.rule import ReadOnlySettings
 from proxy.rules.refuse.rule import RefuseSettings
 from proxy.rules.replace.rule import ReplaceSettings
+from proxy.rules.replica_reads.rule import ReplicaReadsSettings
 from proxy.rules.replies.rule import RepliesSettings
 from proxy.rules.rule import RuleSettings
 from proxy.rules.scan_counts.rule import ScanCountsSettings
@@ -75,6 +77,7 @@ ORDER: tuple[type[RuleSettings], ...] = (
     ReplaceSettings,
     SchemaTtlSettings,
     LifetimeSettings,
+    ReplicaReadsSettings,
     LocalCacheSettings,
 )
 """First to last."""

@@ -94,6 +94,16 @@ class RuleSettings(Protocol):
         return False
 
     @property
+    def moves_reads(self) -> bool:
+        """Whether the rule is about reads that replicas may answer."""
+        return False
+
+    @property
+    def prefers_zone(self) -> bool:
+        """Whether the rule prefers servers of Keyrail's own zone."""
+        return False
+
+    @property
     def by_app(self) -> bool:
         """Whether the rule differs between apps. If not, all apps share one rule, which knows no app."""
         return False

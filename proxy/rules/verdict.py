@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from proxy.commands.spec import Spec
+from proxy.hotpath.replica_reads import ReplicaTerms
 
 ReplyEdit: TypeAlias = Callable[[bytes], bytes]
 """Maps one whole reply frame (with its CRLF) to the frame that the client gets instead. Pure."""
@@ -132,7 +133,14 @@ class InspectReply:
     at: Callable[[bytes], str]
 
 
-Verdict: TypeAlias = End | Procedure | InspectReply | Surround
+@dataclass(frozen=True, slots=True)
+class FromReplica:
+    """The command goes on as it is, and a replica within these `terms` may answer it."""
+
+    terms: ReplicaTerms
+
+
+Verdict: TypeAlias = End | Procedure | InspectReply | Surround | FromReplica
 
 PASS = Pass()
 

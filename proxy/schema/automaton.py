@@ -11,7 +11,7 @@ is a pattern that owns no key, because more specific patterns take all its keys.
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -89,8 +89,24 @@ def automaton_outside(languages: Sequence[Expression], most_cells: int, most_ste
     if not building.run(most_cells // building.width, most_steps):
         return None
     owners = [NOBODY if any(each < len(languages) for each in found) else 0 for found in building.matches]
-    if building.takes_empty_key:
+    if building.take_empty_key:
         owners[building.start] = NOBODY
+    return building.automaton(owners)
+
+
+def automaton_of_sets(
+    languages: Sequence[Expression], owner: Callable[[frozenset[int]], int], most_cells: int, most_steps: int
+) -> Automaton | None:
+    """The automaton that finds the `owner` of the set of languages (by their numbers) that a key is in.
+
+    None if it would have more than `most_cells` (states times classes of bytes), or need more than `most_steps`.
+    """
+    building = _Construction(languages)
+    if not building.run(most_cells // building.width, most_steps):
+        return None
+    owners = [owner(found) for found in building.matches]
+    if building.take_empty_key:
+        owners[building.start] = owner(building.take_empty_key)
     return building.automaton(owners)
 
 
@@ -115,12 +131,15 @@ class _Construction:
         positions = Positions()
         self._pattern_of: dict[int, int] = {}
         starts: set[int] = set()
-        self.takes_empty_key = False
+        empty: set[int] = set()
         for number, language in enumerate(languages):
             ends = positions.add(language)
-            self.takes_empty_key |= ends.empty
+            if ends.empty:
+                empty.add(number)
             starts |= ends.first
             self._pattern_of |= dict.fromkeys(ends.last, number)
+        self.take_empty_key = frozenset(empty)
+        """The patterns that match the empty key."""
         self._follow = [frozenset(each) for each in positions.follow]
         self._classes = _byte_classes(set(positions.reads))
         self._width = max(self._classes) + 1
@@ -198,11 +217,17 @@ class _Construction:
 
     def automaton(self, owners: Sequence[int]) -> Automaton:
         """The automaton in the form that the walker reads."""
+        order = sorted(range(len(self._steps)), key=self._is_settled)
+        begins = {number: at * self.width for at, number in enumerate(order)}
         rows = array("i")
-        for step, owner in zip(self._steps, owners, strict=True):
-            rows.extend([target * self.width for target in step])
-            rows.append(owner)
-        return Automaton(self._classes, rows, self.start * self.width)
+        for number in order:
+            rows.extend([begins[target] for target in self._steps[number]])
+            rows.append(owners[number])
+        return Automaton(self._classes, rows, begins[self.start])
+
+    def _is_settled(self, number: int) -> bool:
+        # Whether no byte leads away from this state, which is not the dead one.
+        return number > 0 and self._steps[number].count(number) == self._width
 
 
 def _byte_classes(sets: set[ByteSet]) -> bytes:

@@ -2,6 +2,7 @@
 
 options.py              every option: its name, its reader, its help text
 option_readers.py       how the texts of options are read
+replica_options.py      reads from replicas by --read-from, and warnings about zones
 config.py               command line over environment over config file -> Settings
 supervisor.py           start, serve, reload, stop
 open_files.py           the limit of open files: how many clients and connections there is room for

@@ -12,6 +12,7 @@ keyrail_local_cache_entries{route}                         replies in memory now
 keyrail_local_cache_memory_bytes{route}                    their bytes
 keyrail_local_cache_memory_limit_bytes{route}              the most that they may take
 keyrail_local_cache_hot_keys{route}                        keys that are hot for rules with ``when: hot``
+keyrail_local_cache_changing_keys{route}                   keys that would be hot, but change too often
 keyrail_local_cache_connections{route}                     tracking connections now
 keyrail_local_cache_off{route}                             databases of workers without one, although clients read there
 """
@@ -37,6 +38,7 @@ _GAUGES = (
     ("memory_bytes", "Bytes of the replies in memory."),
     ("memory_limit_bytes", "The most that they may take, added up over rules and workers."),
     ("hot_keys", "Keys that are hot for rules about hot keys."),
+    ("changing_keys", "Keys that would be hot for rules about hot keys, but change too often."),
     ("connections", "Tracking connections."),
     ("off", "Databases that clients read from and whose cache is off, as there is no tracking connection, per worker."),
 )

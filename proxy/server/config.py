@@ -28,6 +28,7 @@ from proxy.net.settings import (
     PolicyKind,
     PolicySource,
     Presented,
+    ReadFrom,
     RouteSettings,
     Settings,
     ViolationsSettings,
@@ -273,6 +274,12 @@ def _build_route(name: str, given: _Layer, problems: list[str]) -> RouteSettings
     listen = layer.get("listen")
     addresses: tuple[ListenAddress, ...] = (parse_listen("redis://127.0.0.1"),) if listen is None else listen.value
     client_auth, password_file = _read_client_auth(layer, problems)
+    read_from = layer.get("read_from")
+    if policy is not None and policy.value.path is not None and read_from is not None:
+        problems.append(
+            f"{read_from.place}: conflicts with the policy of {policy.place}: say it there, in a rule such as "
+            'replicas: {replica_reads: {keys: ["*"], max_lag: 1s}}'
+        )
     return RouteSettings(
         name=name,
         listeners=tuple(listener_of(address, client_auth, password_file) for address in addresses),
@@ -282,6 +289,7 @@ def _build_route(name: str, given: _Layer, problems: list[str]) -> RouteSettings
         else PolicySource(PolicyKind.PACKAGED, "default" if engine is None else "tour"),
         embedded=engine,
         advertised=_read_advertised(layer, given.keys() - layer.keys(), problems),
+        read_from=ReadFrom.PRIMARY if read_from is None else read_from.value,
     )
 
 

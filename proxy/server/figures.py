@@ -28,6 +28,8 @@ COUNTERS = (
     "node_commands",
     "local_cache",
     "local_cache_rules",
+    "node_reads",
+    "replica_reads",
 )
 GAUGES = ("clients", "buffers", "backlog", "upstreams", "breakers", "local_cache_now")
 
@@ -91,7 +93,9 @@ def merge_snapshots(name: str, living: Iterable[Snapshot], departed: Mapping[str
     for snapshot in snapshots:
         add_numbers(merged.counters, counters_of(snapshot))
         add_numbers(merged.gauges, {name: snapshot[name] for name in GAUGES if name in snapshot})
-    merged.nodes = merged_nodes(snapshots, merged.counters.get("node_commands", {}))
+    merged.nodes = merged_nodes(
+        snapshots, merged.counters.get("node_commands", {}), merged.counters.get("node_reads", {})
+    )
     if not snapshots:
         merged.reason = "no worker has reported yet"
     return merged

@@ -18,7 +18,7 @@ def read_files(settings: Settings) -> tuple[tuple[Policy, ...], list[str]]:
     problems: list[str] = []
     policies: tuple[Policy, ...] = ()
     try:
-        policies = read_policies(settings.routes)
+        policies = read_policies(settings.routes, settings.zone)
     except PolicyError as error:
         problems += [str(problem) for problem in error.problems]
     for route in settings.routes:

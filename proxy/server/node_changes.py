@@ -39,6 +39,8 @@ def changes(before: Nodes, after: Nodes) -> Iterator[Line]:
 _HEALTH = {
     "ok": "is back",
     "unlinked": "has lost its primary",
+    "syncing": "gets a copy of its primary's data",
+    "foreign": "has other data than the primary",
     "silent": "does not answer",
     "failed": "has failed, most others say",
     "lost": "cannot be reached",

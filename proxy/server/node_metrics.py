@@ -2,7 +2,10 @@
 
 keyrail_node_ready{route,node}              1 if it answers
 keyrail_node_primary{route,node}, keyrail_node_slots{route,node}
-keyrail_node_lag_bytes{route,node}          of replicas
+keyrail_node_lag_bytes{route,node}, keyrail_node_lag_seconds{route,node}, keyrail_node_serves_reads{route,node},
+keyrail_node_reads_total{route,node}, keyrail_node_reads_resent_total{route,node},
+keyrail_node_read_errors_total{route,node}  of replicas
+keyrail_replica_reads_total{route,outcome}  reads that replicas may answer
 keyrail_node_commands_total{route,node}, keyrail_node_connections{route,node}
 keyrail_node_ping_seconds{route,node}       of primaries
 keyrail_slots_without_node{route}           of clusters
@@ -29,10 +32,33 @@ def collect_nodes(routes: Sequence[RouteFigures]) -> Iterator[Metric]:
         "lag": GaugeMetricFamily(
             "keyrail_node_lag_bytes", "How far a replica is behind its primary's replication stream.", labels=_LABELS
         ),
+        "lag_seconds": GaugeMetricFamily(
+            "keyrail_node_lag_seconds", "How old the data of a replica is at most.", labels=_LABELS
+        ),
+        "serves": GaugeMetricFamily(
+            "keyrail_node_serves_reads", "1 if a replica answers reads in its primary's place now.", labels=_LABELS
+        ),
         "connections": GaugeMetricFamily("keyrail_node_connections", "Connections to a node.", labels=_LABELS),
         "ping": GaugeMetricFamily("keyrail_node_ping_seconds", "The last PING of a health check.", labels=_LABELS),
     }
     commands = CounterMetricFamily("keyrail_node_commands", "Commands that a node was sent.", labels=_LABELS)
+    reads = {
+        "reads": CounterMetricFamily(
+            "keyrail_node_reads", "Reads that a replica was sent in its primary's place.", labels=_LABELS
+        ),
+        "reads_resent": CounterMetricFamily(
+            "keyrail_node_reads_resent", "Of these, reads that were sent again to another server.", labels=_LABELS
+        ),
+        "read_errors": CounterMetricFamily(
+            "keyrail_node_read_errors", "How often a replica failed while it answered reads.", labels=_LABELS
+        ),
+    }
+    outcomes = CounterMetricFamily(
+        "keyrail_replica_reads",
+        "Reads that replicas may answer: moved to one, or left with the primary because of the client's own writes and "
+        "earlier reads, or because no replica was near enough.",
+        labels=("route", "outcome"),
+    )
     unowned = GaugeMetricFamily(
         "keyrail_slots_without_node", "Hash slots whose node is missing or does not answer.", labels=("route",)
     )
@@ -43,10 +69,14 @@ def collect_nodes(routes: Sequence[RouteFigures]) -> Iterator[Metric]:
                 if value is not None:
                     gauges[name].add_metric(labels, value)
             commands.add_metric(labels, node["commands"])
+            for name in reads if node["role"] == "replica" else ():
+                reads[name].add_metric(labels, node[name])
+        for outcome, number in route.counters.get("replica_reads", {}).items():
+            outcomes.add_metric((route.name, outcome), number)
         if route.nodes and not any(map(is_alone, route.nodes)):
             serving = (node for node in route.nodes if node["role"] == "primary" and node["health"] == "ok")
             unowned.add_metric((route.name,), SLOTS - sum(map(slot_count, serving)))
-    yield from (*gauges.values(), commands, unowned)
+    yield from (*gauges.values(), commands, *reads.values(), outcomes, unowned)
 
 
 def _values(node: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
@@ -54,5 +84,7 @@ def _values(node: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
     yield "primary", float(node["role"] == "primary")
     yield "slots", None if is_alone(node) else slot_count(node)
     yield "lag", node["lag"]
+    yield "lag_seconds", node["lag_seconds"]
+    yield "serves", float(node["serves"]) if node["role"] == "replica" else None
     yield "connections", node["connections"]
     yield "ping", None if node["ping_ms"] is None else node["ping_ms"] / 1000

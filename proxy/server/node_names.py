@@ -36,8 +36,9 @@ class NodeNames:
         self.by_id: dict[str, str] = {}
 
     def fit(self, nodes: Sequence[Mapping[str, Any]]) -> bool:
-        """Whether a worker that tells of these nodes calls all of them so, and knows all."""
-        return {node["id"]: node["node"] for node in nodes} == self.by_id
+        """Whether a worker that tells of these nodes calls all of them so. It may not know all: one worker alone asks
+        for replicas."""
+        return all(self.by_id.get(node["id"]) == node["node"] for node in nodes)
 
     def learn(self, told: Iterable[Sequence[Mapping[str, Any]]]) -> None:
         """Name the nodes that any of the workers tells of, and forget all others."""

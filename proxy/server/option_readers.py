@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from proxy.cluster.shares import Advertised
 from proxy.net.settings import AdminSettings, Embedded, PolicyKind, PolicySource, ViolationsSettings
+from proxy.policy.zones import ZONE_NAME
 from proxy.traffic.time_series import LEAST_MEMORY
 from proxy.wire.numbers import read_whole
 
@@ -17,6 +18,7 @@ Word = TypeVar("Word", bound=Enum)
 PACKAGED_POLICIES = ("default", "observe", "cache", "strict", "tour", "bench")
 
 _LARGEST_PORT = 65_535
+
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZES = {
     "b": 1,
@@ -120,6 +122,13 @@ def read_policy(text: str) -> PolicySource:
     if not text:
         raise ValueError(f"expected a file, none, or one of {', '.join(PACKAGED_POLICIES)}")
     return PolicySource(PolicyKind.FILE, text)
+
+
+def read_zone(text: str) -> str:
+    """Read the name of a zone."""
+    if not ZONE_NAME.fullmatch(text):
+        raise ValueError(f"expected the name of a zone, such as eu-1a, got {text!r}")
+    return text
 
 
 def read_violations(text: str) -> ViolationsSettings | None:

@@ -11,7 +11,7 @@ from enum import Enum
 
 from proxy.net.address import parse_listen, parse_upstream
 from proxy.net.client_auth import read_client_auth
-from proxy.net.settings import LogFormat, Presented, ReadyWhen
+from proxy.net.settings import LogFormat, Presented, ReadFrom, ReadyWhen
 from proxy.server.option_readers import (
     PACKAGED_POLICIES,
     count,
@@ -26,6 +26,7 @@ from proxy.server.option_readers import (
     read_switch,
     read_traffic_memory,
     read_violations,
+    read_zone,
     word_of,
 )
 from proxy.traffic.redaction import Redact
@@ -128,6 +129,21 @@ OPTIONS: tuple[Option, ...] = (
         read_policy,
         "FILE|none",
         f"the policy: a YAML file, none (transparent), or a packaged one: {', '.join(PACKAGED_POLICIES)}",
+    ),
+    Option(
+        "read_from",
+        OptionScope.ROUTE,
+        word_of(ReadFrom),
+        "primary|replicas",
+        "replicas: replicas that are at most a second behind answer reads (default primary); a policy of your own says "
+        "that with replica_reads",
+    ),
+    Option(
+        "zone",
+        OptionScope.GROUP,
+        read_zone,
+        "NAME",
+        "where Keyrail is: one of the policy's zones; rules with prefer: [same-zone] read from replicas in it",
     ),
     Option(
         "admin",

@@ -17,11 +17,12 @@ from proxy.policy_yaml.errors import PolicyError, Problem, Where
 from proxy.policy_yaml.shipped import packaged
 from proxy.rules.local_cache.rule import LocalCacheSettings
 from proxy.server.notices import Level, notice
+from proxy.server.replica_options import reading_from, zone_warnings
 from proxy.server.workers import Workers
 
 
-def read_policies(routes: Sequence[RouteSettings]) -> tuple[Policy, ...]:
-    """Read every route's policy, and log the parts without effect.
+def read_policies(routes: Sequence[RouteSettings], zone: str | None = None) -> tuple[Policy, ...]:
+    """Read every route's policy, and log the parts without effect; `zone` is the one that Keyrail is in.
 
     Raises PolicyError with the problems of all policies.
     """
@@ -38,7 +39,9 @@ def read_policies(routes: Sequence[RouteSettings]) -> tuple[Policy, ...]:
     for policy in policies.values():
         for warning in policy.warnings:
             notice(warning, Level.WARNING)
-    return tuple(policies[route.policy] for route in routes)
+    for warning in zone_warnings(policies.values(), zone):
+        notice(warning, Level.WARNING)
+    return tuple(reading_from(policies[route.policy], route.read_from) for route in routes)
 
 
 def caches_replies(route: RouteSettings) -> bool:
@@ -77,18 +80,21 @@ def _read(source: PolicySource) -> Policy:
 class Reloader:
     """Reloads the policies, one reload at a time.
 
-    ``read`` has the policies from the start; ``join`` adds the remedies to the policies of the files.
+    ``zone`` is the one that Keyrail is in. ``read`` has the policies from the start; ``join`` adds the remedies to the
+    policies of the files.
     """
 
     def __init__(
         self,
         routes: Sequence[RouteSettings],
+        zone: str | None,
         workers: Workers,
         read: tuple[Policy, ...],
         join: Callable[[tuple[Policy, ...]], tuple[Policy, ...]],
     ) -> None:
         self.failures = 0
         self._routes = routes
+        self._zone = zone
         self._workers = workers
         self._lock = asyncio.Lock()
         self._problems: tuple[Problem, ...] = ()
@@ -108,7 +114,7 @@ class Reloader:
         """
         async with self._lock:
             try:
-                policies = await asyncio.to_thread(read_policies, self._routes)
+                policies = await asyncio.to_thread(read_policies, self._routes, self._zone)
             except PolicyError as error:
                 again = error.problems == self._problems
                 self._problems = error.problems

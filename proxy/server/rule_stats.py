@@ -13,6 +13,7 @@ A rule about the local cache also has ``"local_cache": {"enforce": {"hits", "byt
 {…}}``: what it has answered from memory, and in other modes what it would have answered.
 
 Each rule of the policy is listed, even without hits; ``out_of`` is the number of commands that it could have judged.
+Rules that let replicas answer also have ``reads``: how many commands replicas could have answered, of all apps.
 All counts begin when the rule came into force in this process group. Shapes and clients are counted over the
 ``inspected`` hits: in a flood, not all hits are inspected. ``mode`` is the present mode, for clients of no app and for
 each app. ``age`` is in seconds.
@@ -28,6 +29,7 @@ from proxy.policy.precedence import effective_mode
 from proxy.server.workers import Workers
 from proxy.traffic.cache_figures import CacheFigures
 from proxy.traffic.evidence import Record, Records, present
+from proxy.traffic.rule_totals import MOVABLE
 
 
 def rule_stats(workers: Workers) -> dict[str, Any]:
@@ -82,6 +84,7 @@ def _rule(
         "where": str(rule.where),
         "hits": summary["hits"],
         "out_of": asked,
+        **({"reads": max(out_of.get(MOVABLE, 0), sum(total.hits.values()))} if rule.settings.moves_reads else {}),
         "first_seen": summary["first_seen"],
         "last_seen": summary["last_seen"],
         "apps": by_app,

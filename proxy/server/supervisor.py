@@ -164,7 +164,7 @@ class Supervisor:
                 on_change=self._notice_changes,
             )
             self._switch = KillSwitch(self._workers, state_file, pause)
-            reloader = Reloader(self._settings.routes, self._workers, policies, standing.join)
+            reloader = Reloader(self._settings.routes, self._settings.zone, self._workers, policies, standing.join)
             self._remedies = remedies = Remedies(self._workers, reloader, standing)
             options = "" if self._admin is None else self._admin.options
             file = self._settings.incidents

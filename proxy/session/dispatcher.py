@@ -11,7 +11,6 @@ from proxy.commands.table import ConnectionState
 from proxy.commands.wrapped import node_of, wrapped_in
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
-from proxy.policy.compile import NOTHING
 from proxy.policy.decision import Decision
 from proxy.rules.verdict import Answer, Refuse, ReplyEdit, Rewrite, chained
 from proxy.session import (
@@ -27,6 +26,7 @@ from proxy.session import (
     over_nodes,
     pinned,
     procedure,
+    replica_reads,
     reply_mode,
     scripts,
     sending,
@@ -78,6 +78,8 @@ class Dispatcher:
     def handle(self, command_id: int, data: bytes, request: Request) -> int:
         """Judge the command that the intake stopped at, and route it."""
         session = self.session
+        if replica_reads.waits(session):
+            return WAIT
         if session.intake.missed:
             session.intake.missed = False
             table = session.effective_policy.table
@@ -102,7 +104,7 @@ class Dispatcher:
             session.trace = OpenTrace(traces, session, command, weight, size, traces.clock())
             n_plus_one.begin(session, command, weight)
         if passes:
-            session.resolved = NOTHING
+            session.resolved = replica_reads.passed(session, command_id, data, request)
         if wrapper is not None:
             return self._take(command, encode_command(command.argv), b"", 0, wrapper=wrapper)
         return self._take(command, data[request.start : request.end], data, request.end, request)
@@ -125,7 +127,7 @@ class Dispatcher:
         if session.ports.reports.may_inspect():
             table = session.effective_policy.table
             command = Command(table, request.arguments(), table.specs[command_id])
-            session.ports.reports.inspect((session.effective_policy.compiled.lowered[command_id],), command, session)
+            session.ports.reports.inspect(session.effective_policy.compiled.lowered[command_id], command, session)
 
     def _resume(self, held: Item, data: bytes, end: int) -> int:
         session = self.session
@@ -143,6 +145,8 @@ class Dispatcher:
     def handle_inline(self, words: list[bytes], size: int) -> int:
         """Judge an inline command as the command that it is; it travels as an array."""
         session = self.session
+        if replica_reads.waits(session):
+            return WAIT
         if self._waits():
             return WAIT
         held = session.held
@@ -179,7 +183,7 @@ class Dispatcher:
     def handle_large(self, data: bytes, request: Request) -> int:
         """Stream a request that is too large to collect."""
         session = self.session
-        if self._awaits_user():
+        if replica_reads.waits(session) or self._awaits_user():
             return WAIT
         if session.sender.order is not None:
             switching.wait_until_drained(session)
@@ -227,7 +231,7 @@ class Dispatcher:
         if session.ports.nodes is not None:
             self._locate(session.ports.nodes, command, raw, wrapper)
         decision, session.resolved = session.resolved, None
-        asked = decision is not None and decision is not NOTHING
+        asked = decision is not None and not replica_reads.is_plain(decision)
         learns = bool(session.effective_policy.compiled.learning)
         if decision is None:
             if learns and scripts.waits(session, command):
@@ -262,7 +266,8 @@ class Dispatcher:
             found = config.keys.find(command.spec.id, request)
             config.plan.count(request, data, config.keys, found, config.counters)
         reads = command.spec.only_reads
-        item = Item(command, raw, self._learn(command), decision.hidden, reads=reads, wrapper=wrapper, asked=asked)
+        edit, terms = self._learn(command), decision.replica
+        item = Item(command, raw, edit, decision.hidden, reads=reads, terms=terms, wrapper=wrapper, asked=asked)
         return self._route(item, data, end)
 
     def _learn(self, command: Command) -> ReplyEdit | None:
@@ -311,7 +316,12 @@ class Dispatcher:
             if outcome is not None:
                 if outcome == WAIT:
                     self.session.held = item
+                else:
+                    replica_reads.note(self.session, item)
                 return outcome
+        if item.terms is not None and replica_reads.forward(self.session, item, item.terms):
+            return TAKEN
+        replica_reads.note(self.session, item)
         sender.writes = item.command.spec.may_replicate and not item.reads
         try:
             outcome = self._hand_over(item, data, end)

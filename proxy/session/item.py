@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from proxy.commands.command import Command
+from proxy.hotpath.replica_reads import ReplicaTerms
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.decision import HiddenCommands
 from proxy.rules.verdict import Renewal, ReplyEdit
@@ -58,6 +59,8 @@ class Item(JudgedCommand):
     """Before a cluster: a PING of a subscribed RESP2 client, once it has been sent."""
     hides_nodes: bool = False
     """Before a cluster: whether ``edit`` already removes the addresses of nodes."""
+    terms: ReplicaTerms | None = None
+    """By which terms a replica may answer it."""
     wrapper: Command | None = None
     """The KEYRAIL NODE that carried it, if one did."""
     asked: bool = False

@@ -56,6 +56,7 @@ def leave(session: LeavingClient) -> None:
         session.running_procedure = None
     session.end_subscriptions()
     holds = session.keeps_pin()
+    sender.reads = None
     if session.deferred or (session.state.transaction is not None and session.state.upstream is not None):
         follow_ups.leave(session)
     session.end_probe()

@@ -50,7 +50,7 @@ def connection_to(session: NodeClient, node: Node, lane: Lane) -> UpstreamPipeli
     current = None if used is None else used[node.number]
     if current is not None and current.usable and not current.closed:
         return current
-    busy = _in_flight_to(session, node)
+    busy = in_flight_to(session, node)
     if busy is not None and (lane is not Lane.FAST or not busy.usable):
         switching.wait_until_drained(session)
         return None
@@ -65,13 +65,27 @@ def first_connection(session: NodeClient, number: int) -> UpstreamPipeline | Non
     takes commands now, or its replies from that node are still pending on another one."""
     nodes, used = session.ports.nodes, session.sender.nodes
     node = None if nodes is None else nodes.node(number)
-    if node is None or used is None or _in_flight_to(session, node) is not None:
+    if node is None or used is None or in_flight_to(session, node) is not None:
         return None
     used[number] = session.ports.pools.ready(session.key._replace(node=node))
     return used[number]
 
 
-def _in_flight_to(session: NodeClient, node: Node) -> UpstreamPipeline | None:
+def connection_again(session: NodeClient, node: Node) -> UpstreamPipeline | None:
+    """The connection for a command that was under way elsewhere and can only go to this node now; None where there is
+    none now."""
+    busy, used = in_flight_to(session, node), session.sender.nodes
+    if busy is not None:
+        return busy if busy.usable else None
+    if used is None or node.number >= len(used):
+        return session.ports.pools.shared(session.key._replace(node=node), Lane.FAST)
+    current = used[node.number]
+    if current is None or not current.usable or current.closed:
+        current = used[node.number] = session.ports.pools.shared(session.key._replace(node=node), Lane.FAST)
+    return current
+
+
+def in_flight_to(session: NodeClient, node: Node) -> UpstreamPipeline | None:
     sender, sources = session.sender, []
     order = sender.order
     if sender.pending_replies > (0 if order is None else order.beyond):

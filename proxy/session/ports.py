@@ -8,6 +8,7 @@ from proxy.cluster.cluster_answers import Presented
 from proxy.commands.command import Command
 from proxy.commands.table import Lane, Table
 from proxy.hotpath.cached_reads import CachedReads
+from proxy.hotpath.client_reads import Replica, ReplicaGroup
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.hot_path_config import HotPathConfig
@@ -17,6 +18,7 @@ from proxy.hotpath.upstream_pipeline import UpstreamPipeline, bit_of
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Hit
+from proxy.rules.scripts.own_keys import OwnKeys
 from proxy.rules.shared_state import FactKey
 from proxy.session.client_identity import UNNAMED, Names, Origin
 from proxy.session.info_query import InfoQuery
@@ -133,6 +135,29 @@ class PoolPort(Protocol):
 
     def await_user(self, waiter: PoolWaiter, user: str) -> bool:
         """Whether that is being found out now; ``arrived`` is called when it has been."""
+
+
+class ReplicaPort(Protocol):
+    """The replicas of the primaries behind a route. Before a cluster, these have the numbers by which the router names
+    them. ``unknown`` is the group of none."""
+
+    unknown: ReplicaGroup
+
+    def clock(self) -> float:
+        """Seconds on a clock that never goes back."""
+
+    def begin(self) -> None:
+        """Clients read from replicas from now on: follow closely how they do."""
+
+    def group(self, number: int) -> ReplicaGroup:
+        """The replicas of this primary."""
+
+    def reader(
+        self, key: PoolKey, number: int, current: UpstreamPipeline | None, *, same_zone: bool
+    ) -> tuple[Replica, UpstreamPipeline] | None:
+        """A replica of this primary for clients of this pool, and the connection to it: the ``current`` one if it is as
+        good as any. One in Keyrail's own zone goes before others with ``same_zone``. None where there is none; the
+        version of the group changes when there may be one."""
 
 
 class NodeFollower(Protocol):
@@ -427,7 +452,9 @@ class CachingWaiter(PoolWaiter, Protocol):
 
 
 class CachePort(Protocol):
-    """The local cache."""
+    """The local cache. ``scripts`` tell which keys a script can use."""
+
+    scripts: OwnKeys
 
     def reads_of(self, client: CachingClient, before: CachedReads | None) -> CachedReads | None:
         """The use that this client has of the cache of its database from now on, in place of what it had before; None
@@ -464,3 +491,5 @@ class Ports:
     """Of a cluster."""
     caches: CachePort | None = None
     """Of one Redis."""
+    replicas: ReplicaPort | None = None
+    """Of the primaries."""

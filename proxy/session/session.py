@@ -10,9 +10,10 @@ Commands and answers of Keyrail's own fall silent where CLIENT REPLY says so.
 from collections.abc import Callable, Hashable
 
 from proxy.commands.command import Command
+from proxy.hotpath.client_reads import ReaderPlace
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.in_flight import InFlightEntry
-from proxy.hotpath.intake import Intake
+from proxy.hotpath.intake import READING, Intake
 from proxy.hotpath.intake_handler import IntakeHandler
 from proxy.hotpath.reply_order import MOST_HELD
 from proxy.hotpath.sender_listener import HeldUpstream
@@ -22,7 +23,7 @@ from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT
 from proxy.rules.limit_membership import LimitMembership
 from proxy.rules.shared_state import FactKey
-from proxy.session import follow_ups, leaving, redirects
+from proxy.session import follow_ups, leaving, redirects, replica_reads
 from proxy.session.client_identity import UNNAMED, Origin
 from proxy.session.client_link import UPSTREAM_CONGESTED, ClientLink, ClientTransport
 from proxy.session.guarded import guarded
@@ -257,6 +258,9 @@ class Session:
         if upstream is None:
             return None
         self.state = unpinned(self.state)
+        if self.sender.reads is not None:
+            self.sender.reads.primary = None
+            self.sender.reads.note_everywhere(True)
         upstream.owner = None
         self.sender.upstream = None
         self.settle_nodes()
@@ -310,6 +314,30 @@ class Session:
         command = Command(self.effective_policy.table, request.arguments())
         if len(command.known_keys) == 1:
             self.ports.traces.observe_large(self, command.known_keys[0].name, size)
+
+    @guarded
+    def begin_reads(self) -> None:
+        """The policy lets replicas answer some reads."""
+        replica_reads.begin(self)
+
+    @guarded
+    def choose_reader(self, place: ReaderPlace) -> None:
+        """Choose the replica from which the client reads at this place."""
+        replica_reads.choose(self, place)
+
+    def hold_reads(self) -> bool:
+        """Send nothing more for a moment: then it is known which replica has all that the client has seen."""
+        calm = self.awaited is None and self.held is None and not self.intake.running and not self.gone
+        if not calm or self.state is not POOLED or self.intake.phase != READING or self.intake.streams():
+            return False
+        self.wait_for(Awaited.REPLICA)
+        return True
+
+    @guarded
+    def release_reads(self) -> None:
+        """Go on."""
+        if self.awaited is Awaited.REPLICA:
+            self.arrived()
 
     # What connections to Redis ask
 

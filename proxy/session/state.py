@@ -47,6 +47,7 @@ class Awaited(Enum):
     SCRIPTS = "what other workers have seen of a script"
     PROCEDURE = "what Redis tells a rule"
     MEMORY = "a reply that the local cache fetches"
+    REPLICA = "what its replica has"
     SUBSCRIPTION = "confirmations of nodes of a cluster"
     GROUP = "figures of the process group"
 

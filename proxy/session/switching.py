@@ -240,6 +240,8 @@ def move(session: SwitchingClient, key: PoolKey) -> None:
         session.sender.upstream = session.sender.nodes = None
         session.settle_nodes()
         session.intake.direct = False
+    if session.sender.reads is not None:
+        session.sender.reads.choose_anew()
     session.adopt()
 
 

@@ -5,6 +5,9 @@ The count begins when the rule comes into force, so that "no hits" can be compar
 
 from collections.abc import Iterable, Mapping
 
+MOVABLE = ""
+"""In place of an application: the reads of all, that replicas could answer."""
+
 
 class RuleTotals:
     """The number of commands when each rule came into force; ``totals`` are all commands so far, by application."""

@@ -28,8 +28,8 @@ _NUMBERS = count()
 class Writer(threading.Thread):
     """A client that appends numbers to its own lists, in pipelines, and reads them back until it is told to stop.
 
-    `sent` has all numbers of a list in their order, `acknowledged` those that Redis has taken. With `closable`, the
-    connection may be closed: what was not answered then may have run, or not.
+    `sent` has all numbers of a list, and the place of each in it, `acknowledged` those that Redis has taken. With
+    `closable`, the connection may be closed: what was not answered then may have run, or not.
     """
 
     def __init__(self, keyrail: Keyrail, closable: bool) -> None:
@@ -40,7 +40,7 @@ class Writer(threading.Thread):
         self.random = Random(self.number)
         self.wire = keyrail.wire()
         self.over = threading.Event()
-        self.sent: defaultdict[str, list[bytes]] = defaultdict(list)
+        self.sent: defaultdict[str, dict[bytes, int]] = defaultdict(dict)
         self.acknowledged: set[bytes] = set()
         self.errors: Counter[bytes] = Counter()
         self.pipelines = self.closes = 0
@@ -70,7 +70,8 @@ class Writer(threading.Thread):
                 commands += [("MULTI",), ("RPUSH", mine, number), ("LRANGE", mine, "-1", "-1"), ("EXEC",)]
         for words in commands:
             if words[0] == "RPUSH":
-                self.sent[words[1]].append(words[2].encode())
+                numbers = self.sent[words[1]]
+                numbers[words[2].encode()] = len(numbers)
         try:
             self.wire.send(b"".join(map(pack_command, commands)))
             for words, before in zip(commands, [(), (), *commands], strict=False):
@@ -95,7 +96,7 @@ class Writer(threading.Thread):
 
     def check(self, key: str, found: list[bytes]) -> None:
         """What was found in a list was sent in that order, and nothing of it twice."""
-        places = [self.sent[key].index(number) for number in found]
+        places = [self.sent[key][number] for number in found]
         assert places == sorted(set(places)), (key, found)
 
     def finish(self) -> None:

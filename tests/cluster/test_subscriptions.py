@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -20,6 +21,9 @@ pytestmark = pytest.mark.skipif(DIRECT, reason="a relay knows no cluster")
 PROTOCOLS = pytest.mark.parametrize("protocol", [2, 3])
 TAGS = [b"b", b"c", b"a"]
 """A hash tag of each primary."""
+CHANNELS = ["news", "sport"]
+"""Six clients subscribe to each: PUBSUB NUMSUB of Valkey 9.1.2 is wrong while its table of a channel's subscribers is
+resized, which begins with the eighth."""
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -121,35 +125,35 @@ def test_subscribers_follow_the_nodes(
         listener = stack.enter_context(keyrail.wire(3))
         subscribers = [stack.enter_context(keyrail.wire(2 + number % 2)) for number in range(12)]
         subscribe(listener, "SUBSCRIBE", "__keyevent@0__:set")
-        for wire in subscribers:
-            subscribe(wire, "SUBSCRIBE", "news")
+        for wire, channel in zip(subscribers, cycle(CHANNELS)):
+            subscribe(wire, "SUBSCRIBE", channel)
         demoted = cluster.primaries()[0]
         cluster.failover(cluster.replicas_of(demoted)[0])
         eventually(lambda: heard_of_all(keyrail, listener))
         publish(keyrail, subscribers, "kept")
         cluster.settle()
         cluster.forget(demoted)
-        eventually(lambda: published(keyrail, "reached") == b":12\r\n")
+        eventually(lambda: published(keyrail, "reached") == [b":6\r\n"] * 2)
         publish(keyrail, subscribers, "forgotten")
         cluster.primaries()[0].kill()
-        eventually(lambda: published(keyrail, "reached") == b":12\r\n")
+        eventually(lambda: published(keyrail, "reached") == [b":6\r\n"] * 2)
         publish(keyrail, subscribers, "killed")
         eventually(lambda: heard_of_all(keyrail, listener))
         eventually(lambda: gaps(keyrail) > 0)
     assert "Exception" not in keyrail.stderr
 
 
-def published(keyrail: Keyrail, message: str) -> bytes:
+def published(keyrail: Keyrail, message: str) -> list[bytes]:
     with suppress(Closed), keyrail.wire() as wire:
-        return wire.ask("PUBLISH", "news", message)
-    return b""
+        return [wire.ask("PUBLISH", channel, message) for channel in CHANNELS]
+    return []
 
 
 def publish(keyrail: Keyrail, subscribers: list[Wire], message: str) -> None:
     """All of them get it."""
     published(keyrail, message)
-    for wire in subscribers:
-        while (heard := hear(wire)) != [b"message", b"news", message.encode()]:
+    for wire, channel in zip(subscribers, cycle(CHANNELS)):
+        while (heard := hear(wire)) != [b"message", channel.encode(), message.encode()]:
             assert heard[2] == b"reached"
 
 

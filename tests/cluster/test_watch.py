@@ -114,7 +114,8 @@ def test_a_replica_that_lags_loses_its_primary_or_is_gone(
         with primary.wire() as wire:
             wire.ask("CONFIG", "SET", "requirepass", "x", "masterauth", "x")
             wire.ask("CLIENT", "KILL", "TYPE", "replica")
-        await until(lambda: figure("health") == "unlinked")
+        # Refused by its primary, Valkey says for ever that it loads the data of it.
+        await until(lambda: figure("health") in ("unlinked", "syncing"))
         assert figure("lag") is None
 
     play(case, cluster.nodes[1])

@@ -34,6 +34,7 @@ ALLOWED = {
     "rules/replies/rule.py": "replies",
     "rules/scripts/libraries.py": "replies",
     "rules/scripts/memory.py": "hexadecimal digits, and functions' names from scripts, replies and ``word_of``",
+    "rules/scripts/own_keys.py::_script_of": "hexadecimal digits",
     "rules/scripts/rule.py::_unregistered": "hexadecimal digits",
     "rules/scripts/text.py": "texts of scripts, in which a name ends where its quotes do",
     "rules/scripts/yaml.py": "what policies say",

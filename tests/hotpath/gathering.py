@@ -144,6 +144,9 @@ class Client:
     def on_advance(self) -> None:
         """Nothing is held."""
 
+    def begin_reads(self) -> None:
+        """There are no replicas."""
+
     def on_large_reply(self, run: bytes, index: int, size: int) -> None:
         """Nobody wants to know."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import groupby
 
 from proxy.commands.slots import SLOTS
 from proxy.commands.table import STANDARD
@@ -19,6 +20,8 @@ from tests.hotpath.gathering import Client, command_id, pack
 
 NAUGHTY = "FLUSHALL"
 REFUSAL = b"-DENIED by the test\r\n"
+_STRIDE = 512
+"""So many slots are compared at once."""
 
 
 def owners(nodes: int) -> list[int]:
@@ -29,6 +32,16 @@ def owners(nodes: int) -> list[int]:
 @cache
 def _shared_out(nodes: int) -> Sequence[int]:
     return [slot * nodes // SLOTS for slot in range(SLOTS)]
+
+
+def reassign(router: Router, before: Sequence[int], after: Sequence[int]) -> None:
+    """Tell a router what has changed: slots that have other owners than before."""
+    for first in range(0, SLOTS, _STRIDE):
+        behind = first + _STRIDE
+        if before[first:behind] != after[first:behind]:
+            for owner, run in groupby(range(first, behind), after.__getitem__):
+                slots = list(run)
+                router.own(slots[0], slots[-1], owner)
 
 
 class Routed(Client):

@@ -11,9 +11,10 @@ import pytest
 from proxy.commands.cached_reads import cache_role
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
-from proxy.hotpath.cached_reads import UNREAD, CachedReads, CacheUse
+from proxy.hotpath.cached_reads import COUNTED, MIXED, MOST_PARTS, TOO_LARGE, UNREAD, CachedReads, CacheUse, part_of
+from proxy.hotpath.cached_reply import ReplyMemory
 from proxy.hotpath.plan import Plan
-from proxy.hotpath.reply_cache import ReplyCache, ReplyMemory
+from proxy.hotpath.reply_cache import ReplyCache
 from proxy.rules.key_globs import KeyGlob, none_fits
 from proxy.session import cached_answers, reply_mode
 from tests.hotpath.gathering import Client, command_id, pack
@@ -145,6 +146,77 @@ def test_keys_that_are_not_concerned_hold_nothing() -> None:
     assert client.cache.remembered() == 1
 
 
+MGET = pack("MGET", "hot", "warm")
+
+
+def with_parts(**replies: bytes | None) -> Cached:
+    client = Cached()
+    client.cache.become_hot({b"hot", b"warm"}, ())
+    for name, reply in replies.items():
+        client.keep(part_of(name.encode()), reply, None if reply != b"*1\r\n_\r\n" else b"*1\r\n$-1\r\n", name.encode())
+    return client
+
+
+@pytest.mark.parametrize(("resp3", "missing"), [(True, b"_\r\n"), (False, b"$-1\r\n")])
+def test_a_read_of_several_keys_is_answered_from_its_parts(resp3: bool, missing: bytes) -> None:
+    client = with_parts(hot=b"*1\r\n$1\r\nv\r\n", warm=b"*1\r\n_\r\n")
+    client.reads.resp3 = resp3
+    client.intake.receive(pack("mget", "warm", "hot", "hot") + pack("MGET", "warm"))
+    reply = b"*3\r\n" + missing + b"$1\r\nv\r\n" * 2
+    assert (client.sent, client.take_runs()) == ([reply + b"*1\r\n" + missing], [])
+    assert (client.use.hits, client.use.hit_bytes) == (2, len(reply) + 4 + len(missing))
+    assert client.use.ages == 2 * (1.0 - ASKED), "a reply is as old as its oldest part"
+    assert client.cache.take_touched() == {b"hot": 2, b"warm": 2}
+
+
+def test_without_one_of_its_parts_it_is_not_answered() -> None:
+    client = with_parts(hot=b"*1\r\n$1\r\nv\r\n")
+    client.intake.receive(MGET)
+    assert client.take_missed() == [MGET]
+    assert client.reads.answer_parts([b"hot", b"warm", b"other"]) is None
+    assert client.reads.absent == [b"warm", b"other"]
+    assert client.use.hits == 0
+
+
+def test_redis_answers_it_if_no_rule_is_about_one_of_its_keys() -> None:
+    client = with_parts(hot=b"*1\r\n$1\r\nv\r\n", warm=b"*1\r\n_\r\n")
+    many = pack("MGET", *["hot"] * (MOST_PARTS + 1))
+    for read in (pack("MGET", "hot", "cold"), many):
+        client.intake.receive(read)
+        assert client.take_runs() == [(read, 1)]
+        assert client.cache.begin_fill(b"hot") is None, "what Redis answers may be newer"
+        client.redis_answers(b"*0\r\n")
+
+
+def test_a_write_of_one_of_its_keys_drops_that_part() -> None:
+    client = with_parts(hot=b"*1\r\n$1\r\nv\r\n", warm=b"*1\r\n_\r\n")
+    client.intake.receive(pack("SET", "warm", "1") + MGET)
+    assert client.log[-1] == ("special", MGET)
+    client.redis_answers(b"+OK\r\n")
+    assert client.reads.answer_parts([b"hot", b"warm"]) is None
+    assert client.reads.absent == [b"warm"]
+
+
+def test_a_part_that_is_too_large_and_parts_that_are_only_audited() -> None:
+    client = with_parts(hot=None, warm=b"*1\r\n_\r\n")
+    assert client.reads.answer_parts([b"hot", b"warm"]) is None
+    assert client.reads.outcome == TOO_LARGE
+    client = with_parts(hot=b"*1\r\n$1\r\nv\r\n")
+    audit = CacheUse(2)
+    client.reads.uses, client.reads.mask = [audit], 2
+    assert client.reads.answer_parts([b"hot", b"hot"]) is None
+    assert (client.reads.outcome, audit.audited_hits, audit.hits) == (COUNTED, 1, 0)
+    found = client.cache.begin_fill(b"warm")
+    assert found is not None
+    client.cache.keep(client.memory, found, part_of(b"warm"), b"*1\r\n_\r\n", b"*1\r\n$-1\r\n", ASKED, 50.0, 0, 2)
+    client.reads.uses, client.reads.mask = [client.use, audit], 3
+    assert client.reads.answer_parts([b"hot", b"warm"]) is None
+    assert (client.reads.outcome, audit.audited_hits, client.use.hits) == (MIXED, 2, 0)
+    client.intake.receive(MGET)
+    assert client.take_runs() == [(MGET, 1)]
+    assert client.cache.begin_fill(b"hot") is None, "this client may be answered its key from memory"
+
+
 def test_keys_by_pattern() -> None:
     client = Cached()
     client.cache.concern(none_fits(frozenset({KeyGlob.of("product:*")})))
@@ -157,7 +229,7 @@ def test_keys_by_pattern() -> None:
 def test_so_do_those_that_the_session_sends(text: str) -> None:
     client = Cached()
     state = SimpleNamespace(reply_mode=reply_mode.ON, transaction=None)
-    session = cast("Any", SimpleNamespace(sender=client.sender, state=state))
+    session = cast("Any", SimpleNamespace(sender=client.sender, state=state, ports=SimpleNamespace(caches=None)))
     cached_answers.hold(session, client.reads, Command(STANDARD, words(text)))
     assert client.cache.held_back == (text != "SCRIPT FLUSH")
 

@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from proxy.hotpath.cached_reply import ReplyMemory
 from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.reply_cache import ReplyCache, ReplyMemory
+from proxy.hotpath.reply_cache import ReplyCache
 from proxy.local_cache.fills import CacheBounds, CachedRequest, Fills
 from proxy.wire.encode import encode_command
 

@@ -8,10 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from proxy.build_form import BUILD_FORM
+from proxy.hotpath.cached_reply import ReplyMemory
 from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.reply_cache import ReplyCache, ReplyMemory
+from proxy.hotpath.reply_cache import ReplyCache
 from proxy.local_cache import fills
 from proxy.local_cache.fills import CacheBounds, CachedRequest, Fills, OutOfStepError, RefusedPingError
+from proxy.rules.key_globs import KeyGlob, none_fits
 from tests.local_cache.model import BOUNDS, KEYS, MOST_STALE, Noticed, World
 
 EVENTS = {
@@ -275,7 +277,7 @@ def keep(cache: ReplyCache, memory: ReplyMemory, name: bytes, value: bytes) -> N
 
 
 def test_the_replies_used_least_recently_leave() -> None:
-    cache, memory = ReplyCache(), ReplyMemory(5000)
+    cache, memory = ReplyCache(), ReplyMemory(6500)
     cache.until = 100.0
     for name in (b"a", b"b", b"c", b"d"):
         keep(cache, memory, name, b"x" * 600)
@@ -284,7 +286,7 @@ def test_the_replies_used_least_recently_leave() -> None:
     found = [name for name in (b"a", b"b", b"c", b"d", b"e") if cache.find(b"GET " + name, 1.0)]
     assert found == [b"a", b"c", b"d", b"e"]
     assert cache.evicted == 1
-    assert (memory.size <= 5000, memory.entries) == (True, 4)
+    assert (memory.size <= 6500, memory.entries) == (True, 4)
 
 
 def test_memory_stays_within_its_bound_over_many_keys_and_caches() -> None:
@@ -307,6 +309,55 @@ def test_writes_that_are_over_are_forgotten() -> None:
         cache.hold(b"%d" % number, client, client.requested)
         client.pending_replies = min(10, client.requested)
     assert cache.remembered() < 1100
+
+
+@pytest.mark.parametrize("change", ["drop", "evict", "clear", "replace", "hold"])
+def test_the_reply_that_was_found_last_is_found_no_more_when_it_has_gone(change: str) -> None:
+    cache, memory = ReplyCache(), ReplyMemory(1 << 20)
+    cache.until = 100.0
+
+    def keep(reply: bytes) -> None:
+        key = cache.begin_fill(b"a")
+        assert key is not None
+        cache.keep(memory, key, b"GET a", reply, reply, 0.0, 50.0, 1, 0)
+        cache.end_fill(key)
+
+    def found() -> bytes | None:
+        reply = cache.find(b"GET a", 1.0)
+        return None if reply is None else reply.resp3
+
+    keep(b"1")
+    assert [found(), found()] == [b"1", b"1"]
+    match change:
+        case "drop":
+            cache.drop(b"a")
+        case "evict":
+            assert memory.oldest is not None
+            cache.evict(memory.oldest)
+        case "clear":
+            cache.clear()
+        case "hold":
+            cache.hold(b"a", ReplySink(), 1)
+        case _:
+            keep(b"2")
+    assert found() == (b"2" if change == "replace" else None)
+    assert cache.find(b"GET b", 1.0) is None
+
+
+def test_most_keys_are_told_from_those_that_are_hot_without_a_look_at_their_names() -> None:
+    rng = random.Random(5)
+    cache = ReplyCache()
+    names = [b"key:%d" % rng.randrange(10**6) for _ in range(1000)] + [b"", b"x", b"\xff"]
+    for hot in ([], names[:3], names[-3:], names):
+        cache.become_hot(hot, ())
+        for name in names:
+            held = b"GET " + name + b"\r\n"
+            place = (held, 4, 4 + len(name))
+            assert cache.may_concern(*place) or not cache.concerns(*place)
+    cache.become_hot(names[:5], ())
+    assert sum(cache.may_concern(name, 0, len(name)) for name in names) < 100
+    cache.concern(none_fits(frozenset({KeyGlob.of("always:*")})))
+    assert cache.may_concern(b"key", 0, 3)
 
 
 def test_touched_keys_are_told_once() -> None:

@@ -68,6 +68,10 @@ def test_listen(url: str, expected: ListenAddress) -> None:
         ),
         ("rediss://c", UpstreamAddress("c", tls=UpstreamTls())),
         (
+            "redis://c?replicas=r1,[::1]:6380",
+            UpstreamAddress("c", replicas=(Endpoint("r1", 6379), Endpoint("::1", 6380))),
+        ),
+        (
             "rediss://c?ssl_cert_reqs=none",
             UpstreamAddress("c", tls=UpstreamTls(Verify.NONE, check_hostname=False)),
         ),
@@ -127,6 +131,9 @@ def test_listen_refused(url: str, expected: str) -> None:
         ("redis://:p@h?password=q", "given twice"),
         ("redis://h?password=p&password_file=f", "exclude each other"),
         ("redis://h?db=1&db=2", "db is given twice"),
+        ("redis://h?replicas=r1,r1", "given twice"),
+        ("redis://h?replicas=", "expected HOST:PORT"),
+        ("redis+cluster://h?replicas=r1", "unknown option 'replicas'"),
         ("redis://h?ssl_ca_certs=x", "unknown option 'ssl_ca_certs'"),
         ("rediss://h?ssl_ca_cert=x", "unknown option 'ssl_ca_cert'"),
         ("rediss://h?ssl_cert_reqs=maybe", "expected required, optional or none"),

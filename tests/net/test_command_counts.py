@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from proxy.commands.table import STANDARD, Table
 from proxy.net.command_counts import CommandCounts
+from proxy.traffic.rule_totals import MOVABLE
 
 
 def test_names_over_tables() -> None:
@@ -17,3 +18,4 @@ def test_names_over_tables() -> None:
         other = Table([*STANDARD.specs[: name.id + 1], *STANDARD.specs[:0]])
         counts.of(other)[name.id] += 1
         assert counts.figures() == {"GET": 2, "unknown": 1, "CLIENT SETNAME": n + 1}
+        assert counts.totals({"shop": 9}) == {"shop": 9, MOVABLE: 2}

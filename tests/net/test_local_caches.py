@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from proxy.net import local_caches
+from proxy.net import often_read
 from proxy.net.plan_compiler import PlanCompiler
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.merge import combined
@@ -99,6 +99,48 @@ def test_a_write_is_read_however_it_is_made(
     run(engine, play)
 
 
+def test_a_script_that_proves_its_keys_holds_no_others(engine: Engine) -> None:
+    proves, hides = "return redis.call('set', KEYS[1], 'w')", "return redis.call('set', KEYS[1] .. '', 'w')"
+
+    async def play(keyrail: Keyrail) -> None:
+        client = await keyrail.client("SET", "k", "v")
+        await client.ask("EVAL", proves, 1, "k2")
+        for text, key, answered in ((proves, "k2", 1), (proves, "k", 0), (hides, "k2", 0)):
+            assert await keyrail.cached(client, "GET", "k")
+            before = keyrail.figures()["hits"]
+            ran, told = await client.pipe(("EVAL", text, 1, key), ("GET", "k"))
+            assert (ran, told) == (b"+OK\r\n", b"$1\r\nv\r\n" if key == "k2" else b"$1\r\nw\r\n")
+            assert keyrail.figures()["hits"] == before + answered
+            await client.ask("SET", "k", "v")
+
+    run(engine, play)
+
+
+def test_a_read_of_several_keys_is_answered_from_its_parts(engine: Engine) -> None:
+    async def play(keyrail: Keyrail) -> None:
+        client, other = await keyrail.client(), await keyrail.client()
+        await client.pipe(("SET", "k1", "a"), ("RPUSH", "k2", "b"), ("SET", "x", "c"))
+        assert await keyrail.cached(client, "MGET", "k1", "k2", "k3") == b"*3\r\n$1\r\na\r\n$-1\r\n$-1\r\n"
+        fills = keyrail.figures()["fills"]
+        assert fills == 3
+        assert await keyrail.asked(client, "MGET", "k3", "k1") == (b"*2\r\n$-1\r\n$1\r\na\r\n", False)
+        value = b""
+        for number in range(20):
+            value = b"$%d\r\n%d\r\n" % (len(str(number)), number)
+            assert await client.ask("MSET", "k1", number, "k2", number) == b"+OK\r\n"
+            assert await client.ask("MGET", "k1", "k2") == b"*2\r\n" + 2 * value
+            assert await other.ask("MGET", "k2", "k1") == b"*2\r\n" + 2 * value
+        assert await keyrail.cached(client, "MGET", "k1", "k2") == b"*2\r\n" + 2 * value
+        before = keyrail.figures()["fills"]
+        keyrail.engine.do("SET", "k2", "new")
+        await until(lambda: keyrail.figures()["invalidations"] > 0)
+        assert (await keyrail.cached(client, "MGET", "k1", "k2")).endswith(b"$3\r\nnew\r\n")
+        assert keyrail.figures()["fills"] == before + 1, "only what is absent is fetched"
+        assert await keyrail.asked(client, "MGET", "k1", "x") == (b"*2\r\n" + value + b"$1\r\nc\r\n", True)
+
+    run(engine, play)
+
+
 def test_both_protocols_and_a_missing_key(engine: Engine) -> None:
     async def play(keyrail: Keyrail) -> None:
         old, new = await keyrail.client(), await keyrail.client("HELLO", "3")
@@ -184,7 +226,7 @@ def test_the_kill_switch_and_another_policy_end_it_at_once(engine: Engine) -> No
 
 
 def test_only_hot_keys_are_cached(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_caches, "HOT", 20)
+    monkeypatch.setattr(often_read, "HOT", 20)
 
     async def play(keyrail: Keyrail) -> None:
         client, other = await keyrail.client("SET", "k", "v"), await keyrail.client("SET", "k2", "v")

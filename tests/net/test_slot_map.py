@@ -17,11 +17,13 @@ from proxy.net.slot_map import (
     Endpoint,
     NoQuorumError,
     OpenSlot,
+    OwnSlots,
     SlotMap,
     SlotRange,
     View,
     ViewError,
     agreed,
+    read_own_slots,
     read_view,
 )
 from proxy.wire.decode import read_reply
@@ -49,6 +51,18 @@ def test_what_a_real_node_tells(name: str) -> None:
     (opened,) = view.opened
     assert (opened.slot, opened.target) == (OPENED, view.by)
     assert view.nodes[opened.source].slots == (SlotRange(0, 5460),)
+
+
+@pytest.mark.parametrize("name", [name for name in REPLIES if "open" in name])
+def test_what_a_real_node_tells_of_its_own_slots(name: str) -> None:
+    told = read_reply(REPLIES[name]["NODES"].encode())
+    assert isinstance(told, bytes)
+    own = read_own_slots(told)
+    assert own == OwnSlots((SlotRange(5461, 10921),), gives=False)
+    assert read_own_slots(told.replace(b"[100-<-", b"[100->-")) == OwnSlots(own.slots, gives=True)
+    assert not own.lack(OwnSlots((SlotRange(5462, 10921),), gives=False))
+    assert own.lack(OwnSlots((SlotRange(5460, 10921),), gives=False))
+    assert read_own_slots(told.replace(b"myself", b"other")) is None
 
 
 @pytest.mark.parametrize("name", [name for name in REPLIES if "hostname" in name])

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from proxy.hotpath.cached_reply import ReplyMemory
 from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.reply_cache import ReplyMemory
 from proxy.local_cache.fills import PING_EVERY, CacheBounds, CachedRequest
 from proxy.net.address import parse_upstream
 from proxy.net.connect import open_upstream
@@ -153,6 +153,42 @@ def test_a_change_by_anybody_is_seen(engine: Engine) -> None:
     run(engine, play)
 
 
+def test_what_redis_has_sent_is_taken_in_before_an_answer(engine: Engine) -> None:
+    """Although the event loop has not come to it; who waits is told when the loop goes on."""
+
+    async def play(worker: Worker) -> None:
+        assert await worker.filled(b"GET", b"k")
+        engine.do("SET", "k", "2")
+        engine.do("PING")  # behind it, the invalidation has left
+        assert worker.found(b"GET", b"k") is None
+        assert not worker.tracked.unread()
+        over: list[bool] = []
+        read = CachedRequest(b"k", encode_command([b"GET", b"k"]), (), bytes)
+        worker.tracked.take_changes()
+        assert worker.tracked.fill(read, BOUNDS, lambda: over.append(True))
+        await asyncio.sleep(0)  # the question has been sent
+        assert any(engine.do("PING") and worker.found(b"GET", b"k") for _ in range(1000))
+        assert over == []
+        await until(lambda: bool(over))
+
+    run(engine, play)
+
+
+def test_encrypted_bytes_are_left_to_the_event_loop(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play(worker: Worker) -> None:
+        assert await worker.filled(b"GET", b"k")
+        monkeypatch.setattr(worker.tracked, "_descriptor", -1)
+        engine.do("SET", "k", "2")
+        engine.do("PING")
+        assert worker.tracked.unread()
+        await until(lambda: not worker.tracked.unread())
+        assert worker.found(b"GET", b"k") is None
+        assert worker.tracked.take_changes() == {b"k": 1}
+        assert worker.tracked.take_changes() == {}
+
+    run(engine, play)
+
+
 def test_a_key_ends_in_memory_when_it_does_in_redis(engine: Engine) -> None:
     async def play(worker: Worker) -> None:
         client = await worker.client()
@@ -241,7 +277,6 @@ def test_an_engine_that_allows_no_tracking_says_so(fleet: Fleet, engine_name: st
         engine.do("ACL", "SETUSER", "default", "+@all")
 
 
-OPERATIONS = 3000
 KEYS = [b"k1", b"k2", b"k3"]
 WRITE = """
 local version = redis.call('incr', 'version')
@@ -251,13 +286,14 @@ return version
 """Redis counts versions, as connections are not served in the order in which clients send."""
 
 
-def test_no_client_misses_its_own_write_or_goes_back(engine: Engine) -> None:
+@pytest.mark.parametrize("operations", [1000, pytest.param(3000, marks=pytest.mark.long)])
+def test_no_client_misses_its_own_write_or_goes_back(engine: Engine, operations: int) -> None:
     """Versions only grow: each client reads at least what it has written, and what it has read before."""
 
     async def live(worker: Worker, rng: random.Random) -> None:
         client, cache = await worker.client(), worker.tracked.cache
         done = 0
-        while done < OPERATIONS or worker.hits <= OPERATIONS:
+        while done < operations or worker.hits <= operations:
             done += 1
             key = rng.choice(KEYS)
             action = rng.random()
@@ -282,7 +318,7 @@ def test_no_client_misses_its_own_write_or_goes_back(engine: Engine) -> None:
 
     async def direct(worker: Worker, rng: random.Random) -> None:
         client = await worker.client()
-        for _ in range(OPERATIONS // 20):
+        for _ in range(operations // 20):
             await client.upstream.ask(["EVAL", WRITE, 0, rng.choice(KEYS), 50_000])
             await asyncio.sleep(0.002)
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import aiohttp
 
-from tests.resp import PATIENCE_SECONDS
+from tests.resp import PATIENCE_SECONDS, eventually
 from tests.server.running import ticks
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
@@ -65,7 +65,12 @@ class Browser:
         self._process.terminate()
         self._process.wait(PATIENCE_SECONDS)
         self.runner.close()
+        eventually(self._is_removed)
+
+    def _is_removed(self) -> bool:
+        # Processes that it has started go on to write for a moment.
         self._folder.cleanup()
+        return not Path(self._folder.name).exists()
 
     @contextmanager
     def tab(self, size: tuple[int, int] = WIDE, **media: str) -> Iterator["Tab"]:

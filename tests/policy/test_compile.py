@@ -131,10 +131,10 @@ def test_what_is_not_available_is_skipped_and_not_in_the_plan() -> None:
 def test_what_the_plan_does_by_itself_stands_for_hits() -> None:
     bound = compiled(ALL % "enforce")
     assert bound.lowered == {
-        spec("DEL").id: Hit("lazy", Mode.ENFORCE, "rewritten"),
-        spec("GETSET").id: Hit("lifetimes", Mode.ENFORCE, "rewritten"),
-        spec("SET").id: Hit("lifetimes", Mode.ENFORCE, "rewritten"),
-        spec("KEYS").id: Hit("no-keys", Mode.ENFORCE, "refused"),
+        spec("DEL").id: (Hit("lazy", Mode.ENFORCE, "rewritten"),),
+        spec("GETSET").id: (Hit("lifetimes", Mode.ENFORCE, "rewritten"),),
+        spec("SET").id: (Hit("lifetimes", Mode.ENFORCE, "rewritten"),),
+        spec("KEYS").id: (Hit("no-keys", Mode.ENFORCE, "refused"),),
     }
     assert compiled(ALL % "audit").lowered == {}
 

@@ -43,6 +43,7 @@ KEYS = {
         prefixes: {names: {prefixes: {default: ["a:", "aa", "b"]}}}
     """,
     "schema": "known: {names: {in_schema: true}}",
+    "replica_reads": f"moved: {{replica_reads: {{keys: [{LISTED}]}}}}",
 }
 """Rules, by what takes the patterns."""
 SECTIONS = {
@@ -107,6 +108,7 @@ def test_no_client_stalls_its_recognition(field: str) -> None:
 MANY = ", ".join(f"w{i * 7919 % 99991:05}xyz" for i in range(1000))
 INTRICATE = {
     "limits": "".join(f'l{i}: {{limits: {{keys: "*a{i}*b*c{i}*", rate: 9/s}}}}\n' for i in range(20)),
+    "replica_reads": "".join(f'r{i}: {{replica_reads: {{keys: ["*a{i}*b*c{i}*"]}}}}\n' for i in range(20)),
     "banned": f"words: {{names: {{banned: [{MANY}]}}}}",
     "prefixes": f"own: {{names: {{prefixes: {{default: [{MANY}]}}}}}}",
 }
@@ -136,6 +138,7 @@ def test_a_schema_without_end_is_an_error() -> None:
         ("rules: {a: {lifetime: {default: 5m, keys: %s}}}", "rules.a.lifetime.keys"),
         ("rules: {a: {local_cache: {keys: %s}}}", "rules.a.local_cache.keys"),
         ("rules: {a: {lifetime: {default: 5m, keys: [b, %s]}}}", "rules.a.lifetime.keys[1]"),
+        ("rules: {a: {replica_reads: {keys: [b, %s]}}}", "rules.a.replica_reads.keys[1]"),
         ("rules: {a: {refuse: [GET]}}\nexceptions: [{rule: a, keys: %s, because: x}]", "exceptions[0].keys"),
         *((f"rules: {{}}\napps: {{a: {{match: {{{field}: %s}}}}}}", f"apps.a.match.{field}") for field in APPS),
     ],
@@ -154,6 +157,7 @@ def test_patterns_have_a_longest_length(text: str, path: str) -> None:
         'rules: {a: {limits: {keys: "%s", rate: 1/s}}}',
         'rules: {a: {lifetime: {default: 5m, keys: "%s"}}}',
         'rules: {a: {local_cache: {keys: "%s"}}}',
+        'rules: {a: {replica_reads: {keys: ["%s"]}}}',
         'rules: {a: {refuse: [GET]}}\nexceptions: [{rule: a, keys: "%s", because: x}]',
     ],
 )
@@ -173,6 +177,7 @@ KNOWN_READERS = {
     "policy/sections/exceptions.py",
     "policy/sections/schema.py",
     "rules/names/faults.py",
+    "rules/replica_reads/yaml.py",
 }
 """Whose patterns the tests above feed."""
 PACKAGE = Path(proxy.__file__).parent

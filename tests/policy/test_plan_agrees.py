@@ -35,6 +35,7 @@ from proxy.rules.rates import Rate
 from proxy.rules.read_only.rule import ReadOnlySettings
 from proxy.rules.refuse.rule import RefuseSettings
 from proxy.rules.replace.rule import ReplaceSettings
+from proxy.rules.replica_reads.rule import ReplicaReadsSettings
 from proxy.rules.rule import RuleSettings, Wording
 from proxy.rules.scan_counts.rule import ScanCountsSettings
 from proxy.rules.schema.size import SchemaSizeSettings
@@ -171,6 +172,12 @@ SETTINGS: st.SearchStrategy[RuleSettings] = (
     )
     | st.just(ReplaceSettings((("DEL", "UNLINK"), ("SUBSTR", "GETRANGE"))))
     | st.builds(LifetimeSettings, BOUNDS, st.builds(TtlOptions), st.sampled_from(((), ("a*", "*:c"))))
+    | st.builds(
+        ReplicaReadsSettings,
+        st.sampled_from((("*",), ("a*",), ("a:b", "*:c"), ("", "it's*"))),
+        st.integers(1, 3),
+        st.booleans(),
+    )
     | NAMES_SETTINGS
     | SCHEMA_SETTINGS
     | st.builds(SizesSettings, *[st.none() | st.integers(1, most) for most in (9, 4, 30)])
@@ -247,17 +254,20 @@ def assert_agreement(bound: CompiledPolicy, argv: Sequence[bytes]) -> None:
     counted = [i for i, count in enumerate(bound.plan.changed) if count > before[i]]
     given_command = Command(bound.table, argv)
     decision = bound.judge(given_command, context())
-    assert not counted or outcome in (REFUSE, EDIT)
+    hits = tuple(hit for counter in counted for hit in bound.lowered[counter])
+    moved = {hit.what for hit in hits} == {"moved"}
+    assert not counted or outcome in (REFUSE, EDIT) or (moved and outcome == PASS)
     assert outcome == PASS or not passes(bound, argv)
     if outcome == PASS:
-        assert decision == Decision(PASSED)
+        reads, at = bound.plan.replica_reads, bound.plan.terms
+        assert decision == Decision(PASSED, hits, replica=None if reads is None or at < 0 else reads.terms[at])
     elif outcome == REFUSE:
-        assert decision == Decision(Refuse(bound.plan.error), tuple(bound.lowered[i] for i in counted))
+        assert decision == Decision(Refuse(bound.plan.error), hits)
     elif outcome != JUDGE:
         assert outcome == EDIT
         assert isinstance(decision.verdict, Rewrite)
         assert decision.verdict.edit is None
-        assert decision.hits == tuple(bound.lowered[i] for i in counted)
+        assert decision.hits == hits
         edited = edited_by(bound, argv)
         # What is drawn by chance is a number between those for the extremes of chance.
         extremes = [bound.judge(given_command, context(chance)).verdict for chance in (0.0, 0.999999)]

@@ -204,7 +204,7 @@ ROWS = (
         "state a longer one",
     ),
 )
-NEVER = {"local_cache", "replace", "replies"}
+NEVER = {"local_cache", "replace", "replica_reads", "replies"}
 """Guardrails that refuse nothing."""
 
 

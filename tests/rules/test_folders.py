@@ -20,13 +20,15 @@ CHECKS = "policy/checks/"
 """Checks compare guardrails with each other."""
 KNOWN_BY = {
     "lifetime": {"rules/schema/yaml.py"},
-    "local_cache": {"net/cache_scope.py", "net/local_caches.py", "server/reload.py"},
+    "local_cache": {"net/cache_scope.py", "net/cache_uses.py", "server/reload.py"},
     "names": {"rules/schema/yaml.py"},
     "one_slot": {"rules/transactions/yaml.py"},
+    "scripts": {"net/local_caches.py", "session/ports.py"},
     "sizes": {"rules/schema/size.py"},
 }
-"""Who else knows a guardrail: guardrails that extend it. All others ask rules for what
-they declare (``rules.rule``), and who carries state between processes knows the ports of ``rules.shared_state``."""
+"""Who else knows a guardrail: guardrails that extend it, and the local cache, which asks which keys a script uses. All
+others ask rules for what they declare (``rules.rule``), and who carries state between processes knows the ports of
+``rules.shared_state``."""
 
 
 def folders(root: Path) -> set[str]:

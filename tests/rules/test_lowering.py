@@ -230,7 +230,7 @@ def test_edits_of_several_rules_compose_and_are_counted_apart() -> None:
     both = Lowered("DEL", swap_and_append)
     editor, changed = both.plan.editor, both.plan.changed
     (first, second) = both.counters
-    assert both.counters == {first: 3, second: 5}
+    assert both.counters == {first: ((3,), "rewritten"), second: ((5,), "rewritten")}
     for text, outcome, header, counts in (
         ("DEL a b", EDIT, b"*4\r\n", (1, 1)),
         ("DEL a b KEEP", EDIT, b"", (1, 0)),
@@ -262,7 +262,7 @@ def test_a_lifetime_for_the_keys_that_the_schema_leaves_takes_no_judging_either(
 
     bare = Lowered("SET", owners_and_others)
     (first, second) = bare.counters
-    assert bare.counters == {first: 1, second: 2}
+    assert bare.counters == {first: ((1,), "rewritten"), second: ((2,), "rewritten")}
     for key, outcome, suffix in (("a:1", EDIT, b"owned"), ("c:1", EDIT, b"other"), ("b:1", PASS, b"")):
         assert (bare.decide(f"SET {key} v"), bare.plan.editor.suffix) == (outcome, suffix)
     assert (bare.plan.changed[first], bare.plan.changed[second]) == (1, 1)

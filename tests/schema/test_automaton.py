@@ -152,6 +152,15 @@ def test_no_row_may_lead_out_of_the_automaton() -> None:
         Automaton(b"", [0, -1], 0)
 
 
+def test_the_rest_of_a_key_is_not_looked_at_once_its_owner_is_certain() -> None:
+    automaton = compile_patterns([parse_pattern("a:{b}"), parse_pattern("c:{d}:e"), parse_pattern("f:{g...}")])
+    assert 0 < automaton.settled < len(automaton.rows)
+    found = {
+        key: automaton.owner(key) for key in (b"f:g", b"f:g" + bytes(range(256)), b"f:", b"a:b", b"c:d:e", b"c:d:ef")
+    }
+    assert list(found.values()) == [2, 2, -1, 0, 1, -1]
+
+
 def test_a_schema_finds_the_entry() -> None:
     cart, page = (KeyEntry(text, parse_pattern(text)) for text in ("cart:{user:int}", "cart:{path...}"))
     schema = Schema((page, cart))

@@ -11,6 +11,7 @@ from proxy.net.settings import (
     ListenerSettings,
     PolicyKind,
     PolicySource,
+    ReadFrom,
     RouteSettings,
     Settings,
     ViolationsSettings,
@@ -51,6 +52,8 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
         "advertise": "h:1,h:2",
         "client_auth": "none",
         "client_password_file": "/run/secrets/clients",
+        "read_from": "replicas",
+        "zone": "eu-1a",
         "admin": "off",
         "workers": "3",
         "pooling": "off",
@@ -114,6 +117,19 @@ def test_files_in_a_file_lie_beside_it(tmp_path: Path) -> None:
     assert settings.routes[0].policy.path == tmp_path / "mine.yaml"
     assert settings.state == tmp_path / "state"
     assert load_settings({"violations": ["v"]}, {}).violations == ViolationsSettings(Path("v"))
+
+
+def test_reads_from_replicas_are_an_option_where_there_is_no_policy_of_ones_own() -> None:
+    for policy in ({}, {"policy": ["none"]}, {"policy": ["cache"]}):
+        (route,) = load_settings({"read_from": ["replicas"], **policy}, {}).routes
+        assert route.read_from is ReadFrom.REPLICAS
+    assert load_settings({}, {}).routes[0].read_from is ReadFrom.PRIMARY
+    with pytest.raises(ConfigError) as caught:
+        load_settings({"read_from": ["replicas"], "policy": ["mine.yaml"]}, {})
+    assert str(caught.value) == (
+        "--read-from: conflicts with the policy of --policy: say it there, in a rule such as "
+        'replicas: {replica_reads: {keys: ["*"], max_lag: 1s}}'
+    )
 
 
 def test_a_cluster_of_keyrails_has_addresses() -> None:
@@ -194,7 +210,7 @@ def test_everything_wrong_is_reported_at_once(tmp_path: Path) -> None:
         f"{file}:2: workers: found a second time",
         f"{file}:1: workers: expected a whole number from 1 to 256, got 'many'",
         f"{file}:3: poling: unknown key, expected one of",
-        "watch, workers; did you mean pooling?",
+        "watch, workers, zone; did you mean pooling?",
         f"{file}:5: routes[0].name: expected a name",
         f"{file}:5: routes[0].listen: expected at least one URL",
         f"{file}:5: routes[0].upstream: bad URL 'http://h'",

@@ -39,7 +39,7 @@ def taken_over(running: Running) -> Iterator[int]:
 
 
 class Caller(threading.Thread):
-    """Connects again and again, and asks."""
+    """Connects again and again, and asks: a few hundred times a second, which leaves the successor time to start."""
 
     def __init__(self, address: Address) -> None:
         super().__init__(daemon=True)
@@ -57,6 +57,7 @@ class Caller(threading.Thread):
                 self.refused += 1
             except (Closed, ConnectionResetError, BrokenPipeError):
                 pass  # what the old one had accepted when it stopped
+            self.ended.wait(0.002)
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])

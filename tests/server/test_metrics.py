@@ -67,7 +67,7 @@ def time_series(
 NODES = [
     a_node("n1", slots=[[0, 99], [200, 299]], ping_ms=0.25, connections=3),
     a_node("n2", slots=[[100, 199]], health="silent"),
-    a_node("n4", role="replica", primary="n1", lag=512),
+    a_node("n4", role="replica", primary="n1", lag=512, lag_seconds=0.3, serves=True),
 ]
 
 
@@ -103,6 +103,7 @@ class OneRoute:
             "reconnects": 0,
             "traces": latencies.figures(),
             "local_cache": {"hits": 3, "audited_hits": 1, "ages": 1.5, "fills": 2, "fills_in_vain": 1},
+            "replica_reads": {"moved": 8, "own_writes": 1, "no_replica": 2},
         }
         gauges = {
             "local_cache_now": {"entries": 1, "memory_limit_bytes": 64, "off": 1},
@@ -113,7 +114,7 @@ class OneRoute:
             "breakers": {"calm": 0},
         }
         engine = {"name": "valkey", "version": "9.1.0"}
-        nodes = merged_nodes([{"nodes": NODES}], {"n1-id": 7})
+        nodes = merged_nodes([{"nodes": NODES}], {"n1-id": 7}, {"n4-id": {"reads": 8, "resent": 3, "errors": 1}})
         return [RouteFigures("default", True, "", engine, 1, ["COMMAND"], counters, gauges, nodes=nodes)]
 
 
@@ -350,4 +351,19 @@ def test_nodes_of_a_cluster(exported: list[Metric]) -> None:
         "node_commands_total": 7,
     }
     assert (told["node_ready", "n2"], told["node_primary", "n4"], told["node_lag_bytes", "n4"]) == (0, 0, 512)
+    replica = {name: value for (name, node), value in told.items() if node == "n4" and "read" in name.split("_", 1)[1]}
+    assert replica == {
+        "node_ready": 1,
+        "node_serves_reads": 1,
+        "node_reads_total": 8,
+        "node_reads_resent_total": 3,
+        "node_read_errors_total": 1,
+    }
+    assert told["node_lag_seconds", "n4"] == 0.3
+    (outcomes,) = (metric for metric in exported if metric.name == "keyrail_replica_reads")
+    assert {sample.labels["outcome"]: sample.value for sample in outcomes.samples} == {
+        "moved": 8,
+        "own_writes": 1,
+        "no_replica": 2,
+    }
     assert told["slots_without_node", None] == 16384 - 200

@@ -14,7 +14,7 @@ from typing import cast
 
 from proxy.cluster.cluster_answers import Presented
 from proxy.cluster.split_commands import split_commands
-from proxy.commands.slots import SLOTS, slot_of
+from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD, Lane
 from proxy.hotpath.command_sender import follow
 from proxy.hotpath.router import Router
@@ -23,7 +23,7 @@ from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import NodeFollower, NodePort
 from proxy.wire.encode import encode_array, encode_bulk
 from tests.cluster.test_scan_walk import IDS
-from tests.hotpath.routed import owners
+from tests.hotpath.routed import owners, reassign
 from tests.hotpath.test_split import arguments
 from tests.resp import FrameReader, decode
 from tests.session.given import HOME, Client, FakeRoute, Upstream
@@ -37,7 +37,7 @@ class Cluster:
     """Three nodes. ``down`` are those that say CLUSTERDOWN."""
 
     def __init__(self) -> None:
-        self.owners = list(owners(3))
+        self.owners = owners(3)
         self.opened: dict[int, int] = {}
         self.held: list[dict[bytes, list[bytes]]] = [{} for _ in NODES]
         self.down: set[int] = set()
@@ -179,7 +179,7 @@ class FakeNodes(NodePort):
     a look at the cluster."""
 
     def __init__(self) -> None:
-        self.owners = list(owners(3))
+        self.owners = owners(3)
         self.lost: set[int] = set()
         self.looking: list[PoolWaiter] = []
         self.shown: Presented | None = None
@@ -246,17 +246,21 @@ class ClusterRoute(FakeRoute):
         return made
 
 
+SPLIT_COMMANDS = split_commands(STANDARD)
+
+
 class Routed(Client):
-    """A client of the three nodes."""
+    """A client of the three nodes. Clients whose nodes keep their slots may share a ``router``."""
 
-    __slots__ = ("nodes",)
+    __slots__ = ("_routed", "nodes")
 
-    def __init__(self, route: FakeRoute) -> None:
+    def __init__(self, route: FakeRoute, router: Router | None = None) -> None:
         self.nodes = FakeNodes()
         route.ports = replace(route.ports, nodes=self.nodes)
         super().__init__(route)
-        self.intake.config.router = Router(owners(3))
-        self.intake.config.split_commands = split_commands(STANDARD)
+        self._routed = owners(3)
+        self.intake.config.router = router or Router(self._routed)
+        self.intake.config.split_commands = SPLIT_COMMANDS
 
     def check(self) -> None:
         """Several nodes send replies."""
@@ -270,10 +274,13 @@ class Routed(Client):
 
     def learn(self, cluster: Cluster) -> None:
         """Keyrail has asked the nodes."""
+        self.take_over(cluster.owners)
+
+    def take_over(self, owned: Sequence[int]) -> None:
+        """Other nodes own the slots."""
         router = self.intake.config.router
         assert router is not None
         router.version += 1
-        self.nodes.owners = list(cluster.owners)
-        for slot in range(SLOTS):
-            if router.owner(slot) != cluster.owners[slot]:
-                router.own(slot, slot, cluster.owners[slot])
+        self.nodes.owners = list(owned)
+        reassign(router, self._routed, self.nodes.owners)
+        self._routed = list(owned)

@@ -7,6 +7,7 @@ import pytest
 from proxy.commands.command import Command
 from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD, Lane
+from proxy.hotpath.router import Router
 from proxy.policy.load import load_policy
 from proxy.policy.model import Policy
 from proxy.policy_yaml.shipped import packaged
@@ -32,6 +33,8 @@ POLICIES = {
         """
     ),
 }
+OWNERS = owners(3)
+ROUTER = Router(OWNERS)
 REFUSED = (b"-DENIED", b"-ERR keyrail: ", b"-ERR This instance has cluster support disabled", b"-CROSSSLOT")
 """How Keyrail's own refusals begin, before a cluster."""
 
@@ -47,7 +50,7 @@ def sent_by(client: Routed) -> dict[int | None, list[list[bytes]]]:
 
 def outcome(policy: Policy, *words: bytes | str) -> tuple[bytes, dict[int | None, list[list[bytes]]], Routed]:
     """What a new client hears, and what goes to nodes."""
-    client = Routed(FakeRoute(policy))
+    client = Routed(FakeRoute(policy), ROUTER)
     client.send(call(*words))
     told = client.heard(), sent_by(client), client
     client.connection_lost()
@@ -59,7 +62,7 @@ def test_no_command_gets_around_the_policy_or_the_cluster(name: str) -> None:
     policy, refused, carried = POLICIES[name], 0, 0
     for argv in (argv for argv in invocations() if argv[0] != b"KEYRAIL"):
         keys = Command(STANDARD, argv).known_keys
-        number = owners(3)[slot_of(keys[0].name)] if keys else 1
+        number = OWNERS[slot_of(keys[0].name)] if keys else 1
         node = f"n{number + 1}"
         heard, sent, plain = outcome(policy, *argv)
         answer, there, wrapped = outcome(policy, "KEYRAIL", "NODE", node, *argv)

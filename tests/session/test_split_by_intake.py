@@ -32,7 +32,7 @@ class Nodes:
     """Three nodes with the same data as one Redis. Slots have moved since the client's map, or are moving now."""
 
     def __init__(self, random: Random, *, faults: bool) -> None:
-        self.owners = list(owners(3))
+        self.owners = owners(3)
         self.asked: set[int] = set()
         self.data = {key: bytes(random.choice([0, 3, 50, 5000])) for key in KEYS if random.random() < 0.7}
         self.wrong: dict[bytes, bytes] = {}

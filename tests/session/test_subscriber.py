@@ -207,12 +207,7 @@ class PubSubCluster:
         nodes.lost.add(number)
         heir = next(each.number for each in NODES if each.number not in nodes.lost)
         self.owners = [heir if owner == number else owner for owner in self.owners]
-        nodes.owners = list(self.owners)
-        router = self.client.intake.config.router
-        assert router is not None
-        router.version += 1
-        for slot, owner in enumerate(self.owners):
-            router.own(slot, slot, owner)
+        self.client.take_over(self.owners)
         if demoted:
             self.replicas.add(number)
         for connection in self.connections():

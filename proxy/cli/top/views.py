@@ -374,6 +374,17 @@ def _health_tint(row: Row) -> Tint:
     return Tint.GOOD if row["health"] == "ok" else Tint.BAD
 
 
+def _lag_ms(row: Row) -> float | None:
+    return None if row["lag_seconds"] is None else float(row["lag_seconds"]) * 1000
+
+
+def _reads(row: Row) -> str:
+    """What a replica has answered in its primary's place, in brackets if it answers nothing now."""
+    if row["role"] == "primary" or not (row["reads"] or row["serves"]):
+        return UNKNOWN
+    return f"{row['reads']:,}" if row["serves"] else f"({row['reads']:,})"
+
+
 def slot_count(row: Row) -> int:
     """How many slots a node owns."""
     return sum(end + 1 - begin for begin, end in row["slots"])
@@ -391,6 +402,8 @@ NODES = View(
         Column("SLOTS", lambda row: f"{slot_count(row):,}", 6, right=True),
         _rate("rate", "RATE/s"),
         Column("LAG", lambda row: size(row["lag"]), 7, right=True),
+        Column("LAG ms", lambda row: milliseconds(_lag_ms(row)), 7, right=True, least=110),
+        Column("READS", _reads, 12, right=True, least=100),
         Column("PING ms", lambda row: milliseconds(row["ping_ms"]), 7, right=True),
         Column("CONNECTIONS", lambda row: row["connections"], 11, right=True, least=100),
         Column("ADDRESS", _of("address")),
@@ -399,6 +412,7 @@ NODES = View(
         SortOrder("name"),
         SortOrder("rate", lambda row: row["rate"]),
         SortOrder("lag", lambda row: number(row, "lag")),
+        SortOrder("reads", lambda row: row["reads"]),
         SortOrder("slots", slot_count),
     ),
     frozenset({"route"}),

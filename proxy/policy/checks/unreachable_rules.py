@@ -24,6 +24,7 @@ from proxy.rules.limits.rule import LimitsSettings
 from proxy.rules.lowering import Lowering
 from proxy.rules.order import place_of
 from proxy.rules.refuse.rule import RefuseSettings
+from proxy.rules.replica_reads.rule import ReplicaReadsSettings
 from proxy.rules.rule import Binding, Rule, RuleSettings
 from proxy.rules.scripts.rule import ScriptsSettings
 
@@ -178,7 +179,7 @@ def _check_exceptions(policy: Policy, deaf: set[str], problems: Problems) -> Non
 def globs_of(settings: RuleSettings) -> tuple[str, ...]:
     """The patterns of keys that a rule is about; none if it is about all keys."""
     match settings:
-        case LifetimeSettings(keys=keys):
+        case LifetimeSettings(keys=keys) | ReplicaReadsSettings(keys=keys):
             return keys
         case LimitsSettings(keys=str(keys)):
             return (keys,)

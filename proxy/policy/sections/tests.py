@@ -6,7 +6,7 @@ from proxy.policy_yaml.fields import Fields, choice, read_fields
 from proxy.policy_yaml.yaml_source import Problems, Scalar, Sequence, Value
 from proxy.wire.inline import split_inline
 
-_OUTCOMES = ("refused_by", "asked_by", "answered_by", "followed_by", "becomes", "unchanged")
+_OUTCOMES = ("refused_by", "asked_by", "answered_by", "followed_by", "moved_by", "becomes", "unchanged")
 
 
 def read_tests(value: Value, app: str, problems: Problems) -> tuple[Expectation, ...] | None:
@@ -25,6 +25,7 @@ def _read_test(fields: Fields, app: str) -> Expectation:
         asked_by=fields.read("asked_by", read_word, ""),
         answered_by=fields.read("answered_by", read_word, ""),
         followed_by=fields.read("followed_by", read_word, ""),
+        moved_by=fields.read("moved_by", read_word, ""),
         becomes=fields.read("becomes", _read_command, ()),
         unchanged=fields.read("unchanged", choice({"true": True}), False),
         without_jitter=fields.read("jitter", choice({"0": True}), False),

@@ -4,7 +4,7 @@
      "enforce": {"hits": 10200.4, "bytes": 918036.2, "saved_redis_seconds": 0.0192}, "audit": {…},
      "hit_ratio": 0.9994, "misses": 5.8, "fills": 5.1, "fills_in_vain": 0.1, "invalidations": 3.2, "evictions": 0.0,
      "mean_age": 0.21, "entries": 812, "memory_bytes": 904112, "memory_limit_bytes": 67108864, "hot_keys": 3,
-     "connections": 2, "off": 0}
+     "changing_keys": 1, "connections": 2, "off": 0}
 
 ``rules`` are those in force that are about it; without any, clients get nothing from memory. Figures from ``enforce``
 to ``evictions`` are per second, but for ``hit_ratio``, the part of the reads of cached keys whose reply was in memory.
@@ -19,7 +19,7 @@ from proxy.server.admin.state import AdminState
 from proxy.server.reload import caches_replies
 from proxy.traffic.cache_figures import CacheFigures
 
-_NOW = ("entries", "memory_bytes", "memory_limit_bytes", "hot_keys", "connections", "off")
+_NOW = ("entries", "memory_bytes", "memory_limit_bytes", "hot_keys", "changing_keys", "connections", "off")
 
 
 def local_cache(state: AdminState, route: int, window: int) -> dict[str, Any]:

@@ -1,11 +1,14 @@
 """``/nodes[?route=NAME]``: the nodes of clusters, and primaries that Sentinels or a name lead to, by route.
 
     {"routes": {"r": [{"node": "n1", "id", "address", "role", "primary", "slots": [[0, 5460]], "open", "health", "lag",
-                       "rate", "commands", "connections", "ping_ms"}]}}
+                       "lag_seconds", "rate", "commands", "connections", "ping_ms", "serves", "reads", "reads_resent",
+                       "read_errors", "pending"}]}}
 
 ``health`` is ok, failed (most other nodes say so), lost (Keyrail cannot connect), silent (it does not answer) or
-unlinked (a replica without its primary); ``open`` are slots that move; ``lag`` is in bytes; ``rate`` and ``commands``
-are what Keyrail sends.
+unlinked (a replica without its primary), syncing (it loads its primary's data) or foreign (it has other data than its
+primary); ``open`` are slots that move; ``lag`` is in bytes, ``lag_seconds`` at most so many seconds; ``rate`` and
+``commands`` are what Keyrail sends. A replica ``serves`` if it answers reads for its primary now: ``reads`` so far, of
+which ``reads_resent`` were sent again elsewhere, ``read_errors`` as often as it failed, and ``pending`` replies now.
 """
 
 from aiohttp import web

@@ -190,6 +190,7 @@ CACHE: dict[str, Any] = {
     "memory_bytes": 904_112,
     "memory_limit_bytes": 128 << 20,
     "hot_keys": 3,
+    "changing_keys": 0,
     "connections": 2,
     "off": 0,
 }
@@ -209,6 +210,12 @@ NODE = {
     "connections": 6,
     "ping_ms": 0.21,
     "commands": 2_460_000,
+    "lag_seconds": None,
+    "serves": False,
+    "reads": 0,
+    "reads_resent": 0,
+    "read_errors": 0,
+    "pending": 0,
 }
 REPLICA = {
     **NODE,
@@ -218,6 +225,8 @@ REPLICA = {
     "slots": [],
     "health": "unlinked",
     "lag": 9_318,
+    "lag_seconds": 0.35,
+    "reads": 1_234,
     "rate": 0.0,
     "ping_ms": None,
 }

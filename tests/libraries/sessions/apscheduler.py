@@ -8,15 +8,27 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from redis import Redis
 
 RAN = threading.Event()
+LOOKING = threading.Lock()
+
+
+class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # the library has no types
+    """Its thread looks for jobs while nobody else holds the lock. It would end for good if Redis died meanwhile, also
+    on a direct connection."""
+
+    def _process_jobs(self) -> float | None:
+        with LOOKING:
+            wait_seconds: float | None = super()._process_jobs()
+            return wait_seconds
 
 
 def use(url: str) -> Iterator[None]:
     store = RedisJobStore()
     store.redis = Redis.from_url(url)
-    scheduler = BackgroundScheduler(jobstores={"default": store}, timezone="UTC")
+    scheduler = Scheduler(jobstores={"default": store}, timezone="UTC")
     scheduler.start()
     _round(scheduler)
-    yield
+    with LOOKING:
+        yield
     _round(scheduler)
     scheduler.shutdown()
 

@@ -1,7 +1,7 @@
 // The nodes of a cluster: their table, and whose slots are whose.
 
 import { byId, make, mark, put } from "./dom.js";
-import { bytes, milliseconds, rate } from "./format.js";
+import { bytes, count, milliseconds, rate, share } from "./format.js";
 import { Table, long, tag, text } from "./table.js";
 
 /** @import { ClusterNode, ShownNode, Slot } from "./types.d.ts" */
@@ -10,6 +10,7 @@ export const COLOURS = 6; // page.css has so many; behind that they come again
 
 const HEALTH = new Map([
   ["ok", "ok"], ["failed", "failed"], ["lost", "cannot be reached"], ["silent", "does not answer"], ["unlinked", "has lost its primary"],
+  ["syncing", "gets a copy of its primary's data"], ["foreign", "has other data than its primary"],
 ]);
 
 /** @param {ClusterNode} node */
@@ -45,11 +46,20 @@ export function trouble(nodes) {
 }
 
 /**
- * The nodes, each with its place among all.
+ * The nodes, each with its place among all, and replicas with their share of the reads that replicas answer.
  * @param {ClusterNode[]} nodes
  * @returns {ShownNode[]}
  */
-export const numbered = (nodes) => nodes.map((node, place) => ({ ...node, place }));
+export function numbered(nodes) {
+  const all = nodes.reduce((sum, node) => sum + node.reads, 0);
+  return nodes.map((node, place) => ({ ...node, place, share: all && node.role === "replica" ? node.reads / all : null }));
+}
+
+/** @param {ShownNode} row */
+const lag = (row) => (row.lag_seconds === null ? bytes(row.lag) : `${bytes(row.lag)}, ${milliseconds(row.lag_seconds * 1000)}`);
+
+/** @param {ShownNode} row */
+const reads = (row) => (row.share === null ? "–" : `${count(row.reads)}, ${share(row.share)}${row.serves ? "" : ", none now"}`);
 
 /** @returns {Table<ShownNode>} */
 export const nodesTable = () => new Table(
@@ -79,7 +89,11 @@ export const nodesTable = () => new Table(
     },
     {
       label: "Lag", hint: "What a replica has still to apply of its primary's writes", kind: "number", from: 560,
-      sort: (row) => row.lag, cell: text((row) => (row.lag === null ? "–" : bytes(row.lag))),
+      sort: (row) => row.lag, cell: text(lag),
+    },
+    {
+      label: "Reads", hint: "Reads that it has answered in its primary's place, and its share of those that replicas have answered",
+      kind: "number", from: 680, sort: (row) => row.share, cell: text(reads),
     },
     {
       label: "PING", hint: "From Keyrail to the node and back", kind: "number", from: 560,

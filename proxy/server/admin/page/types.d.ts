@@ -207,10 +207,18 @@ export interface ClusterNode {
   lack: string;
   /** Bytes. */
   lag: number | null;
+  lag_seconds: number | null;
   rate: number;
   commands: number;
   connections: number;
   ping_ms: number | null;
+  /** Whether a replica answers reads for its primary now. */
+  serves: boolean;
+  /** Reads that it was sent for its primary. */
+  reads: number;
+  reads_resent: number;
+  read_errors: number;
+  pending: number;
 }
 
 /** Replies that the local cache has sent, or would have sent. */
@@ -239,6 +247,7 @@ export interface LocalCache {
   memory_bytes: number;
   memory_limit_bytes: number;
   hot_keys: number;
+  changing_keys: number;
   connections: number;
   /** Databases of workers without a connection for invalidations. */
   off: number;
@@ -302,9 +311,10 @@ export interface ShownKey extends HotKey {
   id: string;
 }
 
-/** With its place among all, which gives its colour. */
+/** With its place among all, which gives its colour, and its share of the reads that replicas answer. */
 export interface ShownNode extends ClusterNode {
   place: number;
+  share: number | null;
 }
 
 /** With the name of its node; empty without a cluster. */

@@ -1,0 +1,144 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""What a reply cache holds: replies, their keys, and the memory of a rule, which several caches share.
+
+Of a memory that is full, the replies leave that were used least recently.
+"""
+
+from typing import Protocol
+
+from proxy.hotpath.in_flight import ReplySink
+
+_OVERHEAD = 960
+"""Bytes that a reply takes beside its own and those of its request: objects, and its places in tables (measured)."""
+
+
+class Evicting(Protocol):
+    """The cache of a reply."""
+
+    def evict(self, reply: "CachedReply") -> None:
+        """Drop one reply for lack of room."""
+
+
+class CachedReply:
+    """The reply to one request, in both protocols. Without one (None), it is only known to be too large to keep.
+
+    Redis was asked for it at ``since``, and it may be sent up to ``ends``. ``served`` has the bits of the uses that
+    send it, ``audited`` those of the uses that only count it (``CacheUse``). ``newer`` and ``older`` are the replies in
+    its ``memory`` that were used after and before it.
+    """
+
+    __slots__ = (
+        "audited",
+        "cache",
+        "ends",
+        "key",
+        "memory",
+        "newer",
+        "older",
+        "request",
+        "resp2",
+        "resp3",
+        "served",
+        "since",
+        "size",
+    )
+
+    def __init__(
+        self,
+        cache: Evicting,
+        memory: "ReplyMemory",
+        key: "CachedKey",
+        request: bytes,
+        resp3: bytes | None,
+        resp2: bytes | None,
+        since: float,
+        ends: float,
+        served: int,
+        audited: int,
+    ) -> None:
+        self.cache = cache
+        self.memory = memory
+        self.served = served
+        self.audited = audited
+        self.key = key
+        self.request = request
+        self.resp3 = resp3
+        self.resp2 = resp2
+        self.since = since
+        self.ends = ends
+        self.size = _OVERHEAD + 2 * len(request)
+        if resp3 is not None:
+            self.size += len(resp3)
+        if resp2 is not None and resp2 is not resp3:
+            self.size += len(resp2)
+        self.newer: CachedReply | None = None
+        self.older: CachedReply | None = None
+
+
+class CachedKey:
+    """What is kept of one key. ``holds`` are positions of commands that may write it, by the client that has sent them,
+    and ``writes`` counts them. While ``fills`` are under way, the key is not forgotten. ``touched``: a reply of it was
+    found since the last ``take_touched``; ``hits`` counts those that were sent."""
+
+    __slots__ = ("fills", "hits", "holds", "name", "replies", "touched", "writes")
+
+    def __init__(self, name: bytes) -> None:
+        self.name = name
+        self.replies: dict[bytes, CachedReply] = {}
+        self.holds: dict[ReplySink, int] = {}
+        self.writes = 0
+        self.fills = 0
+        self.hits = 0
+        self.touched = False
+
+
+class ReplyMemory:
+    """The memory of one rule in a worker: at most ``limit`` bytes; the replies that were used least recently go."""
+
+    __slots__ = ("entries", "limit", "newest", "oldest", "size")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.size = 0
+        self.entries = 0
+        self.newest: CachedReply | None = None
+        self.oldest: CachedReply | None = None
+
+    def add(self, reply: CachedReply) -> None:
+        """Count a new reply in, and make room for it."""
+        self.size += reply.size
+        self.entries += 1
+        self._link(reply)
+        while self.size > self.limit and self.oldest is not None:
+            self.oldest.cache.evict(self.oldest)
+
+    def remove(self, reply: CachedReply) -> None:
+        """Count a reply out."""
+        self.size -= reply.size
+        self.entries -= 1
+        self._unlink(reply)
+
+    def use(self, reply: CachedReply) -> None:
+        """The reply is the one used last."""
+        if reply is not self.newest:
+            self._unlink(reply)
+            self._link(reply)
+
+    def _link(self, reply: CachedReply) -> None:
+        reply.older = self.newest
+        reply.newer = None
+        if self.newest is None:
+            self.oldest = reply
+        else:
+            self.newest.newer = reply
+        self.newest = reply
+
+    def _unlink(self, reply: CachedReply) -> None:
+        if reply.newer is None:
+            self.newest = reply.older
+        else:
+            reply.newer.older = reply.older
+        if reply.older is None:
+            self.oldest = reply.newer
+        else:
+            reply.older.newer = reply.newer

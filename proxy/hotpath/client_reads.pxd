@@ -1,0 +1,94 @@
+cimport cython
+
+from proxy.hotpath.cached_reads cimport CachedReads
+from proxy.hotpath.hot_path_config cimport HotPathConfig
+from proxy.hotpath.in_flight cimport ReplySink
+from proxy.hotpath.plan cimport Plan
+from proxy.hotpath.replica_reads cimport ReplicaReads
+from proxy.hotpath.upstream_pipeline cimport UpstreamPipeline
+
+cdef int _NEVER
+cdef double _NO_LAG, _UNTOLD
+cdef int MAY_WRITE, OUTSIDE
+
+
+cdef class Replica:
+    cdef public str name
+    cdef public long long covered
+    cdef public double lag
+    cdef public double until
+
+    cpdef measured(self, long long covered, double lag, double until)
+    cpdef leave(self)
+
+
+cdef class ReplicaGroup:
+    cdef public long long version
+    cdef public long long looks
+    cdef public list marked
+    cdef public long long moved
+    cdef public long long behind
+    cdef public long long unfit
+
+    @cython.locals(place=ReaderPlace, sender=ReplySink)
+    cpdef long long begin_look(self) except -1
+    @cython.locals(place=ReaderPlace, replica=Replica)
+    cpdef list returning(self)
+    cpdef changed(self)
+
+
+cdef class ReaderPlace:
+    cdef public ReplySink sender
+    cdef public ReplicaGroup group
+    cdef public int number
+    cdef public long long version
+    cdef public Replica replica
+    cdef public UpstreamPipeline upstream
+    cdef public long long mark
+    cdef public bint marked
+    cdef public bint wrote
+    cdef public bint used
+    cdef public long long asked
+
+    cpdef note(self, bint wrote)
+    cpdef attach(self, ReplicaGroup group)
+    cpdef choose(self, Replica replica, UpstreamPipeline upstream)
+    @cython.locals(replica=Replica, upstream=UpstreamPipeline)
+    cpdef UpstreamPipeline reader(self, double max_lag, double now)
+
+
+cdef class ClientReads:
+    cdef public list places
+    cdef public UpstreamPipeline primary
+    cdef public bint away
+    cdef public long long round
+    cdef public object clock
+    cdef public object choose
+    cdef ReplySink _sender
+    cdef ReplicaGroup _unknown
+    cdef double _now
+    cdef long long _map_version
+    cdef bint _new
+
+    @cython.locals(place=ReaderPlace)
+    cpdef ReaderPlace place(self, Py_ssize_t number)
+    @cython.locals(place=ReaderPlace)
+    cdef ReaderPlace _at(self, Py_ssize_t number)
+    cpdef note(self, Py_ssize_t number, bint wrote)
+    @cython.locals(place=ReaderPlace)
+    cpdef note_everywhere(self, bint wrote)
+    cpdef follow(self, long long map_version)
+    @cython.locals(place=ReaderPlace)
+    cpdef choose_anew(self)
+    cpdef UpstreamPipeline home(self, UpstreamPipeline upstream)
+    cpdef end_round(self)
+    cdef bint holds(self, HotPathConfig config, int command_id, Py_ssize_t count, Py_ssize_t number) except -1
+    @cython.locals(plan=Plan, place=ReaderPlace, reads=ReplicaReads, replica=UpstreamPipeline)
+    cdef UpstreamPipeline source(self, HotPathConfig config, CachedReads cached_reads, int command_id,
+                                 const unsigned char *data, bint passes, Py_ssize_t count, Py_ssize_t number)
+    cpdef bint waits(self, Py_ssize_t count) except -1
+    cdef bint _waits_at(self, ReaderPlace place, Py_ssize_t count) except -1
+
+
+cdef bint _is_remembered(HotPathConfig config, CachedReads cached_reads, int command_id,
+                         const unsigned char *data) except -1

@@ -1,0 +1,300 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+# cython: initializedcheck=False
+"""Which replica a client may read from now: never an older one than what it has seen or written.
+
+Time is counted in *looks* at a primary, which are numbered. A look asks the primary for its replication offset, and
+then its replicas for what they have applied. So both sides of the question are numbers of looks:
+
+    Replica.covered     the last look whose offset of the primary the replica has applied
+    ReaderPlace.mark    the first look that was begun after all that the client has read or written there was answered
+
+A replica whose ``covered`` reaches the ``mark`` has all that the client knows. A client's command to the primary makes
+its place ``marked``: the mark is not known before a look is begun while no reply is pending for the client. Reads from
+the replica of a place need no mark, since a replica does not go back; a change of the replica does.
+
+All replicas of one primary in one replication stream are a ``ReplicaGroup``. Another stream is another group, and what
+is known of clients by the old one is void: they are marked.
+"""
+
+from collections.abc import Callable
+
+from proxy.hotpath.cached_reads import CachedReads
+from proxy.hotpath.hot_path_config import MAY_WRITE, HotPathConfig
+from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.replica_reads import OUTSIDE
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+
+_NEVER = -1
+_NO_LAG = 1e18
+_UNTOLD = 0.0
+
+
+class Replica:
+    """A replica, as it was when it was asked last. ``lag`` is by how many seconds, at most, its data was older than the
+    primary's, ``until`` is the time up to which that counts. ``name`` is for figures."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self.covered = _NEVER
+        self.lag = _NO_LAG
+        self.until = 0.0
+
+    def measured(self, covered: int, lag: float, until: float) -> None:
+        """It has applied all up to this look."""
+        self.covered = covered
+        self.lag = lag
+        self.until = until
+
+    def leave(self) -> None:
+        """It answers no reads any more, as far as is known."""
+        self.covered = _NEVER
+        self.lag = _NO_LAG
+        self.until = 0.0
+
+
+class ReplicaGroup:
+    """The replicas of one primary in one replication stream. ``version`` counts what may let clients choose another
+    replica. ``looks`` is the number of the last look that was begun. ``moved`` counts the reads of replicas, ``behind``
+    and ``unfit`` those of the primary: since the replica did not have what the client knows, and since there was none
+    within the bound."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.looks = 0
+        self.marked: list[ReaderPlace] = []
+        self.moved = 0
+        self.behind = 0
+        self.unfit = 0
+
+    def begin_look(self) -> int:
+        """A look begins: whoever awaits no reply knows nothing that is newer. Returns its number."""
+        self.looks += 1
+        waiting = self.marked
+        self.marked = []
+        for place in waiting:
+            sender = place.sender
+            if sender.gone or place.group is not self:
+                continue
+            if sender.pending_replies == 0:
+                place.mark = self.looks
+                place.marked = False
+            else:
+                self.marked.append(place)
+            place.wrote = False
+        return self.looks
+
+    def returning(self) -> "list[ReaderPlace]":
+        """Places of clients that have only read since the last look, and whose replica had everything then. A client
+        that always awaits a reply can return to its replica only if its commands wait for a look."""
+        found = []
+        for place in self.marked:
+            replica = place.replica
+            if not place.wrote and replica is not None and replica.covered >= self.looks:
+                found.append(place)
+        return found
+
+    def changed(self) -> None:
+        """Clients look for a replica anew."""
+        self.version += 1
+
+
+class ReaderPlace:
+    """What one client reads from the replicas of one primary, by its ``number``: on ``upstream``, the connection to
+    ``replica``.
+
+    ``wrote``: since the last look, the client has sent more than reads to the primary. ``used``: it has sent anything.
+    ``asked`` is the last round in which the replica was asked: see ``ClientReads``.
+    """
+
+    def __init__(self, sender: ReplySink, group: ReplicaGroup, number: int = 0) -> None:
+        self.sender = sender
+        self.group = group
+        self.number = number
+        self.version = _NEVER
+        self.replica: Replica | None = None
+        self.upstream: UpstreamPipeline | None = None
+        self.mark = 0
+        self.marked = False
+        self.wrote = False
+        self.used = False
+        self.asked = _NEVER
+
+    def note(self, wrote: bool) -> None:
+        """The client sends something to the primary by which it may learn or change what it reads here."""
+        self.used = True
+        if wrote:
+            self.wrote = True
+        if not self.marked:
+            self.marked = True
+            self.group.marked.append(self)
+
+    def attach(self, group: ReplicaGroup) -> None:
+        """From now on its replicas are those of another group: what is known of the client is void."""
+        self.group = group
+        self.version = _NEVER
+        self.replica = None
+        self.upstream = None
+        self.marked = False
+        if self.used:
+            self.note(False)
+
+    def choose(self, replica: Replica | None, upstream: UpstreamPipeline | None) -> None:
+        """Read on this connection from now on, or from the primary. Another connection may lead to older data."""
+        self.version = self.group.version
+        if upstream is self.upstream and replica is self.replica:
+            return
+        self.replica = replica
+        self.upstream = upstream
+        if self.used:
+            self.note(False)
+
+    def reader(self, max_lag: float, now: float) -> UpstreamPipeline | None:
+        """The connection to a replica for a read that may be ``max_lag`` seconds old; None: the primary's."""
+        replica = self.replica
+        upstream = self.upstream
+        if replica is None or upstream is None or replica.lag > max_lag or now > replica.until or not upstream.usable:
+            self.group.unfit += 1
+            return None
+        if self.marked or replica.covered < self.mark:
+            self.group.behind += 1
+            return None
+        self.used = True
+        self.group.moved += 1
+        return upstream
+
+
+class ClientReads:
+    """What one client may read from replicas, at a place for each primary. A place begins in the group ``unknown``.
+
+    ``primary`` is the connection to the primary that the client used last. ``away`` says that replicas may owe it
+    replies: those that were asked in this ``round``. ``clock`` tells the time, in seconds; ``choose`` chooses the
+    replica of a place anew.
+    """
+
+    def __init__(
+        self,
+        sender: ReplySink,
+        unknown: ReplicaGroup,
+        clock: Callable[[], float],
+        choose: Callable[[ReaderPlace], None],
+    ) -> None:
+        self.places: list[ReaderPlace] = []
+        self.primary: UpstreamPipeline | None = None
+        self.away = False
+        self.round = 0
+        self.clock = clock
+        self.choose = choose
+        self._sender = sender
+        self._unknown = unknown
+        self._now = _UNTOLD
+        self._map_version = _NEVER
+        # To primaries that have no place yet, it has sent nothing.
+        self._new = sender.requested == 0
+
+    def place(self, number: int) -> ReaderPlace:
+        """The place for the primary of this number: what it chose still holds."""
+        place = self._at(number)
+        if place.version != place.group.version:
+            self.choose(place)
+        return place
+
+    def _at(self, number: int) -> ReaderPlace:
+        while number >= len(self.places):
+            place = ReaderPlace(self._sender, self._unknown, len(self.places))
+            self.places.append(place)
+            if not self._new:
+                place.note(True)
+        return self.places[number]
+
+    # What the client learns elsewhere
+
+    def note(self, number: int, wrote: bool) -> None:
+        """The client sends something to this primary by which it may learn or change what it reads."""
+        self._at(number).note(wrote)
+
+    def note_everywhere(self, wrote: bool) -> None:
+        """The same for all of them."""
+        self._new = False
+        for place in self.places:
+            place.note(wrote)
+
+    def follow(self, map_version: int) -> None:
+        """This map is in force: after another one, keys may have another primary."""
+        if map_version != self._map_version:
+            if self._map_version != _NEVER:
+                self.note_everywhere(True)
+            self._map_version = map_version
+
+    def choose_anew(self) -> None:
+        """The connections to replicas that the client may use are others."""
+        for place in self.places:
+            place.version = _NEVER
+
+    # Where a command goes
+
+    def home(self, upstream: UpstreamPipeline | None) -> UpstreamPipeline | None:
+        """The connection for commands that replicas do not answer, where this one was used last."""
+        if upstream is None or not upstream.reads_only:
+            self.primary = upstream
+        self._now = _UNTOLD
+        return self.primary
+
+    def end_round(self) -> None:
+        """No replica owes the client anything."""
+        self.away = False
+        self.round += 1
+
+    def holds(self, config: HotPathConfig, command_id: int, count: int, number: int) -> bool:
+        """Whether a command for this primary waits for replies of its replicas, behind ``count`` commands that have not
+        left."""
+        if not self.away or config.beside[command_id] != 0 or config.plan.asks_replicas(command_id):
+            return False
+        return self._waits_at(self._at(number), count)
+
+    def source(
+        self,
+        config: HotPathConfig,
+        cached_reads: CachedReads | None,
+        command_id: int,
+        data: bytes,
+        passes: bool,
+        count: int,
+        number: int,
+    ) -> UpstreamPipeline | None:
+        """Where the command goes that the plan has decided, of the primary of this number, behind ``count`` that have
+        not left; None if it waits for replies of replicas."""
+        plan = config.plan
+        if config.beside[command_id] != 0 or plan.terms == OUTSIDE:
+            return self.primary
+        place = self.place(number)
+        reads = plan.replica_reads
+        replica: UpstreamPipeline | None = None
+        if passes and plan.terms >= 0 and reads is not None:
+            if self._now == _UNTOLD:
+                self._now = self.clock()
+            # A replica may know more than what the client may be answered from memory.
+            if not _is_remembered(config, cached_reads, command_id, data):
+                replica = place.reader(reads.max_lags[plan.terms], self._now)
+        if replica is not None:
+            self.away = True
+            place.asked = self.round
+            return replica
+        if self._waits_at(place, count):
+            return None
+        if self.away and not self.waits(count):
+            self.end_round()
+        place.note(config.pooled[command_id] == MAY_WRITE)
+        return self.primary
+
+    def waits(self, count: int) -> bool:
+        """Whether replies of replicas may be pending, behind ``count`` commands that have not left."""
+        return self.away and (self._sender.pending_replies > 0 or count > 0)
+
+    def _waits_at(self, place: ReaderPlace, count: int) -> bool:
+        return place.asked == self.round and self.waits(count)
+
+
+def _is_remembered(config: HotPathConfig, cached_reads: CachedReads | None, command_id: int, data: bytes) -> bool:
+    if cached_reads is None or cached_reads.mask == 0 or cached_reads.cache.idle:
+        return False
+    return cached_reads.may_serve_any(command_id, config.request, data, config.keys)

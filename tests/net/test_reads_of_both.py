@@ -1,0 +1,90 @@
+"""One client whose reads memory may answer, and replicas, too: memory first, and what memory may answer is never asked
+of a replica, which may know more than memory does, or less."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.commands.cached_reads import cache_role
+from proxy.commands.table import STANDARD
+from proxy.hotpath.cached_reads import CachedReads, CacheUse
+from proxy.hotpath.cached_reply import ReplyMemory
+from proxy.hotpath.reply_cache import ReplyCache
+from tests.net.test_replica_connections import VALUE, Stage
+from tests.session.given import Client, call
+
+ROLES = bytes(map(cache_role, STANDARD.specs))
+KEPT = b"$4\r\nkept\r\n"
+
+
+class Both(Stage):
+    """Of the keys `a:*`, memory answers `a:hot`."""
+
+    def cached(self, *kept: str) -> Client:
+        """A client; memory has the reply to GET of these keys."""
+        client = self.client()
+        cache, use = ReplyCache(), CacheUse(1)
+        cache.until = 100.0
+        cache.become_hot({b"a:hot"}, ())
+        for key in kept:
+            entry = cache.begin_fill(key.encode())
+            assert entry is not None
+            cache.keep(ReplyMemory(1 << 20), entry, call("GET", key), KEPT, KEPT, 0.0, 50.0, 1, 2)
+            cache.end_fill(entry)
+        client.intake.cached_reads = CachedReads(cache, [cache], ROLES, lambda: 1.0, lambda: False, [use])
+        return client
+
+
+@pytest.fixture(params=[0, 1], ids=["runs", "traced"])
+def both(request: pytest.FixtureRequest) -> Both:
+    return Both(request.param)
+
+
+def test_memory_answers_first(both: Both) -> None:
+    client = both.cached("a:hot")
+    client.say("GET", "a:hot")
+    assert client.heard() == KEPT
+    assert both.taken() == (b"", b"")
+
+
+def test_what_memory_answered_is_not_older_elsewhere(both: Both) -> None:
+    client = both.cached("a:hot")
+    client.say("GET", "a:hot")
+    client.say("GET", "a:1")
+    assert both.taken() == (call("GET", "a:1"), b""), "its replica may be behind what memory had"
+    both.route.upstream().answer(VALUE)
+    both.look(200)
+    client.say("GET", "a:1")
+    assert both.taken() == (b"", call("GET", "a:1"))
+
+
+@pytest.mark.parametrize("words", [("GET", "a:hot"), ("MGET", "a:1", "a:hot")], ids=" ".join)
+def test_what_memory_may_answer_is_asked_of_the_primary(both: Both, words: tuple[str, ...]) -> None:
+    client = both.cached()
+    client.say(*words)
+    assert both.taken() == (call(*words), b"")
+
+
+def test_replies_stay_in_order() -> None:
+    both = Both()
+    client = both.cached("a:hot")
+    client.send(call("GET", "a:1") + call("GET", "a:hot") + call("GET", "a:2"))
+    assert both.taken() == (b"", call("GET", "a:1"))
+    assert client.heard() == b""
+    both.reader_of(client).answer(VALUE)
+    assert client.heard() == VALUE + KEPT
+    assert both.taken()[0] == call("GET", "a:2")
+    both.route.upstream().answer(VALUE)
+    assert client.heard() == VALUE
+
+
+def test_a_lost_replica_is_replaced_below_what_memory_has_answered() -> None:
+    both = Both()
+    client = both.cached("a:hot")
+    client.send(call("GET", "a:1") + call("GET", "a:hot"))
+    both.taken()
+    both.members[both.reader_of(client)].lose()
+    assert both.taken()[0] == call("GET", "a:1")
+    assert client.heard() == b""
+    both.route.upstream().answer(VALUE)
+    assert client.heard() == VALUE + KEPT

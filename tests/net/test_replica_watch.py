@@ -1,0 +1,87 @@
+"""What a replica has answered, against what its primary has."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.hotpath.client_reads import Replica
+from proxy.net.replica_history import Told
+from proxy.net.replica_watch import ReplicaState, WatchedPrimary, WatchedReplica
+from proxy.net.slot_map import Endpoint
+from proxy.session.pool_key import Node
+
+
+def primary_at(*offsets: int) -> tuple[WatchedPrimary, WatchedReplica]:
+    """A primary that had these offsets at the seconds 0, 1, 2 …"""
+    primary = WatchedPrimary(Node(0))
+    for second, offset in enumerate(offsets):
+        primary.told(primary.group.begin_look(), float(second), Told(False, "a", offset))
+    return primary, WatchedReplica(Node(1), Endpoint("replica", 6379), Replica())
+
+
+def replica_told(offset: int, *, stream: str = "a", linked: bool = True, syncing: bool = False) -> Told:
+    return Told(True, stream, offset, linked, syncing)
+
+
+@pytest.mark.parametrize(
+    ("told", "state"),
+    [
+        (replica_told(300), ReplicaState(reached=True, lag=0, lag_seconds=0.0)),
+        (replica_told(320), ReplicaState(reached=True, lag=0, lag_seconds=0.0)),
+        (replica_told(299), ReplicaState(reached=True, lag=1, lag_seconds=1.5)),
+        (replica_told(100), ReplicaState(reached=True, lag=200, lag_seconds=2.5)),
+        (replica_told(99), ReplicaState(reached=True, lag=201)),
+        (replica_told(300, linked=False), ReplicaState(reached=True, linked=False)),
+        (replica_told(300, linked=False, syncing=True), ReplicaState(reached=True, linked=False, syncing=True)),
+        (replica_told(300, stream="b"), ReplicaState(reached=True, foreign=True)),
+        (Told(False, "a", 300), ReplicaState(reached=True, linked=False, foreign=True)),
+        (None, ReplicaState(reached=False)),
+    ],
+)
+def test_the_lag_of_a_replica(told: Told | None, state: ReplicaState) -> None:
+    primary, replica = primary_at(100, 200, 300)
+    primary.measured(replica, told, 2.5)
+    assert replica.state == state
+    assert (replica.readable.covered >= 0) == (state.lag_seconds is not None)
+
+
+def test_a_replica_of_a_primary_that_hangs_grows_old() -> None:
+    primary, replica = primary_at(100)
+    primary.measured(replica, replica_told(100), 0.1)
+    assert replica.readable.until == pytest.approx(1.0)
+    assert replica.readable.lag == pytest.approx(0.1)
+
+
+def test_clients_look_anew_when_a_replica_comes_or_leaves_and_else_stay() -> None:
+    primary, replica = primary_at(100)
+    versions = []
+    for told in (replica_told(100), replica_told(100), None, None, replica_told(100)):
+        primary.measured(replica, told, 0.1)
+        versions.append(primary.group.version)
+    assert versions == [1, 1, 2, 2, 3]
+
+
+def test_a_replica_that_has_begun_anew_is_another_one_for_clients() -> None:
+    primary, replica = primary_at(100, 200)
+    primary.measured(replica, replica_told(200), 1.1)
+    before = replica.readable
+    primary.measured(replica, replica_told(150), 1.2)
+    assert replica.readable is not before
+    assert before.covered < 0
+
+
+def test_another_replication_stream_is_another_group_and_looks_go_on() -> None:
+    primary, replica = primary_at(100, 200)
+    primary.replicas[replica.endpoint] = replica
+    primary.measured(replica, replica_told(200), 1.1)
+    before, readable = primary.group, replica.readable
+    version = before.version
+    primary.told(before.begin_look(), 2.0, Told(False, "b", 10))
+    assert primary.group is not before
+    assert (primary.group.looks, before.version) == (3, version + 1)
+    assert (readable.covered, replica.readable.covered) == (-1, -1)
+    primary.measured(replica, replica_told(200), 2.1)
+    assert replica.state is not None
+    assert replica.state.foreign
+    primary.measured(replica, replica_told(10, stream="b"), 2.2)
+    assert replica.readable.covered == 3

@@ -1,0 +1,252 @@
+"""Reads of one client from the replicas of three primaries: which connection each takes, and what becomes of them when
+a replica fails, or says that a slot is another node's.
+
+The sockets are fakes: `ReplicaConnections`, the map and the session are the real ones.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+from proxy.hotpath.client_reads import Replica
+from proxy.hotpath.error_counts import ErrorCounts
+from proxy.net.address import UpstreamAddress
+from proxy.net.cluster import Cluster
+from proxy.net.replica_connections import ReplicaConnections
+from proxy.net.replica_history import Told
+from proxy.net.replica_watch import WatchedPrimary, WatchedReplica
+from proxy.net.slot_map import ClusterNode, Endpoint, OwnSlots, SlotMap, SlotRange
+from proxy.policy.zones import NO_ZONES
+from proxy.session.switching import HELD_SECONDS
+from tests.hotpath.routed import owners
+from tests.net.test_replica_connections import Connection
+from tests.policy.given import policy as policy_of
+from tests.session.clustered import NODES, ClusterRoute, Routed
+from tests.session.given import HOME, Upstream, call
+
+POLICY = policy_of('rules:\n  shared: {replica_reads: {keys: ["*"], max_lag: 1s}, mode: enforce}\n')
+VALUE = b"$1\r\nv\r\n"
+OK = b"+OK\r\n"
+MOVED = b"-MOVED 15495 127.0.0.1:7000\r\n"
+B, C, A = "{b}", "{c}", "{a}"
+"""Keys of the first, the second and the third node."""
+
+
+def a_map() -> SlotMap:
+    """Three primaries with a replica each."""
+    slots = [SlotRange(owners(3).index(number), 16383 - owners(3)[::-1].index(number)) for number in range(3)]
+    nodes = [ClusterNode(f"p{n}", Endpoint("10.0.0.1", n + 1), slots=(slots[n],)) for n in range(3)]
+    nodes += [ClusterNode(f"r{n}", Endpoint("10.0.0.2", n + 1), is_primary=False, primary_id=f"p{n}") for n in range(3)]
+    return SlotMap({node.id: node for node in nodes})
+
+
+class Stage:
+    """A route to the three primaries and a client that reads from their replicas."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.cluster = Cluster(UpstreamAddress())
+        self.cluster.adopt(a_map())
+        self.route = ClusterRoute(POLICY)
+        self.primaries = {node: WatchedPrimary(node) for node in self.cluster.nodes}
+        watch: Any = SimpleNamespace(
+            primaries=self.primaries, report_to=lambda *_: None, hurry=lambda: None, begin=lambda _: None, reads=dict
+        )
+        self.members: dict[Upstream, Connection] = {}
+        connections: Any = SimpleNamespace(
+            output_limit=1 << 20,
+            errors=ErrorCounts(),
+            supply=SimpleNamespace(tls=None, busy=Counter()),
+            settings=SimpleNamespace(zone=None),
+            topology=self.cluster,
+            loop=SimpleNamespace(call_later=lambda *_: None),
+            all=SimpleNamespace(
+                members=self.members,
+                start=lambda opening: opening.close(),
+                remove=lambda each: self.members.pop(each.pipeline, None),
+            ),
+            count=lambda _: None,
+        )
+        policies: Any = SimpleNamespace(zones=NO_ZONES, replica_lag=1.0)
+        self.readers = ReplicaConnections(watch, connections, policies)
+        self.readers.clock = lambda: self.now
+        self.route.ports = replace(self.route.ports, replicas=self.readers)
+        self.client = Routed(self.route)
+        for each in NODES:
+            self.client.at(each.number)  # opens the connection
+        self.replicas = [self._connect(primary) for primary in self.primaries.values()]
+        self.look()
+
+    def _connect(self, primary: WatchedPrimary) -> Upstream:
+        ((endpoint, node),) = self.cluster.replicas_of(primary.node).items()
+        replica = primary.replicas[endpoint] = WatchedReplica(node, endpoint, Replica())
+        connection: Any = Connection(self.readers, node)
+        connection.pipeline.number = node.number
+        self.members[connection.pipeline] = connection
+        self.readers._connection(replica, HOME)
+        slot = self.readers._slots[node, HOME.database, HOME.protocol]
+        slot.upstream, slot.opening = connection, False
+        pipeline: Upstream = connection.pipeline
+        return pipeline
+
+    def look(self, offset: int = 100, applied: int | None = None) -> None:
+        """Ask the primaries for their offsets, and the replicas for what they have applied."""
+        for primary in self.primaries.values():
+            primary.told(primary.group.begin_look(), self.now, Told(False, "s", offset))
+            for replica in primary.replicas.values():
+                primary.measured(replica, Told(True, "s", offset if applied is None else applied), self.now)
+
+    def taken(self) -> tuple[list[bytes], list[bytes]]:
+        """What the primaries and their replicas were sent since the last call."""
+        return [self.client.at(each.number).taken() for each in NODES], [each.taken() for each in self.replicas]
+
+    def wrote(self, key: str) -> None:
+        """The client has written this key, and is answered."""
+        self.client.say("SET", key, "w")
+        for each in NODES:
+            if self.client.at(each.number).taken():
+                self.client.at(each.number).answer(OK)
+        assert self.client.heard() == OK
+
+
+NOTHING = [b"", b"", b""]
+
+
+def gets(*keys: str) -> bytes:
+    return b"".join(call("GET", key) for key in keys)
+
+
+def test_each_read_of_a_pipeline_goes_to_a_replica_of_its_owner_and_the_replies_come_in_order() -> None:
+    stage = Stage()
+    for _ in range(2):  # the first one as the session decides, the second one as the intake does
+        stage.client.send(gets(A, B, C, B, A))
+        assert stage.taken() == (NOTHING, [gets(B, B), gets(C), gets(A, A)])
+        stage.replicas[0].answer(b"$1\r\n2\r\n", b"$1\r\n4\r\n")
+        stage.replicas[2].answer(b"$1\r\n1\r\n", b"$1\r\n5\r\n")
+        stage.replicas[1].answer(b"$1\r\n3\r\n")
+        assert stage.client.heard() == b"".join(b"$1\r\n%d\r\n" % n for n in range(1, 6))
+
+
+def test_a_write_keeps_the_reads_of_its_primary_there_and_no_others() -> None:
+    stage = Stage()
+    stage.wrote(B)
+    stage.client.send(gets(A, B, C))
+    assert stage.taken() == ([gets(B), b"", b""], [b"", gets(C), gets(A)])
+
+
+def test_a_split_write_keeps_the_reads_of_all_primaries_there() -> None:
+    stage = Stage()
+    stage.client.send(gets(A))
+    stage.replicas[2].answer(VALUE)
+    stage.client.say("DEL", A, B, C)
+    for each in NODES:
+        stage.client.at(each.number).answer(b":1\r\n")
+    stage.taken()
+    stage.client.send(gets(A, B, C))
+    assert stage.taken() == ([gets(B), gets(C), gets(A)], NOTHING)
+
+
+def test_a_write_waits_for_reads_of_its_replicas_in_its_pipeline() -> None:
+    stage = Stage()
+    stage.client.send(gets(A, B) + call("SET", C, "w") + call("SET", B, "w") + gets(B))
+    assert stage.taken() == ([b"", call("SET", C, "w"), b""], [gets(B), b"", gets(A)])
+    stage.replicas[0].answer(VALUE)
+    stage.replicas[2].answer(VALUE)
+    assert stage.taken() == (NOTHING, NOTHING), "it waits for all, as it came to the session"
+    stage.client.at(1).answer(OK)
+    assert stage.taken() == ([call("SET", B, "w") + gets(B), b"", b""], NOTHING)
+
+
+def test_a_write_waits_for_a_read_of_its_replica_that_has_not_left_yet() -> None:
+    stage = Stage()
+    stage.client.send(gets(A))
+    stage.replicas[2].answer(VALUE)
+    stage.taken()
+    stage.client.send(gets(B, A) + call("SET", B, "w"))
+    assert stage.taken() == (NOTHING, [gets(B), b"", gets(A)])
+
+
+def test_after_another_map_the_primaries_answer_until_the_replicas_are_looked_at() -> None:
+    stage = Stage()
+    stage.client.send(gets(A, B))
+    stage.replicas[0].answer(VALUE)
+    stage.replicas[2].answer(VALUE)
+    stage.taken()
+    router = stage.client.intake.config.router
+    assert router is not None
+    router.version += 1
+    stage.client.send(gets(A, C))
+    assert stage.taken() == ([b"", gets(C), gets(A)], NOTHING)
+    stage.client.at(1).answer(VALUE)
+    stage.client.at(2).answer(VALUE)
+    stage.look(200)
+    stage.client.send(gets(A, C))
+    assert stage.taken() == (NOTHING, [b"", gets(C), gets(A)])
+
+
+def test_while_a_primary_gives_slots_away_it_answers_by_itself() -> None:
+    stage = Stage()
+    primary = next(iter(stage.primaries.values()))
+    mine = (SlotRange(0, 5461),)
+    for seconds, slots in ((0.0, OwnSlots(mine, gives=True)), (2.0, OwnSlots((SlotRange(0, 5460),), gives=False))):
+        primary.owns(slots, stage.now)
+        stage.look()
+        stage.client.send(gets(B, C))
+        assert stage.taken() == ([gets(B), b"", b""], [b"", gets(C), b""]), seconds
+        stage.client.at(0).answer(VALUE)
+        stage.replicas[1].answer(VALUE)
+        stage.now += 2.0
+        stage.look()
+        stage.client.send(gets(B))
+        assert stage.taken() == (NOTHING, [gets(B), b"", b""])
+        stage.replicas[0].answer(VALUE)
+
+
+def test_what_a_lost_replica_owes_is_asked_of_the_owners_of_its_slots() -> None:
+    stage = Stage()
+    stage.client.send(gets(A, B, A, C, B))
+    stage.taken()
+    stage.replicas[0].answer(b"$1\r\n2\r\n")
+    stage.members[stage.replicas[0]].lose()
+    stage.members[stage.replicas[2]].lose()
+    assert stage.taken() == ([gets(B), b"", gets(A, A)], NOTHING)
+    stage.client.at(2).answer(b"$1\r\n1\r\n", b"$1\r\n3\r\n")
+    assert stage.client.heard() == b"$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n"
+    stage.client.at(0).answer(b"$1\r\n5\r\n")
+    stage.replicas[1].answer(b"$1\r\n4\r\n")
+    assert stage.client.heard() == b"$1\r\n4\r\n$1\r\n5\r\n"
+
+
+def test_a_replica_that_knows_another_owner_is_left_and_the_cluster_looked_at() -> None:
+    stage = Stage()
+    stage.client.send(gets(A, A))
+    stage.taken()
+    stage.replicas[2].answer(MOVED, MOVED)
+    assert stage.cluster.doubted.is_set()
+    assert stage.taken()[0] == [b"", b"", gets(A, A)]
+    stage.client.at(2).answer(VALUE, MOVED.replace(b"7000", b"7001"))
+    assert stage.client.heard() == VALUE
+    assert stage.taken()[0] == [b"", gets(A), b""], "the owner says where it is now"
+    stage.client.at(1).answer(VALUE)
+    assert stage.client.heard() == VALUE
+
+
+def test_a_read_whose_slot_gets_no_owner_in_time_is_answered_and_the_client_stays() -> None:
+    stage = Stage()
+    stage.client.send(gets(A, B))
+    stage.taken()
+    stage.client.nodes.lost.add(2)
+    stage.members[stage.replicas[2]].lose()
+    stage.replicas[0].answer(VALUE)
+    (waiter,) = stage.client.nodes.looking
+    stage.client.nodes.looking.clear()
+    stage.route.moment += HELD_SECONDS / 2
+    waiter.arrived()
+    assert stage.client.heard() == b""
+    stage.route.moment += HELD_SECONDS
+    stage.client.nodes.looking.pop().arrived()
+    assert stage.client.heard() == b"-CLUSTERDOWN Hash slot not served\r\n" + VALUE
+    assert not stage.client.gone

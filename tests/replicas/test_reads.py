@@ -1,0 +1,240 @@
+"""Reads from replicas: who answers, and that no client sees what it must not, whatever happens to replicas.
+
+Proves: reads of a rule's keys are spread over the replicas and nothing else is; no client goes back, each sees its own
+writes, nothing is older than the bound and a second; replicas that lag, hang, lose their primary or die leave, and
+clients stay connected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.conftest import kind_named, rest_is_long
+from tests.keyrail_process import DIRECT, Keyrail
+from tests.replicas.actors import Stage
+from tests.replicas.lab import Lab
+from tests.resp import eventually
+
+pytestmark = pytest.mark.skipif(DIRECT, reason="a plain relay knows no replicas")
+
+MAX_LAG = 1.0
+POLICY = """
+keyrail: 1
+rules:
+  shared: {replica_reads: {keys: ["a:*", "b:*", "c:*"], max_lag: 1s}, mode: MODE}
+"""
+
+NewKeyrail = Callable[..., Keyrail]
+
+
+@pytest.fixture(scope="module", params=rest_is_long("redis-7.0", "valkey-9.1"))
+def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
+    with Lab(kind_named(str(request.param))) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def keyrail(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyrail]:
+    running = Keyrail(url(lab), policy=policy(tmp_path_factory.mktemp("policy"), "enforce"))
+    yield running
+    running.close()
+
+
+def url(lab: Lab) -> str:
+    return f"{lab.primary.url}?replicas={','.join(f'127.0.0.1:{each.port}' for each in lab.replicas)}"
+
+
+def policy(folder: Path, mode: str) -> Path:
+    (folder / "policy.yaml").write_text(POLICY.replace("MODE", mode))
+    return folder / "policy.yaml"
+
+
+def serving(keyrail: Keyrail) -> int:
+    """How many replicas answer reads now; the first reads open the connections to them."""
+    with keyrail.wire() as wire:
+        wire.ask("GET", "a:1")
+    (nodes,) = json.loads(keyrail.http("/nodes")[1])["routes"].values()
+    return sum(node["serves"] for node in nodes)
+
+
+def reads_of(lab: Lab, act: Callable[[], None]) -> list[int]:
+    """How many GETs each server has run meanwhile, the primary first."""
+    before = lab.reads()
+    act()
+    return [now - then for then, now in zip(before, lab.reads(), strict=True)]
+
+
+def test_reads_of_the_keys_are_spread_and_nothing_else_is(lab: Lab, keyrail: Keyrail) -> None:
+    lab.primary.do("MSET", "a:1", "v", "x:1", "w")
+    eventually(lambda: serving(keyrail) == 2)
+
+    def read(key: str, expected: bytes) -> Callable[[], None]:
+        def act() -> None:
+            for _ in range(20):
+                with keyrail.wire() as wire:
+                    for _ in range(10):
+                        assert wire.ask("GET", key) == expected
+
+        return act
+
+    def is_spread() -> bool:
+        # On a machine that stands still for a second, nobody knows how old the data of replicas is.
+        primary, *replicas = reads_of(lab, read("a:1", b"$1\r\nv\r\n"))
+        assert primary + sum(replicas) == 200
+        return primary == 0 and min(replicas) > 0
+
+    eventually(is_spread)
+    assert reads_of(lab, read("x:1", b"$1\r\nw\r\n")) == [200, 0, 0]
+
+
+def test_state_keeps_reads_with_the_primary(lab: Lab, keyrail: Keyrail) -> None:
+    eventually(lambda: serving(keyrail) == 2)
+
+    def act() -> None:
+        with keyrail.wire() as wire:
+            assert wire.ask("WATCH", "a:1") == b"+OK\r\n"
+            wire.ask("GET", "a:1")
+            assert wire.ask("MULTI") == b"+OK\r\n"
+            assert wire.ask("GET", "a:1") == b"+QUEUED\r\n"
+            wire.ask("EXEC")
+        with keyrail.wire() as wire:
+            wire.say("MULTI")
+            wire.say("GET", "a:1")
+            wire.say("EXEC")
+            assert wire.ask("PING").startswith(b"+")
+
+    assert reads_of(lab, act)[1:] == [0, 0]
+
+
+@pytest.mark.parametrize("mode", ["audit", "off"])
+def test_what_is_not_enforced_reads_from_the_primary(
+    lab: Lab, new_keyrail: NewKeyrail, tmp_path: Path, mode: str
+) -> None:
+    keyrail = new_keyrail(url(lab), policy=policy(tmp_path, mode))
+
+    def act() -> None:
+        with keyrail.wire() as wire:
+            for _ in range(30):
+                wire.ask("GET", "a:1")
+            for _ in range(10):
+                wire.ask("GET", "x:1")
+
+    assert reads_of(lab, act) == [40, 0, 0]
+    (rule,) = json.loads(keyrail.http("/rules")[1])["routes"][0]["rules"]
+    if mode == "audit":
+        eventually(lambda: found(keyrail) == ({"audit moved": 30}, 40))
+    else:
+        assert rule["hits"] == {}
+
+
+def found(keyrail: Keyrail) -> tuple[dict[str, int], int]:
+    """What the rule would move, out of how many reads."""
+    (rule,) = json.loads(keyrail.http("/rules")[1])["routes"][0]["rules"]
+    return rule["hits"], rule["reads"]
+
+
+def test_read_from_replicas_needs_no_policy(lab: Lab, new_keyrail: NewKeyrail) -> None:
+    keyrail = new_keyrail(url(lab), extra=("--read-from", "replicas"))
+    eventually(lambda: serving(keyrail) == 2)
+
+    def act() -> None:
+        with keyrail.wire() as wire:
+            for _ in range(30):
+                wire.ask("GET", "x:1")
+
+    eventually(lambda: reads_of(lab, act)[0] == 0)
+
+
+def test_a_library_that_tells_its_name_reads_from_replicas_at_once(lab: Lab, keyrail: Keyrail) -> None:
+    eventually(lambda: serving(keyrail) == 2)
+
+    def act() -> None:
+        for _ in range(10):
+            with redis.Redis(port=keyrail.address.port, protocol=2) as client:
+                client.get("a:1")
+
+    eventually(lambda: reads_of(lab, act)[0] == 0)
+
+
+async def is_(condition: Callable[[], bool]) -> None:
+    """Wait for what a server tells."""
+    await asyncio.to_thread(eventually, condition)
+
+
+async def nothing(lab: Lab, keyrail: Keyrail, stage: Stage) -> None:
+    await stage.until_reads(2000)
+
+
+async def a_stream_is_held(lab: Lab, keyrail: Keyrail, stage: Stage) -> None:
+    lab.streams[0].hold()
+    await is_(lambda: serving(keyrail) == 1)
+    await stage.until_reads(500)
+    lab.streams[1].hold()
+    await is_(lambda: serving(keyrail) == 0)
+    await stage.until_reads(500)
+
+
+async def a_stream_is_slow(lab: Lab, keyrail: Keyrail, stage: Stage) -> None:
+    lab.streams[0].delay(0.3)
+    await stage.until_reads(2000)
+    lab.streams[1].delay(3.0)
+    await is_(lambda: serving(keyrail) <= 1)
+    await stage.until_reads(500)
+
+
+async def a_replica_hangs(lab: Lab, keyrail: Keyrail, stage: Stage) -> None:
+    lab.replicas[0].freeze()
+    await is_(lambda: serving(keyrail) == 1)
+    await stage.until_reads(500)
+
+
+async def the_link_is_cut(lab: Lab, keyrail: Keyrail, stage: Stage) -> None:
+    await asyncio.to_thread(lab.replicas[1].do, "CONFIG", "SET", "replica-serve-stale-data", "no")
+    lab.streams[1].cut()
+    await is_(lambda: serving(keyrail) == 1)
+    await stage.until_reads(500)
+
+
+async def a_replica_dies_and_comes_back(lab: Lab, keyrail: Keyrail, stage: Stage) -> None:
+    lab.replicas[0].kill()
+    await is_(lambda: serving(keyrail) == 1)
+    await stage.until_reads(300)
+    await asyncio.to_thread(lab.replicas[0].start)
+    await asyncio.to_thread(lab.replicas[0].do, "REPLICAOF", "127.0.0.1", lab.streams[0].port)
+    await is_(lambda: serving(keyrail) == 2)
+    await stage.until_reads(500)
+
+
+Event = Callable[[Lab, Keyrail, Stage], Awaitable[None]]
+EVENTS: list[Event] = [
+    nothing,
+    a_stream_is_held,
+    a_stream_is_slow,
+    a_replica_hangs,
+    the_link_is_cut,
+    a_replica_dies_and_comes_back,
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.__name__)
+def test_nobody_sees_what_it_must_not(lab: Lab, keyrail: Keyrail, event: Event) -> None:
+    lab.mend()
+    lab.primary.do("FLUSHALL")
+    eventually(lambda: serving(keyrail) == 2)
+    stage = Stage(keyrail.address.port)
+    moved = keyrail.metric("keyrail_replica_reads_total", outcome="moved")
+    try:
+        asyncio.run(stage.run(12, lambda: event(lab, keyrail, stage)))
+    finally:
+        lab.mend()
+    assert stage.history.problems(MAX_LAG + 1.0) == []
+    assert (stage.closed, stage.errors) == (0, [])
+    eventually(lambda: keyrail.metric("keyrail_replica_reads_total", outcome="moved") > moved)
+    assert keyrail.metric("keyrail_out_of_step_total") == 0
+    assert "Traceback" not in keyrail.stderr
