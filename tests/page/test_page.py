@@ -77,17 +77,17 @@ def test_at_any_width_the_key_and_who_uses_it_can_be_read_and_nothing_is_scrolle
     top = f"document.querySelector({json.dumps(TOP)})"
     places = "[...document.querySelectorAll('#keys-table tbody tr:first-child :is(.who, .behind)')]"
     who = f"{places}.find((it) => it.offsetWidth)"
+    html = "document.documentElement"
     with browser.tab() as tab:
         shown(tab, running, traffic)
         tab.until(f"{top}.textContent === {json.dumps(HOT)} && {who}.textContent.startsWith('<img')", traffic)
         for width in (1600, 1280, 1181, 1180, 900, 861, 860, 768, 600, 560, 390, 320):
-            tab.resize(width, 800)
-            assert tab.js("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), width
-            tables = "[...document.querySelectorAll('.scroll')].filter((it) => it.scrollWidth > it.clientWidth)"
-            assert tab.js(f"{tables}.map((it) => it.firstElementChild.id)") == [], width
-            assert tab.js(f"{who}.textContent").startswith(EVIL_NAME), width
+            tab.resize(width, 800)  # a browser lays the page out anew when it comes to it
+            tab.until(f"innerWidth === {width} && {html}.scrollWidth <= {html}.clientWidth")
+            tab.until("[...document.querySelectorAll('.scroll')].every((it) => it.scrollWidth <= it.clientWidth)")
+            tab.until(f"{who}.textContent.startsWith({json.dumps(EVIL_NAME)})")
             if width > 360:
-                assert tab.js(f"{top}.scrollWidth <= {top}.clientWidth"), f"the key is cut at {width}"
+                tab.until(f"{top}.scrollWidth <= {top}.clientWidth")  # the key is not cut
 
 
 def test_a_hot_key_is_marked_and_its_incident_opens_it(
@@ -107,7 +107,7 @@ def test_what_a_key_did_is_there_at_once(browser: Browser, running: Running, tra
     drawn = "document.querySelector('#keys-table .spark .line')?.getAttribute('d')"
     with browser.tab() as tab:
         shown(tab, running, traffic)
-        tab.until(f"{drawn}.split('L').length > 4", traffic)
+        tab.until(f"{drawn}.split('L').length > 8", traffic)  # in a busy second there may be a gap behind the reload
         tab.go("about:blank")
         tab.go(running.admin)
         assert tab.until(drawn).count("L") > 3
