@@ -74,6 +74,8 @@ def addresses(cluster: RealCluster) -> re.Pattern[bytes]:
 
 FIGURES = {"MEMORY|MALLOC-STATS"}
 """Replies full of numbers, which may be those of ports by chance."""
+FIGURE_LINES = re.compile(rb"^(?!\w*(?:port|addr|host|listener))\w+:\d+\r$", re.MULTILINE)
+"""Lines of INFO with one number that is no port, such as ``mem_replication_backlog:20508``."""
 
 
 @pytest.fixture(scope="module")
@@ -120,8 +122,9 @@ def test_no_reply_names_a_node(busy: RealCluster, protocol: int, single: bool) -
             assert type(decode(edited)) is type(decode(frame)), argv
             if ports.search(frame):
                 named.add(spec.name)
-            if spec.name not in FIGURES and (found := ports.search(edited)):
-                leaks.append((spec.name, edited[max(0, found.start() - 60) : found.end() + 20]))
+            told = FIGURE_LINES.sub(b"", edited)
+            if spec.name not in FIGURES and (found := ports.search(told)):
+                leaks.append((spec.name, told[max(0, found.start() - 60) : found.end() + 20]))
         wire.close()
     assert leaks == []
     assert {"INFO", "ROLE", "CLIENT|LIST", "CLIENT|INFO", "CONFIG|GET", "SLOWLOG|GET", "ACL|LOG", "GET"} <= named

@@ -69,17 +69,20 @@ def test_everything_that_the_page_shows(running: Running) -> None:
         wire.send(pack("KEYS", "*"))
         wire.frames(1)
         told: dict[str, Any] = {}
+        overview: Any = None
         with stream(running) as answer:
             assert answer.headers["Content-Type"] == "text/event-stream"
             for name, data in events(answer):
                 assert SECRET not in json.dumps(data)
                 told[name] = data
-                keys = told.get("overview", {}).get("hotkeys", {}).get("keys", [])
-                if keys and keys[0]["clients"] and "violations" in told:
+                overview = told.get("overview")
+                if overview is None or "violations" not in told:
+                    continue
+                keys, rules = overview["hotkeys"]["keys"], overview["policy"]["rules"]
+                if keys and keys[0]["clients"] and rules[0]["hits"]:
                     break
     assert set(told) == {"history", "violations", "overview"}
     assert set(told["history"]) == {"seconds", "tens", "keys"}
-    overview = told["overview"]
     assert (overview["route"], overview["routes"], overview["window"]) == ("default", ["default"], 10)
     assert overview["keyrail"]["reasons"] == []
     assert overview["policy"]["generation"] == 1
