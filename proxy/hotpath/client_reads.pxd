@@ -9,7 +9,7 @@ from proxy.hotpath.upstream_pipeline cimport UpstreamPipeline
 
 cdef int _NEVER
 cdef double _NO_LAG, _UNTOLD
-cdef int MAY_WRITE, OUTSIDE
+cdef int MAY_WRITE
 
 
 cdef class Replica:
@@ -53,8 +53,11 @@ cdef class ReaderPlace:
     cpdef note(self, bint wrote)
     cpdef attach(self, ReplicaGroup group)
     cpdef choose(self, Replica replica, UpstreamPipeline upstream)
-    @cython.locals(replica=Replica, upstream=UpstreamPipeline)
     cpdef UpstreamPipeline reader(self, double max_lag, double now)
+    cpdef bint may_read(self, double max_lag, double now) except -1
+    @cython.locals(replica=Replica, upstream=UpstreamPipeline)
+    cdef bint _is_near(self, double max_lag, double now) except -1
+    cdef bint _is_behind(self) except -1
 
 
 cdef class ClientReads:
@@ -62,6 +65,7 @@ cdef class ClientReads:
     cdef public UpstreamPipeline primary
     cdef public bint away
     cdef public long long round
+    cdef public bint eligible
     cdef public object clock
     cdef public object choose
     cdef ReplySink _sender
@@ -79,13 +83,17 @@ cdef class ClientReads:
     cpdef note_everywhere(self, bint wrote)
     cpdef follow(self, long long map_version)
     @cython.locals(place=ReaderPlace)
-    cpdef choose_anew(self)
+    cpdef choose_anew(self, bint eligible)
     cpdef UpstreamPipeline home(self, UpstreamPipeline upstream)
     cpdef end_round(self)
-    cdef bint holds(self, HotPathConfig config, int command_id, Py_ssize_t count, Py_ssize_t number) except -1
-    @cython.locals(plan=Plan, place=ReaderPlace, reads=ReplicaReads, replica=UpstreamPipeline)
+    @cython.locals(plan=Plan, reads=ReplicaReads, place=ReaderPlace, terms=cython.int)
+    cdef bint holds(self, HotPathConfig config, CachedReads cached_reads, int command_id, const unsigned char *data,
+                    Py_ssize_t count, Py_ssize_t number) except -1
+    @cython.locals(plan=Plan, place=ReaderPlace, reads=ReplicaReads, replica=UpstreamPipeline, primary=UpstreamPipeline)
     cdef UpstreamPipeline source(self, HotPathConfig config, CachedReads cached_reads, int command_id,
                                  const unsigned char *data, bint passes, Py_ssize_t count, Py_ssize_t number)
+    cdef bint _is_movable(self, HotPathConfig config, CachedReads cached_reads, int command_id,
+                          const unsigned char *data, int terms) except -1
     cpdef bint waits(self, Py_ssize_t count) except -1
     cdef bint _waits_at(self, ReaderPlace place, Py_ssize_t count) except -1
 

@@ -9,8 +9,9 @@ then its replicas for what they have applied. So both sides of the question are 
     ReaderPlace.mark    the first look that was begun after all that the client has read or written there was answered
 
 A replica whose ``covered`` reaches the ``mark`` has all that the client knows. A client's command to the primary makes
-its place ``marked``: the mark is not known before a look is begun while no reply is pending for the client. Reads from
-the replica of a place need no mark, since a replica does not go back; a change of the replica does.
+its place ``marked``, whatever it reads there: the mark is not known before a look is begun while no reply is pending
+for the client. Reads from the replica of a place need no mark, since a replica does not go back; a change of the
+replica does.
 
 All replicas of one primary in one replication stream are a ``ReplicaGroup``. Another stream is another group, and what
 is known of clients by the old one is void: they are marked.
@@ -21,7 +22,6 @@ from collections.abc import Callable
 from proxy.hotpath.cached_reads import CachedReads
 from proxy.hotpath.hot_path_config import MAY_WRITE, HotPathConfig
 from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.replica_reads import OUTSIDE
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 
 _NEVER = -1
@@ -149,26 +149,39 @@ class ReaderPlace:
             self.note(False)
 
     def reader(self, max_lag: float, now: float) -> UpstreamPipeline | None:
-        """The connection to a replica for a read that may be ``max_lag`` seconds old; None: the primary's."""
-        replica = self.replica
-        upstream = self.upstream
-        if replica is None or upstream is None or replica.lag > max_lag or now > replica.until or not upstream.usable:
+        """The connection to a replica for a read that may be ``max_lag`` seconds old; None: the primary's. Counted."""
+        if not self._is_near(max_lag, now):
             self.group.unfit += 1
             return None
-        if self.marked or replica.covered < self.mark:
+        if self._is_behind():
             self.group.behind += 1
             return None
         self.used = True
         self.group.moved += 1
-        return upstream
+        return self.upstream
+
+    def may_read(self, max_lag: float, now: float) -> bool:
+        """Whether ``reader`` would find a connection. Nothing is counted."""
+        return self._is_near(max_lag, now) and not self._is_behind()
+
+    def _is_near(self, max_lag: float, now: float) -> bool:
+        replica = self.replica
+        upstream = self.upstream
+        if replica is None or upstream is None:
+            return False
+        return replica.lag <= max_lag and now <= replica.until and upstream.usable
+
+    def _is_behind(self) -> bool:
+        # What the client knows, the replica may lack.
+        return self.marked or (self.replica is not None and self.replica.covered < self.mark)
 
 
 class ClientReads:
     """What one client may read from replicas, at a place for each primary. A place begins in the group ``unknown``.
 
     ``primary`` is the connection to the primary that the client used last. ``away`` says that replicas may owe it
-    replies: those that were asked in this ``round``. ``clock`` tells the time, in seconds; ``choose`` chooses the
-    replica of a place anew.
+    replies: those that were asked in this ``round``. Without ``eligible``, the primary answers all. ``clock`` tells the
+    time, in seconds; ``choose`` chooses the replica of a place anew.
     """
 
     def __init__(
@@ -182,6 +195,7 @@ class ClientReads:
         self.primary: UpstreamPipeline | None = None
         self.away = False
         self.round = 0
+        self.eligible = True
         self.clock = clock
         self.choose = choose
         self._sender = sender
@@ -225,8 +239,9 @@ class ClientReads:
                 self.note_everywhere(True)
             self._map_version = map_version
 
-    def choose_anew(self) -> None:
-        """The connections to replicas that the client may use are others."""
+    def choose_anew(self, eligible: bool) -> None:
+        """The connections to replicas that the client may use are others; it may use none if it is not eligible."""
+        self.eligible = eligible
         for place in self.places:
             place.version = _NEVER
 
@@ -244,12 +259,25 @@ class ClientReads:
         self.away = False
         self.round += 1
 
-    def holds(self, config: HotPathConfig, command_id: int, count: int, number: int) -> bool:
-        """Whether a command for this primary waits for replies of its replicas, behind ``count`` commands that have not
-        left."""
-        if not self.away or config.beside[command_id] != 0 or config.plan.asks_replicas(command_id):
+    def holds(
+        self,
+        config: HotPathConfig,
+        cached_reads: CachedReads | None,
+        command_id: int,
+        data: bytes,
+        count: int,
+        number: int,
+    ) -> bool:
+        """Whether a command waits for replies of replicas, behind ``count`` commands that have not left: it is for the
+        primary of this number, or memory answers it, and replicas of that primary owe replies. Nothing is counted."""
+        if not self.away or config.beside[command_id] != 0 or not self._waits_at(self._at(number), count):
             return False
-        return self._waits_at(self._at(number), count)
+        plan = config.plan
+        reads = plan.replica_reads
+        terms = plan.terms_of(command_id, config.request, data, config.keys)
+        if reads is None or not self._is_movable(config, cached_reads, command_id, data, terms):
+            return True
+        return not self.place(number).may_read(reads.max_lags[terms], self._now)
 
     def source(
         self,
@@ -260,31 +288,41 @@ class ClientReads:
         passes: bool,
         count: int,
         number: int,
-    ) -> UpstreamPipeline | None:
-        """Where the command goes that the plan has decided, of the primary of this number, behind ``count`` that have
-        not left; None if it waits for replies of replicas."""
+    ) -> UpstreamPipeline:
+        """Where the command goes that the plan has decided and that is not held, of the primary of this number, behind
+        ``count`` that have not left."""
         plan = config.plan
-        if config.beside[command_id] != 0 or plan.terms == OUTSIDE:
-            return self.primary
+        primary = self.primary
+        assert primary is not None, "the intake has a connection to the primary"
+        if config.beside[command_id] != 0:
+            return primary
         place = self.place(number)
         reads = plan.replica_reads
-        replica: UpstreamPipeline | None = None
-        if passes and plan.terms >= 0 and reads is not None:
-            if self._now == _UNTOLD:
-                self._now = self.clock()
-            # A replica may know more than what the client may be answered from memory.
-            if not _is_remembered(config, cached_reads, command_id, data):
+        if passes:
+            if self.eligible:
+                plan.count_terms()
+            if reads is not None and self._is_movable(config, cached_reads, command_id, data, plan.terms):
                 replica = place.reader(reads.max_lags[plan.terms], self._now)
-        if replica is not None:
-            self.away = True
-            place.asked = self.round
-            return replica
-        if self._waits_at(place, count):
-            return None
+                if replica is not None:
+                    self.away = True
+                    place.asked = self.round
+                    return replica
+        assert not self._waits_at(place, count), "it was not held"
         if self.away and not self.waits(count):
             self.end_round()
         place.note(config.pooled[command_id] == MAY_WRITE)
-        return self.primary
+        return primary
+
+    def _is_movable(
+        self, config: HotPathConfig, cached_reads: CachedReads | None, command_id: int, data: bytes, terms: int
+    ) -> bool:
+        # Whether a replica may answer, if there is one for these terms.
+        if terms < 0 or not self.eligible:
+            return False
+        if self._now == _UNTOLD:
+            self._now = self.clock()
+        # A replica may know more than what the client may be answered from memory.
+        return not _is_remembered(config, cached_reads, command_id, data)
 
     def waits(self, count: int) -> bool:
         """Whether replies of replicas may be pending, behind ``count`` commands that have not left."""

@@ -120,7 +120,8 @@ class Plan:
     ``changed`` counts the requests that the plan has changed or refused by itself: one counter for each command id, and
     behind them those of ``add_counter``. ``token_sets`` has the numbers of the client's token sets that a command is
     paid from; whoever runs the plan sees to that, as they are the client's. ``replica_reads`` has the keys for which
-    replicas may be asked, and ``terms`` the place of the terms for the request that was decided last, or why none.
+    replicas may be asked, and ``terms`` the place of the terms for the request that was decided last, or why none;
+    whoever knows whether its client reads from replicas at all counts it by ``count_terms``.
 
     Each ``..._of`` has a place in the list beside it for every command id. So a plan refers to few objects. That
     matters, since a worker may hold hundreds of plans, the garbage collector follows each reference, and no client is
@@ -149,6 +150,7 @@ class Plan:
         self.token_sets_of = array("H", bytes(2 * commands))
         self.replica_reads: ReplicaReads | None = None
         self.terms = UNTOLD
+        self._counted = UNTOLD
 
     @classmethod
     def judging(cls, commands: int) -> "Plan":
@@ -276,7 +278,7 @@ class Plan:
     def decide(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, counters: Counters) -> int:
         """What to do; the ``editor`` or ``error`` says how, and ``terms`` by which terms a replica may answer."""
         operation = self.operations[command_id]
-        self.terms = UNTOLD
+        self.terms = self._counted = UNTOLD
         if operation == 0:
             return _PASS
         if operation & _OP_JUDGE:
@@ -331,15 +333,25 @@ class Plan:
         return found
 
     def find_terms(self, request: Request, data: bytes, keys: KeyFinder, found: int) -> None:
-        """Find the ``terms`` for a request whose ``found`` keys ``keys`` holds, and count it."""
+        """Find the ``terms`` for a request whose ``found`` keys ``keys`` holds."""
         reads = self.replica_reads
         assert reads is not None, "commands have this operation behind replica_reads"
-        place = reads.place(request, data, keys, found)
-        self.terms = place
-        if place >= 0:
-            self.changed[reads.counters[place]] += 1
-            if not reads.enforced[place]:
-                self.terms = AT_PRIMARY
+        self._counted = reads.place(request, data, keys, found)
+        self.terms = reads.in_force(self._counted)
+
+    def count_terms(self) -> None:
+        """Count the request whose terms were found last, if it has any."""
+        reads = self.replica_reads
+        if reads is not None and self._counted >= 0:
+            self.changed[reads.counters[self._counted]] += 1
+
+    def terms_of(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> int:
+        """What ``terms`` will be if the request goes on as it is; AT_PRIMARY if it may be edited."""
+        operation = self.operations[command_id]
+        reads = self.replica_reads
+        if reads is None or not operation & _OP_REPLICA or operation & (_OP_EDIT | _OP_EDIT_BY_ENTRY):
+            return AT_PRIMARY
+        return reads.in_force(reads.place(request, data, keys, keys.find(command_id, request)))
 
     def _names_pass(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, found: int) -> bool:
         program = self.programs[self.program_of[command_id]]

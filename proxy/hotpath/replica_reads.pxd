@@ -19,3 +19,4 @@ cdef class ReplicaReads:
     @cython.locals(place=cython.int, other=cython.int, outside=cython.bint, inside=cython.bint, mixed=cython.bint,
                    i=cython.Py_ssize_t, index=cython.Py_ssize_t)
     cpdef int place(self, Request request, const unsigned char *data, KeyFinder keys, Py_ssize_t found) except -5
+    cpdef int in_force(self, int place) except -5

@@ -74,3 +74,9 @@ class ReplicaReads:
         if outside:
             return _AT_PRIMARY
         return _MIXED if mixed else place
+
+    def in_force(self, place: int) -> int:
+        """The place if its terms are enforced; else the primary answers."""
+        if place >= 0 and not self.enforced[place]:
+            return _AT_PRIMARY
+        return place

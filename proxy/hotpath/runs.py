@@ -112,7 +112,7 @@ class Runs:
             upstream = reads.home(upstream)
             if router is not None:
                 reads.follow(router.version)
-            elif upstream is not None and upstream.owner is not None:
+            elif upstream is not None and not self._is_shared(upstream):
                 reads = None
         # A command that the session has made wait is its to bring on.
         direct = self.direct and not self.again and (router is not None or (upstream is not None and upstream.usable))
@@ -185,7 +185,7 @@ class Runs:
             if reads is not None:
                 number = max(node, 0)
                 unsent = count if portions is None else count + portions.count
-                if reads.holds(config, command_id, unsent, number):
+                if reads.holds(config, cached_reads, command_id, p, unsent, number):
                     code = _SPECIAL
                     break
             if plan.spends:
@@ -220,9 +220,6 @@ class Runs:
                     served = cached_reads.outcome
             if reads is not None and payload is None:
                 source = reads.source(config, cached_reads, command_id, p, decision == PASS, unsent, number)
-                if source is None:
-                    code = _SPECIAL
-                    break
                 if source is not upstream:
                     if count > 0 and upstream is not None:
                         if portions is not None and portion is not None:

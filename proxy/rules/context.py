@@ -16,6 +16,7 @@ class Context:
     transaction. `address` is the client's host, without the port. `surplus` are the limits of connections that the
     client exceeds. `no_wait` says why the command cannot wait for a procedure (it is inside MULTI, or already on its
     way); empty if it can. `prepaid` is how many bytes of a streamed command are already paid for, by the limit's name.
+    `at_primary`: no replica answers a command of this client now.
     """
 
     user: str
@@ -30,3 +31,4 @@ class Context:
     surplus: frozenset[str] = frozenset()
     no_wait: str = ""
     prepaid: Mapping[str, int] | None = None
+    at_primary: bool = False

@@ -12,7 +12,9 @@ from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT, Context
 from proxy.rules.limit_membership import LimitMembership
 from proxy.rules.verdict import Refuse, Verdict, closes
-from proxy.session.ports import ReportedClient
+from proxy.session.pool_key import PoolKey
+from proxy.session.ports import ReportedClient, RoutePort
+from proxy.session.state import POOLED
 from proxy.session.views import ConnectedClient
 
 
@@ -41,7 +43,19 @@ def context_of(client: JudgedClient, no_wait: str = "", prepaid: Mapping[str, in
         address=client.origin.host,
         no_wait="it is inside MULTI" if running is not None else no_wait,
         prepaid=prepaid,
+        at_primary=not reads_from_replicas(client),
     )
+
+
+def reads_from_replicas(client: JudgedClient) -> bool:
+    """Whether replicas may answer reads of this client now: it has no state on a connection, and may share those to
+    replicas."""
+    return client.state is POOLED and shares_replicas(client.key, client.ports.route)
+
+
+def shares_replicas(key: PoolKey, route: RoutePort) -> bool:
+    """Whether clients of this pool may read from replicas: the connections to them are of the route's own user."""
+    return key.user is None and route.pooling
 
 
 def judge(

@@ -27,6 +27,7 @@ from proxy.rules.verdict import PASS
 from proxy.session import switching
 from proxy.session.guarded import guarded
 from proxy.session.item import Item
+from proxy.session.judging import JudgedClient, reads_from_replicas, shares_replicas
 from proxy.session.node_connections import CLUSTERDOWN, NodeClient, connection_again, in_flight_to
 from proxy.session.pool_key import SOLE_NODE, Node
 from proxy.session.ports import EffectivePolicy, PrivatePipeline, TracedCommand
@@ -35,7 +36,7 @@ from proxy.session.switching import HELD_SECONDS
 from proxy.wire.request import COMPLETE, Request
 
 
-class ReadingClient(NodeClient, Protocol):
+class ReadingClient(NodeClient, JudgedClient, Protocol):
     """A session that may read from replicas."""
 
     effective_policy: EffectivePolicy
@@ -52,6 +53,7 @@ def begin(session: ReadingClient) -> None:
         return
     port.begin()
     session.sender.reads = ClientReads(session.sender, port.unknown, port.clock, session.choose_reader)
+    session.sender.reads.choose_anew(shares_replicas(session.key, session.ports.route))
 
 
 def choose(session: ReadingClient, place: ReaderPlace) -> None:
@@ -63,7 +65,7 @@ def choose(session: ReadingClient, place: ReaderPlace) -> None:
         place.attach(group)
     terms = session.effective_policy.config.plan.replica_reads
     found = None
-    if session.key.user is None and session.ports.route.pooling:
+    if shares_replicas(session.key, session.ports.route):
         same_zone = terms is not None and any(each.same_zone for each in terms.terms)
         found = port.reader(session.key, place.number, place.upstream, same_zone=same_zone)
     place.choose(*(found or (None, None)))
@@ -79,6 +81,8 @@ def passed(session: ReadingClient, command_id: int, data: bytes, request: Reques
     if plan.replica_reads is None or not plan.asks_replicas(command_id):
         return NOTHING
     plan.find_terms(request, data, config.keys, config.keys.find(command_id, request))
+    if reads_from_replicas(session):
+        plan.count_terms()
     return _passed(plan.replica_reads.terms[plan.terms]) if plan.terms >= 0 else NOTHING
 
 

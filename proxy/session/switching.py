@@ -16,6 +16,7 @@ from proxy.commands.table import Lane
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import reply_mode
 from proxy.session.client_identity import Names
+from proxy.session.judging import shares_replicas
 from proxy.session.pool_key import Node, PoolKey
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import NodePort, PrivatePipeline
@@ -241,7 +242,7 @@ def move(session: SwitchingClient, key: PoolKey) -> None:
         session.settle_nodes()
         session.intake.direct = False
     if session.sender.reads is not None:
-        session.sender.reads.choose_anew()
+        session.sender.reads.choose_anew(shares_replicas(session.key, session.ports.route))
     session.adopt()
 
 

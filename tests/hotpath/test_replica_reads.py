@@ -33,6 +33,7 @@ def decided(plan: Plan, *words: str) -> tuple[int, int]:
     data, request = pack(*words), Request()
     request.scan(data, 0, RequestLimits(1 << 20, 1 << 29, 1 << 20))
     outcome = plan.decide(command_id(words[0]), request, data, STANDARD.keys, Counters(sets=16))
+    plan.count_terms()
     return outcome, plan.terms
 
 

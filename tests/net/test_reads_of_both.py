@@ -88,3 +88,19 @@ def test_a_lost_replica_is_replaced_below_what_memory_has_answered() -> None:
     assert client.heard() == b""
     both.route.upstream().answer(VALUE)
     assert client.heard() == VALUE + KEPT
+
+
+def test_memory_is_not_asked_before_reads_of_a_replica_are_answered() -> None:
+    # The replica may know a write that comes behind another one, by which memory has lost what it had.
+    both = Both()
+    client = both.cached("a:hot")
+    client.send(call("GET", "a:1") + call("GET", "a:hot"))
+    assert both.taken() == (b"", call("GET", "a:1"))
+    cached = client.intake.cached_reads
+    assert cached is not None
+    assert [use.hits for use in cached.uses] == [0]
+    cached.cache.drop(b"a:hot")
+    both.reader_of(client).answer(VALUE)
+    assert both.taken() == (call("GET", "a:hot"), b"")
+    both.route.upstream().answer(VALUE)
+    assert client.heard() == 2 * VALUE

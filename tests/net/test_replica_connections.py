@@ -22,6 +22,7 @@ from proxy.net.replica_history import Told
 from proxy.net.replica_watch import WatchedPrimary, WatchedReplica
 from proxy.net.slot_map import Endpoint
 from proxy.policy.zones import NO_ZONES
+from proxy.session import switching
 from proxy.session.pool_key import SOLE_NODE, Node
 from proxy.session.state import Awaited
 from tests.session.given import HOME, Client, FakeRoute, Upstream, call, route_with
@@ -65,9 +66,9 @@ class Connection:
 class Stage:
     """A route with a primary and two replicas, and the time."""
 
-    def __init__(self, traces: int = 0) -> None:
+    def __init__(self, traces: int = 0, mode: str = "enforce") -> None:
         self.now = 0.0
-        self.route: FakeRoute = route_with(RULES, traces=traces)
+        self.route: FakeRoute = route_with(RULES.replace("enforce", mode), traces=traces)
         self.primary = WatchedPrimary(SOLE_NODE)
         self.later: list[tuple[float, Callable[[], None]]] = []
         self.opening: list[Any] = []
@@ -389,3 +390,91 @@ def test_a_shared_connection_that_becomes_another_clients_is_used_no_more() -> N
     client.say("SET", "a:1", "w")
     assert taken.pipeline.taken() == b""
     assert stage.taken()[0] == call("SET", "a:1", "w")
+
+
+# What the client has read elsewhere
+
+
+def test_a_read_of_the_primary_outside_the_rules_is_newer_than_what_the_replica_may_have(stage: Stage) -> None:
+    client = stage.client()
+    client.say("GET", "current")
+    stage.route.upstream().answer(b"$2\r\n42\r\n")
+    stage.taken()
+    client.say("GET", "a:42")
+    assert stage.taken() == (call("GET", "a:42"), b"")
+    stage.route.upstream().answer(VALUE)
+    stage.look(200)
+    client.say("GET", "a:42")
+    assert stage.taken() == (b"", call("GET", "a:42"))
+
+
+def test_such_a_read_waits_for_reads_of_a_replica_that_are_pending(stage: Stage) -> None:
+    # Else Redis could run it first, and the client would see it behind what is newer.
+    client = stage.client()
+    client.send(call("GET", "a:1") + call("GET", "current") + call("GET", "a:2"))
+    assert stage.taken() == (b"", call("GET", "a:1"))
+    stage.reader_of(client).answer(VALUE)
+    assert stage.taken() == (call("GET", "current") + call("GET", "a:2"), b"")
+    stage.route.upstream().answer(VALUE, VALUE)
+    assert client.heard() == 3 * VALUE
+
+
+# What is counted
+
+
+def counted(client: Client) -> int:
+    """How many reads the rule has moved, or would have, by the plan and by the rules themselves."""
+    plan = client.intake.config.plan
+    assert plan.replica_reads is not None
+    judged = sum(what == "moved" for _, _, what in client.route.hits)
+    return judged + sum(plan.changed[counter] for counter in plan.replica_reads.counters)
+
+
+def test_a_read_is_counted_once_although_it_waits(stage: Stage) -> None:
+    client = stage.client()
+    before, keys = counted(client), client.intake.config.counters.total
+    client.send(call("GET", "a:1"))
+    stage.now += 2.0  # nobody knows any more how old the replicas are
+    client.send(call("GET", "a:2") + call("MGET", "a:3", "x"))
+    stage.taken()
+    stage.reader_of(client).answer(VALUE)
+    stage.route.upstream().answer(VALUE, b"*2\r\n$-1\r\n$-1\r\n")
+    assert client.heard() == 2 * VALUE + b"*2\r\n$-1\r\n$-1\r\n"
+    assert counted(client) - before == 2
+    assert client.intake.config.counters.total - keys == 4
+
+
+@pytest.mark.parametrize("mode", ["enforce", "audit"])
+@pytest.mark.parametrize("traces", [0, 1], ids=["runs", "traced"])
+def test_reads_that_no_replica_may_answer_are_not_counted(mode: str, traces: int) -> None:
+    stage = Stage(traces, mode)
+    client = Client(stage.route)
+    before = counted(client)
+    client.say("GET", "a:0")
+    for upstream in (*stage.members, stage.route.upstream()):
+        upstream.answer(*[VALUE] * sum(entry.due for entry in upstream.entries()))
+    client.say("WATCH", "a:1")
+    client.own.answer(OK)
+    client.say("GET", "a:1")
+    client.own.answer(VALUE)
+    client.send(call("MULTI") + call("GET", "a:1") + call("EXEC"))
+    assert client.own.taken().endswith(call("EXEC"))
+    assert counted(client) - before == 1
+
+
+def test_a_transaction_that_shares_a_connection_reads_from_the_primary_and_is_not_counted(stage: Stage) -> None:
+    client = stage.client()
+    before = counted(client)
+    client.send(call("MULTI") + call("GET", "a:1") + call("GET", "a:2") + call("EXEC"))
+    assert stage.taken() == (call("MULTI") + call("GET", "a:1") + call("GET", "a:2") + call("EXEC"), b"")
+    assert counted(client) == before
+
+
+def test_reads_of_users_of_their_own_are_the_primarys_and_not_counted() -> None:
+    stage = Stage()
+    client = stage.client()
+    before = counted(client)
+    switching.move(client, HOME._replace(user="else"))
+    client.say("GET", "a:1")
+    assert stage.taken()[1] == b""
+    assert counted(client) == before

@@ -231,7 +231,10 @@ def scanned(data: bytes) -> Request:
 def planned(bound: CompiledPolicy, argv: Sequence[bytes]) -> int:
     data = encode_command(list(argv))
     request = scanned(data)
-    return bound.plan.decide(bound.table.lookup.find(request), request, data, bound.table.keys, Counters(1))
+    outcome = bound.plan.decide(bound.table.lookup.find(request), request, data, bound.table.keys, Counters(1))
+    if outcome == PASS:
+        bound.plan.count_terms()
+    return outcome
 
 
 def passes(bound: CompiledPolicy, argv: Sequence[bytes]) -> bool:

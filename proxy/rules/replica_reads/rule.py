@@ -57,8 +57,8 @@ class ReplicaReads(Rule):
         return served_by_replicas(spec)
 
     def judge(self, command: Command, context: Context) -> Verdict:
-        """Replicas may answer if all keys match; never inside MULTI."""
-        if context.in_transaction or not command.keys:
+        """Replicas may answer if all keys match; never inside MULTI, or on a connection of the client's own."""
+        if context.in_transaction or context.at_primary or not command.keys:
             return PASS
         return self._verdict if all(self._is_about(key.name) for key in command.keys) else PASS
 
