@@ -11,6 +11,7 @@ cdef Keyword _WORD_STORE, _WORD_STOREDIST, _WORD_LIMIT, _WORD_BY, _WORD_GET, _WO
 cdef Keyword _WORD_STREAMS, _WORD_GROUP, _WORD_BLOCK, _WORD_OVERFLOW
 
 
+@cython.final
 cdef class KeyFinder:
     cdef public int[::1] indexes
     cdef public int[::1] access

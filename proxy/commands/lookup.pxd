@@ -3,6 +3,7 @@ cimport cython
 from proxy.wire.request cimport Request
 
 
+@cython.final
 cdef class Lookup:
     cdef int mask
     cdef int longest

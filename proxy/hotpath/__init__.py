@@ -3,6 +3,7 @@
 plan.py               a policy as a few closed operations per command
 hot_path_config.py    the parts of the policy in force for a client that the hot path needs
 intake.py             client bytes in, runs of commands out
+open_run.py           the run that is being gathered
 runs.py               neighbouring commands of one client that leave together
 intake_handler.py     what decides about the commands at which the intake stops
 splice.py             the bytes of a run in which some commands are rewritten

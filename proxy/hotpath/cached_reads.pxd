@@ -9,7 +9,7 @@ from proxy.wire.request cimport Request
 
 
 cdef int _ANY_KEYS, _ANY_KEYS_UNTOLD, _CACHED, _CACHED_PARTS, _NO_KEYS, _READS, _READS_ANY_KEYS
-cdef int _MISSED, _COUNTED, _TOO_LARGE, _UNREAD, _MIXED
+cdef int _MISSED, _COUNTED, _TOO_LARGE, _UNREAD, _MIXED, _UNASKED
 cdef Py_ssize_t _MOST_PARTS, _BEFORE_PART
 cdef bytes _PART
 
@@ -47,8 +47,10 @@ cdef class CachedReads:
     cpdef bytes answer(self, bytes request)
     @cython.locals(reply=CachedReply, payload=bytes, use=CacheUse)
     cpdef bytes answer_in(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t end)
+    @cython.locals(role=cython.int)
+    cpdef bytes answer_request(self, int command_id, Request request, const unsigned char *data, KeyFinder keys)
     @cython.locals(names=list, found=cython.Py_ssize_t, i=cython.Py_ssize_t, index=cython.Py_ssize_t)
-    cpdef bytes answer_keys(self, int command_id, Request request, const unsigned char *data, KeyFinder keys)
+    cdef bytes _answer_keys(self, int command_id, Request request, const unsigned char *data, KeyFinder keys)
     @cython.locals(reply=CachedReply, payload=bytes, payloads=list, replies=list, since=cython.double, name=bytes)
     cpdef bytes answer_parts(self, list names)
     @cython.locals(reply=CachedReply, use=CacheUse, served=cython.longlong, audited=cython.longlong,

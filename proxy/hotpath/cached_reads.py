@@ -33,6 +33,7 @@ _COUNTED = 1
 _TOO_LARGE = 2
 _UNREAD = 3
 _MIXED = 4
+_UNASKED = 5
 MISSED = _MISSED
 """Nothing is in memory that this client may be sent."""
 COUNTED = _COUNTED
@@ -41,6 +42,8 @@ TOO_LARGE = _TOO_LARGE
 """The reply is known to be too large to keep."""
 UNREAD = _UNREAD
 """Redis has sent something that may be an invalidation."""
+UNASKED = _UNASKED
+"""Memory answers no such command."""
 MIXED = _MIXED
 """It is in memory, and only a part of it may be sent."""
 
@@ -166,8 +169,17 @@ class CachedReads:
                     break
         return None
 
-    def answer_keys(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> bytes | None:
-        """The same for a read of several keys."""
+    def answer_request(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> bytes | None:
+        """The same for a request that was scanned, of any command; reads of several keys are answered from parts."""
+        role = self.roles[command_id]
+        if role == _CACHED:
+            return self.answer_in(data, request.start, request.end)
+        if role == _CACHED_PARTS:
+            return self._answer_keys(command_id, request, data, keys)
+        self.outcome = _UNASKED
+        return None
+
+    def _answer_keys(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> bytes | None:
         self.outcome = _MISSED
         if self.mask == 0 or len(self.cache) == 0:
             return None
@@ -183,7 +195,7 @@ class CachedReads:
         return self.answer_parts(names)
 
     def answer_parts(self, names: list[bytes]) -> bytes | None:
-        """The same for the keys of such a read."""
+        """The same for the keys of a read of several."""
         self.outcome = _MISSED
         self.absent = names
         if self.mask == 0 or len(names) == 0 or len(names) > _MOST_PARTS or not self._is_up_to_date():

@@ -7,7 +7,6 @@ from proxy.hotpath.leased_tokens cimport TokenSpender
 from proxy.hotpath.plan cimport Plan
 from proxy.hotpath.router cimport Router
 from proxy.hotpath.sampler cimport Sampler
-from proxy.hotpath.splice cimport Splice
 from proxy.hotpath.split_join cimport SplitCommands
 from proxy.wire.request cimport Request
 
@@ -15,6 +14,7 @@ cdef int JUDGE
 cdef int _READS, _MAY_WRITE
 
 
+@cython.final
 cdef class HotPathConfig:
     cdef public Plan plan
     cdef public Lookup lookup
@@ -27,7 +27,6 @@ cdef class HotPathConfig:
     cdef public Sampler sampler
     cdef public Router router
     cdef public SplitCommands split_commands
-    cdef public Splice splice
     cdef public TokenSpender spender
     cdef unsigned long long[::1] calls
     cdef public bytes beside

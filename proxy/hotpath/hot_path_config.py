@@ -11,7 +11,6 @@ from proxy.hotpath.leased_tokens import TokenSet, TokenSpender
 from proxy.hotpath.plan import JUDGE, Plan
 from proxy.hotpath.router import Router
 from proxy.hotpath.sampler import Sampler
-from proxy.hotpath.splice import Splice
 from proxy.hotpath.split_join import SplitCommands
 from proxy.wire.request import Request
 
@@ -62,7 +61,6 @@ class HotPathConfig:
         self.sampler = Sampler(0) if sampler is None else sampler
         self.router = router
         self.split_commands = split_commands
-        self.splice = Splice()
         self.spender = TokenSpender()
         self.beside = bytes(len(pooled)) if beside is None else beside
         self.calls = array("Q", bytes(8 * len(pooled))) if calls is None else calls

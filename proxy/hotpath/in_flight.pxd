@@ -27,10 +27,15 @@ cdef class ReplySink:
     cpdef large_reply_begins(self, Py_ssize_t due, Py_ssize_t done, Py_ssize_t size)
 
 
+@cython.locals(whole=bytes)
+cpdef bytes taken(list pieces)
+
+
 cdef class ReplyPart:
     cpdef take(self, bytes piece, Py_ssize_t frames, bint whole)
 
 
+@cython.final
 cdef class InFlightEntry:
     cdef public ReplySink sink
     cdef public Py_ssize_t due

@@ -95,8 +95,7 @@ class ReplySink:
         """Send what this round has brought, in one write."""
         out = self.out
         if out:
-            data = out[0] if len(out) == 1 else b"".join(out)
-            out.clear()
+            data = taken(out)
             if not self.gone and self.write is not None:
                 self.write(data)
 
@@ -128,6 +127,13 @@ class ReplySink:
     def client(self) -> ReplyRecipient | None:
         """The client that gets what is delivered here; None where that is Keyrail itself."""
         return None
+
+
+def taken(pieces: list[bytes]) -> bytes:
+    """The pieces as one, taken out of the list."""
+    whole = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    pieces.clear()
+    return whole
 
 
 class ReplyPart:

@@ -1,6 +1,6 @@
 cimport cython
 
-from proxy.hotpath.in_flight cimport InFlightEntry, ReplySink
+from proxy.hotpath.in_flight cimport InFlightEntry, ReplySink, taken
 from proxy.hotpath.reply_order cimport ReplyOrder, Segment
 from proxy.hotpath.splice cimport Splice
 from proxy.hotpath.upstream_pipeline cimport UpstreamPipeline

@@ -20,7 +20,7 @@ other kinds of replies know how to deal with.
 from collections.abc import Iterator
 from itertools import groupby
 
-from proxy.hotpath.in_flight import FORWARD, InFlightEntry, ReplySink
+from proxy.hotpath.in_flight import FORWARD, InFlightEntry, ReplySink, taken
 from proxy.hotpath.reply_order import MOST_HELD, ReplyOrder, Segment
 from proxy.hotpath.sender_listener import ReplyRecipient
 from proxy.hotpath.splice import Splice
@@ -70,11 +70,9 @@ class Strand(ReplySink):
 
     def absorb(self) -> None:
         """Put what has come behind what waits."""
-        out = self.out
-        if not out:
+        if not self.out:
             return
-        chunk = out[0] if len(out) == 1 else b"".join(out)
-        out.clear()
+        chunk = taken(self.out)
         self.whole.order.size += len(chunk)
         self.whole.waiting += len(chunk)
         self.chunk = chunk if self.at == len(self.chunk) else self.chunk[self.at :] + chunk

@@ -1,6 +1,6 @@
 cimport cython
 
-from proxy.hotpath.in_flight cimport InFlightEntry, InFlightQueue, ReplyPart, ReplySink
+from proxy.hotpath.in_flight cimport InFlightEntry, InFlightQueue, ReplyPart, ReplySink, taken
 
 cdef int FORWARD, JOIN, LOCAL
 cdef Py_ssize_t _SHORT, _MOST_KEPT

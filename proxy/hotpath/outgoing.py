@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
-from proxy.hotpath.in_flight import FORWARD, JOIN, LOCAL, InFlightEntry, InFlightQueue, ReplyPart, ReplySink
+from proxy.hotpath.in_flight import FORWARD, JOIN, LOCAL, InFlightEntry, InFlightQueue, ReplyPart, ReplySink, taken
 
 _SHORT = 4096  # bytes; a longer run is not kept, so pending replies need little memory
 # Under two names: a C integer in here, Python's for everybody else.
@@ -187,8 +187,7 @@ class Outgoing(InFlightQueue):
         self.scheduled = False
         outgoing = self.outgoing
         if outgoing:
-            data = outgoing[0] if len(outgoing) == 1 else b"".join(outgoing)
-            outgoing.clear()
+            data = taken(outgoing)
             if not self.closed and self.write is not None:
                 self.write(data)
         calls = self.sent_calls

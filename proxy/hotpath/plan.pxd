@@ -10,11 +10,13 @@ from proxy.wire.request cimport Request
 
 
 cdef int _PASS, _EDIT, _JUDGE, _REFUSE
+cdef Py_ssize_t _UNSOUGHT
 cdef int _OP_JUDGE, _OP_COUNT, _OP_NAMES, _OP_EDIT, _OP_LIMIT, _OP_ENTRIES, _OP_EDIT_BY_ENTRY, _OP_REPLICA
 cdef int AT_PRIMARY, MIXED, UNTOLD
 cdef int _SEPARATOR, _FORBIDDEN, _WRITES
 
 
+@cython.final
 cdef class NameProgram:
     cdef public bytes allowed
     cdef public bytes kinds
@@ -34,6 +36,7 @@ cdef class NameProgram:
                     const unsigned char *kinds) except -1
 
 
+@cython.final
 cdef class Plan:
     cdef public bytearray operations
     cdef public list programs
@@ -58,18 +61,20 @@ cdef class Plan:
     cdef public int terms
     cdef int _counted
 
+    cpdef bint judges(self, int command_id) except -1
     cpdef bint refuses(self, int command_id) except -1
     cpdef bint asks_replicas(self, int command_id) except -1
     @cython.locals(operation=cython.int, edit=RequestEdit)
     cpdef bint renames_at_most(self, int command_id) except -1
-    @cython.locals(operation=cython.int, found=cython.Py_ssize_t, outcome=cython.int)
     cpdef int decide(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
                      Counters counters) except -1
+    @cython.locals(operation=cython.int, outcome=cython.int)
+    cpdef int decide_by(self, Py_ssize_t found, int command_id, Request request, const unsigned char *data,
+                        KeyFinder keys, Counters counters) except -1
     @cython.locals(operation=cython.int, found=cython.Py_ssize_t)
     cpdef bint passes(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -1
-    @cython.locals(found=cython.Py_ssize_t)
-    cdef Py_ssize_t _check(self, int command_id, int operation, Request request, const unsigned char *data,
-                           KeyFinder keys) except -2
+    cdef Py_ssize_t _check(self, Py_ssize_t found, int command_id, int operation, Request request,
+                           const unsigned char *data, KeyFinder keys) except -2
     @cython.locals(reads=ReplicaReads)
     cpdef find_terms(self, Request request, const unsigned char *data, KeyFinder keys, Py_ssize_t found)
     @cython.locals(reads=ReplicaReads)

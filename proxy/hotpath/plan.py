@@ -40,6 +40,10 @@ EDIT = _EDIT
 JUDGE = _JUDGE
 REFUSE = _REFUSE
 
+_UNSOUGHT = -10
+UNSOUGHT = _UNSOUGHT
+"""In place of a number of keys: nobody has looked for them yet."""
+
 _OP_JUDGE = 1
 _OP_COUNT = 2
 _OP_NAMES = 4
@@ -239,6 +243,10 @@ class Plan:
         self.error_of[command_id] = len(self.errors)
         self.errors.append(error)
 
+    def judges(self, command_id: int) -> bool:
+        """Whether every request of this command is refused or judged."""
+        return self.operations[command_id] & _OP_JUDGE != 0
+
     def refuses(self, command_id: int) -> bool:
         """Whether every request of this command is refused."""
         return self.error_of[command_id] > 0
@@ -277,6 +285,12 @@ class Plan:
 
     def decide(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, counters: Counters) -> int:
         """What to do; the ``editor`` or ``error`` says how, and ``terms`` by which terms a replica may answer."""
+        return self.decide_by(_UNSOUGHT, command_id, request, data, keys, counters)
+
+    def decide_by(
+        self, found: int, command_id: int, request: Request, data: bytes, keys: KeyFinder, counters: Counters
+    ) -> int:
+        """The same for a request whose ``found`` keys ``keys`` holds already; UNSOUGHT if not."""
         operation = self.operations[command_id]
         self.terms = self._counted = UNTOLD
         if operation == 0:
@@ -287,7 +301,7 @@ class Plan:
             self.error = self.errors[self.error_of[command_id]]
             self.changed[command_id] += 1
             return _REFUSE
-        found = self._check(command_id, operation, request, data, keys)
+        found = self._check(found, command_id, operation, request, data, keys)
         if found < 0:
             return _JUDGE
         outcome = _PASS
@@ -310,22 +324,25 @@ class Plan:
             return False
         if operation == 0:
             return True
-        found = self._check(command_id, operation, request, data, keys)
+        found = self._check(_UNSOUGHT, command_id, operation, request, data, keys)
         if found > 0 and operation & _OP_REPLICA and self.replica_reads is not None:
             return self.replica_reads.place(request, data, keys, found) != MIXED
         return found >= 0
 
-    def _check(self, command_id: int, operation: int, request: Request, data: bytes, keys: KeyFinder) -> int:
+    def _check(
+        self, found: int, command_id: int, operation: int, request: Request, data: bytes, keys: KeyFinder
+    ) -> int:
         # How many keys the request has, if the operation looks at them; below zero if it must be judged.
         if operation & _OP_LIMIT and (
             request.end - request.start > self.most_bytes[command_id] or request.argc > self.most_arguments[command_id]
         ):
             return -1
-        found = 0
-        if operation & (_OP_COUNT | _OP_NAMES | _OP_ENTRIES | _OP_REPLICA):
+        if not operation & (_OP_COUNT | _OP_NAMES | _OP_ENTRIES | _OP_REPLICA):
+            return 0
+        if found == _UNSOUGHT:
             found = keys.find(command_id, request)
-            if found < 0:
-                return -1
+        if found < 0:
+            return -1
         if operation & _OP_NAMES and not self._names_pass(command_id, request, data, keys, found):
             return -1
         if operation & _OP_ENTRIES and not self._entries_pass(command_id, request, data, keys, found):

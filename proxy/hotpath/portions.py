@@ -46,10 +46,7 @@ class Portions:
         """The portion of this node."""
         while node >= len(self._by_node):
             self._by_node.append(Portion())
-        portion = self._by_node[node]
-        if portion.upstream is None:
-            portion.splice.clear()
-        return portion
+        return self._by_node[node]
 
     def full(self) -> bool:
         """Whether no further node can get a portion."""

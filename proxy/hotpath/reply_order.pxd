@@ -1,6 +1,6 @@
 cimport cython
 
-from proxy.hotpath.in_flight cimport ReplySink
+from proxy.hotpath.in_flight cimport ReplySink, taken
 from proxy.hotpath.upstream_pipeline cimport UpstreamPipeline
 
 
@@ -17,6 +17,7 @@ cdef class Segment(ReplySink):
     cpdef abandon(self)
 
 
+@cython.final
 cdef class ReplyOrder:
     cdef public ReplySink asker
     cdef public UpstreamPipeline before

@@ -20,7 +20,7 @@ connection, in the place where its reply is awaited: whoever hears its first rep
 
 from collections.abc import Sequence
 
-from proxy.hotpath.in_flight import InFlightEntry, ReplySink
+from proxy.hotpath.in_flight import InFlightEntry, ReplySink, taken
 from proxy.hotpath.sender_listener import ReplyRecipient
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 
@@ -191,8 +191,7 @@ class ReplyOrder:
             asker.flush()
             segment.full = asker.full
         else:
-            chunk = segment.out[0] if len(segment.out) == 1 else b"".join(segment.out)
-            segment.out.clear()
+            chunk = taken(segment.out)
             segment.held.append(chunk)
             self.size += len(chunk)
             segment.full = self.size > MOST_HELD
@@ -204,12 +203,13 @@ class ReplyOrder:
         return segment is self.first and self.asker.pending_replies == self.beyond
 
     def _leave(self, segment: Segment) -> None:
-        for chunk in segment.held:
-            self.size -= len(chunk)
-        self.asker.out.extend(segment.held)
-        self.asker.out.extend(segment.out)
-        segment.held.clear()
-        segment.out.clear()
+        if segment.held:
+            for chunk in segment.held:
+                self.size -= len(chunk)
+            self.asker.out.extend(segment.held)
+            segment.held.clear()
+        if segment.out:
+            self.asker.out.append(taken(segment.out))
 
     def advance(self) -> None:
         """Let leave whatever has its turn now, and forget the segments that are complete."""

@@ -1,7 +1,6 @@
 cimport cython
 
 from proxy.commands.keys cimport KeyFinder
-from proxy.hotpath.portions cimport Portions
 from proxy.wire.request cimport Request
 
 cdef int SLOTS
@@ -14,7 +13,6 @@ cdef class Router:
     cdef int[::1] _blocks
     cdef unsigned short[::1] table
     cdef public long long version
-    cdef public Portions portions
 
     @cython.locals(slot=cython.int)
     cpdef own(self, int first, int last, int node)
@@ -22,8 +20,9 @@ cdef class Router:
     cdef _look_at_blocks(self, int first, int last)
     @cython.locals(node=cython.int)
     cpdef int owner(self, int slot) except -5
-    @cython.locals(found=cython.Py_ssize_t, i=cython.Py_ssize_t, index=cython.Py_ssize_t, slot=cython.int, node=cython.int)
     cpdef int node(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -5
+    @cython.locals(i=cython.Py_ssize_t, index=cython.Py_ssize_t, slot=cython.int)
+    cpdef int node_of(self, Py_ssize_t found, Request request, const unsigned char *data, KeyFinder keys) except -5
     @cython.locals(i=cython.Py_ssize_t, braces=cython.uchar)
     cpdef int slot(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t end) except -5
     @cython.locals(i=cython.Py_ssize_t, first=cython.Py_ssize_t)

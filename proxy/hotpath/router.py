@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from proxy.commands.keys import KeyFinder
 from proxy.commands.slots import SLOTS
-from proxy.hotpath.portions import Portions
 from proxy.wire.request import Request
 
 # Under two names each: C integers in here, Python's for everybody else.
@@ -38,8 +37,7 @@ _LAST_SLOT = SLOTS - 1
 
 
 class Router:
-    """Nodes by slot: ``owners`` has the number of a node for each slot, or UNOWNED. ``version`` counts its changes.
-    In ``portions`` the reads of all clients are divided among the nodes, one after the other."""
+    """Nodes by slot: ``owners`` has the number of a node for each slot, or UNOWNED. ``version`` counts its changes."""
 
     def __init__(self, owners: Sequence[int]) -> None:
         assert len(owners) == SLOTS, "a node for each slot"
@@ -48,7 +46,6 @@ class Router:
         self._blocks = array("i", [_MIXED] * (SLOTS // _BLOCK))
         self._look_at_blocks(0, SLOTS - 1)
         self.version = 0
-        self.portions = Portions()
         # The same CRC16 as in ``slots``: of each byte, with none to seven zero bytes behind it. So eight bytes take one
         # step, as the CRC of a sum (XOR) is the sum of the CRCs.
         zeros = [bytes(count) for count in range(_STEP)]
@@ -82,7 +79,10 @@ class Router:
 
     def node(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> int:
         """The number of the node for this request, or why there is none."""
-        found = keys.find(command_id, request)
+        return self.node_of(keys.find(command_id, request), request, data, keys)
+
+    def node_of(self, found: int, request: Request, data: bytes, keys: KeyFinder) -> int:
+        """The same for a request whose ``found`` keys ``keys`` holds already."""
         if found <= 0:
             return _KEYLESS if found == 0 else _KEYS_UNTOLD
         index = keys.indexes[0]
@@ -93,8 +93,7 @@ class Router:
             if slot != self.slot(data, request.starts[index], request.ends[index]):
                 return _SEVERAL_SLOTS
             i += 1
-        node = self._blocks[slot >> _BLOCK_BITS]
-        return node if node != _MIXED else self.owners[slot]
+        return self.owner(slot)
 
     def slot(self, data: bytes, start: int, end: int) -> int:
         """The slot of the key that stands between the offsets: ``slot_of``, without an object for the key."""

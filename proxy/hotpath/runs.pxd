@@ -6,20 +6,22 @@ from proxy.hotpath.command_sender cimport CommandSender
 from proxy.hotpath.hot_path_config cimport HotPathConfig
 from proxy.hotpath.key_splitter cimport KeySplitter
 from proxy.hotpath.leased_tokens cimport TokenSpender
+from proxy.hotpath.open_run cimport OpenRun, SpareRun
 from proxy.hotpath.plan cimport Plan
 from proxy.hotpath.portions cimport Portion, Portions
 from proxy.hotpath.router cimport Router
-from proxy.hotpath.splice cimport Splice
 from proxy.hotpath.split_join cimport SplitCommands
 from proxy.hotpath.upstream_pipeline cimport UpstreamPipeline
 from proxy.wire.request cimport Request, RequestLimits
 
 cdef int EDIT, JUDGE, PASS, REFUSE, COMPLETE
+cdef Py_ssize_t UNSOUGHT
 cdef int SEVERAL_SLOTS, REACHED
-cdef int MAY_WRITE, _CACHED, _CACHED_PARTS, COUNTED, MISSED, UNREAD
-cdef int _SPECIAL, _STALLED, _REFUSED, _SPLIT, _FULL
-cdef Py_ssize_t _LARGE_ANSWER, _MOST_GATHERED
+cdef int MAY_WRITE, COUNTED, MISSED, UNASKED, UNREAD
+cdef int _SPECIAL, _STALLED, _REFUSED, _SPLIT, _FULL, _ANSWERED
+cdef Py_ssize_t _LARGE_ANSWER, _MOST_ANSWERED
 cdef KeySplitter _SPLITTER
+cdef SpareRun _SPARE
 
 
 cdef class Runs:
@@ -37,18 +39,32 @@ cdef class Runs:
     cdef public bint missed
     cdef public CachedReads cached_reads
 
-    @cython.locals(sender=CommandSender, config=HotPathConfig, request=Request, plan=Plan, router=Router, upstream=UpstreamPipeline, target=cython.int, target_upstream=UpstreamPipeline, target_portion=Portion, node=cython.int, portion=Portion, portions=Portions, limits=RequestLimits,
-                   reads=ClientReads, source=UpstreamPipeline, home=UpstreamPipeline, number=cython.int, unsent=cython.Py_ssize_t,
-                   size=cython.Py_ssize_t, simple="const unsigned char *", direct=cython.bint, budget=cython.Py_ssize_t, start=cython.Py_ssize_t, count=cython.Py_ssize_t, wrote=cython.bint,
-                   splice=Splice, spender=TokenSpender, numbers=bytes, cached_reads=CachedReads, payload=bytes, remembers=cython.bint, served=cython.int, role=cython.int, absent=cython.bint, gathered=cython.Py_ssize_t, code=cython.int, command_id=cython.int, decision=cython.int)
+    @cython.locals(config=HotPathConfig, request=Request, run=OpenRun, size=cython.Py_ssize_t, code=cython.int)
     cdef int _gather(self, bytes data, const unsigned char *p, Py_ssize_t position) except -1
-    cdef bint _is_shared(self, UpstreamPipeline upstream) except -1
-    @cython.locals(chunk=bytes)
-    cdef int _send_run(self, UpstreamPipeline upstream, Splice splice, bytes data, const unsigned char *p, Py_ssize_t start,
-                       Py_ssize_t end, Py_ssize_t count, bint wrote) except -1
-    @cython.locals(config=HotPathConfig, request=Request, plan=Plan, router=Router, sender=CommandSender,
-                   commands=SplitCommands, reads=ClientReads, command_id=cython.int, kinds="const unsigned char *", parts=cython.Py_ssize_t, decision=cython.int,
-                   name=bytes, wrote=cython.bint, node=cython.int, simple="const unsigned char *")
-    cdef int _split(self, const unsigned char *p) except -1
+    @cython.locals(sender=CommandSender, router=Router, upstream=UpstreamPipeline, reads=ClientReads)
+    cdef int _begin(self, HotPathConfig config, OpenRun run, Py_ssize_t position) except -1
+    @cython.locals(plan=Plan, request=Request, command_id=cython.int, simple="const unsigned char *",
+                   found=cython.Py_ssize_t, code=cython.int, reads=ClientReads, decision=cython.int)
+    cdef int _take(self, HotPathConfig config, OpenRun run, bytes data, const unsigned char *p) except -1
+    @cython.locals(command_id=cython.int, request=Request, reads=ClientReads, remembers=CachedReads, payload=bytes,
+                   served=cython.int, source=UpstreamPipeline, absent=cython.bint, at=cython.longlong)
+    cdef int _read_elsewhere(self, HotPathConfig config, OpenRun run, bytes data, const unsigned char *p,
+                             bint passes) except -1
+    cdef int _trace(self, HotPathConfig config, OpenRun run, const unsigned char *p) except -1
+    @cython.locals(plan=Plan, request=Request, spender=TokenSpender, numbers=bytes)
+    cdef bint _affords(self, HotPathConfig config) except -1
+    @cython.locals(router=Router, node=cython.int, portions=Portions, portion=Portion, upstream=UpstreamPipeline)
+    cdef int _turn_to_node(self, HotPathConfig config, OpenRun run, const unsigned char *p, Py_ssize_t found) except -1
+    @cython.locals(portions=Portions, portion=Portion)
+    cdef bint _turn_to(self, OpenRun run, bytes data, const unsigned char *p, UpstreamPipeline source) except -1
+    @cython.locals(sender=CommandSender)
+    cdef int _answer(self, HotPathConfig config, OpenRun run, bytes data, const unsigned char *p, bytes payload) except -1
+    @cython.locals(request=Request, plan=Plan, router=Router, sender=CommandSender, commands=SplitCommands,
+                   reads=ClientReads, command_id=cython.int, kinds="const unsigned char *", parts=cython.Py_ssize_t,
+                   decision=cython.int, name=bytes, wrote=cython.bint, node=cython.int, simple="const unsigned char *")
+    cdef int _split(self, HotPathConfig config, Portions portions, const unsigned char *p) except -1
     @cython.locals(nodes=list, target=UpstreamPipeline)
     cdef UpstreamPipeline _connection(self, int node)
+
+
+cdef bint _is_shared(UpstreamPipeline upstream) except -1

@@ -10,18 +10,16 @@ Where the policy lets replicas answer reads, a run also ends between these and t
 by which the client learns or changes what it may read from replicas waits for their replies: Redis might run it before.
 """
 
-from proxy.commands.cached_reads import CACHED as _CACHED
-from proxy.commands.cached_reads import CACHED_PARTS as _CACHED_PARTS
-from proxy.hotpath.cached_reads import COUNTED, MISSED, UNREAD, CachedReads
+from proxy.hotpath.cached_reads import COUNTED, MISSED, UNASKED, UNREAD, CachedReads
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.hot_path_config import MAY_WRITE, HotPathConfig
 from proxy.hotpath.intake_handler import IntakeHandler
 from proxy.hotpath.key_splitter import REACHED, KeySplitter
 from proxy.hotpath.leased_tokens import TokenSet
-from proxy.hotpath.plan import EDIT, JUDGE, PASS, REFUSE
-from proxy.hotpath.portions import Portion
+from proxy.hotpath.open_run import OpenRun, SpareRun
+from proxy.hotpath.plan import EDIT, JUDGE, PASS, REFUSE, UNSOUGHT
+from proxy.hotpath.portions import Portions
 from proxy.hotpath.router import SEVERAL_SLOTS
-from proxy.hotpath.splice import Splice
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.wire.request import COMPLETE, RequestLimits
 
@@ -32,6 +30,7 @@ _STALLED = 11
 _REFUSED = 12
 _SPLIT = 13
 _FULL = 14
+_ANSWERED = 15
 SPECIAL = _SPECIAL
 """The next command is not for a run."""
 STALLED = _STALLED
@@ -42,10 +41,11 @@ FULL = _FULL
 """The client does not take what it has been sent; the command is answered."""
 
 _LARGE_ANSWER = 4096
-_MOST_GATHERED = 65536
+_MOST_ANSWERED = 65536
 """Bytes of answers from memory; with more of them, or a large one, they leave, as the client may not take them."""
 
 _SPLITTER = KeySplitter()
+_SPARE = SpareRun()
 
 
 class Runs:
@@ -97,202 +97,201 @@ class Runs:
         # One run from ``position``. When it returns, ``request`` stands at what stopped the run, and the run is sent.
         config = self.config
         request = config.request
-        plan = config.plan
+        run = _SPARE.take()
+        self._begin(config, run, position)
+        size = len(data)
+        while True:
+            code = request.scan_in(data, p, size, run.end, self.limits)
+            if code == COMPLETE:
+                code = self._take(config, run, data, p)
+            if code != COMPLETE:
+                break
+        if config.plan.spends:
+            config.spender.settle()
+        run.leave(self.sender, data, p, request.start)
+        if code == _SPLIT:
+            code = self._split(config, run.portions, p)
+        run.upstream = run.reads = None
+        _SPARE.run = run
+        return code
+
+    def _begin(self, config: HotPathConfig, run: OpenRun, position: int) -> None:
         sender = self.sender
         # A client with state on a connection sends all there.
         router = None if sender.nodes is None else config.router
         upstream = sender.upstream
-        simple = self.simple
-        cached_reads = self.cached_reads
         reads = sender.reads
-        if reads is None and plan.replica_reads is not None and sender.listener is not None:
+        if reads is None and config.plan.replica_reads is not None and sender.listener is not None:
             sender.listener.begin_reads()
             reads = sender.reads
         if reads is not None:
             upstream = reads.home(upstream)
             if router is not None:
                 reads.follow(router.version)
-            elif upstream is not None and not self._is_shared(upstream):
+            elif upstream is not None and not _is_shared(upstream):
                 reads = None
+        run.begin(upstream, router is not None, position)
+        run.reads = reads
+        run.room = sender.room(config.window)
         # A command that the session has made wait is its to bring on.
-        direct = self.direct and not self.again and (router is not None or (upstream is not None and upstream.usable))
-        if router is not None and not sender.fits(router):
-            direct = False
-        limits = self.limits
-        size = len(data)
-        budget = sender.room(config.window)
-        start = position
-        count = 0
-        wrote = False
-        gathered = 0
-        splice = config.splice
-        splice.clear()
-        node = number = -1
-        unsent = 0
-        portion: Portion | None = None
-        portions = None if router is None else router.portions
-        if portions is not None:
-            portions.clear()
-        spender = config.spender
-        if plan.spends:
-            spender.forget()
-        while True:
-            code = request.scan_in(data, p, size, position, limits)
-            if code != COMPLETE:
-                break
-            command_id = config.lookup.find_in(request, p)
-            self.command_id = command_id
-            if not self.again and config.sampler.due():
-                self.sampled = config.sampler.weight
-                if direct and simple[command_id] != 0 and count < budget:
-                    self.passes = config.passes(command_id, p, self.token_sets)
-                code = _SPECIAL
-                break
-            if not direct or (simple[command_id] == 0 and not plan.refuses(command_id)):
-                code = _SPECIAL
-                break
-            if count >= budget:
-                code = _STALLED
-                break
-            if router is not None and portions is not None and not plan.refuses(command_id):
-                target = router.node(command_id, request, p, config.keys)
-                if target == SEVERAL_SLOTS:
-                    code = _SPLIT
-                    break
-                if target < 0:
-                    code = _SPECIAL
-                    break
-                if target != node or portion is None:
-                    target_portion = portions.of(target)
-                    target_upstream = target_portion.upstream
-                    if target_upstream is None:
-                        target_upstream = self._connection(target)
-                        if target_upstream is None or portions.full():
-                            code = _SPECIAL
-                            break
-                    if count > 0 and portion is not None and upstream is not None:
-                        portions.add(portion, upstream, p, start, position, count, wrote)
-                        budget -= count
-                        count = 0
-                        wrote = False
-                    start = request.start
-                    node = target
-                    upstream = target_upstream
-                    portion = target_portion
-                    splice = portion.splice
-                    if reads is not None:
-                        reads.primary = upstream
-            if reads is not None:
-                number = max(node, 0)
-                unsent = count if portions is None else count + portions.count
-                if reads.holds(config, cached_reads, command_id, p, unsent, number):
-                    code = _SPECIAL
-                    break
-            if plan.spends:
-                numbers = plan.token_sets[plan.token_sets_of[command_id]]
-                if numbers is not spender.numbers:
-                    spender.open(self.token_sets, numbers)
-                if not spender.affords(request.end - request.start):
-                    code = _SPECIAL
-                    break
-            decision = plan.decide(command_id, request, p, config.keys, config.counters)
-            if decision == JUDGE:
-                code = _SPECIAL
-                break
-            if decision == REFUSE:
-                code = _REFUSED
-                break
-            payload = None
-            served = -1
-            remembers = (
-                cached_reads is not None
-                and not cached_reads.cache.idle
-                and cached_reads.may_concern(command_id, request, p, config.keys)
-            )
-            if cached_reads is not None and remembers:
-                home = upstream if reads is None else reads.primary
-                role = cached_reads.roles[command_id]
-                if decision == PASS and (role == _CACHED or role == _CACHED_PARTS) and self._is_shared(home):
-                    if role == _CACHED:
-                        payload = cached_reads.answer_in(p, request.start, request.end)
-                    else:
-                        payload = cached_reads.answer_keys(command_id, request, p, config.keys)
-                    served = cached_reads.outcome
-            if reads is not None and payload is None:
-                source = reads.source(config, cached_reads, command_id, p, decision == PASS, unsent, number)
-                if source is not upstream:
-                    if count > 0 and upstream is not None:
-                        if portions is not None and portion is not None:
-                            portions.add(portion, upstream, p, start, position, count, wrote)
-                        else:
-                            self._send_run(upstream, splice, data, p, start, position, count, wrote)
-                        budget -= count
-                        count = 0
-                        wrote = False
-                    start = request.start
-                    upstream = source
-                    if portions is not None:
-                        portion = portions.of(source.number if source.reads_only else node)
-                        splice = portion.splice
-                        if portion.upstream is not source and (portion.upstream is not None or portions.full()):
-                            code = _SPECIAL
-                            break
-            if plan.spends:
-                spender.take(request.end - request.start)
-            if payload is not None:
-                if count > 0 and upstream is not None:
-                    self._send_run(upstream, splice, data, p, start, position, count, wrote)
-                    count = 0
-                    wrote = False
-                if reads is not None:
-                    reads.note(0, False)  # memory may know more than its replica
-                sender.answer(payload)
-                sender.remembered += 1
-                config.calls[command_id] += 1
-                budget = sender.room(config.window)
-                start = position = request.end
-                gathered += len(payload)
-                if gathered > _MOST_GATHERED or len(payload) > _LARGE_ANSWER:
-                    gathered = 0
-                    sender.flush()
-                    if sender.full:
-                        code = _FULL
-                        break
-                continue
-            if cached_reads is not None and remembers:
-                absent = served == MISSED or served == UNREAD
-                if absent and cached_reads.may_serve(command_id, request, p, config.keys):
-                    self.missed = True
-                    code = _SPECIAL
-                    break
-                if served != COUNTED:
-                    cached_reads.hold(command_id, request, p, config.keys, sender, sender.requested + count + 1)
-            wrote = wrote or simple[command_id] == MAY_WRITE
-            count += 1
-            config.calls[command_id] += 1
-            position = request.end
-            if decision != PASS:
-                splice.put(p, start, request.start)
-                plan.editor.write(splice, p, request)
-                start = position
-        if plan.spends:
-            spender.settle()
-        if count > 0 and upstream is not None:
-            if portions is not None and portion is not None and portions.count > 0:
-                portions.add(portion, upstream, p, start, position, count, wrote)
-            else:
-                self._send_run(upstream, splice, data, p, start, position, count, wrote)
-        if portions is not None and portions.count > 0:
-            sender.forward_portions(portions)
-        return self._split(p) if code == _SPLIT else code
+        run.direct = self.direct and not self.again
+        if router is not None:
+            if not sender.fits(router):
+                run.direct = False
+        elif upstream is None or not upstream.usable:
+            run.direct = False
+        if config.plan.spends:
+            config.spender.forget()
 
-    def _split(self, p: bytes) -> int:
+    def _take(self, config: HotPathConfig, run: OpenRun, data: bytes, p: bytes) -> int:
+        # COMPLETE if the next command joins the run or is answered, else why the run ends before it.
+        plan = config.plan
+        request = config.request
+        command_id = config.lookup.find_in(request, p)
+        self.command_id = command_id
+        if not self.again and config.sampler.due():
+            return self._trace(config, run, p)
+        simple = self.simple
+        if not run.direct or (simple[command_id] == 0 and not plan.refuses(command_id)):
+            return _SPECIAL
+        if run.count >= run.room:
+            return _STALLED
+        found = UNSOUGHT
+        if run.portions is not None and not plan.judges(command_id):
+            found = config.keys.find(command_id, request)
+            code = self._turn_to_node(config, run, p, found)
+            if code != COMPLETE:
+                return code
+        reads = run.reads
+        if reads is not None and reads.holds(config, self.cached_reads, command_id, p, run.unsent(), run.place()):
+            return _SPECIAL
+        if plan.spends and not self._affords(config):
+            return _SPECIAL
+        decision = plan.decide_by(found, command_id, request, p, config.keys, config.counters)
+        if decision == JUDGE:
+            return _SPECIAL
+        if decision == REFUSE:
+            return _REFUSED
+        if run.reads is not None or self.cached_reads is not None:
+            code = self._read_elsewhere(config, run, data, p, decision == PASS)
+            if code != COMPLETE:
+                return COMPLETE if code == _ANSWERED else code
+        elif plan.spends:
+            config.spender.take(request.end - request.start)
+        if simple[command_id] == MAY_WRITE:
+            run.wrote = True
+        run.count += 1
+        config.calls[command_id] += 1
+        run.end = request.end
+        if decision != PASS:
+            run.splice.put(p, run.start, request.start)
+            plan.editor.write(run.splice, p, request)
+            run.start = request.end
+        return COMPLETE
+
+    def _read_elsewhere(self, config: HotPathConfig, run: OpenRun, data: bytes, p: bytes, passes: bool) -> int:
+        # Memory may have the reply, or a replica; the plan has decided about the command, which ``passes`` as it is or
+        # is edited. It is paid for. ANSWERED, COMPLETE if it joins the run, or why the run ends before it.
+        command_id, request, reads, remembers = self.command_id, config.request, run.reads, self.cached_reads
+        if remembers is not None and remembers.cache.idle:
+            remembers = None
+        if remembers is not None and not remembers.may_concern(command_id, request, p, config.keys):
+            remembers = None
+        payload = None
+        served = UNASKED
+        if remembers is not None and passes and _is_shared(run.upstream if reads is None else reads.primary):
+            payload = remembers.answer_request(command_id, request, p, config.keys)
+            served = remembers.outcome
+        if reads is not None and payload is None:
+            source = reads.source(config, self.cached_reads, command_id, p, passes, run.unsent(), run.place())
+            if source is not run.upstream and not self._turn_to(run, data, p, source):
+                return _SPECIAL
+        if config.plan.spends:
+            config.spender.take(request.end - request.start)
+        if payload is not None:
+            return self._answer(config, run, data, p, payload)
+        if remembers is not None:
+            absent = served == MISSED or served == UNREAD
+            if absent and remembers.may_serve(command_id, request, p, config.keys):
+                self.missed = True
+                return _SPECIAL
+            if served != COUNTED:
+                at = self.sender.requested + run.unsent() + 1
+                remembers.hold(command_id, request, p, config.keys, self.sender, at)
+        return COMPLETE
+
+    def _trace(self, config: HotPathConfig, run: OpenRun, p: bytes) -> int:
+        self.sampled = config.sampler.weight
+        if run.direct and self.simple[self.command_id] != 0 and run.count < run.room:
+            self.passes = config.passes(self.command_id, p, self.token_sets)
+        return _SPECIAL
+
+    def _affords(self, config: HotPathConfig) -> bool:
+        plan, request, spender = config.plan, config.request, config.spender
+        numbers = plan.token_sets[plan.token_sets_of[self.command_id]]
+        if numbers is not spender.numbers:
+            spender.open(self.token_sets, numbers)
+        return spender.affords(request.end - request.start)
+
+    def _turn_to_node(self, config: HotPathConfig, run: OpenRun, p: bytes, found: int) -> int:
+        # Before a cluster: the command, whose keys were found, goes to their node. COMPLETE, or why it does not.
+        router = config.router
+        assert router is not None, "only before a cluster"
+        node = router.node_of(found, config.request, p, config.keys)
+        if node < 0:
+            return _SPLIT if node == SEVERAL_SLOTS else _SPECIAL
+        if node == run.node:
+            return COMPLETE
+        portions = run.portions
+        assert portions is not None, "before a cluster there are some"
+        portion = portions.of(node)
+        upstream = portion.upstream
+        if upstream is None:
+            upstream = self._connection(node)
+            if upstream is None or portions.full():
+                return _SPECIAL
+        run.turn_to_portion(p, portion, upstream)
+        run.node = node
+        if run.reads is not None:
+            run.reads.primary = upstream
+        return COMPLETE
+
+    def _turn_to(self, run: OpenRun, data: bytes, p: bytes, source: UpstreamPipeline) -> bool:
+        # The command goes to a replica, or to the primary again. Whether it can.
+        portions = run.portions
+        if portions is None:
+            run.turn(self.sender, data, p, source)
+            return True
+        portion = portions.of(source.number if source.reads_only else run.node)
+        if portion.upstream is not source and (portion.upstream is not None or portions.full()):
+            return False
+        run.turn_to_portion(p, portion, source)
+        return True
+
+    def _answer(self, config: HotPathConfig, run: OpenRun, data: bytes, p: bytes, payload: bytes) -> int:
+        # The command is answered from memory, behind the replies to all that was gathered.
+        sender = self.sender
+        run.leave(sender, data, p, config.request.end)
+        if run.reads is not None:
+            run.reads.note(0, False)  # memory may know more than its replica
+        sender.answer(payload)
+        sender.remembered += 1
+        config.calls[self.command_id] += 1
+        run.room = sender.room(config.window)
+        run.answered += len(payload)
+        if run.answered > _MOST_ANSWERED or len(payload) > _LARGE_ANSWER:
+            run.answered = 0
+            sender.flush()
+            if sender.full:
+                return _FULL
+        return _ANSWERED
+
+    def _split(self, config: HotPathConfig, portions: Portions | None, p: bytes) -> int:
         # The next command has keys of several slots: what becomes of it. If COMPLETE, each node was sent its part.
-        config = self.config
         request = config.request
         command_id = self.command_id
         plan, router, sender, commands = config.plan, config.router, self.sender, config.split_commands
-        if router is None or sender.nodes is None or commands is None:
+        if router is None or portions is None or sender.nodes is None or commands is None:
             return _SPECIAL
         kinds = commands.kinds
         if kinds[command_id] == 0:
@@ -320,35 +319,10 @@ class Runs:
         wrote = simple[command_id] == MAY_WRITE
         if reads is not None:
             reads.note_everywhere(wrote)
-        _SPLITTER.put(router.portions, sender.nodes, request, p, name, wrote)
-        sender.forward_split(router.portions, _SPLITTER, commands, command_id, name)
+        _SPLITTER.put(portions, sender.nodes, request, p, name, wrote)
+        sender.forward_split(portions, _SPLITTER, commands, command_id, name)
         config.calls[command_id] += 1
         return COMPLETE
-
-    def _is_shared(self, upstream: UpstreamPipeline | None) -> bool:
-        # Only a private connection has anything of this client, or a transaction that is on its way.
-        return upstream is not None and upstream.owner is None and upstream.unit is None
-
-    def _send_run(
-        self,
-        upstream: UpstreamPipeline,
-        splice: Splice,
-        data: bytes,
-        p: bytes,
-        start: int,
-        end: int,
-        count: int,
-        wrote: bool,
-    ) -> int:
-        if splice.size == 0:
-            chunk = data if start == 0 and end == len(data) else p[start:end]
-        else:
-            splice.put(p, start, end)
-            chunk = splice.take()
-        if wrote:
-            self.sender.note_write(upstream)
-        self.sender.forward_run(upstream, chunk, count, wrote)
-        return 0
 
     def _connection(self, node: int) -> UpstreamPipeline | None:
         # The connection that this client uses for a node; None where the session must decide.
@@ -359,3 +333,8 @@ class Runs:
         if target is None and self.handler is not None:
             target = self.handler.connect(node)
         return target if target is not None and target.usable else None
+
+
+def _is_shared(upstream: UpstreamPipeline | None) -> bool:
+    # Only a private connection has anything of this client, or a transaction that is on its way.
+    return upstream is not None and upstream.owner is None and upstream.unit is None

@@ -1,6 +1,7 @@
 cimport cython
 
 
+@cython.final
 cdef class Sampler:
     cdef public long long traces
     cdef public long long interval

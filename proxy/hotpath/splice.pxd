@@ -1,4 +1,5 @@
 cimport cython
+from libc.string cimport memcpy
 
 
 cdef Py_ssize_t _FIRST_CAPACITY, _KEPT_CAPACITY
@@ -15,7 +16,7 @@ cdef class Splice:
     @cython.locals(space=bytearray)
     cdef int _make(self, Py_ssize_t capacity) except -1
     cpdef clear(self)
-    @cython.locals(size=cython.Py_ssize_t, at=cython.Py_ssize_t, i=cython.Py_ssize_t, target="unsigned char *")
+    @cython.locals(size=cython.Py_ssize_t, at=cython.Py_ssize_t)
     cpdef int put(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -1
     @cython.locals(at=cython.Py_ssize_t)
     cpdef int fill(self, int byte, Py_ssize_t count) except -1

@@ -2,7 +2,7 @@
 """The bytes of a run in which some commands were changed, put together in one piece.
 
 ``put`` copies into space that stays, and ``take`` returns one object: a list of pieces would be three objects for each
-command, and a join. The loop is for the compiler, which makes wide moves of it; interpreted, a slice does the same.
+command, and a join.
 """
 
 _FIRST_CAPACITY = 16384
@@ -41,11 +41,7 @@ class Splice:
         if _INTERPRETED:
             self._target[at : at + size] = p[start:end]
         else:
-            target = self._target
-            i = 0
-            while i < size:
-                target[at + i] = p[start + i]
-                i += 1
+            memcpy(self._target + at, p + start, size)  # type: ignore[name-defined, operator]  # noqa: F821  # C's own
         self.size = at + size
 
     def fill(self, byte: int, count: int) -> None:

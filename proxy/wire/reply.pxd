@@ -1,16 +1,17 @@
 cimport cython
 
 
-cdef int _OUT_OF_STEP, _INCOMPLETE
+cdef int _OUT_OF_STEP, _INCOMPLETE, _MOST_DIGITS
 cdef Py_ssize_t _SHORT_WORD
 
 
+@cython.final
 cdef class ReplyScanner:
     cdef public long long elements
     cdef public long long bulk
 
     @cython.locals(i=cython.Py_ssize_t, j=cython.Py_ssize_t, elements=cython.longlong, bulk=cython.longlong,
-                   count=cython.longlong, kind=cython.uchar)
+                   number=cython.longlong, digit=cython.int, plain=cython.bint, count=cython.longlong, kind=cython.uchar)
     cpdef Py_ssize_t walk(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t size) except -2
     @cython.locals(n=cython.Py_ssize_t)
     cpdef Py_ssize_t whole(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t size) except -3
@@ -19,4 +20,4 @@ cdef class ReplyScanner:
     @cython.locals(n=cython.Py_ssize_t)
     cpdef Py_ssize_t first_word_end(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t size) except -3
     @cython.locals(i=cython.Py_ssize_t, value=cython.longlong)
-    cdef long long _length(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except? -3
+    cdef long long _length(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) noexcept

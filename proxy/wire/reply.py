@@ -11,6 +11,7 @@ elements before the element that it belongs to.
 
 _OUT_OF_STEP = -1
 _INCOMPLETE = -2
+_MOST_DIGITS = 18
 _SHORT_WORD = 64
 """In bytes. An aggregate that begins with a longer word is no message and no confirmation of a subscription."""
 
@@ -42,14 +43,23 @@ class ReplyScanner:
                 bulk = 0
                 elements -= 1
                 continue
-            j = i
+            # Most lines are one number: it is read on the way to the end of the line.
+            j = i + 1
+            number = 0
+            while j < size:
+                digit = p[j] - 48
+                if digit < 0 or digit > 9:
+                    break
+                number = number * 10 + digit
+                j += 1
+            plain = j > i + 1 and j + 1 < size and p[j] == 13 and p[j + 1] == 10 and j - i <= _MOST_DIGITS
             while j < size and p[j] != 10:
                 j += 1
             if j >= size:
                 break
             kind = p[i]
             if kind == 36 or kind == 61 or kind == 33:  # $ = !
-                bulk = self._length(p, i + 1, j)
+                bulk = number if plain else self._length(p, i + 1, j)
                 if bulk == -2:
                     return _OUT_OF_STEP
                 if bulk < 0:
@@ -58,12 +68,12 @@ class ReplyScanner:
                 else:
                     bulk += 2
             elif kind == 42 or kind == 126 or kind == 62:  # * ~ >
-                count = self._length(p, i + 1, j)
+                count = number if plain else self._length(p, i + 1, j)
                 if count == -2:
                     return _OUT_OF_STEP
                 elements += count - 1 if count >= 0 else -1
             elif kind == 37 or kind == 124:  # % |
-                count = self._length(p, i + 1, j)
+                count = number if plain else self._length(p, i + 1, j)
                 if count < 0:
                     return _OUT_OF_STEP
                 elements += 2 * count - 1 if kind == 37 else 2 * count
@@ -131,4 +141,4 @@ class ReplyScanner:
                 return -2
             value = value * 10 + (p[i] - 48)
             i += 1
-        return value if i - start <= 18 else -2
+        return value if i - start <= _MOST_DIGITS else -2

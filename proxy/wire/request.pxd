@@ -4,6 +4,7 @@ cdef int _NEED_MORE, _COMPLETE, _INLINE, _EMPTY, _LARGE, _MALFORMED
 cdef Py_ssize_t _LINE_LIMIT, _MOST_DIGITS, _KEPT_CAPACITY
 
 
+@cython.final
 cdef class RequestLimits:
     cdef public long long arguments
     cdef public long long bulk
@@ -12,6 +13,7 @@ cdef class RequestLimits:
     cdef public bint mixed_quotes
 
 
+@cython.final
 cdef class Request:
     cdef public object data
     cdef public Py_ssize_t argc
