@@ -218,16 +218,20 @@ class RealCluster:
     def reshard_all(self) -> None:
         """Move each slot to the next primary: many at a time, by MIGRATESLOTS or as redis-cli does."""
         primaries = self.primaries()
-        owned = {each.port: self._slots_of(each) for each in primaries}
+        owned = {each.port: self.slots_of(each) for each in primaries}
         for source, target in zip(primaries, [*primaries[1:], primaries[0]], strict=True):
-            slots = owned[source.port]
-            if self.kind.is_valkey:
-                self._migrate_ranges(slots, source, target)
-            else:
-                for first in range(0, len(slots), MOST_AT_ONCE):
-                    self._move_many(slots[first : first + MOST_AT_ONCE], source, target)
+            self.reshard(owned[source.port], source, target)
 
-    def _slots_of(self, node: Engine) -> list[int]:
+    def reshard(self, slots: Sequence[int], source: Engine, target: Engine) -> None:
+        """Move slots, many at a time: by MIGRATESLOTS or as redis-cli does."""
+        if self.kind.is_valkey:
+            self._migrate_ranges(slots, source, target)
+        else:
+            for first in range(0, len(slots), MOST_AT_ONCE):
+                self._move_many(slots[first : first + MOST_AT_ONCE], source, target)
+
+    def slots_of(self, node: Engine) -> list[int]:
+        """The slots that this node says it owns, in order."""
         mine = next(words for words in self.table(node) if "myself" in words[2])
         bounds = [re.fullmatch(r"(\d+)(?:-(\d+))?", word) for word in mine[8:]]
         return [slot for found in bounds if found for slot in range(int(found[1]), int(found[2] or found[1]) + 1)]
