@@ -10,6 +10,7 @@ import pytest
 from tests.cluster.nodes import RealCluster
 from tests.conftest import kind_named
 
+pytest.register_assert_rewrite("tests.cluster.rows", "tests.cluster.rows_of_all")
 KINDS = ["redis-7.0", "valkey-9.1"]
 
 
