@@ -74,9 +74,11 @@ ONE_ENGINE = ("failures", "guardrails", "clients", "mixup")
 """Folders of what Keyrail does with any engine: by default with the newest alone. How engines differ is the subject of
 others."""
 
-BOTH_CLUSTERS = ("test_every_command", "test_commands", "test_fan_out", "test_joins", "test_clients")
-"""Files of tests that compare what clusters of both engines answer. What else happens to clusters is by default shown
-on the newest alone."""
+BOTH_CLUSTERS = (
+    *("test_every_command", "test_commands", "test_fan_out", "test_joins", "test_clients", "test_scan", "test_rows"),
+)
+"""Files of tests that compare what clusters of both engines answer, or walk by the engines' cursors. What else happens
+to clusters is by default shown on the newest alone."""
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

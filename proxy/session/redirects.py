@@ -41,7 +41,7 @@ from proxy.wire.request import COMPLETE, Request
 _ASKING = encode_command([b"ASKING"])
 _MOST_HOPS = 3
 _AGAIN_SECONDS = 0.02
-_SLOWER_SECONDS = 0.1
+_SLOWER_SECONDS = 0.05
 """How long a command waits before it is sent again where no other node was named, or too many were: at first, and
 at most."""
 _NOBODY = ReplySink()

@@ -1,8 +1,8 @@
 """The mix-up hunt before a cluster: clients that know what their keys hold, while the cluster is disturbed.
 
-Proves: nobody hears another client's reply, MOVED or ASK; each key's history is in the order in which its client wrote
-it; what was acknowledged is there in the end, unless the cluster itself has lost it with a primary; nothing runs twice.
-And the hunt can fail: it sees a cluster that loses one write behind Keyrail's back.
+Proves, with one worker and with two: nobody hears another client's reply, MOVED or ASK; each key's history is in the
+order in which its client wrote it; what was acknowledged is there in the end, unless the cluster itself has lost it
+with a primary; nothing runs twice. And the hunt can fail: it sees a cluster that loses one write behind Keyrail's back.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ SHORT = [
     disturbances.slots_move_by_keys,
     disturbances.all_slots_move,
     disturbances.replica_takes_over,
+    disturbances.primary_is_cut_off,
     disturbances.primary_dies,
     disturbances.slots_move_by_keys,
 ]
@@ -47,14 +48,16 @@ REST: list[Disturbance] = [
 
 @pytest.fixture(params=KINDS)
 def cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
-    started = RealCluster(kind_named(request.param))
+    started = RealCluster(kind_named(request.param), divisible=True)
     yield started
     started.close()
 
 
 @pytest.fixture
-def keyrail(cluster: RealCluster, new_keyrail: Callable[..., Keyrail]) -> Keyrail:
-    running = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}")
+def keyrail(cluster: RealCluster, new_keyrail: Callable[..., Keyrail], request: pytest.FixtureRequest) -> Keyrail:
+    """With one worker, or as many as a test asks for: each follows the cluster by itself."""
+    workers = getattr(request, "param", 1)
+    running = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}", workers=workers)
     eventually(lambda: running.http("/readyz")[0] == 200)
     return running
 
@@ -101,6 +104,11 @@ def check(keyrail: Keyrail, world: World) -> None:
     assert "Traceback" not in keyrail.stderr, keyrail.stderr[keyrail.stderr.index("Traceback") :][:3000]
 
 
+@pytest.mark.parametrize(
+    "keyrail",
+    [pytest.param(2, id="two-workers"), pytest.param(1, id="one-worker", marks=pytest.mark.long)],
+    indirect=True,
+)
 def test_a_cluster_in_trouble(cluster: RealCluster, keyrail: Keyrail) -> None:
     hunt(cluster, keyrail, SHORT, 1)
 
@@ -114,6 +122,7 @@ def test_all_that_happens_to_clusters(cluster: RealCluster, keyrail: Keyrail, ev
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(3, 6))
+@pytest.mark.parametrize("keyrail", [2], indirect=True, ids=["two-workers"])
 def test_for_long(cluster: RealCluster, keyrail: Keyrail, seed: int) -> None:
     hunt(cluster, keyrail, random.Random(seed).choices([*SHORT, *REST], k=12), seed)
 
