@@ -20,12 +20,14 @@ def bulk(text: object) -> bytes:
 
 
 class FakeSentinel:
-    """It names a primary, and lists others by their ids."""
+    """It names a primary, and lists other Sentinels by their ids, and replicas by their ports: whether each one
+    replicates."""
 
     def __init__(self, my_id: str, primary: int | None) -> None:
         self.my_id = my_id
         self.primary = primary
         self.others: dict[str, int] = {}
+        self.replicas: dict[int, bool] = {}
         self.silent = False
         self.old = False
         self.password = ""
@@ -89,7 +91,18 @@ class FakeSentinel:
                     b"%3\r\n" + b"".join(map(bulk, ("ip", "127.0.0.1", "port", port, "runid", name)))
                     for name, port in self.others.items()
                 )
+            case ["SENTINEL", "REPLICAS"]:
+                return b"*%d\r\n" % len(self.replicas) + b"".join(
+                    b"%5\r\n" + b"".join(map(bulk, ("ip", "127.0.0.1", "port", port, *told)))
+                    for port, told in ((port, _REPLICATES[well]) for port, well in self.replicas.items())
+                )
         return b"-ERR unknown command\r\n"
+
+
+_REPLICATES = {
+    True: ("flags", "slave", "role-reported", "slave", "master-link-status", "ok"),
+    False: ("flags", "slave", "role-reported", "master", "master-link-status", "err"),
+}
 
 
 def introduce(sentinels: Iterable[FakeSentinel]) -> None:

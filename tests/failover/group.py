@@ -6,8 +6,9 @@ Servers and Sentinels are `Engine`s, so they can be killed, frozen and started a
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import cast
 
 from tests.engines import Engine, Kind
@@ -20,6 +21,7 @@ FAILOVER_TIMEOUT_MS = 2000
 
 _HASTE = ("INFO-PERIOD", 300, "PUBLISH-PERIOD", 500)
 """Milliseconds. With 10 s and 2 s, as usual, a deposed primary would be left alone for eight seconds."""
+_LENIENCE = ("PUBLISH-PERIOD", 1_000_000)
 
 _OPTIONS = {"repl-diskless-sync-delay": "0", "min-replicas-to-write": "0"}
 
@@ -86,8 +88,8 @@ class RealGroup:
                 )
                 watching = [pool.submit(Sentinel, kind, self.servers[0].port) for _ in range(sentinels)]
                 self.sentinels = [each.result() for each in watching]
-            for each in self.sentinels if hasty else ():
-                each.do("SENTINEL", "DEBUG", *_HASTE)
+            if hasty:
+                self._set_periods(*_HASTE)
             self.settle()
         except BaseException:
             self.close()
@@ -148,6 +150,19 @@ class RealGroup:
                 return not isinstance(wire.value("SENTINEL", "FAILOVER", NAME), Failure)
 
         eventually(accepted)
+
+    @contextmanager
+    def leaving_old_primaries_alone(self) -> Iterator[None]:
+        """A deposed primary that comes back as primary stays one so long."""
+        self._set_periods(*_LENIENCE)
+        try:
+            yield
+        finally:
+            self._set_periods(*_HASTE)
+
+    def _set_periods(self, *periods: str | int) -> None:
+        for each in self.sentinels:
+            each.do("SENTINEL", "DEBUG", *periods)
 
     def await_promotion(self, old: Engine) -> Engine:
         """Wait until another living server than ``old`` says that it is a primary."""

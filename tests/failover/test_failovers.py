@@ -274,3 +274,51 @@ def test_a_primary_that_comes_back_before_anybody_is_promoted(group: RealGroup, 
         assert scripted.remaining() == []
         assert idle.ask("PING") == b"+PONG\r\n"
     settled(group, keyrail)
+
+
+def lives(group: RealGroup, old: Engine) -> None:
+    group.fail_over()
+
+
+def hangs(group: RealGroup, old: Engine) -> None:
+    old.freeze()
+    try:
+        group.await_promotion(old)
+        eventually(lambda: all(each.names() != old.port for each in group.sentinels))
+    finally:
+        old.thaw()
+
+
+def restarts(group: RealGroup, old: Engine) -> None:
+    old.kill()
+    group.await_promotion(old)
+    eventually(lambda: all(each.names() != old.port for each in group.sentinels))
+    old.start()
+
+
+@pytest.mark.parametrize("act", [lives, hangs, restarts])
+def test_a_deposed_primary_calls_itself_primary(
+    group: RealGroup, keyrail: Keyrail, act: Callable[[RealGroup, Engine], None]
+) -> None:
+    """Nobody uses it, and one line says so until it is a replica."""
+    old = settled(group, keyrail)
+    with group.leaving_old_primaries_alone():
+        said = len(keyrail.stderr)
+        act(group, old)
+        eventually(lambda: f"127.0.0.1:{old.port} calls itself a primary, too" in keyrail.http("/readyz")[1])
+        new = group.primary()
+        line = (
+            f"route default: 127.0.0.1:{old.port} calls itself a primary, too: "
+            f"commands go to 127.0.0.1:{new.port}, and writes around Keyrail will be lost"
+        )
+        status, text = keyrail.http("/readyz")
+        assert (status, text.splitlines()[0]) == (200, "ready")
+        assert "calls itself" in text
+        with keyrail.wire() as wire:
+            assert wire.ask("SET", "deposed", new.port) == b"+OK\r\n"
+        assert old.do("GET", "deposed") != str(new.port).encode()
+        with old.wire() as direct:
+            assert calls_itself_primary(direct)
+    eventually(lambda: keyrail.http("/readyz") == (200, "ready\n"))
+    assert keyrail.stderr[said:].count(line) == 1, keyrail.stderr[said:]
+    settled(group, keyrail)
