@@ -20,8 +20,9 @@ from collections.abc import Callable
 from proxy.hotpath.in_flight import CONFIRM, ReplySink
 from proxy.net.address import UpstreamAddress
 from proxy.net.links import ANSWER_SECONDS, Links
-from proxy.net.other_primaries import OtherPrimaries, is_replica_at
+from proxy.net.other_primaries import OtherPrimaries
 from proxy.net.primary import Primary
+from proxy.net.roles import Roles
 from proxy.net.sentinel_address import Sentinels
 from proxy.net.sentinel_views import (
     NoMajorityError,
@@ -82,7 +83,7 @@ class SentinelWatch:
         key = PoolKey(None, 0, 3, primary.home)
         self._links = Links(login.at_sentinel, key, loop, connect_seconds, primary.doubt, count, self._subscribe)
         key = key._replace(protocol=2)
-        self._servers = Links(login.at, key, loop, connect_seconds, primary.doubt, count)
+        self._roles = Roles(login, key, loop, connect_seconds, primary.doubt, count)
         self._others = OtherPrimaries(login, key, loop, connect_seconds, primary.doubt, count)
         self._group = SentinelGroup(sentinels.endpoints, login.reach)
         self._found: set[Endpoint] = set()
@@ -101,7 +102,8 @@ class SentinelWatch:
 
     def begin(self, tls: FollowedContext | None) -> None:
         """Begin to look."""
-        self._links.tls = self._servers.tls = tls
+        self._links.tls = tls
+        self._roles.begin(tls)
         self._others.begin(tls)
         self._task = self._loop.create_task(self._looking.go_on(self._look, self._has_news))
 
@@ -110,7 +112,7 @@ class SentinelWatch:
         if self._task is not None:
             self._task.cancel()
         self._links.close()
-        self._servers.close()
+        self._roles.close()
         self._others.close()
 
     def _subscribe(self, link: UpstreamConnection) -> None:
@@ -144,9 +146,9 @@ class SentinelWatch:
         refused = {f"primary {named}: {refusal}"} if refusal else set()
         # The health of the primary in use is told with its other figures.
         in_use = self._primary.login.reach(named) == self._primary.endpoint
-        self._others.look(replicas(views.values()))
-        others = self._others.problems(named) if in_use and not refused else set[str]()
-        self._looking.report(reasons | dissent(views, named) | refused | others, refused if in_use else ())
+        others = self._others.look(replicas(views.values()), named)
+        problems = reasons | dissent(views, named) | refused | (others if in_use and not refused else set())
+        self._looking.report(problems, refused if in_use else ())
 
     async def _ask_sentinels(self) -> dict[Endpoint, SentinelView]:
         named, views = self._sentinels.endpoints, dict[Endpoint, SentinelView]()
@@ -179,13 +181,16 @@ class SentinelWatch:
         return read_sentinel(str(target), *map(read_reply, frames))
 
     async def _refusal(self, server: Endpoint) -> str:
-        """Why this server cannot be the primary; empty if it says that it is."""
-        self._servers.forget_all_but({server})
-        seconds = self._connect_seconds if self._primary.endpoint is None else ANSWER_SECONDS
-        answers = await self._servers.ask_all([server], is_replica_at, seconds)
-        if server not in answers:
-            return self._servers.failures[server]
-        return "it is a replica" if answers[server] else ""
+        """Why this server cannot be the primary; empty if it says that it is.
+
+        For the one in use that is what it said last: while it hangs, nobody waits for it, and another one can be named.
+        """
+        known = self._roles.refusals.get(server)
+        if server == self._primary.endpoint and known is not None:
+            self._roles.ask_again([server])
+            return known
+        await self._roles.ask([server], self._connect_seconds if self._primary.endpoint is None else ANSWER_SECONDS)
+        return self._roles.refusals[server]
 
     def _adopt(self, server: Endpoint) -> None:
         before = self._primary.endpoint

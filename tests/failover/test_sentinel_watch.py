@@ -19,7 +19,6 @@ from proxy.net.route import Route
 from proxy.net.sentinel_watch import find_primary
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import ANY_NODE, PoolKey
-from tests.conftest import kind_named
 from tests.engines import Engine, free_port
 from tests.failover.fake_sentinel import FakeSentinel, at, introduce, url_of
 from tests.net.routes import new_route
@@ -147,42 +146,6 @@ def test_whoever_waits_gets_the_new_primary(trio: list[Engine]) -> None:
     play(case, dead, dead, dead)
 
 
-def test_a_replica_is_no_primary(trio: list[Engine], caplog: pytest.LogCaptureFixture) -> None:
-    replica = trio[2].port
-
-    async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
-        before = await connection(route)
-        for each in sentinels:
-            each.primary = replica
-        sentinels[0].publish("+switch-master")
-        await until(lambda: f"primary 127.0.0.1:{replica}: it is a replica" in route.readiness.reason)
-        assert topology.endpoint == at(trio[0].port)
-        assert not before.closed
-
-    play(case, *[trio[0].port] * 3)
-    assert len(told(caplog, f"primary 127.0.0.1:{replica}: it is a replica")) == 1
-
-
-def test_the_primary_becomes_a_replica_before_the_sentinels_say_so(trio: list[Engine]) -> None:
-    server = Engine(kind_named("redis-7.0"))
-
-    async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
-        before = await connection(route)
-        await asyncio.to_thread(server.do, "REPLICAOF", "127.0.0.1", trio[0].port)
-        assert (await before.ask(["SET", "k", "v"])).startswith(b"-READONLY")
-        await until(lambda: before.closed)
-        await until(lambda: "it is a replica" in route.readiness.reason and not route.readiness.ready)
-        waiting = asyncio.ensure_future(connection(route))
-        for each in sentinels:
-            each.primary = trio[1].port
-        assert port_of(await waiting) == trio[1].port
-
-    try:
-        play(case, *[server.port] * 3)
-    finally:
-        server.close()
-
-
 def test_all_sentinels_end(trio: list[Engine], caplog: pytest.LogCaptureFixture) -> None:
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
         before = await connection(route)
@@ -308,32 +271,6 @@ def test_a_named_sentinel_is_at_another_address_now(trio: list[Engine]) -> None:
         await until(lambda: topology.endpoint == at(trio[1].port))
 
     play(case, *[trio[0].port] * 3)
-
-
-def test_the_named_primary_is_silent_and_named_again(trio: list[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
-    server = Engine(kind_named("redis-7.0"))
-    monkeypatch.setattr("proxy.net.links.ANSWER_SECONDS", 0.1)
-
-    async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
-        def name(port: int) -> None:
-            for each in sentinels:
-                each.primary = port
-
-        await until(lambda: route.readiness.ready)
-        server.freeze()
-        name(server.port)
-        await until(lambda: f"{server.port}: it does not answer" in route.readiness.reason)
-        name(trio[0].port)
-        await until(lambda: not route.readiness.reason)
-        name(server.port)
-        await until(lambda: f"{server.port}: it does not answer" in route.readiness.reason)
-        assert "periodic_failures" not in route._connections.all.events
-
-    try:
-        play(case, *[trio[0].port] * 3)
-    finally:
-        server.thaw()
-        server.close()
 
 
 def test_a_liar_brings_its_friends(trio: list[Engine]) -> None:
