@@ -212,6 +212,8 @@ class NameWatch:
             self._looking.changed()
         change.back = self._is_missing and state is not None and not change.new
         self._is_missing = state is None
+        if self._is_missing:
+            self._looking.changed()  # the name may move at any time: nobody else tells
         if change.new or change.back:
             self._adopted(change)
 
