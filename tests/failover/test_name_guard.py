@@ -11,14 +11,18 @@ from collections.abc import Iterator
 
 import pytest
 
+from proxy.net.address import parse_upstream
+from proxy.net.name_watch import NameWatch, ServerState, _state_of
 from proxy.net.primary import Primary
 from proxy.net.route import Route
 from proxy.net.slot_map import Endpoint
+from proxy.net.upstream import UpstreamConnection
 from tests.conftest import kind_named
 from tests.engines import Engine, free_port
 from tests.failover.named import Play, at
 from tests.failover.test_names import private
 from tests.failover.test_sentinel_watch import connection, port_of, told
+from tests.net.clock import Clock
 from tests.resp import until
 
 
@@ -126,6 +130,30 @@ def test_the_name_leads_from_a_dead_server_to_no_primary(play: Play, servers: li
     play(case, at(old), wait=0.2)
 
 
+def test_a_server_is_given_up_if_it_is_silent_for_so_long_and_not_at_once() -> None:
+    """In calm times nobody asks it; a look that it misses says nothing of the time before."""
+    here, there = at(1), at(2)
+    clock = Clock()
+    try:
+        watch = NameWatch(
+            Primary(parse_upstream("redis://redis.example")), clock, 5.0, 2.0, lambda _: None, lambda _: None
+        )
+        seen = ServerState(replica=False, run_id=b"x")
+        watch._adopt(here, seen)
+        assert watch._choose([here], {here: seen}) == here
+        clock.now += 3600.0
+        assert watch._choose([there], {}) == here
+        clock.now += 1.9
+        assert watch._choose([there], {}) == here
+        assert watch._choose([there], {here: seen}) == here
+        clock.now += 1.9
+        assert watch._choose([there], {}) == here
+        clock.now += 2.0
+        assert watch._choose([there], {}) == there
+    finally:
+        clock.close()
+
+
 def test_a_frozen_server_whose_name_moves(play: Play, two: list[Engine]) -> None:
     """No connection is lost, so only the health checks notice."""
 
@@ -197,6 +225,31 @@ def test_who_does_not_tell_who_it_is_is_not_taken_for_another(play: Play) -> Non
         play(case, at(server), Endpoint("127.0.0.2", server.port))
     finally:
         server.close()
+
+
+def test_a_server_that_answers_late_once_is_asked_again_while_there_is_no_other(
+    play: Play, two: list[Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.net.name_watch._UNSETTLED_SECONDS", 0.05)
+    monkeypatch.setattr("proxy.net.links._SILENT_SECONDS", 3600.0)
+    asked: list[str] = []
+    late = [asyncio.Event()]
+
+    async def answer(link: UpstreamConnection, server: Endpoint) -> ServerState:
+        if late:
+            await late.pop().wait()
+        return await _state_of(link, server)
+
+    async def case(route: Route, topology: Primary, addresses: list[Endpoint]) -> None:
+        await connection(route)
+        monkeypatch.setattr("proxy.net.name_watch._state_of", answer)
+        addresses[:] = [at(free_port())]
+        for _ in range(10):
+            await look_again(topology, asked)
+        assert not late
+        assert topology.endpoint == at(two[0])
+
+    play(case, at(two[0]), asked=asked, wait=0.2)
 
 
 class VirtualAddress:
