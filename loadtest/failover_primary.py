@@ -18,7 +18,7 @@ from pathlib import Path
 
 from loadtest import targets
 from loadtest.memory import Measured
-from loadtest.moving_name import HOST, MovingName
+from loadtest.moving_name import MovingName, environment
 from loadtest.pause import PausingClient, ask, free_ports, order, wait
 from loadtest.processes import Program, running
 
@@ -130,9 +130,9 @@ def _one_of_names(program: list[str], redis_program: str, *, killed: bool) -> tu
     with contextlib.ExitStack() as stack:
         group = stack.enter_context(_servers(redis_program))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="keyrail-loadtest-")))
-        name, new = MovingName(folder), group.replicas[0]
+        name, new = MovingName(folder, "redis.example"), group.replicas[0]
         name.lead_to(group.primary)
-        form, client = stack.enter_context(_client_of(program, f"redis://{HOST}:6379", name.environment()))
+        form, client = stack.enter_context(_client_of(program, f"redis://{name.host}:6379", environment(folder)))
         if killed:
             group.kill()
         order(new, "REPLICAOF NO ONE")
@@ -148,12 +148,12 @@ def _one_of_names(program: list[str], redis_program: str, *, killed: bool) -> tu
 
 @contextlib.contextmanager
 def _client_of(
-    program: list[str], upstream: str, environment: Mapping[str, str] | None = None
+    program: list[str], upstream: str, variables: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, PausingClient]]:
     """Keyrail's form, and a client that has been served for a while."""
     with contextlib.ExitStack() as stack:
         target = stack.enter_context(
-            targets.keyrail("keyrail", program, upstream, str(targets.BENCH_POLICY), environment=environment)
+            targets.keyrail("keyrail", program, upstream, str(targets.BENCH_POLICY), variables=variables)
         )
         client = PausingClient(target.port, "INCR", _KEY.encode())
         stack.callback(client.stop)

@@ -125,14 +125,14 @@ def keyrail(
     policy: str,
     *extra: str,
     workers: int = 1,
-    environment: Mapping[str, str] | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> Iterator[Target]:
     """Keyrail with one worker, or more, before a Redis or the upstream of a URL; ``policy`` is a file, or "none"."""
     port = free_port()
     argv = [*program, "serve", "--listen", f"redis://127.0.0.1:{port}"]
     argv += ["--upstream", redis if isinstance(redis, str) else redis.url, "--policy", policy]
     argv += ["--admin", "off", "--workers", str(workers), *extra]
-    with running(argv, cwd=REPOSITORY, env=environment) as proxy:
+    with running(argv, cwd=REPOSITORY, env=variables) as proxy:
         ready = proxy.wait_for_line("ready on")
         proxy.wait_for_port(port)
         form = next((form for form in ("compiled", "plain") if form in ready), None)

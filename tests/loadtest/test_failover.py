@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from loadtest import failover_primary, targets
-from loadtest.moving_name import HOST, MovingName
+from loadtest import failover_primary, moving_name, targets
 from loadtest.pause import PausingClient
 from tests.keyrail_process import DIRECT, environment
 from tests.resp import eventually
@@ -51,12 +50,13 @@ def test_a_client_comes_back_and_knows_its_pauses() -> None:
 
 @pytest.mark.skipif(DIRECT, reason="a plain relay resolves no names")
 def test_a_name_leads_where_it_is_told(tmp_path: Path) -> None:
-    name = MovingName(tmp_path)
-    variables = dict(name.environment(environment()["PYTHONPATH"]))
-    with serve("--upstream", f"redis://{HOST}:6379", "--policy", "none", variables=variables) as running:
-        running.await_line(f"{HOST} cannot be resolved: Name or service not known")
+    name = moving_name.MovingName(tmp_path, "redis.example")
+    variables = dict(moving_name.environment(tmp_path, environment()["PYTHONPATH"]))
+    with serve("--upstream", f"redis://{name.host}:6379", "--policy", "none", variables=variables) as running:
+        running.await_line("redis.example cannot be resolved: Name or service not known")
         name.lead_to(1)
         running.await_line(r"127\.0\.0\.1:1 cannot be reached: Connection refused")
+        assert name.resolved() > 1
 
 
 @pytest.mark.long
