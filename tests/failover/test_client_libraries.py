@@ -113,7 +113,7 @@ class RedisPy:
             client.publish("news:redis-py", number)
 
     def _listen(self, client: redis.Redis) -> None:
-        with client.pubsub(ignore_subscribe_messages=True) as pubsub:  # type: ignore[no-untyped-call]
+        with client.pubsub(ignore_subscribe_messages=True) as pubsub:  # type: ignore[no-untyped-call]  # redis-py lacks it
             pubsub.subscribe("news:redis-py")
             while not self._over.is_set():
                 self.heard += pubsub.get_message(timeout=0.1) is not None
