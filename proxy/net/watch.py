@@ -99,9 +99,10 @@ class Looking:
             self.looked_at = self._loop.time()
             try:
                 await look()
-            except Exception:  # noqa: BLE001 - whatever it is, the next look may go well
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next look may go well
                 self._count("periodic_failures")
-                _log.exception("%s: looking at the servers failed", self._name)
+                if self._may_log(repr(error)):
+                    _log.exception("%s: looking at the servers failed", self._name)
             self.attempted.set()
             await self._until_due(has_news)
             least = self._unsettled_seconds if self.problem else _LEAST_SECONDS

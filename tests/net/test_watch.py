@@ -10,6 +10,7 @@ import pytest
 
 from proxy.net.watch import Looking
 from tests.net.clock import Clock
+from tests.resp import until
 
 
 @pytest.mark.parametrize("problem", ["", "it is down"])
@@ -101,3 +102,29 @@ def test_a_problem_that_stays_is_told_in_the_end(told: Told) -> None:
     told.looking.report({"a"})
     told.looking.report(set())
     assert told.lines() == ["a", "all is well"]
+
+
+def test_a_look_that_fails_again_and_again_does_not_fill_the_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[str] = []
+
+    async def main() -> None:
+        wanted = asyncio.Event()
+        looking = Looking("url", asyncio.get_running_loop(), wanted, counted.append, log_as="r", well="all is well")
+
+        async def look() -> None:
+            wanted.set()
+            raise ValueError("it cannot look")
+
+        async def has_news() -> bool:
+            return False
+
+        task = asyncio.ensure_future(looking.go_on(look, has_news))
+        await until(lambda: len(counted) >= 10)
+        task.cancel()
+
+    monkeypatch.setattr("proxy.net.watch._UNSETTLED_SECONDS", 0.0)
+    monkeypatch.setattr("proxy.net.watch._LEAST_SECONDS", 0.0)
+    asyncio.run(main())
+    assert caplog.messages == ["url: looking at the servers failed"] * 3
