@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from proxy.net.address import parse_upstream
+from proxy.net.connect import Opened, open_upstream
 from proxy.net.name_watch import NameWatch, ServerState, _state_of
 from proxy.net.primary import Primary
 from proxy.net.route import Route
@@ -82,6 +84,48 @@ def test_the_same_server_goes_on_while_its_name_cannot_be_resolved(play: Play, t
         await until(lambda: before.closed)
         assert port_of(await connection(route)) == two[0].port
         assert port_of(await private(route)) == two[0].port
+
+    play(case, at(two[0]))
+
+
+def test_nobody_waits_for_a_resolver_that_hangs(play: Play, two: list[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server in use proves by its run_id that it is the same one, also to clients that need a connection of their
+    own."""
+
+    async def case(route: Route, topology: Primary, addresses: list[Endpoint]) -> None:
+        await connection(route)
+        hangs = asyncio.Event()
+        monkeypatch.setattr("proxy.net.primary.resolve", lambda *_: hangs.wait())
+        assert port_of(await private(route)) == two[0].port
+
+    play(case, at(two[0]))
+
+
+def test_a_connection_that_opens_while_the_primary_is_replaced_is_closed(
+    play: Play, two: list[Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def case(route: Route, topology: Primary, addresses: list[Endpoint]) -> None:
+        supply, old = route._connections.supply, topology.nodes[0]
+        opened, go_on = asyncio.Event(), asyncio.Event()
+
+        async def open_late(*args: Any) -> Opened:
+            found = await open_upstream(*args)
+            opened.set()
+            await go_on.wait()
+            return found
+
+        await connection(route)
+        monkeypatch.setattr("proxy.net.supply.open_upstream", open_late)
+        opening = asyncio.ensure_future(supply.open_apart(old))
+        await opened.wait()
+        monkeypatch.setattr("proxy.net.supply.open_upstream", open_upstream)
+        addresses[:] = [at(two[1])]
+        topology.doubt()
+        await until(lambda: topology.endpoint == at(two[1]))
+        go_on.set()
+        with pytest.raises(ConnectionRefusedError, match="another server has taken its place"):
+            await opening
+        assert old not in {each.key.node for each in route._connections.all.members.values()}
 
     play(case, at(two[0]))
 
