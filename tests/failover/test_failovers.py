@@ -159,6 +159,8 @@ def test_commands_wait_for_the_new_primary(group: RealGroup, new_keyrail: NewKey
         assert wire.ask("PING") == b"+PONG\r\n"
     old.kill()
     eventually(lambda: keyrail.http("/readyz")[0] == 503)
+    scripted = keyrail.wire()
+    scripted.say("EVAL", "return 'first'", "0")  # it has used no memory of the old primary
     for number, wire in enumerate(clients):
         wire.say("INCR", "waited")
         wire.say("ECHO", number)
@@ -166,6 +168,8 @@ def test_commands_wait_for_the_new_primary(group: RealGroup, new_keyrail: NewKey
         assert wire.frame().startswith(b":")
         assert wire.frame() == b"$%d\r\n%d\r\n" % (len(str(number)), number)
         wire.close()
+    assert scripted.frame() == b"$5\r\nfirst\r\n"
+    scripted.close()
     with keyrail.wire() as wire:
         assert wire.ask("GETDEL", "waited") == b"$2\r\n20\r\n"
     group.start_again([old])
