@@ -21,6 +21,8 @@ cluster_watch.py        asks the nodes of a cluster what it is, and follows its 
 sentinel_views.py       what Sentinels tell about a primary, and what follows from that
 name_watch.py           follows a DNS name to another primary
 sentinel_watch.py       asks Sentinels for the primary, and follows it
+roles.py                asks servers whether they are primaries
+other_primaries.py      finds servers that call themselves primary while the Sentinels name another one
 own_connections.py      the keeper of connections that no client and no pool gets
 replica_history.py      what a primary's replication offset was, and when
 replica_connections.py  the connections on which clients read from replicas

@@ -327,6 +327,9 @@ class Dispatcher:
             outcome = self._hand_over(item, data, end)
         finally:
             sender.writes = False
+        if item.command.spec.process_bound and outcome != WAIT and not self.session.gone:
+            # Before that, it can still run in another process.
+            self.session.ports.pools.relies_on_process(self.session)
         if reads is not None and outcome != WAIT and item.holds:
             cached_answers.hold(self.session, reads, item.command)
         return outcome
@@ -334,8 +337,6 @@ class Dispatcher:
     def _hand_over(self, item: Item, data: bytes, end: int) -> int:
         session = self.session
         state = item.command.spec.state
-        if item.command.spec.process_bound:
-            session.ports.pools.relies_on_process(session)
         if session.sender.order is not None and (item.hidden or state not in _ORDERED):
             switching.wait_until_drained(session)
             session.held = item

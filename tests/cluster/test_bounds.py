@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from loadtest.failover import ProbingClient
+from loadtest.pause import PausingClient
 from proxy.commands.slots import slot_of
 from tests.cluster.nodes import RealCluster
 from tests.engines import Engine
@@ -68,16 +68,17 @@ def pauses(cluster: RealCluster, keyrail: Keyrail, tag: str, way: Way) -> Pauses
     """Lose the primary of this tag in this way, and have it back."""
     owners = {each: cluster.owner(slot_of(each.encode())) for each in TAGS}
     (replica,) = cluster.replicas_of(owners[tag])
-    through = {each: ProbingClient(keyrail.address.port, each.encode(), EVERY) for each in TAGS}
+    through = {each: PausingClient(keyrail.address.port, "GET", each.encode(), EVERY) for each in TAGS}
     others = [through[each] for each in TAGS if each != tag]
-    direct = [ProbingClient(owners[each].port, each.encode(), EVERY) for each in TAGS if each != tag]
-    promoted = ProbingClient(replica.port, tag.encode(), EVERY)  # it answers MOVED until then
+    direct = [PausingClient(owners[each].port, "GET", each.encode(), EVERY) for each in TAGS if each != tag]
+    promoted = PausingClient(replica.port, "GET", tag.encode(), EVERY)  # it answers MOVED until then
     try:
-        eventually(lambda: all(client.good for client in (*through.values(), *direct)))
+        eventually(lambda: all(client.first(0.0) is not None for client in (*through.values(), *direct)))
         begun = time.monotonic()
         with way(cluster, owners[tag]):
-            eventually(lambda: bool(promoted.good))
-            switched = promoted.good[0]
+            eventually(lambda: promoted.first(0.0) is not None)
+            switched = promoted.first(0.0)
+            assert switched is not None
             eventually(lambda: all(client.first(switched) for client in (*through.values(), *direct)))
     finally:
         for client in (promoted, *direct, *through.values()):
@@ -88,7 +89,7 @@ def pauses(cluster: RealCluster, keyrail: Keyrail, tag: str, way: Way) -> Pauses
     return Pauses(longest(others, begun), longest(direct, begun), switched - begun, served - switched)
 
 
-def longest(clients: Sequence[ProbingClient], since: float) -> float:
+def longest(clients: Sequence[PausingClient], since: float) -> float:
     """The longest pause of any of them, in seconds."""
     return max(client.longest(since) for client in clients) / 1000
 
