@@ -179,6 +179,17 @@ class Session:
 
     # Who it is, and the policy for that
 
+    def enter(self, key: PoolKey) -> None:
+        """The client belongs to this pool now: nothing of another one is used for its next command."""
+        self.key = key
+        self.no_transactions = False
+        if self.state.upstream is None:
+            self.sender.upstream = self.sender.nodes = None
+            self.settle_nodes()
+            self.intake.direct = False
+        if self.sender.reads is not None:
+            self.sender.reads.choose_anew()
+
     @property
     def user_name(self) -> str:
         """The user as rules and figures know it: Redis's, or one of the listener's password file."""
