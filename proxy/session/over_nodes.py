@@ -155,20 +155,24 @@ def _channels(spec: Spec, argv: Sequence[bytes]) -> Sequence[bytes]:
     return argv[place.start :] if place.last < 0 else argv[place.start : place.start + place.last + 1]
 
 
-def locate_large(session: ManyNodesClient, nodes: NodePort, command: Command, expected: int) -> bool:
-    """The same for a command of so many arguments of which only the first have arrived; whether the rest can follow
-    them at once. A client with a connection to one node may not send what is for another."""
-    if command.spec.over_nodes.destination in (Destination.SPLIT, Destination.SPLIT_IF_ALLOWED):
-        return False
-    if _hashes_channels(command.spec):
-        names = list(_channels(command.spec, command.argv))
+def node_of_first(session: ManyNodesClient, nodes: NodePort, command: Command, expected: int) -> Node | None:
+    """The node for a command of so many arguments of which only the first have arrived, if those decide where it goes:
+    all of its keys are among them, and it goes to their slot. None for all others, and for clients with state: where
+    they go, and what becomes of their reply, is known when they have arrived whole."""
+    spec, row = command.spec, ROWS.get(command.spec.name)
+    goes_by_keys = spec.over_nodes.destination is Destination.SLOT and spec.state is ConnectionState.POOL
+    if session.state is not POOLED or not goes_by_keys or spec.own_errors:
+        return None
+    if (row is not None and row.key_syntax is not None) or any(each.begin != "index" for each in spec.key_specs):
+        return None  # what follows can say that other arguments are the keys
+    if _hashes_channels(spec):
+        names = list(_channels(spec, command.argv))
     else:
-        padded = Command(
-            session.effective_policy.table, command.argv + [b""] * (expected - len(command.argv)), command.spec
-        )
-        names = [key.name for key in padded.known_keys if key.index < len(command.argv)]
-    session.node = nodes.owner(slot_of(names[0])) if names else None
-    return session.state is POOLED and (session.node is not None or not names)
+        argv = command.argv + [b""] * (expected - len(command.argv))
+        keys = Command(session.effective_policy.table, argv, spec).known_keys
+        names = [key.name for key in keys] if all(key.index < len(command.argv) for key in keys) else []
+    slots = {slot_of(name) for name in names}
+    return nodes.owner(slots.pop()) if len(slots) == 1 else None
 
 
 def _by_keys(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | None:

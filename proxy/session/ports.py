@@ -46,10 +46,13 @@ class EffectivePolicy:
 class ReportedClient(Protocol):
     """A client, as figures and reports show it."""
 
-    key: PoolKey
     names: Names
     origin: Origin
     effective_policy: EffectivePolicy
+
+    @property
+    def key(self) -> PoolKey:
+        """Its pool: user, database and protocol."""
 
     @property
     def user_name(self) -> str:
@@ -434,9 +437,12 @@ class BlockableState(Protocol):
 class CachingClient(Protocol):
     """A client that may have a cache."""
 
-    key: PoolKey
     sender: CommandSender
     effective_policy: EffectivePolicy
+
+    @property
+    def key(self) -> PoolKey:
+        """Its pool: user, database and protocol."""
 
     @property
     def state(self) -> BlockableState:

@@ -28,6 +28,7 @@ from proxy.session.client_identity import UNNAMED, Origin
 from proxy.session.client_link import UPSTREAM_CONGESTED, ClientLink, ClientTransport
 from proxy.session.guarded import guarded
 from proxy.session.item import FollowUp, Item
+from proxy.session.judging import shares_replicas
 from proxy.session.n_plus_one import NPlusOneDetector
 from proxy.session.pool_key import Node, PoolKey
 from proxy.session.ports import CommandName, EffectivePolicy, LoginPort, Ports, PrivatePipeline, TracedCommand
@@ -178,6 +179,17 @@ class Session:
         return self.intake.streams() or (type(state) is Pinned and state.holds())
 
     # Who it is, and the policy for that
+
+    def enter(self, key: PoolKey) -> None:
+        """The client belongs to this pool now: nothing of another one is used for its next command."""
+        self.key = key
+        self.no_transactions = False
+        if self.state.upstream is None:
+            self.sender.upstream = self.sender.nodes = None
+            self.settle_nodes()
+            self.intake.direct = False
+        if self.sender.reads is not None:
+            self.sender.reads.choose_anew(shares_replicas(key, self.ports.route))
 
     @property
     def user_name(self) -> str:

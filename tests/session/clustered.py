@@ -175,8 +175,8 @@ class Served:
 
 class FakeNodes(NodePort):
     """What Keyrail takes the cluster for: three nodes, n1 to n3. ``lost`` are the numbers of nodes that commands do not
-    go to; ``asked`` is what ``replicas`` are asked, ``asked_of`` whose they are, and ``looking`` are those who wait for
-    a look at the cluster."""
+    go to; ``named`` are the errors that name nodes, ``asked`` is what ``replicas`` are asked, ``asked_of`` whose they
+    are, and ``looking`` are those who wait for a look at the cluster."""
 
     def __init__(self) -> None:
         self.owners = owners(3)
@@ -187,6 +187,7 @@ class FakeNodes(NodePort):
         self.asked: list[tuple[Sequence[bytes], Callable[[Sequence[tuple[str, bytes]]], None]]] = []
         self.asked_of: list[Sequence[Node] | None] = []
         self.followers: list[NodeFollower] = []
+        self.named: list[bytes] = []
 
     def presented(self, listener: str) -> Presented | None:
         return self.shown
@@ -213,6 +214,7 @@ class FakeNodes(NodePort):
         return self.node(self.owners[slot])
 
     def redirected(self, error: bytes, by: Node) -> Node | None:
+        self.named.append(error)
         found = re.fullmatch(rb"-(?:MOVED|ASK) \d+ 127.0.0.1:700(\d)\r\n", error)
         return None if found is None else self.node(int(found[1]))
 
