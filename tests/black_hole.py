@@ -1,8 +1,9 @@
-"""A network in front of an engine that drops all bytes, like a firewall that has forgotten a connection."""
+"""A network in front of engines that drops all bytes, like a firewall that has forgotten a connection."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import socket
 import threading
 from typing import Self
@@ -11,10 +12,13 @@ from tests.resp import PATIENCE_SECONDS
 
 
 class BlackHole:
-    """Passes bytes on in both directions; after `swallow`, none of the connections that are open then."""
+    """Passes bytes on in both directions; after `swallow`, none of the connections that are open then.
 
-    def __init__(self, upstream_port: int) -> None:
-        self._upstream_port = upstream_port
+    Of several ports each connection leads to the next one, as with a balancer, or a name with several addresses.
+    """
+
+    def __init__(self, *upstream_ports: int) -> None:
+        self._upstream_ports = itertools.cycle(upstream_ports)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
         self._swallowed: set[socket.socket] = set()
@@ -38,12 +42,21 @@ class BlackHole:
             each.close()
 
     @property
+    def port(self) -> int:
+        number: int = self._listener.getsockname()[1]
+        return number
+
+    @property
     def url(self) -> str:
-        return f"redis://127.0.0.1:{self._listener.getsockname()[1]}"
+        return f"redis://127.0.0.1:{self.port}"
 
     def swallow(self) -> None:
         """From now on no byte of the connections that are open arrives, and none is refused."""
         self._swallowed.update(self._open)
+
+    def swallow_newest(self) -> None:
+        """The same for the connection that was opened last."""
+        self._swallowed.update(self._open[-2:])
 
     def _accept(self) -> None:
         while True:
@@ -51,7 +64,7 @@ class BlackHole:
                 near, _ = self._listener.accept()
             except OSError:
                 return
-            far = socket.create_connection(("127.0.0.1", self._upstream_port))
+            far = socket.create_connection(("127.0.0.1", next(self._upstream_ports)))
             self._open += [near, far]
             for source, sink in ((near, far), (far, near)):
                 self._threads.append(threading.Thread(target=self._pump, args=(source, sink)))

@@ -25,11 +25,16 @@ cdef class Replica:
 cdef class ReplicaGroup:
     cdef public long long version
     cdef public long long looks
+    cdef public bint watched
+    cdef public bint wanted
+    cdef public object hurry
     cdef public list marked
     cdef public long long moved
     cdef public long long behind
     cdef public long long unfit
 
+    cpdef follow(self, ReplicaGroup before)
+    cpdef want(self)
     @cython.locals(place=ReaderPlace, sender=ReplySink)
     cpdef long long begin_look(self) except -1
     @cython.locals(place=ReaderPlace, replica=Replica)
@@ -42,6 +47,8 @@ cdef class ReaderPlace:
     cdef public ReplicaGroup group
     cdef public int number
     cdef public long long version
+    cdef public long long chosen
+    cdef public long long looked
     cdef public Replica replica
     cdef public UpstreamPipeline upstream
     cdef public long long mark
@@ -53,6 +60,7 @@ cdef class ReaderPlace:
     cpdef note(self, bint wrote)
     cpdef attach(self, ReplicaGroup group)
     cpdef choose(self, Replica replica, UpstreamPipeline upstream)
+    @cython.locals(group=ReplicaGroup)
     cpdef UpstreamPipeline reader(self, double max_lag, double now)
     cpdef bint may_read(self, double max_lag, double now) except -1
     @cython.locals(replica=Replica, upstream=UpstreamPipeline)

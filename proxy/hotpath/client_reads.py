@@ -52,23 +52,49 @@ class Replica:
         self.until = 0.0
 
 
+def _nobody() -> None:
+    """In place of a call of whoever looks, where nobody does."""
+
+
 class ReplicaGroup:
     """The replicas of one primary in one replication stream. ``version`` counts what may let clients choose another
-    replica. ``looks`` is the number of the last look that was begun. ``moved`` counts the reads of replicas, ``behind``
-    and ``unfit`` those of the primary: since the replica did not have what the client knows, and since there was none
-    within the bound."""
+    replica. ``looks`` is the number of the last look that was begun; ``hurry`` is called where a client's read stays
+    with the primary for want of one. Without ``watched``, nobody looks, and no place is kept in ``marked``.
 
-    def __init__(self) -> None:
+    ``moved`` counts the reads of replicas, ``behind`` and ``unfit`` those of the primary: since the replica did not
+    have what the client knows, and since there was none within the bound.
+    """
+
+    def __init__(self, watched: bool = True) -> None:
         self.version = 0
         self.looks = 0
+        self.watched = watched
+        self.wanted = False
+        self.hurry: Callable[[], object] = _nobody
         self.marked: list[ReaderPlace] = []
         self.moved = 0
         self.behind = 0
         self.unfit = 0
 
+    def follow(self, before: "ReplicaGroup") -> None:
+        """Go on where another group ends: its stream has ended."""
+        self.looks = before.looks
+        self.hurry = before.hurry
+        self.moved, self.behind, self.unfit = before.moved, before.behind, before.unfit
+        before.watched = False
+        before.marked = []
+        before.changed()
+
+    def want(self) -> None:
+        """A look would help a client."""
+        if not self.wanted:
+            self.wanted = True
+            self.hurry()
+
     def begin_look(self) -> int:
         """A look begins: whoever awaits no reply knows nothing that is newer. Returns its number."""
         self.looks += 1
+        self.wanted = False
         waiting = self.marked
         self.marked = []
         for place in waiting:
@@ -102,6 +128,7 @@ class ReaderPlace:
     """What one client reads from the replicas of one primary, by its ``number``: on ``upstream``, the connection to
     ``replica``.
 
+    ``version`` is that of the group when the place chose last (``chosen``), or another one if it has to choose anew.
     ``wrote``: since the last look, the client has sent more than reads to the primary. ``used``: it has sent anything.
     ``asked`` is the last round in which the replica was asked: see ``ClientReads``.
     """
@@ -111,6 +138,8 @@ class ReaderPlace:
         self.group = group
         self.number = number
         self.version = _NEVER
+        self.chosen = _NEVER
+        self.looked = _NEVER
         self.replica: Replica | None = None
         self.upstream: UpstreamPipeline | None = None
         self.mark = 0
@@ -126,12 +155,13 @@ class ReaderPlace:
             self.wrote = True
         if not self.marked:
             self.marked = True
-            self.group.marked.append(self)
+            if self.group.watched:
+                self.group.marked.append(self)
 
     def attach(self, group: ReplicaGroup) -> None:
         """From now on its replicas are those of another group: what is known of the client is void."""
         self.group = group
-        self.version = _NEVER
+        self.version = self.chosen = _NEVER
         self.replica = None
         self.upstream = None
         self.marked = False
@@ -140,7 +170,7 @@ class ReaderPlace:
 
     def choose(self, replica: Replica | None, upstream: UpstreamPipeline | None) -> None:
         """Read on this connection from now on, or from the primary. Another connection may lead to older data."""
-        self.version = self.group.version
+        self.version = self.chosen = self.group.version
         if upstream is self.upstream and replica is self.replica:
             return
         self.replica = replica
@@ -150,14 +180,20 @@ class ReaderPlace:
 
     def reader(self, max_lag: float, now: float) -> UpstreamPipeline | None:
         """The connection to a replica for a read that may be ``max_lag`` seconds old; None: the primary's. Counted."""
+        group = self.group
         if not self._is_near(max_lag, now):
-            self.group.unfit += 1
+            group.unfit += 1
+            if self.looked != group.looks:
+                # Another one may be near, as far as the last look tells.
+                self.looked = group.looks
+                self.version = _NEVER
             return None
         if self._is_behind():
-            self.group.behind += 1
+            group.behind += 1
+            group.want()
             return None
         self.used = True
-        self.group.moved += 1
+        group.moved += 1
         return self.upstream
 
     def may_read(self, max_lag: float, now: float) -> bool:

@@ -63,11 +63,11 @@ def choose(session: ReadingClient, place: ReaderPlace) -> None:
     group = port.group(place.number)
     if place.group is not group:
         place.attach(group)
-    terms = session.effective_policy.config.plan.replica_reads
+    reads = session.effective_policy.config.plan.replica_reads
+    terms = [] if reads is None else [each for each in reads.terms if each.enforced]
     found = None
-    if shares_replicas(session.key, session.ports.route):
-        same_zone = terms is not None and any(each.same_zone for each in terms.terms)
-        found = port.reader(session.key, place.number, place.upstream, same_zone=same_zone)
+    if terms and shares_replicas(session.key, session.ports.route):
+        found = port.reader(session.key, place, terms)
     place.choose(*(found or (None, None)))
 
 

@@ -17,12 +17,12 @@ from proxy.net.address import UpstreamAddress
 from proxy.net.cluster import Cluster
 from proxy.net.replica_connections import ReplicaConnections
 from proxy.net.replica_history import Told
-from proxy.net.replica_watch import WatchedPrimary, WatchedReplica
 from proxy.net.slot_map import ClusterNode, Endpoint, OwnSlots, SlotMap, SlotRange
+from proxy.net.watched_replicas import WatchedPrimary, WatchedReplica
 from proxy.policy.zones import NO_ZONES
 from proxy.session.switching import HELD_SECONDS
 from tests.hotpath.routed import owners
-from tests.net.test_replica_connections import Connection
+from tests.net.replica_stage import Connection, process
 from tests.policy.given import policy as policy_of
 from tests.session.clustered import NODES, ClusterRoute, Routed
 from tests.session.given import HOME, Upstream, call
@@ -53,7 +53,7 @@ class Stage:
         self.route = ClusterRoute(POLICY)
         self.primaries = {node: WatchedPrimary(node) for node in self.cluster.nodes}
         watch: Any = SimpleNamespace(
-            primaries=self.primaries, report_to=lambda *_: None, hurry=lambda: None, begin=lambda _: None, reads=dict
+            primaries=self.primaries, report_to=lambda _: None, hurry=lambda: None, begin=lambda _: None, reads=dict
         )
         self.members: dict[Upstream, Connection] = {}
         connections: Any = SimpleNamespace(
@@ -70,7 +70,7 @@ class Stage:
             ),
             count=lambda _: None,
         )
-        policies: Any = SimpleNamespace(zones=NO_ZONES, replica_lag=1.0)
+        policies: Any = SimpleNamespace(zones=NO_ZONES, replica_lags=[1.0])
         self.readers = ReplicaConnections(watch, connections, policies)
         self.readers.clock = lambda: self.now
         self.route.ports = replace(self.route.ports, replicas=self.readers)
@@ -86,9 +86,9 @@ class Stage:
         connection: Any = Connection(self.readers, node)
         connection.pipeline.number = node.number
         self.members[connection.pipeline] = connection
-        self.readers._connection(replica, HOME)
-        slot = self.readers._slots[node, HOME.database, HOME.protocol]
+        slot = self.readers._slot(replica, HOME)
         slot.upstream, slot.opening = connection, False
+        self.readers._open_slots[connection] = slot
         pipeline: Upstream = connection.pipeline
         return pipeline
 
@@ -97,7 +97,8 @@ class Stage:
         for primary in self.primaries.values():
             primary.told(primary.group.begin_look(), self.now, Told(False, "s", offset))
             for replica in primary.replicas.values():
-                primary.measured(replica, Told(True, "s", offset if applied is None else applied), self.now)
+                told = Told(True, "s", offset if applied is None else applied, process=process(replica.node))
+                primary.measured(replica, told, self.now)
 
     def taken(self) -> tuple[list[bytes], list[bytes]]:
         """What the primaries and their replicas were sent since the last call."""
