@@ -189,6 +189,8 @@ class PolicyGeneration:
             new = await self._find_plans(WantedPlans(added, able, self.paused, apps, reader.length))
             plans = await uncollected(_read, reader, new)
             for whose, lowered in zip(of, plans, strict=True):
+                if whose not in self.incomplete:
+                    continue  # somebody else has asked, too: the plan that is in force has counted already
                 effective_policy = self.effective_policies[whose]
                 effective_policy.compiled.run(lowered)
                 effective_policy.config.plan = lowered.plan
