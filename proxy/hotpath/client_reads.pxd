@@ -10,6 +10,7 @@ from proxy.hotpath.upstream_pipeline cimport UpstreamPipeline
 cdef int _NEVER
 cdef double _NO_LAG, _UNTOLD
 cdef int MAY_WRITE
+cdef Py_ssize_t MOST_KEPT
 
 
 cdef class Replica:
@@ -61,10 +62,10 @@ cdef class ReaderPlace:
     cpdef attach(self, ReplicaGroup group)
     cpdef choose(self, Replica replica, UpstreamPipeline upstream)
     @cython.locals(group=ReplicaGroup)
-    cpdef UpstreamPipeline reader(self, double max_lag, double now)
-    cpdef bint may_read(self, double max_lag, double now) except -1
+    cpdef UpstreamPipeline reader(self, double max_lag, double now, bint hides_absence=*)
+    cpdef bint may_read(self, double max_lag, double now, bint hides_absence) except -1
     @cython.locals(replica=Replica, upstream=UpstreamPipeline)
-    cdef bint _is_near(self, double max_lag, double now) except -1
+    cdef bint _is_near(self, double max_lag, double now, bint hides_absence) except -1
     cdef bint _is_behind(self) except -1
 
 
@@ -74,6 +75,7 @@ cdef class ClientReads:
     cdef public bint away
     cdef public long long round
     cdef public bint eligible
+    cdef public bint asks_owner
     cdef public object clock
     cdef public object choose
     cdef ReplySink _sender
@@ -94,10 +96,11 @@ cdef class ClientReads:
     cpdef choose_anew(self, bint eligible)
     cpdef UpstreamPipeline home(self, UpstreamPipeline upstream)
     cpdef end_round(self)
-    @cython.locals(plan=Plan, reads=ReplicaReads, place=ReaderPlace, terms=cython.int)
+    @cython.locals(plan=Plan, reads=ReplicaReads, place=ReaderPlace, terms=cython.int, hides_absence=cython.bint)
     cdef bint holds(self, HotPathConfig config, CachedReads cached_reads, int command_id, const unsigned char *data,
                     Py_ssize_t count, Py_ssize_t number) except -1
-    @cython.locals(plan=Plan, place=ReaderPlace, reads=ReplicaReads, replica=UpstreamPipeline, primary=UpstreamPipeline)
+    @cython.locals(plan=Plan, place=ReaderPlace, reads=ReplicaReads, replica=UpstreamPipeline, primary=UpstreamPipeline,
+                   hides_absence=cython.bint)
     cdef UpstreamPipeline source(self, HotPathConfig config, CachedReads cached_reads, int command_id,
                                  const unsigned char *data, bint passes, Py_ssize_t count, Py_ssize_t number)
     cdef bint _is_movable(self, HotPathConfig config, CachedReads cached_reads, int command_id,

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from proxy.hotpath.cached_reads import CachedReads
 from proxy.hotpath.hot_path_config import MAY_WRITE, HotPathConfig
 from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.outgoing import MOST_KEPT
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 
 _NEVER = -1
@@ -178,10 +179,11 @@ class ReaderPlace:
         if self.used:
             self.note(False)
 
-    def reader(self, max_lag: float, now: float) -> UpstreamPipeline | None:
-        """The connection to a replica for a read that may be ``max_lag`` seconds old; None: the primary's. Counted."""
+    def reader(self, max_lag: float, now: float, hides_absence: bool = False) -> UpstreamPipeline | None:
+        """The connection to a replica for a read that may be ``max_lag`` seconds old; None for the primary's. Its reply
+        may not show that one of its keys does not exist (``hides_absence``). It is counted."""
         group = self.group
-        if not self._is_near(max_lag, now):
+        if not self._is_near(max_lag, now, hides_absence):
             group.unfit += 1
             if self.looked != group.looks:
                 # Another one may be near, as far as the last look tells.
@@ -196,16 +198,19 @@ class ReaderPlace:
         group.moved += 1
         return self.upstream
 
-    def may_read(self, max_lag: float, now: float) -> bool:
+    def may_read(self, max_lag: float, now: float, hides_absence: bool) -> bool:
         """Whether ``reader`` would find a connection. Nothing is counted."""
-        return self._is_near(max_lag, now) and not self._is_behind()
+        return self._is_near(max_lag, now, hides_absence) and not self._is_behind()
 
-    def _is_near(self, max_lag: float, now: float) -> bool:
+    def _is_near(self, max_lag: float, now: float, hides_absence: bool) -> bool:
         replica = self.replica
         upstream = self.upstream
         if replica is None or upstream is None:
             return False
-        return replica.lag <= max_lag and now <= replica.until and upstream.usable
+        if hides_absence and upstream.doubts:
+            return False  # a key may be at another node already, and nobody would notice
+        near = replica.lag <= max_lag and now <= replica.until
+        return near and upstream.usable and upstream.kept < MOST_KEPT  # what is not kept cannot be sent again
 
     def _is_behind(self) -> bool:
         # What the client knows, the replica may lack.
@@ -216,8 +221,9 @@ class ClientReads:
     """What one client may read from replicas, at a place for each primary. A place begins in the group ``unknown``.
 
     ``primary`` is the connection to the primary that the client used last. ``away`` says that replicas may owe it
-    replies: those that were asked in this ``round``. Without ``eligible``, the primary answers all. ``clock`` tells the
-    time, in seconds; ``choose`` chooses the replica of a place anew.
+    replies: those that were asked in this ``round``. Without ``eligible``, the primary answers all. While
+    ``asks_owner``, it is asked whether a key exists that a replica does not have. ``clock`` tells the time, in seconds;
+    ``choose`` chooses the replica of a place anew.
     """
 
     def __init__(
@@ -232,6 +238,7 @@ class ClientReads:
         self.away = False
         self.round = 0
         self.eligible = True
+        self.asks_owner = False
         self.clock = clock
         self.choose = choose
         self._sender = sender
@@ -313,7 +320,8 @@ class ClientReads:
         terms = plan.terms_of(command_id, config.request, data, config.keys)
         if reads is None or not self._is_movable(config, cached_reads, command_id, data, terms):
             return True
-        return not self.place(number).may_read(reads.max_lags[terms], self._now)
+        hides_absence = plan.several or config.hides_absence[command_id] != 0
+        return not self.place(number).may_read(reads.max_lags[terms], self._now, hides_absence)
 
     def source(
         self,
@@ -338,7 +346,8 @@ class ClientReads:
             if self.eligible:
                 plan.count_terms()
             if reads is not None and self._is_movable(config, cached_reads, command_id, data, plan.terms):
-                replica = place.reader(reads.max_lags[plan.terms], self._now)
+                hides_absence = plan.several or config.hides_absence[command_id] != 0
+                replica = place.reader(reads.max_lags[plan.terms], self._now, hides_absence)
                 if replica is not None:
                     self.away = True
                     place.asked = self.round

@@ -2,7 +2,7 @@
 
 They are opened when the first client wants one, as the user that the route is configured with; before a cluster, with
 READONLY. Each must lead to the server that has told ``ReplicaWatch`` how far it is. When one is lost, or its replica
-says that it cannot answer, what it owes is sent again to the primary: see ``session/replica_reads.py``.
+says that it cannot answer, what it owes is sent again to the primary: see ``session/reads_again.py``.
 """
 
 import asyncio
@@ -29,15 +29,18 @@ from proxy.net.upstream import UpstreamConnection
 from proxy.net.watched_replicas import WatchedPrimary, WatchedReplica
 from proxy.session.pool_key import Node, PoolKey, Role
 from proxy.session.ports import ReplicaPort
-from proxy.session.replica_reads import LostReads
+from proxy.session.reads_again import ReadsAgain
 from proxy.session.session import Session
 
 _PAUSE = 1.0
 _SHORT_PAUSE = 0.1
 _LONG_PAUSE = 30.0
 """Seconds before a replica is connected to again: after a failure, after the loss of a connection that was in use, and
-after it has refused a command or the login."""
-_LASTING = (b"-NOPERM", b"-NOAUTH")
+after it has refused the login."""
+_UNABLE = (b"-LOADING", b"-MASTERDOWN", b"-BUSY", b"-NOAUTH", b"-CLUSTERDOWN")
+"""How the errors of a replica begin that can answer nothing now."""
+_REFUSED = (b"-NOPERM", b"-NOSCRIPT", b"-MOVED", b"-ASK", b"-TRYAGAIN")
+"""Those of one that cannot answer this command."""
 
 _log = logging.getLogger("keyrail.route")
 
@@ -170,6 +173,7 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
             return
         upstream.pipeline.reads_only = True
         upstream.pipeline.number = replica.node.number
+        upstream.pipeline.doubts = self._doubts(upstream, replica)
         connections.all.add(upstream)
         upstream.open_to_all(Lane.FAST)
         slot.upstream, slot.problem, slot.ping = upstream, "", None
@@ -187,14 +191,14 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
             # Else a replica of a cluster sends all commands on to its primary.
             reply = await upstream.ask(["READONLY"])
             if reply.startswith(b"-"):
-                raise UpstreamRefusedError(f"READONLY: {reply[1:].decode('utf-8', 'replace').strip()}")
+                raise UpstreamRefusedError(f"READONLY: {_text(reply)}")
 
-    def _explain(self, slot: _Slot, problem: str) -> None:
+    def _explain(self, slot: _Slot, problem: str, what: str = "cannot be read from") -> None:
         # Once for each reason: it is tried again each second.
         if problem != slot.problem:
             slot.problem = problem
             login, endpoint = self._connections.topology.login, slot.replica.endpoint
-            _log.warning("%s: replica %s cannot be read from: %s", login, endpoint, problem)
+            _log.warning("%s: replica %s %s: %s", login, endpoint, what, problem)
 
     def _pause(self, slot: _Slot, seconds: float) -> None:
         # Whoever would read there looks again at the end of each pause.
@@ -235,10 +239,18 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
 
     def looked(self) -> None:
         """The replicas have been asked once more: a connection that answers nothing meanwhile is dead."""
+        for upstream, slot in self._open_slots.items():
+            upstream.pipeline.doubts = self._doubts(upstream, slot.replica)
         for slot in [slot for slot in self._slots.values() if slot.is_silent()]:
             self._explain(slot, "a connection does not answer, and others do")
             if slot.upstream is not None:
                 slot.upstream.drop()
+
+    def _doubts(self, upstream: UpstreamConnection, replica: WatchedReplica) -> bool:
+        # Whether it may say of a key that exists at another node that it does not.
+        primary = next((each for each in self._watch.primaries.values() if replica in each.replicas.values()), None)
+        knows = primary is not None and primary.replicates_slots and upstream.replicates_slots
+        return isinstance(self._connections.topology, Cluster) and not knows
 
     def _of(self, node: Node) -> "list[_Slot]":
         return [slot for (of, _, _), slot in self._slots.items() if of is node]
@@ -250,24 +262,42 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
         """Counts the error replies that clients get."""
         return self._connections.errors
 
-    def redirects(self, upstream: UpstreamPipeline, _entry: InFlightEntry, error: bytes) -> bytes | None:
-        """The replica says that it cannot answer: it loads its data, has lost its primary, allows less than that, or
-        knows another owner of the slot."""
-        connection = self._connections.all.members.get(upstream)
-        if connection is None:
-            return error
-        _log.warning(
-            "%s: a replica cannot be read from: %s",
-            self._connections.topology.login,
-            error[1:].decode("utf-8", "replace").strip(),
-        )
-        slot = self._open_slots.get(connection)
-        if slot is not None:
-            self._pause(slot, _LONG_PAUSE if error.startswith(_LASTING) else _PAUSE)
-        if isinstance(self._connections.topology, Cluster):
-            self._connections.topology.doubt()
-        connection.abort()
+    def redirects(self, upstream: UpstreamPipeline, entry: InFlightEntry, frame: bytes) -> bytes | None:
+        """The replica says that it cannot answer anything, or not this command; or that a key does not exist which may
+        be on its way to another node."""
+        connection, client = self._connections.all.members.get(upstream), entry.sink.client()
+        slot = None if connection is None else self._open_slots.get(connection)
+        if connection is None or slot is None:
+            return frame
+        if frame.startswith(_UNABLE):
+            self._explain(slot, _text(frame))
+            self._pause(slot, _LONG_PAUSE if frame.startswith(b"-NOAUTH") else _PAUSE)
+            if isinstance(self._connections.topology, Cluster):
+                self._connections.topology.doubt()
+            connection.abort()
+            return None
+        if not isinstance(client, Session) or client.gone:
+            return frame
+        again = ReadsAgain(client, upstream)
+        if frame.startswith(_REFUSED) or client.asks_owner():
+            taken = self._take_refused(slot, again, frame)
+        else:
+            self.count("misses_asked_again")
+            taken = again.take_doubtful(frame)
+        if taken:
+            again.send()
+        else:
+            connection.abort()
         return None
+
+    def _take_refused(self, slot: _Slot, again: ReadsAgain, frame: bytes) -> bool:
+        if frame.startswith(_REFUSED):
+            self._explain(slot, _text(frame), "leaves a command to its primary")
+            if isinstance(self._connections.topology, Cluster):
+                self._connections.topology.doubt()
+        taken = again.take()
+        self.resent[slot.replica.node] += again.count
+        return taken
 
     def lost(self, upstream: UpstreamConnection) -> None:
         """Send what it owes again. Clients of which that cannot be done are closed."""
@@ -280,10 +310,10 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
         self._connections.all.remove(upstream)
         begun = pipeline.head.sink.client() if pipeline.head is not None and not pipeline.whole_frames() else None
         clients = {each.sink.client(): None for each in pipeline.entries()}
-        again: list[LostReads] = []
+        again: list[ReadsAgain] = []
         for client in clients:
             if isinstance(client, Session) and client is not begun and not client.gone and not upstream.mixed_up:
-                lost = LostReads(client, pipeline)
+                lost = ReadsAgain(client, pipeline)
                 if lost.take():
                     again.append(lost)
         taken = {each.client for each in again}
@@ -342,6 +372,10 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
 
 def _leads_to(upstream: UpstreamConnection, replica: WatchedReplica) -> bool:
     return replica.process != "" and process_of(upstream) == replica.process
+
+
+def _text(error: bytes) -> str:
+    return error[1:].decode("utf-8", "replace").strip()
 
 
 def _seen(ping: "asyncio.Future[bytes]") -> None:

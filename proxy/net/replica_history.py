@@ -22,7 +22,7 @@ _APART_SECONDS = 0.4
 class Told(NamedTuple):
     """What INFO replication tells of a server: the replication stream, and the offset that a primary has written or a
     replica has applied. ``linked``: it is a primary, or connected to its own; ``syncing``: it gets a copy of all.
-    ``process`` is the run_id of the server; empty if it does not tell."""
+    ``process`` is the run_id of the server; empty if it does not tell. For ``replicates_slots`` see ``engine``."""
 
     is_replica: bool
     stream: str
@@ -32,6 +32,7 @@ class Told(NamedTuple):
     replicas: tuple[tuple[str, int], ...] = ()
     """Of a primary: the addresses that its replicas announce."""
     process: str = ""
+    replicates_slots: bool = False
 
 
 class Sample(NamedTuple):

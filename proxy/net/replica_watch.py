@@ -25,7 +25,7 @@ from proxy.hotpath.client_reads import Replica, ReplicaGroup
 from proxy.hotpath.in_flight import ReplySink
 from proxy.net.address import UpstreamAddress
 from proxy.net.cluster import Cluster
-from proxy.net.engine import run_id_in
+from proxy.net.engine import replicates_slot_states, run_id_in
 from proxy.net.links import Links
 from proxy.net.replica_history import Told, read_replication
 from proxy.net.slot_map import Endpoint, OwnSlots, read_own_slots
@@ -349,13 +349,14 @@ async def _ask(link: UpstreamConnection) -> Told | None:
     reply, _ = await asyncio.gather(link.ask(["INFO", "replication"]), ask_process(link))
     told = read_reply(reply)
     found = read_replication(told) if isinstance(told, bytes) else None
-    return None if found is None else found._replace(process=process_of(link))
+    return None if found is None else found._replace(process=process_of(link), replicates_slots=link.replicates_slots)
 
 
 async def ask_process(link: UpstreamConnection) -> None:
     """Learn which server this connection leads to, unless that is known. Raises ConnectionResetError."""
     if link.run_id is None:
-        link.run_id = run_id_in(await link.ask(["INFO", "server"]))
+        info = await link.ask(["INFO", "server"])
+        link.run_id, link.replicates_slots = run_id_in(info), replicates_slot_states(info)
 
 
 def process_of(link: UpstreamConnection) -> str:

@@ -60,8 +60,8 @@ class WatchedReplica:
 @dataclass(slots=True, eq=False)
 class WatchedPrimary:
     """A primary: its replicas in the replication ``stream``, by their addresses. Before a cluster, ``slots`` are its
-    own; up to ``moving_until``, its replicas may not know where their keys are. ``hurry`` is called when clients wait
-    for a look."""
+    own; up to ``moving_until``, its replicas may not know where their keys are, unless it ``replicates_slots``.
+    ``hurry`` is called when clients wait for a look."""
 
     node: Node
     hurry: Callable[[], None] = _nothing
@@ -70,6 +70,7 @@ class WatchedPrimary:
     history: PrimaryHistory = field(default_factory=PrimaryHistory)
     slots: OwnSlots | None = None
     moving_until: float = 0.0
+    replicates_slots: bool = False
     replicas: dict[Endpoint, WatchedReplica] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -80,6 +81,7 @@ class WatchedPrimary:
         if told.stream != self.stream:
             self.leave()
             self.stream = told.stream
+        self.replicates_slots = told.replicates_slots
         self.history.add(look, at, told.offset)
 
     def owns(self, slots: OwnSlots, now: float) -> None:

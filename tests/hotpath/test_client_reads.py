@@ -256,7 +256,7 @@ def test_the_simulation_can_fail(broken: str, monkeypatch: pytest.MonkeyPatch) -
             if broken != "marks" and not (broken == "changes" and not wrote):
                 super().note(wrote)
 
-        def reader(self, max_lag: float, now: float) -> Any:
+        def reader(self, max_lag: float, now: float, hides_absence: bool = False) -> Any:
             if broken == "coverage":
                 self.mark = 0
             if broken == "age" and self.replica is not None:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from proxy.commands.table import STANDARD
+from proxy.hotpath.in_flight import NOTE
 from proxy.net import replica_connections
+from proxy.net.own_commands import InternalClient
 from proxy.net.replica_history import Told
 from proxy.net.watched_replicas import WatchedReplica
 from tests.net.replica_stage import OK, VALUE, Connection, Stage
@@ -20,7 +22,6 @@ REFUSALS = [
     (b"-LOADING Redis is loading the dataset in memory\r\n", 1.0),
     (b"-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n", 1.0),
     (b"-BUSY Redis is busy running a script.\r\n", 1.0),
-    (b"-NOPERM this user has no permissions to run the 'get' command\r\n", 30.0),
     (b"-NOAUTH Authentication required.\r\n", 30.0),
 ]
 
@@ -109,6 +110,48 @@ def test_a_replica_that_cannot_answer_is_left_and_the_primary_answers(refusal: b
     opened = len(stage.opening)
     client.say("GET", "a:3")
     assert len(stage.opening) == opened, "it has a pause"
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        b"-NOPERM this user has no permissions to run the 'get' command\r\n",
+        b"-NOSCRIPT No matching script. Please use EVAL.\r\n",
+    ],
+    ids=["NOPERM", "NOSCRIPT"],
+)
+def test_a_command_that_a_replica_refuses_goes_to_the_primary_and_those_of_others_stay(refusal: bytes) -> None:
+    stage = Stage()
+    client, other = stage.client(), stage.client()
+    while stage.reader_of(client) is not stage.reader_of(other):
+        other = stage.client()
+    replica = stage.reader_of(client)
+    for number in (1, 2):
+        client.say("GET", f"a:{number}")
+        other.say("GET", f"a:{number}")
+    stage.taken()
+    replica.answer(refusal, VALUE)
+    assert (replica.closed, other.heard(), client.heard()) == (False, VALUE, b"")
+    assert stage.taken() == (call("GET", "a:1") + call("GET", "a:2"), b""), "the primary may answer newer"
+    replica.answer(b"$3\r\nold\r\n", VALUE)
+    assert (other.heard(), client.heard()) == (VALUE, b"")
+    client.say("GET", "a:3")
+    assert stage.taken()[1] == b""
+    stage.route.upstream().answer(refusal, VALUE)
+    assert client.heard() == refusal + VALUE
+    stage.route.upstream().answer(VALUE)
+    assert client.heard() == VALUE
+    assert (client.gone, stage.readers.failed.total(), stage.readers.resent.total()) == (False, 0, 2)
+
+
+def test_a_refused_question_of_keyrails_own_is_no_failure(stage: Stage) -> None:
+    replica = stage.reader_of(stage.client())
+    asked = InternalClient()
+    replica.send_commands(asked, call("PING"))
+    frames: list[bytes] = []
+    replica.enqueue(asked, 1, NOTE, frames.append)
+    replica.answer(b"-NOPERM this user has no permissions to run the 'ping' command\r\n")
+    assert (replica.closed, len(frames)) == (False, 1)
 
 
 def test_an_error_of_the_command_itself_is_the_clients(stage: Stage) -> None:

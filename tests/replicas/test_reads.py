@@ -20,6 +20,7 @@ from tests.conftest import kind_named, rest_is_long
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.replicas.actors import Stage
 from tests.replicas.lab import Lab
+from tests.replicas.seen import moved, serving
 from tests.resp import eventually
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="a plain relay knows no replicas")
@@ -54,14 +55,6 @@ def url(lab: Lab) -> str:
 def policy(folder: Path, mode: str) -> Path:
     (folder / "policy.yaml").write_text(POLICY.replace("MODE", mode))
     return folder / "policy.yaml"
-
-
-def serving(keyrail: Keyrail) -> int:
-    """How many replicas answer reads now; the first reads open the connections to them."""
-    with keyrail.wire() as wire:
-        wire.ask("GET", "a:1")
-    (nodes,) = json.loads(keyrail.http("/nodes")[1])["routes"].values()
-    return sum(node["serves"] for node in nodes)
 
 
 def reads_of(lab: Lab, act: Callable[[], None]) -> list[int]:
@@ -229,14 +222,14 @@ def test_nobody_sees_what_it_must_not(lab: Lab, keyrail: Keyrail, event: Event) 
     lab.primary.do("FLUSHALL")
     eventually(lambda: serving(keyrail) == 2)
     stage = Stage(keyrail.address.port)
-    moved = keyrail.metric("keyrail_replica_reads_total", outcome="moved")
+    before = moved(keyrail)
     try:
         asyncio.run(stage.run(12, lambda: event(lab, keyrail, stage)))
     finally:
         lab.mend()
     assert stage.history.problems(MAX_LAG + 1.0) == []
     assert (stage.closed, stage.errors) == (0, [])
-    eventually(lambda: keyrail.metric("keyrail_replica_reads_total", outcome="moved") > moved)
+    eventually(lambda: moved(keyrail) > before)
     assert keyrail.metric("keyrail_out_of_step_total") == 0
     assert "Traceback" not in keyrail.stderr
 
@@ -268,7 +261,7 @@ def test_a_client_reads_from_no_other_server_than_the_one_whose_lag_is_known(
         finally:
             lab.mend()
     assert stage.history.problems(MAX_LAG + 1.0) == []
-    assert keyrail.metric("keyrail_replica_reads_total", outcome="moved") > 0
+    assert moved(keyrail) > 0
 
 
 def test_a_connection_that_has_died_unseen_is_replaced_although_its_replica_answers(
