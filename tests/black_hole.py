@@ -1,9 +1,10 @@
-"""A network in front of an engine that drops all bytes, like a firewall that has forgotten a connection, or that is cut
+"""A network in front of engines that drops all bytes, like a firewall that has forgotten a connection, or that is cut
 for a while."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import socket
 import threading
 from typing import Self
@@ -16,12 +17,15 @@ class BlackHole:
 
     After `swallow`, none of the connections that are open then. After `cut`, none of any connection, until `mend`: what
     was under way arrives then, if both sides still want it.
+
+    Of several ports each connection leads to the next one, as with a balancer, or a name with several addresses.
     """
 
-    def __init__(self, upstream_port: int) -> None:
-        self._upstream_port = upstream_port
+    def __init__(self, *upstream_ports: int) -> None:
+        self._upstream_ports = itertools.cycle(upstream_ports)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._open: set[socket.socket] = set()
+        self._newest: set[socket.socket] = set()
         self._swallowed: set[socket.socket] = set()
         self._whole = threading.Event()
         self._whole.set()
@@ -55,6 +59,10 @@ class BlackHole:
         """From now on no byte of the connections that are open arrives, and none is refused."""
         self._swallowed.update(self._open)
 
+    def swallow_newest(self) -> None:
+        """The same for the connection that was opened last."""
+        self._swallowed.update(self._newest)
+
     def cut(self) -> None:
         """From now on no byte arrives, and no connection ends."""
         self._whole.clear()
@@ -76,8 +84,9 @@ class BlackHole:
     def _join(self, near: socket.socket) -> None:
         with near, contextlib.suppress(OSError):
             self._whole.wait()
-            with socket.create_connection(("127.0.0.1", self._upstream_port)) as far:
+            with socket.create_connection(("127.0.0.1", next(self._upstream_ports))) as far:
                 self._open.add(far)
+                self._newest = {near, far}
                 back = threading.Thread(target=self._pump, args=(far, near))
                 back.start()
                 self._pump(near, far)

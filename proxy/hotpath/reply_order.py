@@ -153,11 +153,13 @@ class ReplyOrder:
         if isinstance(sink, Segment) and sink.source is None:
             return sink
         place, behind = Segment(self, None), Segment(self, source)
-        for entry in source.entries():
+        entry = source.head
+        while entry is not None:
             if entry.sink is sink:
                 part = place if entry in moved else behind
                 entry.sink = part
                 part.asked += entry.due
+            entry = entry.next
         place.pending_replies, behind.pending_replies = place.asked, behind.asked
         place.next_entry = behind if behind.asked > 0 else None
         last = place if place.next_entry is None else behind

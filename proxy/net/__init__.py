@@ -26,7 +26,9 @@ other_primaries.py      finds servers that call themselves primary while the Sen
 own_connections.py      the keeper of connections that no client and no pool gets
 replica_history.py      what a primary's replication offset was, and when
 replica_connections.py  the connections on which clients read from replicas
+replica_choice.py       which replica a client reads from
 replica_watch.py        asks replicas and their primaries how far they are
+watched_replicas.py     primaries and their replicas, as looks have found them
 node_figures.py         the servers behind a route in figures: nodes of a cluster, a primary and its replicas
 supply.py               opens a route's upstream connections, and puts them into pools
 connections.py          reacts when upstream connections close or their server changes its role

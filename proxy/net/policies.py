@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from typing import Any, Protocol
 
 from proxy.hotpath.counters import Counters
@@ -137,10 +137,10 @@ class Policies(PolicyPort):
         return self._current.policy.zones
 
     @property
-    def replica_lag(self) -> float:
-        """How many seconds a replica may be behind, at most, that answers any reads."""
+    def replica_lags(self) -> Sequence[float]:
+        """How many seconds a replica may be behind that answers reads: one for each kind of them, the least first."""
         plans = [each.config.plan.replica_reads for each in self._current.effective_policies.values()]
-        return max((terms.max_lag for plan in plans if plan for terms in plan.terms if terms.enforced), default=0.0)
+        return sorted({terms.max_lag for plan in plans if plan for terms in plan.terms if terms.enforced})
 
     @property
     def prepared(self) -> bool:

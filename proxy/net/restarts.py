@@ -49,6 +49,11 @@ class Restarts:
             if user is None
         ]
 
+    def processes(self, node: Node) -> set[str]:
+        """The run_ids of the processes of this node that clients use, as far as they are known."""
+        used = (each for each in self._connections if each.identified and each.key.node is node and not each.retiring)
+        return {each.run_id.decode("ascii") for each in used if each.run_id is not None}
+
     def relies(self, client: PoolWaiter) -> None:
         """This client has sent a command that relies on the memory of the server process."""
         self._clients.add(client)

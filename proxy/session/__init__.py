@@ -22,6 +22,7 @@ login.py              what a client may send before its login, and logins that n
 hello.py              the options of HELLO
 client_names.py       CLIENT SETNAME, GETNAME, SETINFO
 replica_reads.py      reads that replicas answer
+reads_again.py        reads that a replica does not answer: they are sent again, to the primary
 redirects.py          commands that a node has refused because of their slot, sent again
 node_connections.py   the connection for a command of one node of a cluster
 over_nodes.py         commands to several nodes of a cluster, or answered in their place

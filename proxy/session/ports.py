@@ -8,12 +8,13 @@ from proxy.cluster.cluster_answers import Presented
 from proxy.commands.command import Command
 from proxy.commands.table import Lane, Table
 from proxy.hotpath.cached_reads import CachedReads
-from proxy.hotpath.client_reads import Replica, ReplicaGroup
+from proxy.hotpath.client_reads import ReaderPlace, Replica, ReplicaGroup
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.hot_path_config import HotPathConfig
 from proxy.hotpath.outgoing import Redirects, Schedule
 from proxy.hotpath.pipeline_listener import PipelineListener
+from proxy.hotpath.replica_reads import ReplicaTerms
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline, bit_of
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
@@ -156,11 +157,11 @@ class ReplicaPort(Protocol):
         """The replicas of this primary."""
 
     def reader(
-        self, key: PoolKey, number: int, current: UpstreamPipeline | None, *, same_zone: bool
+        self, key: PoolKey, place: ReaderPlace, terms: Sequence[ReplicaTerms]
     ) -> tuple[Replica, UpstreamPipeline] | None:
-        """A replica of this primary for clients of this pool, and the connection to it: the ``current`` one if it is as
-        good as any. One in Keyrail's own zone goes before others with ``same_zone``. None where there is none; the
-        version of the group changes when there may be one."""
+        """A replica of the primary of this place for reads on these terms by clients of this pool, and the connection
+        to it: the place's own if it is as good as any. None where there is none; the version of the group changes when
+        there may be one."""
 
 
 class NodeFollower(Protocol):

@@ -129,6 +129,43 @@ class ReplyScanner:
             return 0 if size - start > _SHORT_WORD else _INCOMPLETE
         return n
 
+    def nothing_end(self, p: bytes, start: int, size: int) -> int:
+        """The end of a frame that may be the reply to a read of a key which does not exist: null, an empty string, 0,
+        -1, -2, ``+none``, an error, an aggregate of these or of nothing. 0 for others, -2 until that can be told."""
+        i = start
+        left = 1
+        while left > 0:
+            n = self.line_end(p, i, size)
+            if n < 0:
+                return _INCOMPLETE
+            kind = p[i]
+            count = 0
+            if kind == 36 or kind == 42 or kind == 126 or kind == 37:  # $ * ~ %
+                count = self._length(p, i + 1, n - 1)
+                if count == -2 or (kind == 36 and count > 0):
+                    return 0
+                if kind == 36 and count == 0:
+                    n += 2
+                elif count < 0:
+                    count = 0
+                elif kind == 37:
+                    count += count
+            elif not self._is_nothing(p, i, n):
+                return 0
+            left += count - 1
+            i = n
+        return i if i <= size else _INCOMPLETE
+
+    def _is_nothing(self, p: bytes, i: int, n: int) -> bool:
+        # Whether the line that ends at n may be: _ :0 :-1 :-2 +none, or an error
+        kind = p[i]
+        if kind == 58:
+            last = p[n - 3]
+            return (n - i == 4 and last == 48) or (n - i == 5 and p[i + 1] == 45 and (last == 49 or last == 50))
+        if kind == 43:
+            return n - i == 7 and p[i + 1] == 110 and p[i + 2] == 111 and p[i + 3] == 110 and p[i + 4] == 101
+        return kind == 95 or kind == 45
+
     def _length(self, p: bytes, start: int, end: int) -> int:
         i = start
         if end - 1 <= start or p[end - 1] != 13:

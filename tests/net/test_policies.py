@@ -389,6 +389,21 @@ class Plans:
         return await self.find_plans(wanted)
 
 
+def test_a_plan_that_is_asked_for_twice_at_a_time_comes_once_and_keeps_its_counts(bench: Bench) -> None:
+    bench.clients.append(late := Client(bench.policies, None))
+    generation = bench.policies._current
+
+    async def both() -> Plan:
+        late.adopt()
+        first, second = (bench.loop.create_task(generation.complete()) for _ in range(2))
+        await asyncio.wait([first, second], return_when=asyncio.FIRST_COMPLETED)
+        plan = late.effective_policy.config.plan
+        await asyncio.gather(first, second)
+        return plan
+
+    assert bench.run(both()) is late.effective_policy.config.plan
+
+
 def test_a_policy_whose_plans_cannot_be_had_is_not_prepared(bench: Bench) -> None:
     before = [client.effective_policy for client in bench.clients]
     coming = policy(TEXT)

@@ -10,7 +10,7 @@ from proxy.commands.table import STANDARD
 from proxy.hotpath.cached_reads import CachedReads, CacheUse
 from proxy.hotpath.cached_reply import ReplyMemory
 from proxy.hotpath.reply_cache import ReplyCache
-from tests.net.test_replica_connections import VALUE, Stage
+from tests.net.replica_stage import VALUE, Stage
 from tests.session.given import Client, call
 
 ROLES = bytes(map(cache_role, STANDARD.specs))
