@@ -17,6 +17,7 @@ from proxy.hotpath.cached_reads import UNREAD, CachedReads, part_of
 from proxy.hotpath.cached_reply import ReplyMemory
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.counter_snapshot import CounterSnapshot
+from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.reply_cache import ReplyCache
 from proxy.local_cache.fills import PING_EVERY, CachedRequest
 from proxy.net.cache_scope import CacheScope
@@ -149,7 +150,7 @@ class LocalCaches(CachePort):
             resp3,
         )
         if before is None or before.caches is not self._caches or (reads.mask != 0 and before.uses != uses):
-            self._unheld.note(client, self._caches)
+            self._unheld.note(client, self._caches, untold=before is None)
         return reads
 
     def _database(self, number: int) -> TrackedDatabase:
@@ -186,7 +187,7 @@ class LocalCaches(CachePort):
         database.wanted = True
         if database.cache.held_back or not database.connected:
             return None, served > 0
-        if any(waiter.sender in database.cache.holders(name) for name in names):
+        if any(waiter.sender is each or _lasts(each) for name in names for each in database.cache.holders(name)):
             return None, served > 0
         missing = [
             (_cached_request(database, command, name, request), each)
@@ -323,6 +324,11 @@ def _cached_request(database: TrackedDatabase, command: Command, name: bytes, re
         elif depends_on_whole_hash(read):
             return None
     return CachedRequest(name, request, fields, partial(reply_in_resp2, read, len(command.argv)))
+
+
+def _lasts(holder: ReplySink) -> bool:
+    # Whether Redis may hold its reply back for hours.
+    return isinstance(holder, CommandSender) and holder.listener is not None and holder.listener.blocked
 
 
 def _nothing() -> None:

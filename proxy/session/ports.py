@@ -12,6 +12,7 @@ from proxy.hotpath.client_reads import Replica, ReplicaGroup
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.hot_path_config import HotPathConfig
+from proxy.hotpath.intake import Intake
 from proxy.hotpath.outgoing import Redirects, Schedule
 from proxy.hotpath.pipeline_listener import PipelineListener
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline, bit_of
@@ -436,6 +437,7 @@ class CachingClient(Protocol):
 
     key: PoolKey
     sender: CommandSender
+    intake: Intake
     effective_policy: EffectivePolicy
 
     @property

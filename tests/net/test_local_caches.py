@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import select
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from proxy.hotpath.in_flight import ReplySink
 from proxy.net import often_read
 from proxy.net.plan_compiler import PlanCompiler
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.merge import combined
+from proxy.wire.encode import encode_command
 from tests.conftest import Fleet
 from tests.engines import Engine
 from tests.net.cached_route import ALWAYS, AUDITED, HOT, PATIENCE, Keyrail, run
@@ -355,6 +359,7 @@ def test_a_key_that_is_held_for_long_is_read_from_redis(engine: Engine) -> None:
                 pass
         for _ in range(3):
             assert await keyrail.asked(reader, "LLEN", "k") == (b":0\r\n", True)
+        assert not keyrail.route.snapshot()["events"].get("cache_waits_over"), "they do not even wait"
         await writer.ask("LPUSH", "k", "1")
         assert (await popping).startswith(b"*2")
         await keyrail.cached(reader, "LLEN", "k")
@@ -395,5 +400,72 @@ def test_a_read_that_was_only_audited_is_pending_when_the_client_is_answered_fro
         assert replies == [b"$1\r\nv\r\n", b"+OK\r\n", b"$1\r\nv\r\n"]
         assert keyrail.figures()["hits"] == before, "its first read may have been told a newer value"
         await keyrail.cached(client, "GET", "k")
+
+    run(engine, play, rules)
+
+
+def test_what_is_held_for_long_makes_reads_wait_ever_more_seldom(engine: Engine) -> None:
+    """A command that Redis takes long for holds the key."""
+
+    async def play(keyrail: Keyrail) -> None:
+        caches: Any = keyrail.route._caches
+        reader = await keyrail.client("SET", "k", "v")
+        await keyrail.cached(reader, "GET", "k")
+        slow = ReplySink()
+        slow.requested = slow.pending_replies = 1
+        for seconds in (1.0, 2.0, 4.0):
+            caches._caches[0].hold(b"k", slow, 1)
+            over = keyrail.route.snapshot()["events"].get("cache_waits_over", 0)
+            assert await keyrail.asked(reader, "GET", "k") == (b"$1\r\nv\r\n", True)
+            assert keyrail.route.snapshot()["events"]["cache_waits_over"] == over + 1
+            _, so_long = caches._missing._contended[b"k"]
+            assert so_long == seconds
+            assert await keyrail.asked(reader, "GET", "k") == (b"$1\r\nv\r\n", True)
+            assert keyrail.route.snapshot()["events"]["cache_waits_over"] == over + 1, "it waits no more"
+            caches._missing._contended[b"k"] = caches._missing._contended[b"k"]._replace(until=0.0)
+        slow.pending_replies = 0
+        await keyrail.cached(reader, "GET", "k")
+        assert b"k" not in caches._missing._contended
+
+    run(engine, play)
+
+
+@pytest.mark.parametrize("mode", ["SKIP", "OFF"])
+def test_keys_of_silenced_commands_are_not_remembered(engine: Engine, mode: str) -> None:
+    async def play(keyrail: Keyrail) -> None:
+        caches: Any = keyrail.route._caches
+        await keyrail.cached(await keyrail.client(), "GET", "k")
+        loader = await keyrail.client()
+        writer = loader._writer
+        for number in range(3000):
+            if mode == "SKIP" or number == 0:
+                writer.write(encode_command([b"CLIENT", b"REPLY", mode.encode()]))
+            writer.write(encode_command([b"SET", b"k%d" % number, b"v"]))
+        await until(lambda: engine.do("EXISTS", "k2999") == 1)
+        assert caches._caches[0].remembered() < 10
+
+    run(engine, play)
+
+
+def test_keys_that_keyrail_has_looked_up_are_never_read_as_they_were_before(engine: Engine) -> None:
+    """KEYS by SCAN tells of a key before Redis's invalidation has been read."""
+    rules = policy("""
+        rules:
+          scans: {keys_by_scan: {}, mode: enforce}
+          cached: {local_cache: {keys: ["k*"], when: always, max_age: 30s}, mode: enforce}
+    """)
+
+    async def play(keyrail: Keyrail) -> None:
+        caches: Any = keyrail.route._caches
+        for pattern in ("k", "k*"):
+            client = await keyrail.client("DEL", "k")
+            assert await keyrail.cached(client, "EXISTS", "k") == b":0\r\n"
+            tracked = caches._databases[0]
+            tracked._upstream.transport.pause_reading()
+            tracked._readable = select.poll()
+            engine.do("SET", "k", "v")
+            assert await client.ask("KEYS", pattern) == b"*1\r\n$1\r\nk\r\n"
+            assert await client.ask("EXISTS", "k") == b":1\r\n"
+            tracked._upstream.transport.resume_reading()
 
     run(engine, play, rules)
