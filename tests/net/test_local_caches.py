@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import select
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from proxy.commands.command import Command
+from proxy.commands.table import STANDARD
 from proxy.hotpath.in_flight import ReplySink
 from proxy.net import often_read
 from proxy.net.plan_compiler import PlanCompiler
+from proxy.policy.precedence import in_share
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.merge import combined
 from proxy.wire.encode import encode_command
@@ -460,12 +464,59 @@ def test_keys_that_keyrail_has_looked_up_are_never_read_as_they_were_before(engi
         for pattern in ("k", "k*"):
             client = await keyrail.client("DEL", "k")
             assert await keyrail.cached(client, "EXISTS", "k") == b":0\r\n"
-            tracked = caches._databases[0]
-            tracked._upstream.transport.pause_reading()
-            tracked._readable = select.poll()
+            read_later(keyrail)
             engine.do("SET", "k", "v")
             assert await client.ask("KEYS", pattern) == b"*1\r\n$1\r\nk\r\n"
             assert await client.ask("EXISTS", "k") == b":1\r\n"
-            tracked._upstream.transport.resume_reading()
+            caches._databases[0]._upstream.transport.resume_reading()
 
     run(engine, play, rules)
+
+
+def read_later(keyrail: Keyrail) -> None:
+    """From now on nobody reads what Redis sends on the tracking connection, as if it were on its way."""
+    caches: Any = keyrail.route._caches
+    caches._databases[0]._upstream.transport.pause_reading()
+    caches._databases[0]._readable = select.poll()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_key_of_a_read_is_judged_alone(engine: Engine, seed: int) -> None:
+    """An exception and a share of keys hold for it, whatever reads have fetched its value before."""
+    rules = policy("""
+        rules:
+          cached: {local_cache: {keys: ["k*"], when: always, max_age: 30s}, mode: enforce 50%}
+        exceptions:
+          - {rule: cached, keys: "k:legal:*", because: of the law}
+    """)
+    names = [f"k:{kind}:{number}" for kind in ("legal", "other") for number in range(6)]
+    cached = {name for name in names[6:] if in_share(Command(STANDARD, [b"GET", name.encode()]), 0.5)}
+    assert 0 < len(cached) < 6
+
+    async def play(keyrail: Keyrail) -> None:
+        rng = random.Random(seed)
+        client = await keyrail.client("MSET", *(word for name in names for word in (name, "v")))
+        for step in range(300):
+            read = rng.sample(names, rng.choice((1, 2, 3)))
+            verb = "GET" if len(read) == 1 and rng.random() < 0.5 else "MGET"
+            _, redis_answered = await keyrail.asked(client, verb, *read)
+            assert redis_answered or cached.issuperset(read), f"{verb} {read}"
+            if step % 100 == 99:
+                await keyrail.cached(client, "MGET", *cached)
+                keyrail.engine.do("MSET", *(word for name in names for word in (name, step)))
+
+    run(engine, play, rules)
+
+
+def test_a_client_that_begins_anew_holds_everything_back(engine: Engine) -> None:
+    """Redis's invalidation of what it has written in silence may be on its way."""
+
+    async def play(keyrail: Keyrail) -> None:
+        client, silent = await keyrail.client("SET", "k", "old"), await keyrail.client()
+        await keyrail.cached(client, "GET", "k")
+        read_later(keyrail)
+        silent._writer.write(b"".join(map(encode_command, ([b"CLIENT", b"REPLY", b"OFF"], [b"SET", b"k", b"new"]))))
+        assert await silent.ask("RESET") == b"+RESET\r\n"
+        assert await silent.ask("GET", "k") == b"$3\r\nnew\r\n"
+
+    run(engine, play)
