@@ -64,7 +64,6 @@ class LocalCaches(CachePort):
         self._cost = cost
         self._clients = clients
         self._user_changes = user_changes
-        self._users_known = user_changes.total()
         self._count = count
         self._scope = CacheScope({}, (), None)
         self._caches: list[ReplyCache] = []
@@ -120,10 +119,8 @@ class LocalCaches(CachePort):
 
     def look_at_users(self) -> None:
         """If users have changed, in any worker, Redis may refuse now what is in memory."""
-        changes = self._user_changes.total()
-        if changes != self._users_known:
-            self._users_known = changes
-            self.renew()
+        for database in self._databases.values():
+            database.look_at_users()
 
     # Clients
 
@@ -157,7 +154,9 @@ class LocalCaches(CachePort):
         database = self._databases.get(number)
         if database is None:
             opening = partial(self._open_connection, number)
-            database = self._databases[number] = TrackedDatabase(opening, self._forget, self._loop, self._count)
+            database = self._databases[number] = TrackedDatabase(
+                opening, self._forget, self._loop, self._user_changes, self._count
+            )
             database.cache.concern(self._scope.uncached)
             database.cache.become_hot(self._hot.names, ())
             for client in self._clients:

@@ -18,6 +18,7 @@ from proxy.local_cache.fills import CacheBounds, CachedRequest, Fills, OutOfStep
 from proxy.net.connect import UpstreamRefusedError
 from proxy.net.own_connections import OwnConnections
 from proxy.net.upstream import Keeper, UpstreamConnection
+from proxy.net.user_changes import UserChanges
 
 _PIECE = 65536
 """Bytes that are read at once, while a client waits."""
@@ -40,8 +41,8 @@ class FieldTtls(Enum):
 
 class TrackedDatabase(OwnConnections):
     """The cache of one database, and its tracking connection. ``open_connection`` opens one for this keeper, which is
-    logged in, in RESP3, in this database; ``forget`` is called when it is lost. ``count`` counts events for the
-    metrics.
+    logged in, in RESP3, in this database; ``forget`` is called when it is lost. What Redis has said before one of the
+    ``user_changes`` counts no more. ``count`` counts events for the metrics.
 
     ``refused`` is why Redis allows no tracking; empty if it does, or has not been asked. ``wanted``: somebody reads
     from this database.
@@ -52,6 +53,7 @@ class TrackedDatabase(OwnConnections):
         open_connection: Callable[[Keeper], Awaitable[UpstreamConnection]],
         forget: Callable[[UpstreamConnection], None],
         loop: asyncio.AbstractEventLoop,
+        user_changes: UserChanges,
         count: Callable[[str], None],
     ) -> None:
         super().__init__(count)
@@ -62,6 +64,8 @@ class TrackedDatabase(OwnConnections):
         self._open_connection = open_connection
         self._forget = forget
         self._loop = loop
+        self._user_changes = user_changes
+        self._users_known = user_changes.counts()
         self._upstream: UpstreamConnection | None = None
         self._fills: Fills | None = None
         self._readable = select.poll()
@@ -95,6 +99,15 @@ class TrackedDatabase(OwnConnections):
         self._drop()
         self._again = 0.0
 
+    def look_at_users(self) -> bool:
+        """Whether users have changed, in any worker: Redis may refuse now what is in memory."""
+        changes = self._user_changes.counts()
+        if changes == self._users_known:
+            return False
+        self._users_known = changes
+        self.renew()
+        return True
+
     def close(self) -> None:
         """Close the connection, for good."""
         self._closed = True
@@ -106,7 +119,10 @@ class TrackedDatabase(OwnConnections):
 
     def unread(self) -> bool:
         """Take in what Redis has sent on the connection; whether something of it is left, or has not come to its
-        end. Encrypted bytes are left to the event loop."""
+        end. Encrypted bytes are left to the event loop. Nothing is left where users have changed, but memory is empty
+        now."""
+        if self.look_at_users():
+            return True
         if self._readable.poll(0) and not self._take_in():
             return True
         return self._fills is not None and self._fills.within_push()

@@ -16,6 +16,7 @@ from proxy.net.connect import open_upstream
 from proxy.net.own_connections import OwnConnections
 from proxy.net.tracking import FieldTtls, TrackedDatabase
 from proxy.net.upstream import Keeper, UpstreamConnection
+from proxy.net.user_changes import of_one_worker
 from proxy.session.pool_key import PoolKey
 from proxy.wire.encode import encode_command
 from tests.conftest import Fleet
@@ -50,7 +51,8 @@ class Worker:
         self.engine = engine
         self.events: list[str] = []
         self.loop = asyncio.get_running_loop()
-        self.tracked = TrackedDatabase(self.open, lambda _: None, self.loop, self.events.append)
+        self.users = of_one_worker()
+        self.tracked = TrackedDatabase(self.open, lambda _: None, self.loop, self.users, self.events.append)
         self.hits = 0
         self._ticker = self.loop.create_task(self._tick())
         self._keeper = OwnConnections(self.events.append)
