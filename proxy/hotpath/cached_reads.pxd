@@ -9,7 +9,7 @@ from proxy.wire.request cimport Request
 
 
 cdef int _ANY_KEYS, _ANY_KEYS_UNTOLD, _CACHED, _CACHED_PARTS, _NO_KEYS, _READS, _READS_ANY_KEYS
-cdef int _MISSED, _COUNTED, _TOO_LARGE, _UNREAD, _MIXED, _UNASKED
+cdef int _MISSED, _COUNTED, _NOT_KEPT, _UNREAD, _MIXED, _UNASKED
 cdef Py_ssize_t _MOST_PARTS, _MOST_QUEUED, _BEFORE_PART
 cdef bytes _PART
 

@@ -32,7 +32,7 @@ from proxy.wire.request import Request
 # Why there is no answer. Under two names each: C integers in here, Python's for everybody else.
 _MISSED = 0
 _COUNTED = 1
-_TOO_LARGE = 2
+_NOT_KEPT = 2
 _UNREAD = 3
 _MIXED = 4
 _UNASKED = 5
@@ -40,8 +40,8 @@ MISSED = _MISSED
 """Nothing is in memory that this client may be sent."""
 COUNTED = _COUNTED
 """It is in memory, and rules that only audit would have sent it."""
-TOO_LARGE = _TOO_LARGE
-"""The reply is known to be too large to keep."""
+NOT_KEPT = _NOT_KEPT
+"""The reply is known to be one that is not kept: too large, or an error that lasts."""
 UNREAD = _UNREAD
 """Redis has sent something that may be an invalidation."""
 UNASKED = _UNASKED
@@ -182,7 +182,7 @@ class CachedReads:
             return None
         payload = reply.resp3 if self.resp3 else reply.resp2
         if payload is None:
-            self.outcome = _TOO_LARGE
+            self.outcome = _NOT_KEPT
         elif reply.served & self.mask != 0:
             for use in self.uses:
                 if reply.served & use.bit != 0:
@@ -242,7 +242,7 @@ class CachedReads:
                 continue
             payload = reply.resp3 if self.resp3 else reply.resp2
             if payload is None:
-                self.outcome = _TOO_LARGE
+                self.outcome = _NOT_KEPT
                 return None
             payloads.append(payload[_BEFORE_PART:])
             replies.append(reply)

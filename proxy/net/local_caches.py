@@ -27,7 +27,8 @@ from proxy.net.command_cost import CommandCost
 from proxy.net.missing_replies import MOST_WAIT, MissingReplies, Wait
 from proxy.net.often_read import OftenRead
 from proxy.net.periodic import Periodic
-from proxy.net.tracking import FieldTtls, TrackedDatabase
+from proxy.net.tracking import TrackedDatabase
+from proxy.net.tracking_setup import FieldTtls
 from proxy.net.unheld_commands import UnheldCommands
 from proxy.net.upstream import Keeper, UpstreamConnection
 from proxy.net.user_changes import UserChanges
@@ -305,9 +306,11 @@ class LocalCaches(CachePort):
 
     @property
     def features_off(self) -> list[str]:
-        """Why there is no cache, where the policy has one."""
+        """Why there is no cache, or what it lacks, where the policy has one."""
         refused = {database.refused for database in self._databases.values() if database.refused}
-        return [f"the local cache, as Redis refuses its connection ({text})" for text in sorted(refused)]
+        lacking = {text for database in self._databases.values() for text in database.features_off}
+        told = [f"the local cache, as Redis refuses its connection ({text})" for text in sorted(refused)]
+        return told or sorted(lacking)
 
 
 def _cached_request(database: TrackedDatabase, command: Command, name: bytes, request: bytes) -> CachedRequest | None:

@@ -9,14 +9,21 @@ import logging
 import os
 import select
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from enum import Enum
+from collections.abc import Awaitable, Callable, Sequence
 
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.reply_cache import ReplyCache
-from proxy.local_cache.fills import CacheBounds, CachedRequest, Fills, OutOfStepError, RefusedPingError
+from proxy.local_cache.fills import (
+    CacheBounds,
+    CachedRequest,
+    Fills,
+    OutOfStepError,
+    RefusedFillError,
+    RefusedPingError,
+)
 from proxy.net.connect import UpstreamRefusedError
 from proxy.net.own_connections import OwnConnections
+from proxy.net.tracking_setup import FieldTtls, begin_tracking
 from proxy.net.upstream import Keeper, UpstreamConnection
 from proxy.net.user_changes import UserChanges
 
@@ -28,24 +35,13 @@ _AGAIN = 1.0
 _log = logging.getLogger("keyrail.route")
 
 
-class FieldTtls(Enum):
-    """Whether fields of hashes can have a TTL."""
-
-    NONE = "none"
-    """The engine has none: the reply to a read of a hash depends on its key alone."""
-    ASKED = "asked"
-    """HPTTL tells them."""
-    UNTOLD = "untold"
-    """The engine may have them, and does not tell: no reply to a read of a hash can be kept."""
-
-
 class TrackedDatabase(OwnConnections):
     """The cache of one database, and its tracking connection. ``open_connection`` opens one for this keeper, which is
     logged in, in RESP3, in this database; ``forget`` is called when it is lost. What Redis has said before one of the
     ``user_changes`` counts no more. ``count`` counts events for the metrics.
 
-    ``refused`` is why Redis allows no tracking; empty if it does, or has not been asked. ``wanted``: somebody reads
-    from this database.
+    ``refused`` is why there can be no cache; empty if there can, or Redis has not been asked. ``features_off`` say
+    what it lacks. ``wanted``: somebody reads from this database.
     """
 
     def __init__(
@@ -59,6 +55,7 @@ class TrackedDatabase(OwnConnections):
         super().__init__(count)
         self.cache = ReplyCache()
         self.field_ttls = FieldTtls.UNTOLD
+        self.features_off: Sequence[str] = ()
         self.refused = ""
         self.wanted = False
         self._open_connection = open_connection
@@ -180,14 +177,13 @@ class TrackedDatabase(OwnConnections):
     async def _open(self) -> None:
         upstream = await self._open_connection(self)
         try:
-            field_ttls = await _field_ttls(upstream)
-            await _track(upstream)
+            tracking = await begin_tracking(upstream)
             upstream.check()
         except BaseException:
             upstream.abort()
             raise
         self.refused = ""
-        self.field_ttls = field_ttls
+        self.field_ttls, self.features_off = tracking
         self._begin(upstream)
 
     def _begin(self, upstream: UpstreamConnection) -> None:
@@ -226,6 +222,10 @@ class TrackedDatabase(OwnConnections):
         except RefusedPingError:
             self._count("cache_refused")
             self._drop()
+        except RefusedFillError as error:
+            self._count("cache_refused")
+            self.refused = str(error)
+            self._drop()
         except OutOfStepError as error:
             self._count("out_of_step")
             _log.error("the connection of the local cache is out of step and is replaced: %s", error)
@@ -260,17 +260,3 @@ class TrackedDatabase(OwnConnections):
             fills.lost()
             # Those who wait go on behind whatever else the loss changes.
             self._loop.call_soon(fills.tell)
-
-
-async def _track(upstream: UpstreamConnection) -> None:
-    reply = await upstream.ask(["CLIENT", "TRACKING", "ON"])
-    if reply != b"+OK\r\n":
-        raise UpstreamRefusedError(f"CLIENT TRACKING: {reply[1:-2].decode('utf-8', 'replace')}")
-
-
-async def _field_ttls(upstream: UpstreamConnection) -> FieldTtls:
-    reply = await upstream.ask(["HPTTL", "keyrail:field-ttls", "FIELDS", 1, "none"])
-    if reply.startswith(b"*"):
-        return FieldTtls.ASKED
-    unknown = reply.startswith(b"-ERR unknown command")
-    return FieldTtls.NONE if unknown else FieldTtls.UNTOLD

@@ -19,7 +19,7 @@ from proxy.commands.cached_reads import (
     reads_no_others,
 )
 from proxy.commands.command import Command, KeysUnknownError
-from proxy.hotpath.cached_reads import COUNTED, MIXED, MOST_PARTS, TOO_LARGE, CachedReads
+from proxy.hotpath.cached_reads import COUNTED, MIXED, MOST_PARTS, NOT_KEPT, CachedReads
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.intake import TAKEN, WAIT
@@ -69,7 +69,7 @@ def answer(session: CachingClient, reads: CachedReads, item: Item) -> int | None
         item.holds = False
         return None
     caches = session.ports.caches
-    if reads.outcome in (TOO_LARGE, MIXED) or caches is None:
+    if reads.outcome in (NOT_KEPT, MIXED) or caches is None:
         return None
     if item.awaited_reply is None or item.awaited_reply.over:
         item.awaited_reply, item.holds = caches.seek(reads, item.command, item.raw, session, item.awaited_reply)

@@ -11,7 +11,7 @@ import pytest
 from proxy.commands.cached_reads import cache_role
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
-from proxy.hotpath.cached_reads import COUNTED, MIXED, MOST_PARTS, TOO_LARGE, UNREAD, CachedReads, CacheUse, part_of
+from proxy.hotpath.cached_reads import COUNTED, MIXED, MOST_PARTS, NOT_KEPT, UNREAD, CachedReads, CacheUse, part_of
 from proxy.hotpath.cached_reply import ReplyMemory
 from proxy.hotpath.plan import Plan
 from proxy.hotpath.reply_cache import ReplyCache
@@ -200,7 +200,7 @@ def test_a_write_of_one_of_its_keys_drops_that_part() -> None:
 def test_a_part_that_is_too_large_and_parts_that_are_only_audited() -> None:
     client = with_parts(hot=None, warm=b"*1\r\n_\r\n")
     assert client.reads.answer_parts([b"hot", b"warm"]) is None
-    assert client.reads.outcome == TOO_LARGE
+    assert client.reads.outcome == NOT_KEPT
     client = with_parts(hot=b"*1\r\n$1\r\nv\r\n")
     audit = CacheUse(2)
     client.reads.uses, client.reads.mask = [audit], 2

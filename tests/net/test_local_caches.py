@@ -520,3 +520,77 @@ def test_a_client_that_begins_anew_holds_everything_back(engine: Engine) -> None
         assert await silent.ask("GET", "k") == b"$3\r\nnew\r\n"
 
     run(engine, play)
+
+
+def test_what_cannot_be_kept_is_not_fetched_again_and_again(engine: Engine) -> None:
+    async def play(keyrail: Keyrail) -> None:
+        client = await keyrail.client("RPUSH", "k", "v")
+        await keyrail.cached(client, "LLEN", "k")
+        for read in (("GET", "k"), ("HGET", "k", "f")):
+            before = keyrail.figures()["fills"]
+            for _ in range(20):
+                assert (await client.ask(*read)).startswith(b"-WRONGTYPE")
+            assert keyrail.figures()["fills"] <= before + 2
+        await client.ask("DEL", "k")
+        await client.ask("SET", "k", "v")
+        await keyrail.cached(client, "GET", "k")
+
+    run(engine, play)
+
+
+def _user(engine: Engine, *rules: str) -> str:
+    """The URL of a user of the engine's with these rights."""
+    engine.do("ACL", "SETUSER", "limited", "reset", "on", ">secret", "~*", "&*", "+@all", *rules)
+    return engine.url.replace("redis://", "redis://limited:secret@")
+
+
+@pytest.mark.parametrize("at_first", [True, False])
+def test_where_redis_tells_no_ttls_there_is_no_cache_and_keyrail_says_so(engine: Engine, at_first: bool) -> None:
+    async def play(keyrail: Keyrail) -> None:
+        client = await keyrail.client("SET", "k", "v")
+        if not at_first:
+            await keyrail.cached(client, "GET", "k")
+            _user(engine, "-pttl")
+            await client.ask("SET", "k", "w")
+        async with asyncio.timeout(PATIENCE):
+            while not any("PTTL" in told for told in keyrail.route.snapshot()["features_off"]):
+                await client.ask("GET", "k")
+        before = keyrail.figures()["fills"]
+        for _ in range(20):
+            assert (await keyrail.asked(client, "GET", "k"))[1]
+        assert keyrail.figures()["fills"] == before
+        _user(engine)
+        await keyrail.cached(client, "GET", "k")
+        assert keyrail.route.snapshot()["features_off"] == []
+
+    run(engine, play, url=_user(engine, *(["-pttl"] if at_first else [])))
+
+
+def test_what_the_cache_lacks_is_told(engine: Engine) -> None:
+    fields_expire = engine.kind.name == "valkey" and engine.kind.version >= (9,)
+
+    async def play(keyrail: Keyrail) -> None:
+        client = await keyrail.client("SET", "k", "v")
+        await client.ask("HSET", "h", "f", "v")
+        await keyrail.cached(client, "GET", "k")
+        told = "\n".join(keyrail.route.snapshot()["features_off"])
+        assert ("TOUCH" in told, "HPTTL" in told) == (True, fields_expire)
+        if not fields_expire:
+            await keyrail.cached(client, "HGET", "h", "f")
+
+    run(engine, play, url=_user(engine, "-touch", *(["-hpttl"] if fields_expire else [])))
+
+
+def test_a_user_who_may_access_some_keys_has_a_cache_for_these(engine: Engine) -> None:
+    async def play(keyrail: Keyrail) -> None:
+        client = await keyrail.client("SET", "k", "v")
+        await client.ask("HSET", "h", "f", "v")
+        await keyrail.cached(client, "GET", "k")
+        await keyrail.cached(client, "HGET", "h", "f")
+        assert keyrail.route.snapshot()["features_off"] == []
+        before = keyrail.figures()["fills"]
+        for _ in range(20):
+            assert (await client.ask("GET", "kx")).startswith(b"-NOPERM")
+        assert keyrail.figures()["fills"] <= before + 2
+
+    run(engine, play, url=_user(engine, "resetkeys", "~k", "~h"))

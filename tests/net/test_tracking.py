@@ -14,7 +14,8 @@ from proxy.local_cache.fills import PING_EVERY, CacheBounds, CachedRequest
 from proxy.net.address import parse_upstream
 from proxy.net.connect import open_upstream
 from proxy.net.own_connections import OwnConnections
-from proxy.net.tracking import FieldTtls, TrackedDatabase
+from proxy.net.tracking import TrackedDatabase
+from proxy.net.tracking_setup import FieldTtls
 from proxy.net.upstream import Keeper, UpstreamConnection
 from proxy.net.user_changes import of_one_worker
 from proxy.session.pool_key import PoolKey
