@@ -231,7 +231,7 @@ class Dispatcher:
         if session.ports.nodes is not None:
             self._locate(session.ports.nodes, command, raw, wrapper)
         decision, session.resolved = session.resolved, None
-        asked = decision is not None and not replica_reads.is_plain(decision)
+        asked = decision is not None and decision.asked
         learns = bool(session.effective_policy.compiled.learning)
         if decision is None:
             if learns and scripts.waits(session, command):

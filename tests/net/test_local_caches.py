@@ -594,3 +594,45 @@ def test_a_user_who_may_access_some_keys_has_a_cache_for_these(engine: Engine) -
         assert keyrail.figures()["fills"] <= before + 2
 
     run(engine, play, url=_user(engine, "resetkeys", "~k", "~h"))
+
+
+RULES = {
+    "rewrites it": ("replace: {SUBSTR: GETRANGE}", ("SUBSTR", "k", 0, -1)),
+    "follows it up": ('lifetime: {default: 1h, sliding: true, keys: ["k*"]}', ("GET", "k")),
+    "asks Redis about it": ("whole_collections: {max: 100}", ("SMEMBERS", "kset")),
+    "refuses it": ("refuse: [STRLEN]", ("STRLEN", "k")),
+    "limits it": ('limits: {rate: 1000/s, keys: "k*"}', ("GETRANGE", "k", 0, -1)),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("mode", ["enforce", "audit"])
+def test_a_read_that_another_rule_handles_is_not_answered_from_memory(engine: Engine, rule: str, mode: str) -> None:
+    """Also if memory has its reply, as a client of another app has read it. A rule that only audits changes nothing."""
+    text, read = RULES[rule]
+    rules = policy(f"""
+        apps: {{ruled: {{match: {{client_name: ruled}}}}}}
+        rules:
+          cached: {{local_cache: {{keys: ["k*"], when: always, max_age: 30s}}}}
+          other: {{{text}}}
+        rollout: {{cached: enforce, other: {{default: off, ruled: {mode}}}}}
+    """)
+
+    async def play(keyrail: Keyrail) -> None:
+        free, client = await keyrail.client(), await keyrail.client("CLIENT", "SETNAME", "ruled")
+        engine.do("SET", "k", "v", "EX", 3000)
+        engine.do("SADD", "kset", "v")
+        reply = await keyrail.cached(free, *read)
+        if mode == "audit" or rule == "limits it":
+            assert await keyrail.cached(client, *read) == reply
+            return
+        before = keyrail.figures()["hits"]
+        for _ in range(1 if "asks" in rule else 10):
+            told = await client.ask(*read)
+            assert told == reply or rule == "refuses it"
+        assert keyrail.figures()["hits"] == before
+        if "asks" in rule:
+            await keyrail.cached(client, *read)  # the rule knows the size now
+        await keyrail.cached(free, *read)
+
+    run(engine, play, rules)
