@@ -11,6 +11,7 @@ from proxy.commands.overlay import may_change_data
 from proxy.commands.row import CachedRead
 from proxy.commands.rows import ROWS
 from proxy.commands.spec import Spec
+from proxy.commands.words import word_of
 from proxy.wire.conversion import as_resp2
 
 NO_KEYS = 0
@@ -29,6 +30,9 @@ ANY_KEYS_UNTOLD = 6
 """The same, and Redis does not tell which keys it changes."""
 READS_ANY_KEYS = 7
 """It only reads, and its reply may depend on any key."""
+
+_PATTERNS = frozenset({b"BY", b"GET"})
+"""Options of SORT, before a pattern of further keys."""
 
 CACHED_READS = {row.name: row.cached for row in ROWS.values() if row.cached is not None}
 """By the command's name."""
@@ -60,12 +64,21 @@ def cache_role(spec: Spec) -> int:
         return CACHED_PARTS if CACHED_READS[spec.name].parts else CACHED
     if row is not None and row.changes_untold:
         return ANY_KEYS_UNTOLD
-    if (row is not None and row.reads_others) or (
-        "module" in spec.flags and spec.only_reads and not spec.may_have_keys
-    ):
+    reads_others = row is not None and row.reads_others
+    if reads_others and not spec.only_reads and spec.may_have_keys:
+        return ANY_KEYS
+    if reads_others or ("module" in spec.flags and spec.only_reads and not spec.may_have_keys):
         return READS_ANY_KEYS
     far = row is not None and row.databases is not None
     if spec.only_reads or not (spec.own_errors or spec.id == 0 or may_change_data(spec.name, spec.flags)):
         return (READS if spec.only_reads else KEYS) if spec.may_have_keys else NO_KEYS
     known = spec.may_have_keys and not (far or spec.own_errors)
     return KEYS if known else ANY_KEYS
+
+
+def reads_no_others(spec: Spec, argv: Sequence[bytes]) -> bool:
+    """Whether a command that can read keys which it does not name reads none in this form of it."""
+    row = ROWS.get(spec.name)
+    if row is None or not row.reads_others or row.key_syntax != "sort":
+        return False
+    return _PATTERNS.isdisjoint(map(word_of, argv[2:]))

@@ -312,8 +312,8 @@ class Row(NamedTuple):
     not_cached: str = ""
     """Why a local cache does not keep the reply of a read."""
     reads_others: bool = False
-    """Its reply depends on keys that its arguments do not name. (SCAN's does, too, and promises nothing about keys that
-    change meanwhile.)"""
+    """Its reply, or what it stores, depends on keys that its arguments do not name. (SCAN's does, too, and promises
+    nothing about keys that change meanwhile.)"""
     changes_untold: bool = False
     """It changes keys, and a client that tracks them gets no invalidation."""
     script: ScriptUse | None = None

@@ -338,6 +338,7 @@ ALL: tuple[Row, ...] = (
         derives=Derivation(("LLEN", "SCARD", "ZCARD"), first),
         span="sort",
         read_with="SORT_RO",
+        reads_others=True,  # those that the patterns of BY and GET make up
     ),
     Row(
         "SORT_RO",
@@ -346,7 +347,7 @@ ALL: tuple[Row, ...] = (
         types="list set zset > list",
         span="sort",
         not_cached=_SEVERAL_KEYS,
-        reads_others=True,  # those that the patterns of BY and GET make up
+        reads_others=True,
     ),
     Row(
         "SWAPDB",

@@ -9,8 +9,8 @@ from proxy.wire.request cimport Request
 
 
 cdef int _ANY_KEYS, _ANY_KEYS_UNTOLD, _CACHED, _CACHED_PARTS, _NO_KEYS, _READS, _READS_ANY_KEYS
-cdef int _MISSED, _COUNTED, _TOO_LARGE, _UNREAD, _MIXED, _UNASKED
-cdef Py_ssize_t _MOST_PARTS, _BEFORE_PART
+cdef int _MISSED, _COUNTED, _NOT_KEPT, _UNREAD, _MIXED, _UNASKED
+cdef Py_ssize_t _MOST_PARTS, _MOST_QUEUED, _BEFORE_PART
 cdef bytes _PART
 
 
@@ -26,6 +26,15 @@ cdef class CacheUse:
     cdef public long long audited_bytes
 
 
+cdef class QueuedKeys:
+    cdef public set names
+    cdef public bint any_key
+    cdef public bint untold
+
+    cpdef add(self, bytes name)
+    cpdef add_any(self, bint untold)
+
+
 cdef class CachedReads:
     cdef public ReplyCache cache
     cdef public object caches
@@ -37,6 +46,7 @@ cdef class CachedReads:
     cdef public bint resp3
     cdef public int outcome
     cdef public list absent
+    cdef public QueuedKeys queued
     cdef object _clock
     cdef object _unread
     cdef double _now

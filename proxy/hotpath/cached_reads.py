@@ -7,6 +7,8 @@ A read of several keys (MGET) is answered if memory has the reply to a read of e
 Redis would answer at one moment: a reply stays only until an invalidation comes, and a newer one comes behind the
 invalidations of all that the same write has changed.
 
+What Redis queues in a transaction runs with EXEC, so until EXEC is sent, its keys are only collected, and hold nothing.
+
 Before the first answer in a pass over the client's bytes the cache must be up to date: what Redis has sent on the
 tracking connection and nobody has read may be an invalidation (``unread``). Then nothing is answered from memory.
 """
@@ -30,7 +32,7 @@ from proxy.wire.request import Request
 # Why there is no answer. Under two names each: C integers in here, Python's for everybody else.
 _MISSED = 0
 _COUNTED = 1
-_TOO_LARGE = 2
+_NOT_KEPT = 2
 _UNREAD = 3
 _MIXED = 4
 _UNASKED = 5
@@ -38,8 +40,8 @@ MISSED = _MISSED
 """Nothing is in memory that this client may be sent."""
 COUNTED = _COUNTED
 """It is in memory, and rules that only audit would have sent it."""
-TOO_LARGE = _TOO_LARGE
-"""The reply is known to be too large to keep."""
+NOT_KEPT = _NOT_KEPT
+"""The reply is known to be one that is not kept: too large, or an error that lasts."""
 UNREAD = _UNREAD
 """Redis has sent something that may be an invalidation."""
 UNASKED = _UNASKED
@@ -47,6 +49,8 @@ UNASKED = _UNASKED
 MIXED = _MIXED
 """It is in memory, and only a part of it may be sent."""
 
+_MOST_QUEUED = 1000
+"""Keys that are collected of one transaction; behind them it counts as about any key."""
 _MOST_PARTS = 100
 MOST_PARTS = _MOST_PARTS
 """Keys of one read; Redis answers those with more."""
@@ -76,6 +80,30 @@ class CacheUse:
         self.audited_bytes = 0
 
 
+class QueuedKeys:
+    """The keys of a transaction that is open: those that a cache is about, whether it may be about any key
+    (``any_key``), and whether Redis will not tell which (``untold``)."""
+
+    __slots__ = ("any_key", "names", "untold")
+
+    def __init__(self) -> None:
+        self.names: set[bytes] = set()
+        self.any_key = False
+        self.untold = False
+
+    def add(self, name: bytes) -> None:
+        """It is about this key, too."""
+        if len(self.names) < _MOST_QUEUED:
+            self.names.add(name)
+        else:
+            self.any_key = True
+
+    def add_any(self, untold: bool) -> None:
+        """It may be about any key."""
+        self.any_key = True
+        self.untold = self.untold or untold
+
+
 class CachedReads:
     """A client's use of a cache. ``roles`` has the role of each command (``cache_role``), ``caches`` are those of all
     databases, which commands of unknown keys hold back.
@@ -83,6 +111,7 @@ class CachedReads:
     A client without ``uses`` is answered nothing from memory, and its reads hold no keys; its writes do. ``resp3`` is
     its protocol. Its uses are about hot keys, if ``reads_hot``, and the keys that the automaton ``uncached`` does not
     own. ``outcome`` says why ``answer`` has found nothing, and ``absent`` has the keys that ``answer_parts`` lacks.
+    ``queued`` has the keys of the client's transaction, while one is open.
     """
 
     __slots__ = (
@@ -96,6 +125,7 @@ class CachedReads:
         "caches",
         "mask",
         "outcome",
+        "queued",
         "reads_hot",
         "resp3",
         "roles",
@@ -127,6 +157,7 @@ class CachedReads:
             self.mask |= use.bit
         self.outcome = _MISSED
         self.absent: list[bytes] = []
+        self.queued: QueuedKeys | None = None
         self._clock = clock
         self._unread = unread
         self._now = 0.0
@@ -151,7 +182,7 @@ class CachedReads:
             return None
         payload = reply.resp3 if self.resp3 else reply.resp2
         if payload is None:
-            self.outcome = _TOO_LARGE
+            self.outcome = _NOT_KEPT
         elif reply.served & self.mask != 0:
             for use in self.uses:
                 if reply.served & use.bit != 0:
@@ -211,7 +242,7 @@ class CachedReads:
                 continue
             payload = reply.resp3 if self.resp3 else reply.resp2
             if payload is None:
-                self.outcome = _TOO_LARGE
+                self.outcome = _NOT_KEPT
                 return None
             payloads.append(payload[_BEFORE_PART:])
             replies.append(reply)
@@ -326,16 +357,44 @@ class CachedReads:
             start = request.starts[index]
             end = request.ends[index]
             if self._is_about(data, start, end) if reads else cache.concerns(data, start, end):
-                cache.hold(data[start:end], writer, at)
+                if self.queued is None:
+                    cache.hold(data[start:end], writer, at)
+                else:
+                    self.queued.add(data[start:end])
             i += 1
 
     def hold_name(self, name: bytes, writer: ReplySink, at: int, reads: bool) -> None:
         """The same for one key of a command that ``reads`` it, or may write it."""
         if self._is_about(name, 0, len(name)) if reads else self.cache.concerns(name, 0, len(name)):
-            self.cache.hold(name, writer, at)
+            if self.queued is None:
+                self.cache.hold(name, writer, at)
+            else:
+                self.queued.add(name)
 
     def hold_back(self, writer: ReplySink, at: int, forget: bool = False) -> None:
         """The same for a command that may be about any key. The writer tells when it has been answered."""
+        if self.queued is not None:
+            self.queued.add_any(forget)
+            return
         writer.notify_when_idle = True
         for cache in self.caches:
             cache.hold_back(writer, at, forget)
+
+    # Transactions
+
+    def begin_transaction(self) -> None:
+        """MULTI has been sent, or is going to be: what is held from now on is collected."""
+        self.queued = QueuedKeys()
+
+    def end_transaction(self, writer: ReplySink, at: int) -> bool:
+        """What was collected can run up to this position; whether Redis will not tell which keys it changes. Then it
+        is to be held back by whoever knows when it has run."""
+        queued = self.queued
+        self.queued = None
+        if queued is None:
+            return False
+        for name in queued.names:
+            self.cache.hold(name, writer, at)
+        if queued.any_key and not queued.untold:
+            self.hold_back(writer, at)
+        return queued.untold

@@ -20,7 +20,7 @@ class Evicting(Protocol):
 
 
 class CachedReply:
-    """The reply to one request, in both protocols. Without one (None), it is only known to be too large to keep.
+    """The reply to one request, in both protocols. Without one (None), it is only known not to be kept.
 
     Redis was asked for it at ``since``, and it may be sent up to ``ends``. ``served`` has the bits of the uses that
     send it, ``audited`` those of the uses that only count it (``CacheUse``). ``newer`` and ``older`` are the replies in

@@ -23,14 +23,11 @@ cdef class CommandSender(ReplySink):
     cdef public object unit
     cdef public bint writes
     cdef public long long written_nodes
-    cdef public bint queuing
-    cdef public long long settled_by
     cdef public long long remembered
     cdef public long long behind
     cdef public ClientReads reads
 
     cpdef Py_ssize_t room(self, Py_ssize_t window) except? -1
-    cpdef bint finished(self, long long position) except -1
     cpdef bint answer(self, bytes payload) except -1
     cpdef note_write(self, UpstreamPipeline upstream)
     @cython.locals(segment=Segment)

@@ -66,9 +66,8 @@ class CommandSender(ReplySink):
     wants to know of replies that have come, as connections or messages wait for them. ``reads`` says from where it
     reads, where a policy lets replicas answer.
 
-    While ``queuing``, Redis queues its commands in a transaction; those before the position ``settled_by`` have run, or
-    never will, when that reply has come. ``remembered`` counts what was answered from memory, and ``behind`` the bytes
-    of Keyrail's own answers that wait behind replies.
+    ``remembered`` counts what was answered from memory, and ``behind`` the bytes of Keyrail's own answers that wait
+    behind replies.
     """
 
     # Not compiled, a dictionary of so many names would be a kilobyte larger for each client.
@@ -80,11 +79,9 @@ class CommandSender(ReplySink):
         "nodes",
         "notify_on_advance",
         "order",
-        "queuing",
         "reads",
         "redirecting",
         "remembered",
-        "settled_by",
         "unit",
         "upstream",
         "writes",
@@ -105,8 +102,6 @@ class CommandSender(ReplySink):
         self.unit: SentUnit | None = None
         self.writes = False
         self.written_nodes = 0
-        self.queuing = False
-        self.settled_by = 0
         self.remembered = 0
         self.behind = 0
         self.reads: ClientReads | None = None
@@ -133,15 +128,6 @@ class CommandSender(ReplySink):
         """The reply to a command of this run is large."""
         if self.listener is not None:
             self.listener.on_large_reply(run, index, size)
-
-    def finished(self, position: int) -> bool:
-        """As for any sink; a command within a transaction runs with its EXEC, and replies of several sources do not
-        tell by their number to which commands they are."""
-        if self.gone:
-            return True
-        if self.queuing or self.order is not None:
-            return False
-        return self.requested - self.pending_replies >= max(position, self.settled_by)
 
     # Towards Redis
 
@@ -234,16 +220,12 @@ class CommandSender(ReplySink):
 
     def begin_unit(self, upstream: UpstreamPipeline) -> None:
         """What is sent on this connection up to ``end_unit`` is a transaction."""
-        self.queuing = True
         if upstream.redirects is not None and upstream.owner is None:
             self.unit = SentUnit(self, upstream.kept < MOST_KEPT)
 
     def end_unit(self) -> None:
         """The transaction has been sent whole, if one was begun."""
         self.unit = None
-        if self.queuing:
-            self.queuing = False
-            self.settled_by = self.requested
 
     def fits(self, router: Router) -> bool:
         """Whether commands may be sent as this router says: not while others are pending that were sent by another

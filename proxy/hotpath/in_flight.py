@@ -104,7 +104,7 @@ class ReplySink:
 
     def finished(self, position: int) -> bool:
         """Whether the commands whose replies were among the first ``position`` requested ones can no longer run, or
-        nobody is there who would notice."""
+        nobody is there who would notice. Where several sources reply, they have come in the order of the commands."""
         return self.gone or self.requested - self.pending_replies >= position
 
     def large_reply_begins(self, due: int, done: int, size: int) -> None:

@@ -222,7 +222,7 @@ class ReplyCache:
     # Holding
 
     def hold(self, name: bytes, writer: ReplySink, position: int) -> None:
-        """A client's command that reads or writes the key is forwarded. That a value is too large stays known."""
+        """A client's command that reads or writes the key is forwarded. Which replies are not kept stays known."""
         key = self._key(name)
         key.writes += 1
         key.holds[writer] = position

@@ -43,6 +43,10 @@ class ReplyRecipient(Protocol):
 class SenderListener(ReplyRecipient, Protocol):
     """A client, as its sender sees it."""
 
+    @property
+    def blocked(self) -> bool:
+        """Whether Redis may hold a reply to it back until something happens."""
+
     def on_idle(self) -> None:
         """No reply is pending any more; called only while the sender's ``notify_when_idle``."""
 

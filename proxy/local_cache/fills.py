@@ -40,8 +40,10 @@ _FOR_EVER = -1
 _SMALL = 1024
 _LIFETIMES = 1 << 20
 """Bytes of the reply to HPTTL."""
-_TOO_LARGE_FOR = 60.0
-"""Seconds for which it is known, unless the key changes, that a reply is too large."""
+_NOT_KEPT_FOR = 60.0
+"""Seconds for which it is known, unless the key changes, that a reply is too large to keep, or an error that lasts."""
+_LASTING = (b"-WRONGTYPE", b"-NOPERM")
+_NEVER = (b"-NOPERM", b"-ERR unknown command")
 
 
 class OutOfStepError(Exception):
@@ -50,6 +52,10 @@ class OutOfStepError(Exception):
 
 class RefusedPingError(Exception):
     """Redis answered PING with an error (BUSY, LOADING, NOPERM …), which shows nothing about invalidations."""
+
+
+class RefusedFillError(Exception):
+    """Redis does not run for this user what each fill needs: all fills would be in vain. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +125,8 @@ class _Fill(_Expected):
         self._bounds = bounds
         self._writes = key.writes
         self._ends = sent + bounds.max_age
-        self._lifetimes = 2 if read.fields else 1
+        self._lifetimes = [b"PTTL", *([b"HPTTL"] if read.fields else [])]
+        self._untold = False
         self._begun = False
         self._spoilt = False
 
@@ -136,25 +143,28 @@ class _Fill(_Expected):
         return self._spoilt or self.key.writes != self._writes
 
     def wanted(self) -> int:
-        return _LIFETIMES if self._lifetimes > 0 else self._bounds.max_value
+        return _LIFETIMES if self._lifetimes else self._bounds.max_value
 
     def take(self, frame: bytes | None) -> bool:
         self._begun = True
-        if self._lifetimes > 0:
-            self._lifetimes -= 1
-            self._end_with(frame)
+        if self._lifetimes:
+            self._end_with(self._lifetimes.pop(0), frame)
             return False
-        if frame is not None and frame.startswith(b"-"):
+        if frame is not None and frame.startswith(_LASTING):
+            frame = None
+        if frame is not None and (self._untold or frame.startswith(b"-")):
             self.give_up()
         if not self.in_vain():
             self._keep(frame)
         return True
 
-    def _end_with(self, frame: bytes | None) -> None:
+    def _end_with(self, command: bytes, frame: bytes | None) -> None:
+        if frame is not None and refuses_command(frame):
+            raise RefusedFillError(f"{command.decode()}: {frame[1:-2].decode('utf-8', 'replace')}")
         lifetimes = None if frame is None else read_reply(frame)
         for lifetime in lifetimes if isinstance(lifetimes, list) else [lifetimes]:
             if not isinstance(lifetime, int):
-                self.give_up()
+                self._untold = True
             elif lifetime not in (_MISSING, _FOR_EVER):
                 # Redis counts whole milliseconds of a clock that it rounds down.
                 self._ends = min(self._ends, self.sent + (lifetime - 1) / 1000)
@@ -163,7 +173,7 @@ class _Fill(_Expected):
         bounds, ends = self._bounds, self._ends
         resp2 = None
         if resp3 is None:
-            ends = self.sent + _TOO_LARGE_FOR
+            ends = self.sent + _NOT_KEPT_FOR
         else:
             resp2 = self.read.in_resp2(resp3)
             resp2 = resp3 if resp2 == resp3 else resp2
@@ -275,7 +285,8 @@ class Fills:
     # What comes
 
     def receive(self, data: bytes, now: float) -> None:
-        """Take bytes of the connection. Raises OutOfStepError and RefusedPingError; it is of no use then.
+        """Take bytes of the connection. Raises OutOfStepError, RefusedPingError and RefusedFillError; it is of no use
+        then.
 
         Whoever waits is told behind the last of them, which may be an invalidation.
         """
@@ -348,6 +359,12 @@ class Fills:
             if isinstance(each, _Fill):
                 each.give_up()
                 self._end(each)
+
+
+def refuses_command(reply: bytes) -> bool:
+    """Whether this error says that Redis runs the command for nobody like Keyrail. That the user may not access a key
+    says nothing about others (acl.c, getAclErrorMessage)."""
+    return reply.startswith(_NEVER) and b" to access " not in reply
 
 
 class _Frames:

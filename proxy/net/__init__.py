@@ -67,6 +67,7 @@ unheld_commands.py      commands that are pending when the local cache begins to
 cache_scope.py          what the rules of a policy say about the local cache
 command_cost.py         what a command costs Redis
 tracking.py             the connection that fills a local cache and tells it what has changed
+tracking_setup.py       how such a connection begins, and what its user may not do there
 expiries.py             asks Redis when traced keys expire
 readiness.py            whether commands reach Redis, and why not
 liveness.py             health checks with PING: whether Redis answers, and which connections are dead

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from proxy.commands.cached_reads import cache_role
+from proxy.commands.cached_reads import CACHED_READS, cache_role
 from proxy.commands.command import Command
 from proxy.commands.table import Table
 from proxy.hotpath.automaton import Automaton
@@ -28,6 +28,7 @@ class PolicyUses:
 
     def __init__(self, effective_policy: EffectivePolicy, uses: list[tuple[Step, LocalCacheRule, CacheUse]]) -> None:
         self.compiled = effective_policy.compiled
+        self.table = effective_policy.table
         self.rules = uses
         self.uses = [use for _, _, use in uses]
         always = always_cached(rule.settings for _, rule, _ in uses)
@@ -78,17 +79,20 @@ class CacheUses:
         self, command: Command, name: bytes, hot: set[bytes], memories: Mapping[str, ReplyMemory]
     ) -> CacheBounds | None:
         """How the reply to a read of this key is kept: for all clients, as what one of them fetches, another may be
-        sent. None if no rule is about it."""
+        sent. None if no rule is about it. A read of several keys counts as one of this key alone: its value is kept for
+        itself."""
         context = Context("", "", 0, False, time.time(), lambda: 0.0)
         served = audited = 0
         about: list[LocalCacheSettings] = []
         memory: ReplyMemory | None = None
+        parts = CACHED_READS[command.spec.name].parts
         for policy in self._uses.values():
+            alone = Command(policy.table, [command.argv[0], name], command.spec) if parts else command
             for step, rule, use in policy.rules:
                 settings = rule.settings
                 if (settings.when is When.HOT and name not in hot) or not rule.fits(name):
                     continue
-                mode = step.mode_for(command, context)
+                mode = step.mode_for(alone, context)
                 if mode is Mode.OFF:
                     continue
                 served |= use.bit * (mode is Mode.ENFORCE)

@@ -17,6 +17,7 @@ from proxy.hotpath.cached_reads import UNREAD, CachedReads, part_of
 from proxy.hotpath.cached_reply import ReplyMemory
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.counter_snapshot import CounterSnapshot
+from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.reply_cache import ReplyCache
 from proxy.local_cache.fills import PING_EVERY, CachedRequest
 from proxy.net.cache_scope import CacheScope
@@ -26,7 +27,8 @@ from proxy.net.command_cost import CommandCost
 from proxy.net.missing_replies import MOST_WAIT, MissingReplies, Wait
 from proxy.net.often_read import OftenRead
 from proxy.net.periodic import Periodic
-from proxy.net.tracking import FieldTtls, TrackedDatabase
+from proxy.net.tracking import TrackedDatabase
+from proxy.net.tracking_setup import FieldTtls
 from proxy.net.unheld_commands import UnheldCommands
 from proxy.net.upstream import Keeper, UpstreamConnection
 from proxy.net.user_changes import UserChanges
@@ -63,7 +65,6 @@ class LocalCaches(CachePort):
         self._cost = cost
         self._clients = clients
         self._user_changes = user_changes
-        self._users_known = user_changes.total()
         self._count = count
         self._scope = CacheScope({}, (), None)
         self._caches: list[ReplyCache] = []
@@ -119,10 +120,8 @@ class LocalCaches(CachePort):
 
     def look_at_users(self) -> None:
         """If users have changed, in any worker, Redis may refuse now what is in memory."""
-        changes = self._user_changes.total()
-        if changes != self._users_known:
-            self._users_known = changes
-            self.renew()
+        for database in self._databases.values():
+            database.look_at_users()
 
     # Clients
 
@@ -149,14 +148,16 @@ class LocalCaches(CachePort):
             resp3,
         )
         if before is None or before.caches is not self._caches or (reads.mask != 0 and before.uses != uses):
-            self._unheld.note(client, self._caches)
+            self._unheld.note(client, self._caches, untold=before is None)
         return reads
 
     def _database(self, number: int) -> TrackedDatabase:
         database = self._databases.get(number)
         if database is None:
             opening = partial(self._open_connection, number)
-            database = self._databases[number] = TrackedDatabase(opening, self._forget, self._loop, self._count)
+            database = self._databases[number] = TrackedDatabase(
+                opening, self._forget, self._loop, self._user_changes, self._count
+            )
             database.cache.concern(self._scope.uncached)
             database.cache.become_hot(self._hot.names, ())
             for client in self._clients:
@@ -186,7 +187,7 @@ class LocalCaches(CachePort):
         database.wanted = True
         if database.cache.held_back or not database.connected:
             return None, served > 0
-        if any(waiter.sender in database.cache.holders(name) for name in names):
+        if any(waiter.sender is each or _lasts(each) for name in names for each in database.cache.holders(name)):
             return None, served > 0
         missing = [
             (_cached_request(database, command, name, request), each)
@@ -305,9 +306,11 @@ class LocalCaches(CachePort):
 
     @property
     def features_off(self) -> list[str]:
-        """Why there is no cache, where the policy has one."""
+        """Why there is no cache, or what it lacks, where the policy has one."""
         refused = {database.refused for database in self._databases.values() if database.refused}
-        return [f"the local cache, as Redis refuses its connection ({text})" for text in sorted(refused)]
+        lacking = {text for database in self._databases.values() for text in database.features_off}
+        told = [f"the local cache, as Redis refuses its connection ({text})" for text in sorted(refused)]
+        return told or sorted(lacking)
 
 
 def _cached_request(database: TrackedDatabase, command: Command, name: bytes, request: bytes) -> CachedRequest | None:
@@ -323,6 +326,11 @@ def _cached_request(database: TrackedDatabase, command: Command, name: bytes, re
         elif depends_on_whole_hash(read):
             return None
     return CachedRequest(name, request, fields, partial(reply_in_resp2, read, len(command.argv)))
+
+
+def _lasts(holder: ReplySink) -> bool:
+    # Whether Redis may hold its reply back for hours.
+    return isinstance(holder, CommandSender) and holder.listener is not None and holder.listener.blocked
 
 
 def _nothing() -> None:

@@ -149,9 +149,9 @@ class Logins(LoginPort):
 
     # What is remembered
 
-    def _epoch(self) -> tuple[int, int]:
+    def _epoch(self) -> tuple[bytes, int]:
         # What Redis has said counts until users are changed, or another process answers.
-        return self._changes.total(), self._connections.restarts.met
+        return self._changes.counts(), self._connections.restarts.met
 
     def _hash(self, login: Credentials) -> bytes:
         words = b"%d:%d:%b%b" % (login.alone, len(login.user), login.user, login.password)

@@ -1,12 +1,13 @@
 """Replies that a local cache lacks, and reads that wait for them.
 
 A reply is fetched once for all who want it. They wait for at most ``MOST_WAIT``; then Redis answers each of them, and
-reads of that key do not wait for a second.
+reads of that key do not wait for a second, and for twice as long each time that they wait in vain again.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from proxy.hotpath.reply_cache import ReplyCache
 from proxy.local_cache.fills import CacheBounds, CachedRequest
@@ -17,6 +18,7 @@ MOST_WAIT = 0.05
 """Seconds."""
 _LOOK_AGAIN = 0.001
 _CONTENDED = 1.0
+_LONGEST_CONTENDED = 64.0
 _MOST_CONTENDED = 1000
 
 
@@ -36,6 +38,13 @@ class Wait(AwaitedReply):
             self.over = True
             if not self._waiter.gone:
                 self._waiter.arrived()
+
+
+class _Contended(NamedTuple):
+    """Reads of a key do not wait ``until`` then, for so many ``seconds`` since they did in vain."""
+
+    until: float
+    seconds: float
 
 
 class _Missing:
@@ -59,7 +68,7 @@ class MissingReplies:
         self._missing: dict[tuple[ReplyCache, bytes], _Missing] = {}
         self._held: list[_Missing] = []
         self._look_later: asyncio.TimerHandle | None = None
-        self._contended: dict[bytes, float] = {}
+        self._contended: dict[bytes, _Contended] = {}
 
     def wait_for(
         self, wait: Wait, requests: Sequence[tuple[CachedRequest, CacheBounds]], database: TrackedDatabase
@@ -92,13 +101,14 @@ class MissingReplies:
         self._settle()
 
     def is_contended(self, key: bytes) -> bool:
-        """Whether a read of this key has waited too long, within the last second."""
-        return self._contended.get(key, 0.0) > self._loop.time()
+        """Whether reads of this key have waited too long, a short while ago."""
+        contended = self._contended.get(key)
+        return contended is not None and contended.until > self._loop.time()
 
     def another_second(self) -> None:
         """Forget keys that were contended."""
         now = self._loop.time()
-        self._contended = {name: until for name, until in self._contended.items() if until > now}
+        self._contended = {name: each for name, each in self._contended.items() if now < each.until + each.seconds}
 
     def end_all(self) -> None:
         """Nobody waits any more."""
@@ -115,16 +125,23 @@ class MissingReplies:
             if self._look_later is None:
                 self._look_later = self._loop.call_later(_LOOK_AGAIN, self._look_now)
             return True
-        return missing.database.fill(missing.read, missing.bounds, partial(self._end, missing))
+        return missing.database.fill(missing.read, missing.bounds, partial(self._filled, missing))
 
     def _look_now(self) -> None:
         self._look_later = None
         self.look_again()
 
     def _give_up(self, missing: _Missing) -> None:
-        if len(self._contended) < _MOST_CONTENDED:
-            self._contended[missing.read.key] = self._loop.time() + _CONTENDED
+        key = missing.read.key
+        before = self._contended.get(key)
+        if before is not None or len(self._contended) < _MOST_CONTENDED:
+            seconds = _CONTENDED if before is None else min(2 * before.seconds, _LONGEST_CONTENDED)
+            self._contended[key] = _Contended(self._loop.time() + seconds, seconds)
         self._count("cache_waits_over")
+        self._end(missing)
+
+    def _filled(self, missing: _Missing) -> None:
+        self._contended.pop(missing.read.key, None)
         self._end(missing)
 
     def _end(self, missing: _Missing) -> None:

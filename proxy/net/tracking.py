@@ -9,15 +9,23 @@ import logging
 import os
 import select
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from enum import Enum
+from collections.abc import Awaitable, Callable, Sequence
 
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.reply_cache import ReplyCache
-from proxy.local_cache.fills import CacheBounds, CachedRequest, Fills, OutOfStepError, RefusedPingError
+from proxy.local_cache.fills import (
+    CacheBounds,
+    CachedRequest,
+    Fills,
+    OutOfStepError,
+    RefusedFillError,
+    RefusedPingError,
+)
 from proxy.net.connect import UpstreamRefusedError
 from proxy.net.own_connections import OwnConnections
+from proxy.net.tracking_setup import FieldTtls, begin_tracking
 from proxy.net.upstream import Keeper, UpstreamConnection
+from proxy.net.user_changes import UserChanges
 
 _PIECE = 65536
 """Bytes that are read at once, while a client waits."""
@@ -27,24 +35,13 @@ _AGAIN = 1.0
 _log = logging.getLogger("keyrail.route")
 
 
-class FieldTtls(Enum):
-    """Whether fields of hashes can have a TTL."""
-
-    NONE = "none"
-    """The engine has none: the reply to a read of a hash depends on its key alone."""
-    ASKED = "asked"
-    """HPTTL tells them."""
-    UNTOLD = "untold"
-    """The engine may have them, and does not tell: no reply to a read of a hash can be kept."""
-
-
 class TrackedDatabase(OwnConnections):
     """The cache of one database, and its tracking connection. ``open_connection`` opens one for this keeper, which is
-    logged in, in RESP3, in this database; ``forget`` is called when it is lost. ``count`` counts events for the
-    metrics.
+    logged in, in RESP3, in this database; ``forget`` is called when it is lost. What Redis has said before one of the
+    ``user_changes`` counts no more. ``count`` counts events for the metrics.
 
-    ``refused`` is why Redis allows no tracking; empty if it does, or has not been asked. ``wanted``: somebody reads
-    from this database.
+    ``refused`` is why there can be no cache; empty if there can, or Redis has not been asked. ``features_off`` say
+    what it lacks. ``wanted``: somebody reads from this database.
     """
 
     def __init__(
@@ -52,16 +49,20 @@ class TrackedDatabase(OwnConnections):
         open_connection: Callable[[Keeper], Awaitable[UpstreamConnection]],
         forget: Callable[[UpstreamConnection], None],
         loop: asyncio.AbstractEventLoop,
+        user_changes: UserChanges,
         count: Callable[[str], None],
     ) -> None:
         super().__init__(count)
         self.cache = ReplyCache()
         self.field_ttls = FieldTtls.UNTOLD
+        self.features_off: Sequence[str] = ()
         self.refused = ""
         self.wanted = False
         self._open_connection = open_connection
         self._forget = forget
         self._loop = loop
+        self._user_changes = user_changes
+        self._users_known = user_changes.counts()
         self._upstream: UpstreamConnection | None = None
         self._fills: Fills | None = None
         self._readable = select.poll()
@@ -95,6 +96,15 @@ class TrackedDatabase(OwnConnections):
         self._drop()
         self._again = 0.0
 
+    def look_at_users(self) -> bool:
+        """Whether users have changed, in any worker: Redis may refuse now what is in memory."""
+        changes = self._user_changes.counts()
+        if changes == self._users_known:
+            return False
+        self._users_known = changes
+        self.renew()
+        return True
+
     def close(self) -> None:
         """Close the connection, for good."""
         self._closed = True
@@ -106,7 +116,10 @@ class TrackedDatabase(OwnConnections):
 
     def unread(self) -> bool:
         """Take in what Redis has sent on the connection; whether something of it is left, or has not come to its
-        end. Encrypted bytes are left to the event loop."""
+        end. Encrypted bytes are left to the event loop. Nothing is left where users have changed, but memory is empty
+        now."""
+        if self.look_at_users():
+            return True
         if self._readable.poll(0) and not self._take_in():
             return True
         return self._fills is not None and self._fills.within_push()
@@ -164,14 +177,13 @@ class TrackedDatabase(OwnConnections):
     async def _open(self) -> None:
         upstream = await self._open_connection(self)
         try:
-            field_ttls = await _field_ttls(upstream)
-            await _track(upstream)
+            tracking = await begin_tracking(upstream)
             upstream.check()
         except BaseException:
             upstream.abort()
             raise
         self.refused = ""
-        self.field_ttls = field_ttls
+        self.field_ttls, self.features_off = tracking
         self._begin(upstream)
 
     def _begin(self, upstream: UpstreamConnection) -> None:
@@ -210,6 +222,10 @@ class TrackedDatabase(OwnConnections):
         except RefusedPingError:
             self._count("cache_refused")
             self._drop()
+        except RefusedFillError as error:
+            self._count("cache_refused")
+            self.refused = str(error)
+            self._drop()
         except OutOfStepError as error:
             self._count("out_of_step")
             _log.error("the connection of the local cache is out of step and is replaced: %s", error)
@@ -244,17 +260,3 @@ class TrackedDatabase(OwnConnections):
             fills.lost()
             # Those who wait go on behind whatever else the loss changes.
             self._loop.call_soon(fills.tell)
-
-
-async def _track(upstream: UpstreamConnection) -> None:
-    reply = await upstream.ask(["CLIENT", "TRACKING", "ON"])
-    if reply != b"+OK\r\n":
-        raise UpstreamRefusedError(f"CLIENT TRACKING: {reply[1:-2].decode('utf-8', 'replace')}")
-
-
-async def _field_ttls(upstream: UpstreamConnection) -> FieldTtls:
-    reply = await upstream.ask(["HPTTL", "keyrail:field-ttls", "FIELDS", 1, "none"])
-    if reply.startswith(b"*"):
-        return FieldTtls.ASKED
-    unknown = reply.startswith(b"-ERR unknown command")
-    return FieldTtls.NONE if unknown else FieldTtls.UNTOLD

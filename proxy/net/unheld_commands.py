@@ -1,9 +1,9 @@
 """Pending commands that hold no keys in the local cache: when they were sent, it was not about them.
 
-Most are answered soon, and hold everything back until then. A client that is blocked in Redis, or within MULTI, may
-stay so for hours. Until its replies have come, it is on a connection of its own, where nothing is answered from memory;
-what it may write changes nothing before. When they come, they hold everything back for a moment: until Redis's
-invalidations have come, too.
+Most are answered soon, and hold everything back until then. A client that is blocked in Redis may stay so for hours.
+Until its replies have come, it is on a connection of its own, where nothing is answered from memory; what it may write
+changes nothing before. When they come, they hold everything back for a moment: until Redis's invalidations have come,
+too. What stands in an open transaction does so when EXEC is sent.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,26 +19,30 @@ class UnheldCommands:
     def __init__(self) -> None:
         self._lasting: dict[CommandSender, tuple[int, bool]] = {}
 
-    def note(self, client: CachingClient, caches: Sequence[ReplyCache]) -> None:
-        """What this client has sent so far has held no keys, or not all."""
+    def note(self, client: CachingClient, caches: Sequence[ReplyCache], untold: bool = True) -> None:
+        """What this client has sent so far has held no keys, or not all; whether Redis may not tell of some."""
         sender = client.sender
-        if not sender.finished(sender.requested) and not self._lasts(client, True):
+        _note_queued(client)
+        if not sender.finished(sender.requested) and not self._lasts(client, sender.pending_replies > 1):
             sender.notify_when_idle = True
             for cache in caches:
-                cache.hold_back(sender, sender.requested)
+                cache.hold_back(sender, sender.requested, untold)
 
     def besides_lasting(self, clients: Iterable[CachingClient]) -> list[CommandSender]:
         """Keys become hot, which these clients have not held so far: those whose pending commands are to hold them."""
-        pending = (client for client in clients if not client.sender.finished(client.sender.requested))
-        return [client.sender for client in pending if not self._lasts(client, False)]
+        found = []
+        for client in clients:
+            _note_queued(client)
+            if not client.sender.finished(client.sender.requested) and not self._lasts(client, False):
+                found.append(client.sender)
+        return found
 
-    def _lasts(self, client: CachingClient, any_key: bool) -> bool:
+    def _lasts(self, client: CachingClient, untold: bool) -> bool:
+        # A blocking command alone changes nothing that Redis does not tell.
         sender = client.sender
-        if not client.state.blocked and not sender.queuing:
+        if not client.state.blocked:
             return False
         sender.notify_when_idle = True
-        # A blocking command alone changes nothing that Redis does not tell.
-        untold = any_key and (sender.queuing or sender.pending_replies > 1)
         _, known = self._lasting.get(sender, (0, False))
         self._lasting[sender] = (sender.requested, untold or known)
         return True
@@ -60,3 +64,9 @@ class UnheldCommands:
         """Look at those, too, who have left, or send more before their replies have come."""
         for sender in list(self._lasting):
             self.look_again(sender, caches)
+
+
+def _note_queued(client: CachingClient) -> None:
+    reads = client.intake.cached_reads
+    if reads is not None and reads.queued is not None:
+        reads.queued.add_any(False)

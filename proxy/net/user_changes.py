@@ -1,7 +1,7 @@
 """How often users or passwords were changed through Keyrail, in memory that all workers see.
 
-Who remembers what Redis said of a login (``logins``) compares the number. So by the time that the administrator has the
-reply to a change, no worker remembers anything from before it, and no worker has to be told.
+Who remembers what Redis has said (``logins``, ``tracking``) compares the counts before each use. So by the time that
+the administrator has the reply to a change, no worker uses anything from before it, and no worker has to be told.
 
 The memory is an array of 64-bit integers, one for each worker, which it alone writes, so nobody needs a lock.
 """
@@ -18,9 +18,9 @@ class UserChanges:
         """Users or passwords may have changed."""
         self._of_workers[self._number] += 1
 
-    def total(self) -> int:
-        """How many so far."""
-        return sum(self._of_workers)
+    def counts(self) -> bytes:
+        """Those of all workers so far, to be compared: other ones after each change."""
+        return self._of_workers.tobytes()
 
 
 def of_one_worker() -> UserChanges:

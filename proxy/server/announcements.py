@@ -1,4 +1,4 @@
-"""Announces that Keyrail is ready, its addresses, and each change of a route's readiness."""
+"""Announces that Keyrail is ready, its addresses, each change of a route's readiness, and the features that are off."""
 
 from collections.abc import Sequence
 
@@ -24,6 +24,7 @@ class Announcements:
     def __init__(self) -> None:
         self._ready: dict[str, bool] = {}
         self._nodes: dict[str, Nodes] = {}
+        self._features_off: dict[str, Sequence[str]] = {}
 
     def ready(
         self,
@@ -55,22 +56,24 @@ class Announcements:
             for warning in exposure.warnings(route):
                 notice(warning, Level.WARNING)
         for its in figures:
-            _say_features(its)
+            self._say_features(its)
             self._say_nodes(its)
 
     def changes(self, workers: Workers) -> None:
-        """Announce each upstream that has gone or come back since its last announcement."""
+        """Announce each upstream that has gone or come back, and each feature that is off since the last call."""
         if not self._ready or not workers.complete:
             return
         for its in workers.figures():
             self._say_nodes(its)
             if its.ready == self._ready[its.name]:
+                self._say_features(its)
                 continue
             self._ready[its.name] = its.ready
             if its.ready:
                 engine = f" ({its.engine['name']} {its.engine['version']})" if its.engine else ""
                 notice(f"route {its.name}: the upstream answers{engine}")
-                _say_features(its)
+                self._features_off.pop(its.name, None)
+                self._say_features(its)
             else:
                 notice(f"route {its.name}: not ready: {its.reason}", Level.ERROR)
 
@@ -79,7 +82,9 @@ class Announcements:
             notice(f"route {its.name}: {text}", level)
         self._nodes[its.name] = its.nodes
 
-
-def _say_features(its: RouteFigures) -> None:
-    for feature in its.features_off:
-        notice(f"route {its.name}: {feature}")
+    def _say_features(self, its: RouteFigures) -> None:
+        known = self._features_off.get(its.name, ())
+        for feature in its.features_off:
+            if feature not in known:
+                notice(f"route {its.name}: {feature}")
+        self._features_off[its.name] = its.features_off

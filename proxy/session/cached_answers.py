@@ -4,7 +4,9 @@ The intake answers most of them. What comes here is a read that memory does not 
 and what the intake does not send by itself.
 """
 
-from typing import Protocol
+from collections.abc import Iterable
+from functools import partial
+from typing import NamedTuple, Protocol
 
 from proxy.commands.cached_reads import (
     ANY_KEYS,
@@ -14,16 +16,27 @@ from proxy.commands.cached_reads import (
     NO_KEYS,
     READS,
     READS_ANY_KEYS,
+    reads_no_others,
 )
 from proxy.commands.command import Command, KeysUnknownError
-from proxy.hotpath.cached_reads import COUNTED, MIXED, MOST_PARTS, TOO_LARGE, CachedReads
+from proxy.hotpath.cached_reads import COUNTED, MIXED, MOST_PARTS, NOT_KEPT, CachedReads
+from proxy.hotpath.command_sender import CommandSender
+from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import reply_mode, sending
 from proxy.session.item import Item
-from proxy.session.ports import EffectivePolicy, TracedCommand
+from proxy.session.ports import EffectivePolicy, Ports, TracedCommand
 from proxy.session.sending import SendingClient
 from proxy.session.state import POOLED, Awaited
 from proxy.session.views import WaitingClient
+from proxy.wire.encode import encode_command
+
+_PING = encode_command([b"PING"])
+_REPLY_ON = encode_command([b"CLIENT", b"REPLY", b"ON"])
+_REPLY_OFF = encode_command([b"CLIENT", b"REPLY", b"OFF"])
+_PERHAPS = 1.0
+"""Seconds in which a command may still run whose connection has ended before its reply."""
 
 
 class CachingClient(SendingClient, WaitingClient, Protocol):
@@ -56,7 +69,7 @@ def answer(session: CachingClient, reads: CachedReads, item: Item) -> int | None
         item.holds = False
         return None
     caches = session.ports.caches
-    if reads.outcome in (TOO_LARGE, MIXED) or caches is None:
+    if reads.outcome in (NOT_KEPT, MIXED) or caches is None:
         return None
     if item.awaited_reply is None or item.awaited_reply.over:
         item.awaited_reply, item.holds = caches.seek(reads, item.command, item.raw, session, item.awaited_reply)
@@ -76,8 +89,28 @@ def _may_be_answered(session: CachingClient, reads: CachedReads, item: Item) -> 
     return 0 < len(item.command.known_keys) <= (1 if role == CACHED else MOST_PARTS)
 
 
-def hold(session: HoldingClient, reads: CachedReads, command: Command) -> None:
-    """A command has been sent that the intake does not send by itself."""
+# The keys of what is sent
+
+
+class Before(NamedTuple):
+    """How a client stood before one of its commands was handed over: the replies that it had ``requested``, and what
+    CLIENT REPLY said."""
+
+    requested: int
+    reply_mode: int
+
+
+def before(session: SendingClient) -> Before:
+    """How it stands now."""
+    return Before(session.sender.requested, session.state.reply_mode)
+
+
+def hold(session: HoldingClient, reads: CachedReads, command: Command, since: Before) -> None:
+    """A command has been handed over that the intake does not send by itself: it holds its keys up to its reply.
+
+    One without a reply holds nothing. Its client has a connection of its own, where nothing is answered from memory,
+    and for all others its write is like one that is sent to Redis directly.
+    """
     caches = session.ports.caches
     if caches is not None and command.spec.process_bound:
         caches.scripts.note(command)
@@ -86,24 +119,107 @@ def hold(session: HoldingClient, reads: CachedReads, command: Command) -> None:
     if reads.cache.idle or role == NO_KEYS or (only_reads and reads.mask == 0):
         return
     sender = session.sender
-    # The reply to what is sent next shows that a command without a reply has run.
-    at = sender.requested + (session.state.reply_mode != reply_mode.ON)
-    running = session.state.transaction
-    elsewhere = running is not None and running.switches_database
-    if elsewhere:
-        reads.hold_back(sender, at, role == ANY_KEYS_UNTOLD)
+    if reads.queued is None and sender.requested == since.requested:
+        if role == ANY_KEYS_UNTOLD and since.reply_mode != reply_mode.ON:
+            _hold_back_untold(session, reads, since.reply_mode)
         return
-    if role < ANY_KEYS:
+    running = session.state.transaction
+    if reads.queued is None and role == ANY_KEYS_UNTOLD:
+        _hold_back_untold(session, reads, reply_mode.ON)
+    elif running is not None and running.switches_database:
+        reads.hold_back(sender, sender.requested, role == ANY_KEYS_UNTOLD)
+    else:
+        names = _names(session, role, command)
+        if names is None:
+            reads.hold_back(sender, sender.requested, role == ANY_KEYS_UNTOLD)
+        else:
+            for name in names:
+                reads.hold_name(name, sender, sender.requested, only_reads)
+
+
+def _names(session: HoldingClient, role: int, command: Command) -> Iterable[bytes] | None:
+    # The keys that a command reads or may write; None if it may be about others.
+    caches = session.ports.caches
+    if role < ANY_KEYS or reads_no_others(command.spec, command.argv):
         try:
-            for key in command.keys:
-                reads.hold_name(key.name, sender, at, only_reads)
-            return
+            return [key.name for key in command.keys]
         except KeysUnknownError:
-            pass
-    elif caches is not None and command.spec.own_errors:
-        own = caches.scripts.of(command, session.effective_policy.table)
-        if own is not None:
-            for name in own:
-                reads.hold_name(name, sender, at, False)
-            return
-    reads.hold_back(sender, at, role == ANY_KEYS_UNTOLD)
+            return None
+    if caches is not None and command.spec.own_errors:
+        return caches.scripts.of(command, session.effective_policy.table)
+    return None
+
+
+def told(session: SendingClient, command: Command) -> None:
+    """Keyrail answers a command with what it has asked Redis: memory may be older."""
+    reads = session.intake.cached_reads
+    if reads is not None and not reads.cache.idle and reads.mask != 0 and reads.roles[command.spec.id] != NO_KEYS:
+        reads.hold_back(session.sender, session.sender.requested)
+
+
+def begin_anew(session: SendingClient) -> None:
+    """The client leaves a connection of its own, on which it may have written without waiting for replies."""
+    reads = session.intake.cached_reads
+    if reads is not None and not reads.cache.idle:
+        reads.hold_back(session.sender, session.sender.requested)
+
+
+def begin_transaction(session: SendingClient) -> None:
+    """MULTI has been accepted or sent."""
+    reads = session.intake.cached_reads
+    if reads is not None:
+        reads.begin_transaction()
+
+
+def end_transaction(session: SendingClient) -> None:
+    """EXEC or DISCARD has been sent, or Redis has refused the MULTI, so each command has run by itself."""
+    reads = session.intake.cached_reads
+    if reads is not None and reads.end_transaction(session.sender, session.sender.requested):
+        _hold_back_untold(session, reads, session.state.reply_mode)
+
+
+def _hold_back_untold(session: SendingClient, reads: CachedReads, mode: int) -> None:
+    # Redis does not tell what the command changes, so memory must know when it has run, also if its client has left,
+    # or gets no reply: that shows by a reply behind it on its connection.
+    sender, state, upstream = session.sender, session.state, session.sender.upstream
+    if upstream is None or (state.subscriptions is not None and state.subscriptions.confines()):
+        return  # nothing has been sent, or Redis refuses it
+    if state.reply_mode == reply_mode.RELAYED:
+        reads.hold_back(_UntilClosed(upstream), 1, True)
+        return
+    own = state.upstream
+    if own is not None:
+        if mode == reply_mode.OFF:
+            sender.hide(own, _REPLY_ON)
+            sender.send_unanswered(_REPLY_OFF)
+        else:
+            sender.hide(own, _PING)
+    running = ReplySink()
+    running.requested = running.pending_replies = 1
+    reads.hold_back(running, 1, True)
+    upstream.when_drained(partial(_ran, session.ports, sender, running, upstream))
+
+
+def _ran(ports: Ports, sender: CommandSender, running: ReplySink, upstream: UpstreamPipeline) -> None:
+    if upstream.closed:
+        ports.route.after(_PERHAPS, partial(_end, ports, sender, running))
+    else:
+        _end(ports, sender, running)
+
+
+def _end(ports: Ports, sender: CommandSender, running: ReplySink) -> None:
+    running.pending_replies = 0
+    if ports.caches is not None:
+        ports.caches.look_again(sender)
+
+
+class _UntilClosed(ReplySink):
+    """Stands for a command on a connection whose replies nobody can tell apart."""
+
+    def __init__(self, upstream: UpstreamPipeline) -> None:
+        super().__init__()
+        self._upstream = upstream
+
+    def finished(self, _position: int) -> bool:
+        """Whether the connection has come to its end."""
+        return self._upstream.closed

@@ -231,7 +231,7 @@ class Dispatcher:
         if session.ports.nodes is not None:
             self._locate(session.ports.nodes, command, raw, wrapper)
         decision, session.resolved = session.resolved, None
-        asked = decision is not None and not replica_reads.is_plain(decision)
+        asked = decision is not None and decision.asked
         learns = bool(session.effective_policy.compiled.learning)
         if decision is None:
             if learns and scripts.waits(session, command):
@@ -248,9 +248,7 @@ class Dispatcher:
         if type(verdict) is Refuse:
             return self._deny(command, verdict)
         if type(verdict) is Answer:
-            self._tell_refused()
-            sending.answer(session, verdict.reply)
-            return TAKEN
+            return self._answer(command, verdict, asked)
         if type(verdict) is Rewrite:
             rewritten = Command(session.effective_policy.table, verdict.argv, verdict.spec)
             judging.count_keys(session, rewritten)
@@ -300,6 +298,13 @@ class Dispatcher:
             return ENDED
         return judging.end_if_closed_by(session, verdict)
 
+    def _answer(self, command: Command, verdict: Answer, asked: bool) -> int:
+        self._tell_refused()
+        if asked:
+            cached_answers.told(self.session, command)
+        sending.answer(self.session, verdict.reply)
+        return TAKEN
+
     def _tell_refused(self) -> None:
         session = self.session
         if session.trace is not None:
@@ -323,6 +328,7 @@ class Dispatcher:
             return TAKEN
         replica_reads.note(self.session, item)
         sender.writes = item.command.spec.may_replicate and not item.reads
+        before = None if reads is None else cached_answers.before(self.session)
         try:
             outcome = self._hand_over(item, data, end)
         finally:
@@ -330,8 +336,8 @@ class Dispatcher:
         if item.command.spec.process_bound and outcome != WAIT and not self.session.gone:
             # Before that, it can still run in another process.
             self.session.ports.pools.relies_on_process(self.session)
-        if reads is not None and outcome != WAIT and item.holds:
-            cached_answers.hold(self.session, reads, item.command)
+        if reads is not None and before is not None and item.holds:
+            cached_answers.hold(self.session, reads, item.command, before)
         return outcome
 
     def _hand_over(self, item: Item, data: bytes, end: int) -> int:

@@ -19,7 +19,7 @@ from proxy.hotpath.in_flight import EDIT
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit, chained
-from proxy.session import client_names, follow_ups, login, reply_mode, sending, switching
+from proxy.session import cached_answers, client_names, follow_ups, login, reply_mode, sending, switching
 from proxy.session.client_names import NamedClient
 from proxy.session.forwarding import forward, forward_unchanged
 from proxy.session.hello import BAD_NAME, Hello, logs_in, read_hello
@@ -350,10 +350,14 @@ def _reset_by(session: HandshakeClient, frame: bytes) -> bytes:
 
 
 def _start_over(session: HandshakeClient) -> None:
+    silenced = type(session.state) is Pinned and session.state.keeping is Keeping.FOR_GOOD
     upstream = session.leave_upstream()
     if upstream is not None:
         session.ports.pools.close_gracefully(upstream)
     session.sender.end_unit()
+    cached_answers.end_transaction(session)
+    if silenced:
+        cached_answers.begin_anew(session)
     session.state = ended(session.state)
     session.end_subscriptions()
     session.slot = NO_SLOT

@@ -12,6 +12,7 @@ from proxy.hotpath.client_reads import ReaderPlace, Replica, ReplicaGroup
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.hot_path_config import HotPathConfig
+from proxy.hotpath.intake import Intake
 from proxy.hotpath.outgoing import Redirects, Schedule
 from proxy.hotpath.pipeline_listener import PipelineListener
 from proxy.hotpath.replica_reads import ReplicaTerms
@@ -439,6 +440,7 @@ class CachingClient(Protocol):
     """A client that may have a cache."""
 
     sender: CommandSender
+    intake: Intake
     effective_policy: EffectivePolicy
 
     @property

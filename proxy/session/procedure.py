@@ -14,6 +14,7 @@ be there still: its end is counted.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -72,7 +73,7 @@ def _running_procedure(
         resumed = policy.resume(pause, end, judging.context_of(session))
         if resumed.hits:
             session.ports.reports.report(resumed.hits, command, session)
-        session.resolved = resumed
+        session.resolved = replace(resumed, asked=True)
         session.arrived()
 
     return RunningProcedure(session.ports, _asking(session), procedure, ended)

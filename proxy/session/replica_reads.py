@@ -70,11 +70,6 @@ def passed(session: ReadingClient, command_id: int, data: bytes, request: Reques
     return _passed(plan.replica_reads.terms[plan.terms]) if plan.terms >= 0 else NOTHING
 
 
-def is_plain(decision: Decision) -> bool:
-    """Whether ``passed`` has made the decision, and no rule."""
-    return decision is NOTHING or (decision.replica is not None and decision is _passed(decision.replica))
-
-
 @cache
 def _passed(terms: ReplicaTerms) -> Decision:
     return Decision(PASS, replica=terms)

@@ -366,6 +366,11 @@ class Session:
         """Whether the client has left."""
         return self.sender.gone
 
+    @property
+    def blocked(self) -> bool:
+        """Whether Redis may hold a reply back until something happens."""
+        return self.state.blocked > 0
+
     def let_go(self) -> bool:
         """The private upstream is lost: whether nothing of this client is lost with it."""
         if self.sender.pending_replies > 0 or self.keeps_pin() or self.key.user is not None:

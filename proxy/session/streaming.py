@@ -311,6 +311,7 @@ class _Stream:
         if session.state.transaction is None:
             session.sender.notify_when_idle = True
         may_block = pinned.may_block(session, self.judged)
+        before, cached = cached_answers.before(session), session.intake.cached_reads
         if self.surrounded is not None:
             self.surrounded.end(self.tail)
             session.on_its_own.blocked += may_block
@@ -322,8 +323,8 @@ class _Stream:
             sending.submit(session, self.tail, self.edit)
         else:
             transaction.queue_bytes(session, self.tail, self.edit)
-        if session.intake.cached_reads is not None:
-            cached_answers.hold(session, session.intake.cached_reads, self.judged)
+        if cached is not None:
+            cached_answers.hold(session, cached, self.judged, before)
 
     def _judge_last(self) -> None:
         session = self.session

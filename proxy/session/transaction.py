@@ -19,7 +19,17 @@ from proxy.hotpath.in_flight import EDIT, MEMBERS, PEEK
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit, chained
-from proxy.session import follow_ups, handshake, hidden_commands, over_nodes, reply_mode, sending, switching, unplaced
+from proxy.session import (
+    cached_answers,
+    follow_ups,
+    handshake,
+    hidden_commands,
+    over_nodes,
+    reply_mode,
+    sending,
+    switching,
+    unplaced,
+)
 from proxy.session.exec_abort import ABORTING_EXEC
 from proxy.session.forwarding import forward_unchanged
 from proxy.session.handshake import HandshakeClient
@@ -103,6 +113,7 @@ def multi(session: TransactionClient, item: Item, data: bytes, end: int) -> int:
         if session.state.transaction is running:
             _forget_keys(session)
             session.sender.end_unit()
+            cached_answers.end_transaction(session)
             session.set_state(ended(session.state, refused(running)))
             session.sender.notify_when_idle = True
             if running.outdated:
@@ -115,6 +126,7 @@ def multi(session: TransactionClient, item: Item, data: bytes, end: int) -> int:
         session.sender.forwarded += 1
         session.sender.submit_with_action(item.raw, PEEK, answered)
     session.set_state(begun(session.state, running))
+    cached_answers.begin_transaction(session)
     if session.effective_policy.compiled.follows_slots or nodes is not None:
         # Each command is judged, so that none of the keys is missed.
         session.intake.simple = bytes(len(session.intake.simple))
@@ -256,6 +268,7 @@ def _ended(session: TransactionClient) -> None:
     running = session.state.transaction
     assert running is not None
     session.sender.end_unit()
+    cached_answers.end_transaction(session)
     session.set_state(ended(session.state))
     _forget_keys(session)
     if session.deferred and not running.switches_database:

@@ -12,7 +12,7 @@ from proxy.cluster.own_answers import has_its_arguments
 from proxy.commands.table import ConnectionState, Lane
 from proxy.hotpath.in_flight import EDIT, InFlightEntry
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.session import sending, switching
+from proxy.session import cached_answers, sending, switching
 from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.item import Item
 from proxy.session.node_connections import CLUSTERDOWN, NodeClient, any_node, unserved, wait_for_node
@@ -47,6 +47,7 @@ def begin(session: UnplacedClient, *, spoiled: bool = False) -> int:
     session.state = state
     session.settle_nodes()
     session.intake.simple = bytes(len(session.intake.simple))
+    cached_answers.begin_transaction(session)
     sending.answer(session, OK)
     return TAKEN
 
@@ -88,6 +89,7 @@ def _may_be_kept(session: UnplacedClient, item: Item, state: Unplaced) -> bool:
 
 def _ended(session: UnplacedClient, reply: bytes) -> int:
     transaction = session.state.transaction
+    cached_answers.end_transaction(session)
     session.state = ended(session.state)
     session.settle_nodes()
     session.intake.simple = session.plain_commands()
@@ -108,6 +110,7 @@ def _place(session: UnplacedClient, nodes: NodePort, item: Item, state: Unplaced
         error = _BECAUSE + CLUSTERDOWN[1:] if ends else CLUSTERDOWN
         outcome = wait_for_node(session, nodes, item, None, Lane.FAST, error)
         if outcome == TAKEN and ends:
+            cached_answers.end_transaction(session)
             session.state = ended(session.state)
         return outcome
     upstream = switching.to_private(session)

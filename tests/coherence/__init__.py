@@ -7,4 +7,5 @@ writes.py        all ways of writing
 clients.py       pools of connections that do both, and subscribers that read what a message tells them
 disturbances.py  what happens to Redis and to Keyrail's connections meanwhile
 wrong_cache.py   a proxy with a cache that breaks one rule, which must be found
+by_hand.py       the same hunts for as many operations as wanted
 """

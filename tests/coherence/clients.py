@@ -16,7 +16,7 @@ from tests.coherence.history import Read, Trail, Version
 from tests.coherence.reads import Choice, Reading, seen
 from tests.coherence.writes import Writing
 from tests.mixup.swarm import Client, Ended
-from tests.resp import PATIENCE_SECONDS, Address, Value, decode, pack
+from tests.resp import PATIENCE_SECONDS, Address, Failure, Value, decode, pack
 
 NOTES = b"notes"
 """The channel of messages behind writes."""
@@ -26,7 +26,8 @@ NOTES = b"notes"
 class Swarm:
     """All clients. ``addresses`` are the ways to Redis; connections of each client go to one of them.
 
-    ``operations`` counts reads and writes by how they are done.
+    ``operations`` counts reads and writes by how they are done. A reply that begins with one of the ``refusals`` ends
+    the connection, and counts as none.
     """
 
     addresses: Sequence[Address]
@@ -37,6 +38,7 @@ class Swarm:
     write_share: float = 0.08
     trails: list[Trail] = field(default_factory=list)
     operations: Counter[str] = field(default_factory=Counter)
+    refusals: tuple[bytes, ...] = ()
     closed: int = 0
     over: bool = False
     notes: list[list[Version]] = field(default_factory=list)
@@ -146,7 +148,10 @@ class Swarm:
             self._progress.set()
 
     async def _replies(self, client: Client, count: int) -> list[Value]:
-        return [decode(await client.frame()) for _ in range(count)]
+        found = [decode(await client.frame()) for _ in range(count)]
+        if any(isinstance(each, Failure) and each.text.startswith(self.refusals) for each in found):
+            raise Ended("refused")
+        return found
 
     def _unanswered(self, pipeline: Sequence[Reading | Writing], sent: float) -> None:
         """The slots go on with other keys. What may have run may run much later."""
@@ -160,11 +165,10 @@ class Swarm:
                 repeated = slot.number in lost
                 lost[slot.number] = slot
                 values = each.may.get(slot.key)
-                if values is None or repeated:
+                if values is None or repeated or each.unsure:
                     slot.key.unknown(sent)
-                else:
-                    for field_name, value in values.items():
-                        slot.key.registers[field_name].write(Version(value, sent))
+                for field_name, value in (values or {}).items():
+                    slot.key.registers[field_name].write(Version(value, sent))
         for slot in lost.values():
             self.book.abandon(slot)
 

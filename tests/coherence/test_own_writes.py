@@ -5,12 +5,18 @@ databases, in transactions and scripts that leave the database, and for scripts 
 Fields of hashes that expire are missing when they have. A read that waits behind another command is answered as of when
 its turn comes. WATCH, CLIENT TRACKING and logins take a client's reads to Redis. A client that leaves with a write on
 its way takes nobody back in time.
+
+Commands without a reply do not keep memory from answering; SWAPDB does until it has run, whether it is answered or not,
+and whether its client is there or not. Who has been told of other keys than it has named never reads them as they were
+before.
 """
 
 from __future__ import annotations
 
+import contextlib
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -206,6 +212,18 @@ def test_fields_that_expire(engine: Engine, wire: Wire) -> None:
         engine.do("DEBUG", "SET-ACTIVE-EXPIRE", 1)
 
 
+def test_a_hash_whose_last_field_expires(engine: Engine, wire: Wire) -> None:
+    """Redis tells that it is gone when it removes it, and answers that it is there before."""
+    engine.do("HSET", "h", "f", 1)
+    for read, gone in ((("EXISTS", "h"), b":0\r\n"), (("TYPE", "h"), b"+none\r\n")):
+        engine.do("HSET", "h", "f", 1)
+        assert warm(engine, wire, *read) != gone
+        engine.do("HPEXPIRE", "h", 100, "FIELDS", 1, "f")
+        warm(engine, wire, *read)
+        eventually(lambda: engine.do("EXISTS", "h") == 0)
+        eventually(lambda read=read, gone=gone: wire.ask(*read) == gone)  # type: ignore[misc]
+
+
 def test_a_key_that_expires(engine: Engine, wire: Wire) -> None:
     """Although nobody removes it."""
     engine.do("DEBUG", "SET-ACTIVE-EXPIRE", 0)
@@ -256,3 +274,127 @@ def test_a_client_leaves_with_a_write_on_its_way(engine: Engine, keyrail: Keyrai
         seen = [wire.ask("GET", "k") for _ in range(30)]
         changes = sum(before != after for before, after in pairwise(seen))
         assert changes <= 1, seen
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        ("SET", "k", "new"),
+        ("EVAL", "return redis.call('set', 'k', 'new')", 0),
+        ("FLUSHDB",),
+    ],
+    ids=lambda write: str(write[0]),
+)
+def test_a_command_that_is_never_answered_keeps_memory_from_nobody(
+    engine: Engine, keyrail: Keyrail, wire: Wire, write: tuple[str | int, ...]
+) -> None:
+    engine.do("SET", "k", "old")
+    warm(engine, wire, "GET", "k")
+    with keyrail.wire() as silent:
+        assert silent.ask("CLIENT", "REPLY", "ON") == b"+OK\r\n"
+        silent.send(pack("CLIENT", "REPLY", "OFF") + pack(*write))
+        eventually(lambda: engine.do("GET", "k") != b"old")
+        assert warm(engine, wire, "GET", "k") == (b"$-1\r\n" if write == ("FLUSHDB",) else BULK)
+
+
+def test_a_client_that_begins_anew_reads_what_it_has_written_in_silence(
+    engine: Engine, keyrail: Keyrail, wire: Wire
+) -> None:
+    for _ in range(30):
+        engine.do("SET", "k", "old")
+        warm(engine, wire, "GET", "k")
+        with keyrail.wire() as silent:
+            silent.send(pack("CLIENT", "REPLY", "OFF") + pack("SET", "k", "new") + pack("RESET") + pack("GET", "k"))
+            assert silent.frames(2) == [b"+RESET\r\n", BULK]
+
+
+def waits_in(engine: Engine) -> bool:
+    """Whether a command waits for the end of the pause."""
+    clients = engine.do("CLIENT", "LIST")
+    assert isinstance(clients, bytes)
+    return re.search(rb" flags=\w*b", clients) is not None
+
+
+def test_what_was_written_in_silence_runs_before_what_stands_behind_a_silent_reset(
+    engine: Engine, keyrail: Keyrail, wire: Wire
+) -> None:
+    engine.do("SET", "k", "old")
+    warm(engine, wire, "GET", "k")
+    skip = pack("CLIENT", "REPLY", "SKIP")
+    with keyrail.wire() as silent:
+        engine.do("CLIENT", "PAUSE", 60_000, "WRITE")
+        try:
+            silent.send(skip + pack("SET", "k", "new") + skip + pack("RESET") + pack("GET", "k"))
+            with pytest.raises(TimeoutError):
+                silent.frame(timeout=0.3)
+        finally:
+            engine.do("CLIENT", "UNPAUSE")
+        assert silent.frame() == BULK
+
+
+SWAPS: dict[str, tuple[bytes, bool]] = {
+    "answered": (pack("SWAPDB", 0, 1), False),
+    "skipped": (pack("CLIENT", "REPLY", "SKIP") + pack("SWAPDB", 0, 1), False),
+    "silenced": (pack("CLIENT", "REPLY", "OFF") + pack("SWAPDB", 0, 1), False),
+    "silenced, in a transaction": (
+        pack("CLIENT", "REPLY", "OFF") + pack("MULTI") + pack("SWAPDB", 0, 1) + pack("EXEC"),
+        False,
+    ),
+    "in a transaction": (pack("MULTI") + pack("SWAPDB", 0, 1) + pack("EXEC"), False),
+    "of a client that leaves": (pack("SWAPDB", 0, 1), True),
+    "of a client with its own connection that leaves": (pack("CLIENT", "ID") + pack("SWAPDB", 0, 1), True),
+}
+
+
+@pytest.mark.parametrize("name", SWAPS)
+def test_nothing_is_answered_before_a_swap_has_run(engine: Engine, keyrail: Keyrail, wire: Wire, name: str) -> None:
+    """Redis does not tell what it changes. While writes are paused, it waits, and everything else goes on."""
+    sent, leaves = SWAPS[name]
+    with engine.wire() as direct:
+        direct.ask("SELECT", 1)
+        direct.ask("SET", "k", "new")
+    engine.do("SET", "k", "old")
+    warm(engine, wire, "GET", "k")
+    with keyrail.wire() as swapper:
+        swapper.ask("PING")
+        engine.do("CLIENT", "PAUSE", 60_000, "WRITE")
+        try:
+            swapper.send(sent)
+            eventually(lambda: waits_in(engine))
+            if leaves:
+                swapper.reset()
+            time.sleep(0.5)  # nothing may happen meanwhile, although Keyrail looks whether it may
+            before = engine.calls("get")
+            for _ in range(20):
+                wire.say("GET", "k")  # Redis may answer it behind the swap
+                time.sleep(0.01)
+        finally:
+            engine.do("CLIENT", "UNPAUSE")
+        # Redis forgets what waits when its connection ends.
+        there = b"$3\r\nold\r\n" if leaves and b"ID" in sent else BULK
+        eventually(lambda: engine.wire().ask("GET", "k") == there and not waits_in(engine))
+        assert set(wire.frames(20)) <= {b"$3\r\nold\r\n", there}
+        assert wire.ask("GET", "k") == there
+        assert engine.calls("get") >= before + 20, "memory has answered"
+        assert warm(engine, wire, "GET", "k") == there
+
+
+def test_rights_that_are_taken_away_reach_all_workers_before_the_administrator_is_answered(
+    new_engine: Callable[..., Engine], new_keyrail: Callable[..., Keyrail], tmp_path: Path
+) -> None:
+    engine = new_engine(ENGINE)
+    engine.do("SET", "k", "old")
+    file = tmp_path / "cached.yaml"
+    file.write_text(POLICY)
+    keyrail = new_keyrail(engine.url, policy=file, workers=2)
+    with contextlib.ExitStack() as wires:
+        administrator = wires.enter_context(keyrail.wire())
+        clients = [wires.enter_context(keyrail.wire()) for _ in range(8)]
+        for _ in range(3):
+            for client in clients:
+                warm(engine, client, "GET", "k")
+            try:
+                assert administrator.ask("ACL", "SETUSER", "default", "-get") == b"+OK\r\n"
+                assert {client.ask("GET", "k")[:7] for client in clients} == {b"-NOPERM"}
+            finally:
+                engine.do("ACL", "SETUSER", "default", "+get")

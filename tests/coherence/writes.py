@@ -17,13 +17,14 @@ Learn = Callable[[Value, float, float], list[Wrote]]
 @dataclass(frozen=True, slots=True)
 class Writing:
     """Commands that write. ``slots`` are those of its keys, which the client locks; ``may`` are the values that these
-    may hold if no reply comes. Without any, nothing is known of them then."""
+    may hold if no reply comes. Without any, or where it is ``unsure``, nothing else is known of them then."""
 
     how: str
     commands: Sequence[Words]
     slots: Sequence[Slot]
     learn: Learn
     may: dict[Key, dict[bytes, bytes]] = field(default_factory=dict)
+    unsure: bool = False
 
     @property
     def request(self) -> bytes:
@@ -72,7 +73,7 @@ def set_with_ttl(book: Book, choice: Choice) -> Writing:
         _ok(reply)
         return key.write({b"": value}, sent, answered, Life.of(ttl / 1000, sent, answered))
 
-    return Writing("SET PX", commands, [slot], learn)
+    return Writing("SET PX", commands, [slot], learn, {key: {b"": value}}, unsure=True)
 
 
 def _set_nx(book: Book, choice: Choice) -> Writing:
@@ -116,7 +117,7 @@ def _restore(payloads: list[tuple[bytes, bytes]]) -> Way:
             _ok(reply)
             return key.write({b"": value}, sent, answered, Life.of(ttl / 1000, sent, answered) if ttl else None)
 
-        return Writing(str(command[0]), [command], [slot], learn)
+        return Writing(str(command[0]), [command], [slot], learn, {key: {b"": value}}, unsure=True)
 
     return way
 
@@ -170,7 +171,13 @@ def _rename(book: Book, choice: Choice) -> Writing:
         life = old.life
         return [*old.delete(sent, answered), *new.write({b"": value}, sent, answered, life)]
 
-    return Writing("RENAME", [("RENAME", old.name, new.name)], [source, target], learn)
+    may = _value_of(old, new)
+    return Writing("RENAME", [("RENAME", old.name, new.name)], [source, target], learn, may, unsure=True)
+
+
+def _value_of(source: Key, target: Key) -> dict[Key, dict[bytes, bytes]]:
+    value = source.value()
+    return {} if value is None else {target: {b"": value}}
 
 
 def _copy(book: Book, choice: Choice) -> Writing:
@@ -187,7 +194,8 @@ def _copy(book: Book, choice: Choice) -> Writing:
         old.present(old.life, sent)
         return new.write({b"": value}, sent, answered, old.life)
 
-    return Writing("COPY", [("COPY", old.name, new.name, "REPLACE")], [source, target], learn)
+    may = _value_of(old, new)
+    return Writing("COPY", [("COPY", old.name, new.name, "REPLACE")], [source, target], learn, may, unsure=True)
 
 
 def _nothing(how: str, *commands: Callable[[bytes, bytes], Words]) -> Way:
@@ -244,7 +252,7 @@ def _list(book: Book, choice: Choice) -> Writing:
             key.present(key.life, sent)
         return key.write({b"": value}, sent, answered, None if anew else key.life)
 
-    return Writing("RPUSH" if anew else "LSET", commands, [slot], learn)
+    return Writing("RPUSH" if anew else "LSET", commands, [slot], learn, {key: {b"": value}}, unsure=True)
 
 
 def _flush(book: Book, choice: Choice) -> Writing:

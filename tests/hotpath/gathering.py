@@ -151,6 +151,10 @@ class Client:
         """Nobody wants to know."""
 
     @property
+    def blocked(self) -> bool:
+        return False
+
+    @property
     def gone(self) -> bool:
         return self.sender.gone
 

@@ -11,7 +11,7 @@ import pytest
 from proxy.commands.cached_reads import cache_role
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
-from proxy.hotpath.cached_reads import COUNTED, MIXED, MOST_PARTS, TOO_LARGE, UNREAD, CachedReads, CacheUse, part_of
+from proxy.hotpath.cached_reads import COUNTED, MIXED, MOST_PARTS, NOT_KEPT, UNREAD, CachedReads, CacheUse, part_of
 from proxy.hotpath.cached_reply import ReplyMemory
 from proxy.hotpath.plan import Plan
 from proxy.hotpath.reply_cache import ReplyCache
@@ -200,7 +200,7 @@ def test_a_write_of_one_of_its_keys_drops_that_part() -> None:
 def test_a_part_that_is_too_large_and_parts_that_are_only_audited() -> None:
     client = with_parts(hot=None, warm=b"*1\r\n_\r\n")
     assert client.reads.answer_parts([b"hot", b"warm"]) is None
-    assert client.reads.outcome == TOO_LARGE
+    assert client.reads.outcome == NOT_KEPT
     client = with_parts(hot=b"*1\r\n$1\r\nv\r\n")
     audit = CacheUse(2)
     client.reads.uses, client.reads.mask = [audit], 2
@@ -225,13 +225,28 @@ def test_keys_by_pattern() -> None:
     assert client.cache.begin_fill(b"order:1") is not None
 
 
-@pytest.mark.parametrize("text", ["SORT_RO l GET h*", "KEYS h*", "SCRIPT FLUSH", "DBSIZE"])
-def test_so_do_those_that_the_session_sends(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "held_back"),
+    [
+        ("SORT_RO l GET h*", True),
+        ("SORT_RO l LIMIT 0 1", False),
+        ("SORT l GET h*", True),
+        ("SORT l BY h* STORE x", True),
+        ("SORT l by\0 h*", True),
+        ("SORT l ALPHA STORE x", False),
+        ("KEYS h*", True),
+        ("SCRIPT FLUSH", False),
+        ("DBSIZE", True),
+    ],
+)
+def test_so_do_those_that_the_session_sends(text: str, held_back: bool) -> None:
     client = Cached()
     state = SimpleNamespace(reply_mode=reply_mode.ON, transaction=None)
     session = cast("Any", SimpleNamespace(sender=client.sender, state=state, ports=SimpleNamespace(caches=None)))
-    cached_answers.hold(session, client.reads, Command(STANDARD, words(text)))
-    assert client.cache.held_back == (text != "SCRIPT FLUSH")
+    before = cached_answers.before(session)
+    client.sender.forward(client.fake_upstream, b"")
+    cached_answers.hold(session, client.reads, Command(STANDARD, words(text)), before)
+    assert client.cache.held_back == held_back
 
 
 @pytest.mark.parametrize("name", ["DBSIZE", "RANDOMKEY"])
@@ -335,17 +350,44 @@ def test_a_value_known_to_be_too_large_is_forwarded() -> None:
     assert client.cache.find(GET, 1.0) is None
 
 
-def test_an_open_transaction_is_not_over_with_queued() -> None:
+def test_a_transaction_holds_its_keys_from_exec_to_its_reply() -> None:
     client = Cached()
+    client.reads.begin_transaction()
     client.sender.begin_unit(client.fake_upstream)
     client.intake.receive(pack("SET", "hot", "1"))
     client.redis_answers(b"+QUEUED\r\n")
-    assert client.cache.begin_fill(b"hot") is None
+    assert client.cache.find(GET, 1.0) is not None, "nothing of it has run"
     client.sender.forward(client.fake_upstream, pack("EXEC"))
     client.sender.end_unit()
+    assert not client.reads.end_transaction(client.sender, client.sender.requested)
+    assert client.cache.find(GET, 1.0) is None
     assert client.cache.begin_fill(b"hot") is None, "EXEC has not been answered"
     client.redis_answers(b"*1\r\n+OK\r\n")
     assert client.cache.begin_fill(b"hot") is not None
+
+
+@pytest.mark.parametrize(
+    ("queued", "held_back", "untold"),
+    [
+        ([pack("SET", "x", "1")], False, False),
+        ([pack("MOVE", "x", "1")], True, False),
+        ([pack("SWAPDB", "0", "1")], False, True),
+        ([pack("SET", f"k{number}", "1") for number in range(1100)], True, False),
+    ],
+)
+def test_a_transaction_about_any_key(queued: list[bytes], held_back: bool, untold: bool) -> None:
+    client = Cached()
+    client.cache.concern(none_fits(frozenset({KeyGlob.of("k*")})))
+    client.reads.begin_transaction()
+    for raw in queued:
+        client.intake.receive(raw)
+        client.redis_answers(b"+QUEUED\r\n")
+    assert not client.cache.held_back
+    assert client.cache.remembered() <= 1
+    assert client.reads.end_transaction(client.sender, client.sender.requested + 1) == untold
+    assert client.cache.held_back == held_back
+    client.reads.begin_transaction()
+    assert not client.reads.end_transaction(client.sender, 0), "the next one is another"
 
 
 def test_a_key_that_becomes_hot_waits_for_what_is_already_sent() -> None:

@@ -32,7 +32,8 @@ class Sized(Answering):
 
     def _reply(self, words: list[bytes]) -> bytes:
         assert self.slots[slot_of(words[1])] == self.number, "a command of another node's"
-        return reply_to(words[1])
+        values = b"".join(map(reply_to, words[1:]))
+        return values if words[0] == b"GET" else b"*%d\r\n%b" % (len(words) - 1, values)
 
 
 def reply_to(key: bytes) -> bytes:
@@ -85,6 +86,37 @@ def test_replies_come_in_order_and_are_taken_apart_at_any_time(seed: int) -> Non
             assert each.kept == sum(entry.size for entry in each.entries()) <= MOST_KEPT
     assert client.heard == expected
     assert (client.sender.order, client.sender.pending_replies) == (None, 0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_command_is_finished_once_its_reply_has_come_in_its_turn(seed: int) -> None:
+    """Also while the client always awaits something, from several nodes, of Keyrail's own and as parts of a reply."""
+    random = Random(seed)
+    client, nodes = started(3, cluster=seed % 2 == 0)
+    expected, positions, sent = b"", [(0, 0)], 0
+    while sent < 60 or client.sender.pending_replies > 0:
+        if sent < 60:
+            for key in asked(random, random.randint(1, 5)):
+                sent += 1
+                kind = random.random()
+                if kind < 0.7:
+                    client.intake.receive(pack("GET", key))
+                    expected += reply_to(key)
+                elif kind < 0.85:
+                    client.intake.receive(pack("KEYRAIL", key))
+                    expected += b"+%b\r\n" % key
+                else:
+                    client.intake.receive(pack("MGET", key, "0:7:0", "1:8:0"))
+                    expected += b"*3\r\n" + b"".join(map(reply_to, (key, b"0:7:0", b"1:8:0")))
+                positions.append((client.sender.requested, len(expected)))
+        node = random.choice(nodes)
+        node.flush()
+        node.says(random.choice([10, 50, 5000, 100_000]))
+        if client.sender.order is not None and random.random() < 0.05:
+            client.sender.order.take_apart()
+        for position, end in positions:
+            assert client.sender.finished(position) == (len(client.heard) >= end)
+    assert client.heard == expected
 
 
 def test_a_large_reply_leaves_while_it_comes() -> None:

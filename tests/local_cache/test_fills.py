@@ -12,7 +12,14 @@ from proxy.hotpath.cached_reply import ReplyMemory
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.reply_cache import ReplyCache
 from proxy.local_cache import fills
-from proxy.local_cache.fills import CacheBounds, CachedRequest, Fills, OutOfStepError, RefusedPingError
+from proxy.local_cache.fills import (
+    CacheBounds,
+    CachedRequest,
+    Fills,
+    OutOfStepError,
+    RefusedFillError,
+    RefusedPingError,
+)
 from proxy.rules.key_globs import KeyGlob, none_fits
 from tests.local_cache.model import BOUNDS, KEYS, MOST_STALE, Noticed, World
 
@@ -213,14 +220,42 @@ def test_the_first_field_to_expire_ends_a_reply() -> None:
 
 
 @pytest.mark.parametrize(
-    "replies", [b":-1\r\n-LOADING Redis is loading\r\n", b"-NOPERM\r\n$1\r\nv\r\n", b":-1\r\n-WRONGTYPE\r\n"]
+    "replies", [b":-1\r\n-LOADING Redis is loading\r\n", b"-NOPERM No permissions to access a key\r\n$1\r\nv\r\n"]
 )
 def test_errors_are_not_kept(replies: bytes) -> None:
     wire = Wire()
     wire.begin()
     wire.fills.receive(replies, 10.0)
-    assert wire.found() is None
+    assert len(wire.cache) == 0
     assert wire.ended == 1
+
+
+@pytest.mark.parametrize("ttl", [b":-1\r\n", b"-NOPERM No permissions to access a key\r\n"])
+@pytest.mark.parametrize("error", [b"-WRONGTYPE x\r\n", b"-NOPERM No permissions to access a key\r\n"])
+def test_of_an_error_that_lasts_it_is_kept_that_there_is_one(ttl: bytes, error: bytes) -> None:
+    wire = Wire()
+    wire.begin()
+    wire.fills.receive(ttl + error, 10.0)
+    known = wire.cache.find(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", 10.0)
+    assert known is not None
+    assert known.resp3 is None
+    wire.fills.receive(b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n", 10.0)
+    assert len(wire.cache) == 0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        b"-NOPERM User default has no permissions to run the 'pttl' command\r\n",
+        b"-NOPERM this user has no permissions to run the 'pttl' command or its subcommand\r\n",
+        b"-ERR unknown command 'PTTL', with args beginning with: 'k' \r\n",
+    ],
+)
+def test_fills_end_where_redis_tells_no_ttls(error: bytes) -> None:
+    wire = Wire()
+    wire.begin()
+    with pytest.raises(RefusedFillError, match="PTTL: "):
+        wire.fills.receive(error, 10.0)
 
 
 def test_of_a_large_value_only_that_it_is_large_is_kept() -> None:

@@ -65,8 +65,8 @@ class Client:
 class Keyrail:
     """A route in this process."""
 
-    def __init__(self, engine: Engine, rules: Policy, traces: int) -> None:
-        address = parse_upstream(engine.url)
+    def __init__(self, engine: Engine, rules: Policy, traces: int, url: str = "") -> None:
+        address = parse_upstream(url or engine.url)
         self.engine = engine
         self.settings = RouteSettings("r", (), address, PolicySource())
         loop = asyncio.get_running_loop()
@@ -133,10 +133,10 @@ class Keyrail:
 
 
 def run(
-    engine: Engine, play: Callable[[Keyrail], Awaitable[None]], rules: Policy = ALWAYS, traces: int = 0
+    engine: Engine, play: Callable[[Keyrail], Awaitable[None]], rules: Policy = ALWAYS, traces: int = 0, url: str = ""
 ) -> dict[str, Any]:
     async def played() -> dict[str, Any]:
-        keyrail = Keyrail(engine, rules, traces)
+        keyrail = Keyrail(engine, rules, traces, url)
         await keyrail.begin()
         try:
             await play(keyrail)

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import select
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from proxy.commands.command import Command
+from proxy.commands.table import STANDARD
+from proxy.hotpath.in_flight import ReplySink
 from proxy.net import often_read
 from proxy.net.plan_compiler import PlanCompiler
+from proxy.policy.precedence import in_share
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.merge import combined
+from proxy.wire.encode import encode_command
 from tests.conftest import Fleet
 from tests.engines import Engine
 from tests.net.cached_route import ALWAYS, AUDITED, HOT, PATIENCE, Keyrail, run
@@ -355,6 +363,7 @@ def test_a_key_that_is_held_for_long_is_read_from_redis(engine: Engine) -> None:
                 pass
         for _ in range(3):
             assert await keyrail.asked(reader, "LLEN", "k") == (b":0\r\n", True)
+        assert not keyrail.route.snapshot()["events"].get("cache_waits_over"), "they do not even wait"
         await writer.ask("LPUSH", "k", "1")
         assert (await popping).startswith(b"*2")
         await keyrail.cached(reader, "LLEN", "k")
@@ -395,5 +404,235 @@ def test_a_read_that_was_only_audited_is_pending_when_the_client_is_answered_fro
         assert replies == [b"$1\r\nv\r\n", b"+OK\r\n", b"$1\r\nv\r\n"]
         assert keyrail.figures()["hits"] == before, "its first read may have been told a newer value"
         await keyrail.cached(client, "GET", "k")
+
+    run(engine, play, rules)
+
+
+def test_what_is_held_for_long_makes_reads_wait_ever_more_seldom(engine: Engine) -> None:
+    """A command that Redis takes long for holds the key."""
+
+    async def play(keyrail: Keyrail) -> None:
+        caches: Any = keyrail.route._caches
+        reader = await keyrail.client("SET", "k", "v")
+        await keyrail.cached(reader, "GET", "k")
+        slow = ReplySink()
+        slow.requested = slow.pending_replies = 1
+        for seconds in (1.0, 2.0, 4.0):
+            caches._caches[0].hold(b"k", slow, 1)
+            over = keyrail.route.snapshot()["events"].get("cache_waits_over", 0)
+            assert await keyrail.asked(reader, "GET", "k") == (b"$1\r\nv\r\n", True)
+            assert keyrail.route.snapshot()["events"]["cache_waits_over"] == over + 1
+            _, so_long = caches._missing._contended[b"k"]
+            assert so_long == seconds
+            assert await keyrail.asked(reader, "GET", "k") == (b"$1\r\nv\r\n", True)
+            assert keyrail.route.snapshot()["events"]["cache_waits_over"] == over + 1, "it waits no more"
+            caches._missing._contended[b"k"] = caches._missing._contended[b"k"]._replace(until=0.0)
+        slow.pending_replies = 0
+        await keyrail.cached(reader, "GET", "k")
+        assert b"k" not in caches._missing._contended
+
+    run(engine, play)
+
+
+@pytest.mark.parametrize("mode", ["SKIP", "OFF"])
+def test_keys_of_silenced_commands_are_not_remembered(engine: Engine, mode: str) -> None:
+    async def play(keyrail: Keyrail) -> None:
+        caches: Any = keyrail.route._caches
+        await keyrail.cached(await keyrail.client(), "GET", "k")
+        loader = await keyrail.client()
+        writer = loader._writer
+        for number in range(3000):
+            if mode == "SKIP" or number == 0:
+                writer.write(encode_command([b"CLIENT", b"REPLY", mode.encode()]))
+            writer.write(encode_command([b"SET", b"k%d" % number, b"v"]))
+        await until(lambda: engine.do("EXISTS", "k2999") == 1)
+        assert caches._caches[0].remembered() < 10
+
+    run(engine, play)
+
+
+def test_keys_that_keyrail_has_looked_up_are_never_read_as_they_were_before(engine: Engine) -> None:
+    """KEYS by SCAN tells of a key before Redis's invalidation has been read."""
+    rules = policy("""
+        rules:
+          scans: {keys_by_scan: {}, mode: enforce}
+          cached: {local_cache: {keys: ["k*"], when: always, max_age: 30s}, mode: enforce}
+    """)
+
+    async def play(keyrail: Keyrail) -> None:
+        caches: Any = keyrail.route._caches
+        for pattern in ("k", "k*"):
+            client = await keyrail.client("DEL", "k")
+            assert await keyrail.cached(client, "EXISTS", "k") == b":0\r\n"
+            read_later(keyrail)
+            engine.do("SET", "k", "v")
+            assert await client.ask("KEYS", pattern) == b"*1\r\n$1\r\nk\r\n"
+            assert await client.ask("EXISTS", "k") == b":1\r\n"
+            caches._databases[0]._upstream.transport.resume_reading()
+
+    run(engine, play, rules)
+
+
+def read_later(keyrail: Keyrail) -> None:
+    """From now on nobody reads what Redis sends on the tracking connection, as if it were on its way."""
+    caches: Any = keyrail.route._caches
+    caches._databases[0]._upstream.transport.pause_reading()
+    caches._databases[0]._readable = select.poll()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_key_of_a_read_is_judged_alone(engine: Engine, seed: int) -> None:
+    """An exception and a share of keys hold for it, whatever reads have fetched its value before."""
+    rules = policy("""
+        rules:
+          cached: {local_cache: {keys: ["k*"], when: always, max_age: 30s}, mode: enforce 50%}
+        exceptions:
+          - {rule: cached, keys: "k:legal:*", because: of the law}
+    """)
+    names = [f"k:{kind}:{number}" for kind in ("legal", "other") for number in range(6)]
+    cached = {name for name in names[6:] if in_share(Command(STANDARD, [b"GET", name.encode()]), 0.5)}
+    assert 0 < len(cached) < 6
+
+    async def play(keyrail: Keyrail) -> None:
+        rng = random.Random(seed)
+        client = await keyrail.client("MSET", *(word for name in names for word in (name, "v")))
+        for step in range(300):
+            read = rng.sample(names, rng.choice((1, 2, 3)))
+            verb = "GET" if len(read) == 1 and rng.random() < 0.5 else "MGET"
+            _, redis_answered = await keyrail.asked(client, verb, *read)
+            assert redis_answered or cached.issuperset(read), f"{verb} {read}"
+            if step % 100 == 99:
+                await keyrail.cached(client, "MGET", *cached)
+                keyrail.engine.do("MSET", *(word for name in names for word in (name, step)))
+
+    run(engine, play, rules)
+
+
+def test_a_client_that_begins_anew_holds_everything_back(engine: Engine) -> None:
+    """Redis's invalidation of what it has written in silence may be on its way."""
+
+    async def play(keyrail: Keyrail) -> None:
+        client, silent = await keyrail.client("SET", "k", "old"), await keyrail.client()
+        await keyrail.cached(client, "GET", "k")
+        read_later(keyrail)
+        silent._writer.write(b"".join(map(encode_command, ([b"CLIENT", b"REPLY", b"OFF"], [b"SET", b"k", b"new"]))))
+        assert await silent.ask("RESET") == b"+RESET\r\n"
+        assert await silent.ask("GET", "k") == b"$3\r\nnew\r\n"
+
+    run(engine, play)
+
+
+def test_what_cannot_be_kept_is_not_fetched_again_and_again(engine: Engine) -> None:
+    async def play(keyrail: Keyrail) -> None:
+        client = await keyrail.client("RPUSH", "k", "v")
+        await keyrail.cached(client, "LLEN", "k")
+        for read in (("GET", "k"), ("HGET", "k", "f")):
+            before = keyrail.figures()["fills"]
+            for _ in range(20):
+                assert (await client.ask(*read)).startswith(b"-WRONGTYPE")
+            assert keyrail.figures()["fills"] <= before + 2
+        await client.ask("DEL", "k")
+        await client.ask("SET", "k", "v")
+        await keyrail.cached(client, "GET", "k")
+
+    run(engine, play)
+
+
+def _user(engine: Engine, *rules: str) -> str:
+    """The URL of a user of the engine's with these rights."""
+    engine.do("ACL", "SETUSER", "limited", "reset", "on", ">secret", "~*", "&*", "+@all", *rules)
+    return engine.url.replace("redis://", "redis://limited:secret@")
+
+
+@pytest.mark.parametrize("at_first", [True, False])
+def test_where_redis_tells_no_ttls_there_is_no_cache_and_keyrail_says_so(engine: Engine, at_first: bool) -> None:
+    async def play(keyrail: Keyrail) -> None:
+        client = await keyrail.client("SET", "k", "v")
+        if not at_first:
+            await keyrail.cached(client, "GET", "k")
+            _user(engine, "-pttl")
+            await client.ask("SET", "k", "w")
+        async with asyncio.timeout(PATIENCE):
+            while not any("PTTL" in told for told in keyrail.route.snapshot()["features_off"]):
+                await client.ask("GET", "k")
+        before = keyrail.figures()["fills"]
+        for _ in range(20):
+            assert (await keyrail.asked(client, "GET", "k"))[1]
+        assert keyrail.figures()["fills"] == before
+        _user(engine)
+        await keyrail.cached(client, "GET", "k")
+        assert keyrail.route.snapshot()["features_off"] == []
+
+    run(engine, play, url=_user(engine, *(["-pttl"] if at_first else [])))
+
+
+def test_what_the_cache_lacks_is_told(engine: Engine) -> None:
+    fields_expire = engine.kind.name == "valkey" and engine.kind.version >= (9,)
+
+    async def play(keyrail: Keyrail) -> None:
+        client = await keyrail.client("SET", "k", "v")
+        await client.ask("HSET", "h", "f", "v")
+        await keyrail.cached(client, "GET", "k")
+        told = "\n".join(keyrail.route.snapshot()["features_off"])
+        assert ("TOUCH" in told, "HPTTL" in told) == (True, fields_expire)
+        if not fields_expire:
+            await keyrail.cached(client, "HGET", "h", "f")
+
+    run(engine, play, url=_user(engine, "-touch", *(["-hpttl"] if fields_expire else [])))
+
+
+def test_a_user_who_may_access_some_keys_has_a_cache_for_these(engine: Engine) -> None:
+    async def play(keyrail: Keyrail) -> None:
+        client = await keyrail.client("SET", "k", "v")
+        await client.ask("HSET", "h", "f", "v")
+        await keyrail.cached(client, "GET", "k")
+        await keyrail.cached(client, "HGET", "h", "f")
+        assert keyrail.route.snapshot()["features_off"] == []
+        before = keyrail.figures()["fills"]
+        for _ in range(20):
+            assert (await client.ask("GET", "kx")).startswith(b"-NOPERM")
+        assert keyrail.figures()["fills"] <= before + 2
+
+    run(engine, play, url=_user(engine, "resetkeys", "~k", "~h"))
+
+
+RULES = {
+    "rewrites it": ("replace: {SUBSTR: GETRANGE}", ("SUBSTR", "k", 0, -1)),
+    "follows it up": ('lifetime: {default: 1h, sliding: true, keys: ["k*"]}', ("GET", "k")),
+    "asks Redis about it": ("whole_collections: {max: 100}", ("SMEMBERS", "kset")),
+    "refuses it": ("refuse: [STRLEN]", ("STRLEN", "k")),
+    "limits it": ('limits: {rate: 1000/s, keys: "k*"}', ("GETRANGE", "k", 0, -1)),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("mode", ["enforce", "audit"])
+def test_a_read_that_another_rule_handles_is_not_answered_from_memory(engine: Engine, rule: str, mode: str) -> None:
+    """Also if memory has its reply, as a client of another app has read it. A rule that only audits changes nothing."""
+    text, read = RULES[rule]
+    rules = policy(f"""
+        apps: {{ruled: {{match: {{client_name: ruled}}}}}}
+        rules:
+          cached: {{local_cache: {{keys: ["k*"], when: always, max_age: 30s}}}}
+          other: {{{text}}}
+        rollout: {{cached: enforce, other: {{default: off, ruled: {mode}}}}}
+    """)
+
+    async def play(keyrail: Keyrail) -> None:
+        free, client = await keyrail.client(), await keyrail.client("CLIENT", "SETNAME", "ruled")
+        engine.do("SET", "k", "v", "EX", 3000)
+        engine.do("SADD", "kset", "v")
+        reply = await keyrail.cached(free, *read)
+        if mode == "audit" or rule == "limits it":
+            assert await keyrail.cached(client, *read) == reply
+            return
+        before = keyrail.figures()["hits"]
+        for _ in range(1 if "asks" in rule else 10):
+            told = await client.ask(*read)
+            assert told == reply or rule == "refuses it"
+        assert keyrail.figures()["hits"] == before
+        if "asks" in rule:
+            await keyrail.cached(client, *read)  # the rule knows the size now
+        await keyrail.cached(free, *read)
 
     run(engine, play, rules)

@@ -15,7 +15,7 @@ def is_held_back(client: Cached) -> bool:
 
 
 def given(client: Cached, *, blocked: int = 0) -> Any:
-    return SimpleNamespace(sender=client.sender, state=SimpleNamespace(blocked=blocked))
+    return SimpleNamespace(sender=client.sender, intake=client.intake, state=SimpleNamespace(blocked=blocked))
 
 
 def test_a_pending_command_holds_everything_back() -> None:
@@ -45,19 +45,16 @@ def test_a_blocked_client_holds_everything_back_once_it_is_answered() -> None:
     assert not is_held_back(client)
 
 
-def test_what_an_open_transaction_changes_may_be_untold() -> None:
+def test_an_open_transaction_holds_everything_back_once_it_runs() -> None:
     client, unheld = Cached(), UnheldCommands()
-    client.sender.begin_unit(client.fake_upstream)
+    client.reads.begin_transaction()
     unheld.note(given(client), [client.cache])
+    assert not is_held_back(client), "nothing of it runs before EXEC"
     client.sender.forward(client.fake_upstream, pack("EXEC"))
-    client.sender.end_unit()
-    unheld.look_again(client.sender, [client.cache])
-    assert not is_held_back(client), "EXEC has not been answered"
+    client.reads.end_transaction(client.sender, client.sender.requested)
+    assert client.cache.waits_for_writers()
     client.redis_answers(b"*0\r\n")
-    unheld.look_at_all([client.cache])
-    assert is_held_back(client)
-    client.cache.release()
-    assert len(client.cache) == 0
+    assert not client.cache.waits_for_writers()
 
 
 def test_keys_become_hot_for_a_client_that_is_blocked() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from proxy.commands.table import STANDARD
+from proxy.net.cache_scope import cache_rules
 from proxy.policy.expectations import run_tests
 from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Mode
@@ -43,6 +44,11 @@ def test_workers_are_handed_a_whole_policy(path: Path) -> None:
 def test_a_policy_that_is_read_again_is_the_same(path: Path) -> None:
     """A reload that changes nothing is no reload, and has no generation of its own."""
     assert load_policy(path) == load_policy(path)
+
+
+@pytest.mark.parametrize("path", sorted(packaged("default").parent.glob("*.yaml")), ids=lambda path: path.stem)
+def test_only_the_tour_answers_from_memory(path: Path) -> None:
+    assert bool(cache_rules(load_policy(path))) == (path.stem == "tour")
 
 
 def test_there_is_no_other() -> None:

@@ -1,0 +1,154 @@
+"""What clients read of cached keys can have been so while the primary is replaced, and its connections stay open.
+
+A planned failover (FAILOVER) loses no write. The old primary goes on as a replica, with all of its connections, also
+those that track keys, and is cut off from the new one: it tells of no change any more. Keyrail reaches both by the same
+address, as behind a load balancer.
+
+Nothing is written between the failover and the time when clients' commands go to the new primary: until each of its
+connections has said READONLY, commands of a client go to both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.coherence.book import Book
+from tests.coherence.clients import Swarm
+from tests.coherence.history import check
+from tests.coherence.world import KINDS, hits, payloads, policy
+from tests.coherence.writes import writings
+from tests.conftest import rest_is_long
+from tests.engines import Engine, free_port
+from tests.keyrail_process import DIRECT, Keyrail
+from tests.resp import eventually
+
+pytestmark = pytest.mark.skipif(DIRECT, reason="a relay has no cache")
+OPERATIONS = {"short": 1_500, "long": 15_000}
+FAILOVERS = {"short": 2, "long": 10}
+
+
+class Way:
+    """The address of the primary: new connections go to ``engine``, and old ones stay where they are."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.port = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def accept(self, client: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        """Carry one connection."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        with contextlib.suppress(ConnectionError):
+            source, sink = await asyncio.open_connection("127.0.0.1", self.engine.port)
+            try:
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(_carry(client, sink))
+                    both.create_task(_carry(source, back))
+            except* ConnectionError:
+                pass
+            finally:
+                sink.close()
+                back.close()
+
+    async def end(self) -> None:
+        """Close all connections."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    while data := await source.read(1 << 18):
+        sink.write(data)
+    raise ConnectionResetError
+
+
+@asynccontextmanager
+async def way_to(engine: Engine) -> AsyncIterator[Way]:
+    way = Way(engine)
+    server = await asyncio.start_server(way.accept, "127.0.0.1", 0)
+    way.port = server.sockets[0].getsockname()[1]
+    try:
+        yield way
+    finally:
+        server.close()
+        await way.end()
+
+
+async def fail_over(way: Way, engines: list[Engine]) -> None:
+    """The other engine becomes the primary, and is the one that is reached from now on."""
+    old = way.engine
+    new = next(each for each in engines if each is not old)
+    new.do("REPLICAOF", "127.0.0.1", old.port)
+    await asyncio.to_thread(eventually, lambda: "state=online" in old.info("replication").get("slave0", ""))
+    old.do("FAILOVER", "TO", "127.0.0.1", new.port)
+    await asyncio.to_thread(eventually, lambda: new.info("replication").get("role") == "master")
+    way.engine = new
+    old.do("REPLICAOF", "127.0.0.1", free_port())
+
+
+def is_written_to(keyrail: Keyrail) -> bool:
+    with keyrail.wire() as wire:
+        return wire.ask("SET", "written", "v") == b"+OK\r\n"
+
+
+def is_left(engine: Engine) -> bool:
+    """Whether nobody has a connection any more but those that track keys."""
+    clients = engine.do("CLIENT", "LIST", "TYPE", "normal")
+    assert isinstance(clients, bytes)
+    return all(re.search(rb" flags=\w*t| cmd=client", line) for line in clients.splitlines())
+
+
+@pytest.mark.parametrize("engine_name", rest_is_long("valkey-9.1", "redis-7.0"))
+@pytest.mark.parametrize("amount", rest_is_long(*OPERATIONS))
+def test_while_the_primary_is_replaced(
+    new_engine: Callable[..., Engine], tmp_path: Path, engine_name: str, amount: str
+) -> None:
+    engines = [new_engine(engine_name, {"repl-diskless-sync-delay": "0"}) for _ in range(2)]
+    book = Book(KINDS)
+
+    def memory_answers(keyrail: Keyrail) -> None:
+        before = hits([keyrail])
+        eventually(lambda: hits([keyrail]) > before + 20)
+
+    async def play(swarm: Swarm, keyrail: Keyrail, way: Way) -> None:
+        for _ in range(FAILOVERS[amount]):
+            await asyncio.to_thread(memory_answers, keyrail)
+            async with contextlib.AsyncExitStack() as locks:
+                for slot in swarm.book.slots:
+                    await locks.enter_async_context(slot.lock)
+                old = way.engine
+                await fail_over(way, engines)
+                await asyncio.to_thread(eventually, lambda: is_written_to(keyrail))
+                await asyncio.to_thread(eventually, partial(is_left, old))
+            await swarm.more(300)
+        await asyncio.to_thread(memory_answers, keyrail)
+
+    async def live() -> Swarm:
+        async with way_to(engines[0]) as way:
+            keyrail = await asyncio.to_thread(Keyrail, f"redis://127.0.0.1:{way.port}", policy=policy(tmp_path))
+            try:
+                writes = writings(await asyncio.to_thread(payloads, engines[0], book))
+                swarm = Swarm(
+                    [keyrail.address],
+                    book,
+                    writes,
+                    refusals=(b"READONLY", b"EXECABORT", b"ERR Error running script: READONLY"),
+                )
+                await swarm.run(OPERATIONS[amount], beside=lambda: play(swarm, keyrail, way))
+                return swarm
+            finally:
+                await asyncio.to_thread(keyrail.close)
+
+    report = check(asyncio.run(live()).trails)
+    assert not report.anomalies, report.lines()

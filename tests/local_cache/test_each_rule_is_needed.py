@@ -1,0 +1,153 @@
+"""Each rule that keeps a local cache true is needed, and a test holds it: without the rule, that test fails.
+
+A copy of the program, as plain Python, has one change, and runs the test. What chance has to meet, the hunts of
+``coherence/test_broken_cache.py`` find.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from proxy.build_form import BUILD_FORM
+from tests.conftest import rest_is_long
+from tests.keyrail_process import DIRECT, package_folder
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [
+    pytest.mark.skipif(DIRECT, reason="a relay has no cache"),
+    pytest.mark.skipif(BUILD_FORM == "compiled", reason="the copy is plain in either form"),
+]
+
+
+class Break(NamedTuple):
+    """What a module says, and what it says instead; the test that fails then; and what else must be changed, as another
+    module makes up for it."""
+
+    module: str
+    right: str
+    wrong: str
+    test: str
+    beside: tuple[str, str, str] | None = None
+
+
+MODEL = "local_cache/test_fills.py::test_no_order_of_events_can_be_noticed"
+ENGINE = "valkey-9.1"
+ROUTE, READS = "net/test_local_caches.py", "hotpath/test_cached_reads.py"
+WRITES = "coherence/test_own_writes.py"
+CACHE, FILLS, CACHED = "hotpath/reply_cache.py", "local_cache/fills.py", "hotpath/cached_reads.py"
+SESSION = "session/cached_answers.py"
+
+BREAKS = {
+    "a write drops nothing": Break(CACHE, "if reply.resp3 is not None:", "if False:", MODEL),
+    "invalidations are ignored": Break(
+        CACHE, "        if key is not None:\n            self._drop(key)", "        pass", MODEL
+    ),
+    "fills begin while a write can still run": Break(
+        CACHE, "        if self._held(key):\n", "        if False:\n", MODEL
+    ),
+    "a fill that began before a write is kept": Break(FILLS, "self.key.writes != self._writes", "False", MODEL),
+    "a script that still runs is not waited for": Break(CACHE, "return bool(self._waiting)", "return False", MODEL),
+    "a lost connection leaves the cache as it is": Break(
+        FILLS, "self._cache.until = 0.0\n        self._cache.clear()", "pass", MODEL
+    ),
+    "what swaps databases forgets nothing": Break(
+        CACHE, "self._forget = False\n            self.clear()", "pass", MODEL
+    ),
+    "the TTL is ignored": Break(FILLS, "elif lifetime not in (_MISSING, _FOR_EVER):", "elif False:", MODEL),
+    "TTLs of fields are ignored": Break(
+        "net/local_caches.py",
+        "fields = fields_read(read, command.argv)",
+        "fields = ()",
+        f"{WRITES}::test_fields_that_expire",
+    ),
+    "what Redis has sent is not taken in before an answer": Break(
+        "net/tracking.py",
+        "if self._readable.poll(0) and not self._take_in():",
+        "if False:",
+        f"net/test_tracking.py::test_what_redis_has_sent_is_taken_in_before_an_answer[{ENGINE}]",
+    ),
+    "reads that Redis answers hold nothing": Break(
+        CACHED,
+        "if role == _NO_KEYS or (reads and self.mask == 0):",
+        "if role == _NO_KEYS or reads:",
+        f"{READS}::test_a_read_that_redis_answers_drops_the_replies_of_its_key",
+    ),
+    "EXEC holds nothing": Break(
+        CACHED,
+        "for name in queued.names:",
+        "for name in ():",
+        f"{ROUTE}::test_a_write_is_read_however_it_is_made",
+    ),
+    "SWAPDB ends with its client": Break(
+        SESSION,
+        "reads.hold_back(running, 1, True)",
+        "reads.hold_back(sender, sender.requested, True)",
+        f"{WRITES}::test_nothing_is_answered_before_a_swap_has_run",
+    ),
+    "what was written in silence is forgotten": Break(
+        SESSION,
+        "reads is not None and not reads.cache.idle:",
+        "False:",
+        f"{ROUTE}::test_a_client_that_begins_anew_holds_everything_back",
+    ),
+    "what Keyrail has asked Redis is forgotten": Break(
+        SESSION,
+        "reads is not None and not reads.cache.idle and reads.mask != 0 and",
+        "reads is not None and False and",
+        f"{ROUTE}::test_keys_that_keyrail_has_looked_up_are_never_read_as_they_were_before",
+    ),
+    "commands from before a policy are forgotten": Break(
+        "net/unheld_commands.py",
+        "if not sender.finished(sender.requested) and not self._lasts(client, sender.pending_replies > 1):",
+        "if False:",
+        f"{ROUTE}::test_a_read_that_was_only_audited_is_pending_when_the_client_is_answered_from_memory",
+    ),
+    "changes of users are not noticed": Break(
+        "net/tracking.py",
+        "if changes == self._users_known:",
+        "if True:",
+        f"{WRITES}::test_rights_that_are_taken_away_reach_all_workers_before_the_administrator_is_answered",
+    ),
+    "another server leaves the cache as it is": Break(
+        "net/route.py",
+        "self._caches.renew()",
+        "pass",
+        "coherence/test_failovers.py",
+        ("net/supply.py", "keeper)\n        opened.upstream.apart = True", "keeper)"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", rest_is_long(*BREAKS))
+def test_without_a_rule_its_test_fails(tmp_path: Path, name: str) -> None:
+    module, right, wrong, test, beside = BREAKS[name]
+    _copy(tmp_path)
+    assert name not in list(BREAKS)[:1] or _run(tmp_path, test) == 0, "the copy is right"
+    for file, says, instead in [(module, right, wrong), *([beside] if beside else [])]:
+        path = tmp_path / "proxy" / file
+        text = path.read_text()
+        assert text.count(says) == 1
+        path.write_text(text.replace(says, instead))
+    assert _run(tmp_path, test) == 1
+
+
+def _copy(folder: Path) -> None:
+    shutil.copytree(package_folder(), folder / "proxy", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    for name in ("tests", "policies", "docs"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+
+
+def _run(folder: Path, test: str) -> int:
+    words = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", f"tests/{test}"]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("KEYRAIL_", "PYTEST_"))}
+    done = subprocess.run(words, cwd=folder, env=kept, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stdout[-2000:]
+    return done.returncode
