@@ -40,7 +40,7 @@ pools.py                all pools of a route, by user, database and protocol
 relearning.py           probes permissions, password and client names again when they may have changed
 restarts.py             detects a restarted Redis, and closes the clients that relied on the memory of the old process
 logins.py               logins of clients that Redis decides, and for how long an accepted one counts
-user_changes.py         how often users were changed through Keyrail, in memory that all workers see
+group_counts.py         what has happened in a group of workers, in memory that all of them see
 node_logins.py          logins of users on the other nodes of a cluster
 password_file.py        logins of clients that a file decides
 entrance.py             the pool, limits and login rules that a listener's clients begin with

@@ -24,6 +24,7 @@ from proxy.net.cache_scope import CacheScope
 from proxy.net.cache_totals import CacheTotals, with_hits
 from proxy.net.cache_uses import CacheUses
 from proxy.net.command_cost import CommandCost
+from proxy.net.group_counts import GroupCount
 from proxy.net.missing_replies import MOST_WAIT, MissingReplies, Wait
 from proxy.net.often_read import OftenRead
 from proxy.net.periodic import Periodic
@@ -31,7 +32,6 @@ from proxy.net.tracking import TrackedDatabase
 from proxy.net.tracking_setup import FieldTtls
 from proxy.net.unheld_commands import UnheldCommands
 from proxy.net.upstream import Keeper, UpstreamConnection
-from proxy.net.user_changes import UserChanges
 from proxy.net.verdicts import Verdicts
 from proxy.rules.scripts.own_keys import OwnKeys
 from proxy.session.ports import AwaitedReply, CachePort, CachingClient, CachingWaiter
@@ -54,7 +54,7 @@ class LocalCaches(CachePort):
         touch: Callable[[int, list[bytes]], None],
         cost: CommandCost,
         clients: Collection[Session],
-        user_changes: UserChanges,
+        user_changes: GroupCount,
         verdicts: Verdicts,
         count: Callable[[str], None],
     ) -> None:

@@ -50,6 +50,7 @@ from proxy.net.engine import Engine
 from proxy.net.entrance import Entrance
 from proxy.net.expiries import Expiries
 from proxy.net.failures import Failures
+from proxy.net.group_counts import GroupCounts
 from proxy.net.handover import Handover, Place
 from proxy.net.idle_clients import IdleClients, close_who_left
 from proxy.net.internal_queries import InternalQueries
@@ -61,6 +62,7 @@ from proxy.net.nodes import Nodes
 from proxy.net.periodic import Periodic
 from proxy.net.plan_compiler import FindPlans
 from proxy.net.policies import Policies
+from proxy.net.primary import Primary
 from proxy.net.readiness import Readiness
 from proxy.net.relearning import Relearning
 from proxy.net.replica_connections import ReplicaConnections
@@ -74,7 +76,6 @@ from proxy.net.topologies import watch_over
 from proxy.net.topology import Topology
 from proxy.net.tracer import Tracer
 from proxy.net.upstream import UpstreamConnection
-from proxy.net.user_changes import UserChanges
 from proxy.net.verdicts import Verdicts, VerdictUpdate
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Demand, DividedState, Fact, FactKey, Lease, SharedFacts
@@ -110,17 +111,19 @@ class Route(RoutePort):
         find_calls: FindCalls | None,
         on_second: Callable[[], None],
         admission: Admission,
-        user_changes: UserChanges,
+        counts: GroupCounts,
         *,
         asks_replicas: bool = True,
     ) -> None:
         self.route_settings = route
         self._admission = admission
-        self._user_changes = user_changes
+        self._counts = counts
+        self._server_changes_known = counts.servers.counts()
         self.settings = settings
         self.pooling = settings.pooling
         self.query_limit = settings.client_query_limit
         self.loop = loop
+        self._topology = topology
         self._failures = Failures(loop.time)
         self.clients = RouteClients(admission, self._refuses_clients, self._client_left, self._failures)
         self._counters = Counters()
@@ -193,7 +196,7 @@ class Route(RoutePort):
         self._reply_timeout = ReplyTimeout(loop, self.clients, settings.upstream_timeout, count)
         self._idle_clients = IdleClients(self.clients, settings.client_idle_timeout, loop.time)
         self._internal_queries = InternalQueries(self._checkout)
-        self._logins = Logins(self._connections, self._give_back, user_changes)
+        self._logins = Logins(self._connections, self._give_back, counts.users)
         owner = None if nodes is None else nodes.owner
         self._expiries = Expiries(self._internal_queries.ask, self._checkout.has_spare, owner)
         self._tracer = Tracer(sampler, self._expiries)
@@ -206,7 +209,7 @@ class Route(RoutePort):
                 self._touch,
                 CommandCost(self._ask_home),
                 self.clients,
-                user_changes,
+                counts.users,
                 self._verdicts,
                 self._connections.count,
             )
@@ -231,9 +234,17 @@ class Route(RoutePort):
         )
 
     def _server_changed(self) -> None:
+        self._counts.servers.add()
         self._replicas.follow()
         if self._caches is not None:
             self._caches.renew()
+
+    def _heed_other_workers(self) -> None:
+        # A name can have moved without a sign that each worker sees.
+        counts = self._counts.servers.counts()
+        if counts != self._server_changes_known and isinstance(self._topology, Primary):
+            self._topology.doubt()
+        self._server_changes_known = counts
 
     def _ask_home(self, questions: Questions, answered: Callable[[Sequence[bytes] | None], None]) -> None:
         self._internal_queries.ask(self._connections.pools.home, questions, answered)
@@ -271,7 +282,7 @@ class Route(RoutePort):
 
     def note_user_change(self) -> None:
         """Users or passwords may have changed."""
-        self._user_changes.add()
+        self._counts.users.add()
         if self._caches is not None:
             self._caches.look_at_users()
 
@@ -360,6 +371,7 @@ class Route(RoutePort):
             "counting verdicts": self._verdicts.another_second,
             "learning anew what has changed": self._relearning.another_second,
             "asking Redis whether it answers": self._liveness.another_second,
+            "heeding other workers": self._heed_other_workers,
             "closing idle clients": self._idle_clients.another_second,
             "closing clients that left": lambda: close_who_left(self.clients, self._liveness.silent_since),
             "tending Keyrail's own queries": self._internal_queries.tend,

@@ -22,10 +22,10 @@ from proxy.local_cache.fills import (
     RefusedPingError,
 )
 from proxy.net.connect import UpstreamRefusedError
+from proxy.net.group_counts import GroupCount
 from proxy.net.own_connections import OwnConnections
 from proxy.net.tracking_setup import FieldTtls, begin_tracking
 from proxy.net.upstream import Keeper, UpstreamConnection
-from proxy.net.user_changes import UserChanges
 
 _PIECE = 65536
 """Bytes that are read at once, while a client waits."""
@@ -49,7 +49,7 @@ class TrackedDatabase(OwnConnections):
         open_connection: Callable[[Keeper], Awaitable[UpstreamConnection]],
         forget: Callable[[UpstreamConnection], None],
         loop: asyncio.AbstractEventLoop,
-        user_changes: UserChanges,
+        user_changes: GroupCount,
         count: Callable[[str], None],
     ) -> None:
         super().__init__(count)

@@ -28,6 +28,7 @@ from proxy.net.buffers import enforce
 from proxy.net.capabilities import ClusterFoundError
 from proxy.net.cluster_address import EXPECTED as CLUSTER_EXPECTED
 from proxy.net.garbage_collector import uncollected
+from proxy.net.group_counts import of_one_worker
 from proxy.net.handover import Handover, Place
 from proxy.net.password_file import PasswordFileError
 from proxy.net.periodic import Periodic
@@ -37,7 +38,6 @@ from proxy.net.route import Route
 from proxy.net.settings import LogFormat
 from proxy.net.tls import TlsError, listener_context
 from proxy.net.topologies import topology_of
-from proxy.net.user_changes import of_one_worker
 from proxy.policy.model import Policy
 from proxy.policy.plan_tables import NewParts
 from proxy.rules.shared_state import Fact, FactKey
@@ -68,7 +68,7 @@ from proxy.server.leases import LEASE_SECONDS, LOST_SECONDS, Leases
 from proxy.server.notices import log_as
 from proxy.server.process_figures import figures_of_this_process
 from proxy.server.requests import Channel, Packed, RequestError, TypedReply, outcome
-from proxy.server.worker_sharing import handover_of, loads_of, user_changes_of
+from proxy.server.worker_sharing import counts_of, handover_of, loads_of
 from proxy.session.info_query import InfoQuery
 
 _log = logging.getLogger("keyrail.worker")
@@ -108,7 +108,7 @@ class Worker:
         loop = asyncio.get_running_loop()
         sharing, number = start.sharing, start.number
         loads = None if sharing is None else loads_of(sharing, number)
-        self._changes = of_one_worker() if sharing is None else user_changes_of(sharing, number)
+        self._counts = of_one_worker() if sharing is None else counts_of(sharing, number)
         self._handover: Handover | None = None
         if sharing is not None and loads is not None:
             self._handover = handover_of(sharing, number, loads, loop, self._adopt)
@@ -140,7 +140,7 @@ class Worker:
             partial(self._find_script, index) if start.settings.workers > 1 else None,
             self._report_traffic,
             self._admission,
-            self._changes,
+            self._counts,
             asks_replicas=start.number == 0,
         )
         route.readiness.rename_nodes(self._aliases[index])

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from proxy.net.group_counts import of_one_worker
 from proxy.net.logins import REMEMBERED_SECONDS, Logins
-from proxy.net.user_changes import of_one_worker
 from proxy.session.client_identity import Origin
 from proxy.session.pool_key import PoolKey
 from proxy.session.ports import Credentials, LoginReply
@@ -82,7 +82,7 @@ class Redis:
             restarts=self.restarts,
             refused_logins={},
         )
-        self.changes = of_one_worker()
+        self.changes = of_one_worker().users
         self.logins = Logins(connections, self.given_back.append, self.changes)
 
     async def open(self) -> Upstream:

@@ -13,11 +13,11 @@ from proxy.hotpath.in_flight import ReplySink
 from proxy.local_cache.fills import PING_EVERY, CacheBounds, CachedRequest
 from proxy.net.address import parse_upstream
 from proxy.net.connect import open_upstream
+from proxy.net.group_counts import of_one_worker
 from proxy.net.own_connections import OwnConnections
 from proxy.net.tracking import TrackedDatabase
 from proxy.net.tracking_setup import FieldTtls
 from proxy.net.upstream import Keeper, UpstreamConnection
-from proxy.net.user_changes import of_one_worker
 from proxy.session.pool_key import PoolKey
 from proxy.wire.encode import encode_command
 from tests.conftest import Fleet
@@ -52,7 +52,7 @@ class Worker:
         self.engine = engine
         self.events: list[str] = []
         self.loop = asyncio.get_running_loop()
-        self.users = of_one_worker()
+        self.users = of_one_worker().users
         self.tracked = TrackedDatabase(self.open, lambda _: None, self.loop, self.users, self.events.append)
         self.hits = 0
         self._ticker = self.loop.create_task(self._tick())
