@@ -184,6 +184,9 @@ class NodePort(Protocol):
     def any(self, among: Sequence[Node]) -> Node | None:
         """The node for what any of these can do: the first with a connection, if there is one."""
 
+    def reachable(self, node: Node) -> bool:
+        """Whether it has a connection, and answers, as far as is known."""
+
     def size(self) -> int:
         """All numbers of nodes are below this."""
 

@@ -175,12 +175,13 @@ class Served:
 
 class FakeNodes(NodePort):
     """What Keyrail takes the cluster for: three nodes, n1 to n3. ``lost`` are the numbers of nodes that commands do not
-    go to; ``named`` are the errors that name nodes, ``asked`` is what ``replicas`` are asked, ``asked_of`` whose they
-    are, and ``looking`` are those who wait for a look at the cluster."""
+    go to, ``silent`` of those that do not answer; ``named`` are the errors that name nodes, ``asked`` is what
+    ``replicas`` are asked, ``asked_of`` whose they are, and ``looking`` who waits for a look at the cluster."""
 
     def __init__(self) -> None:
         self.owners = owners(3)
         self.lost: set[int] = set()
+        self.silent: set[int] = set()
         self.looking: list[PoolWaiter] = []
         self.shown: Presented | None = None
         self.replicas = False
@@ -196,7 +197,10 @@ class FakeNodes(NodePort):
         return [node for node in NODES if node.number not in self.lost]
 
     def any(self, among: Sequence[Node]) -> Node | None:
-        return next(iter(among), None)
+        return next((node for node in among if self.reachable(node)), next(iter(among), None))
+
+    def reachable(self, node: Node) -> bool:
+        return node.number not in self.silent
 
     def size(self) -> int:
         return len(NODES)
