@@ -5,7 +5,7 @@ as others; of PUBLISH only the first node gets the message, which reaches the su
 are asked how many theirs are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -24,6 +24,22 @@ class FanOut(NamedTuple):
     joined: Joiner
     command: str = ""
     names: Sequence[str] = ()
+
+    def without(self, missing: Mapping[int, bytes]) -> "FanOut":
+        """The same where some nodes, by their places, cannot be asked: these are the frames in place of theirs."""
+        if not missing:
+            return self
+        requests = [each for index, each in enumerate(self.requests) if index not in missing]
+        return self._replace(requests=requests, joined=partial(_joined_with, self.joined, self.requests, missing))
+
+
+def _joined_with(
+    joined: Joiner, requests: Sequence[Sequence[object]], missing: Mapping[int, bytes], frames: Sequence[bytes]
+) -> bytes:
+    came, every = iter(frames), []
+    for index, each in enumerate(requests):
+        every += [missing[index] if index in missing else next(came) for _ in each]
+    return joined(every)
 
 
 def goes_to_several(command: Command) -> bool:

@@ -19,6 +19,8 @@ Joiner: TypeAlias = Callable[[Sequence[bytes]], bytes]
 
 _LONGEST_NAMES = 10
 _AGGREGATES = (b"*", b"~", b"%")
+_NOTHING_TO_END = b"-NOTBUSY "
+"""SCRIPT KILL and FUNCTION KILL on a node on which no script runs."""
 _UNEXPECTED = b"-ERR keyrail: the nodes' replies to %b do not fit each other\r\n"
 
 
@@ -34,8 +36,10 @@ def joiner(join: Join, command: str, nodes: Sequence[str]) -> Joiner:
 
 
 def one_succeeded(frames: Sequence[bytes]) -> bytes:
-    """The first reply that is no error; the first error if all are."""
-    return next((frame for frame in frames if not is_error(frame)), frames[0])
+    """The first reply that is no error. If all are, the first one that says more than that there is nothing to end."""
+    succeeded = (frame for frame in frames if not is_error(frame))
+    telling = (frame for frame in frames if not frame.startswith(_NOTHING_TO_END))
+    return next(succeeded, None) or next(telling, frames[0])
 
 
 def _all_answered(join: Joiner, command: str, nodes: Sequence[str], frames: Sequence[bytes]) -> bytes:

@@ -67,7 +67,11 @@ class Cluster:
 
     def first_connected(self, among: Sequence[Node]) -> Node | None:
         """The first of these nodes with a connection; if none has one, the first."""
-        return next((each for each in among if each not in self._disconnected), next(iter(among), None))
+        return next((each for each in among if self.reaches(each)), next(iter(among), None))
+
+    def reaches(self, node: Node) -> bool:
+        """Whether it has a connection, and answers."""
+        return node not in self._disconnected
 
     def connected(self, node: Node) -> None:
         """It may stand for any."""

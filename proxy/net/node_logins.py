@@ -18,6 +18,7 @@ from proxy.traffic.key_text import shown
 
 _LOG_SECONDS = 1.0
 _LONGEST_NAME = 64
+_UNREACHED = "it cannot be reached"
 _MOST_REFUSED = 1024
 """Users and nodes that Keyrail can name in errors."""
 
@@ -67,19 +68,22 @@ class NodeLogins:
     async def _log_in(self, command: list[bytes], login: Credentials, key: PoolKey) -> None:
         supply, seconds = self._connections.supply, self._connections.settings.connect_timeout
         upstream: UpstreamConnection | None = None
+        refusal = reason = ""
         try:
             upstream = await supply.open_for_login(key.node)
             async with asyncio.timeout(seconds):
                 frame = await upstream.ask(command)
-            refusal = "" if frame.startswith(b"+") else frame[1:-2].decode("utf-8", "replace")
+            refusal = reason = "" if frame.startswith(b"+") else frame[1:-2].decode("utf-8", "replace")
             if not refusal:
                 upstream.key = upstream.key._replace(user=key.user)
                 await set_to(upstream, key, seconds, supply.busy)
-        except (OSError, UpstreamRefusedError) as error:
-            refusal = reason_of(error)
+        except UpstreamRefusedError as error:
+            refusal = reason = str(error)
+        except OSError as error:
+            refusal, reason = _UNREACHED, reason_of(error)  # which may say where the node is
         self._note(key, refusal)
         if refusal:
-            self._tell(login, key.node, refusal)
+            self._tell(login, key.node, reason)
             if upstream is not None:
                 upstream.abort()
         elif upstream is not None:

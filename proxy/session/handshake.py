@@ -360,8 +360,6 @@ def _start_over(session: HandshakeClient) -> None:
     session.no_hidden_commands = ""
     session.names = session.names._replace(client=b"")
     login.log_out(session)
-    session.sender.upstream = None
-    session.intake.direct = False
     session.adopt()
 
 

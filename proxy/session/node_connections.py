@@ -131,6 +131,10 @@ class _HeldCommand:
         self.close(cause)
 
 
+_A_MOMENT = 0.01
+"""Seconds."""
+
+
 def has_waited(session: NodeClient, item: Item) -> bool:
     """Whether the command has waited for its node for as long as any does. Its wait begins with the first call."""
     now = session.ports.route.now()
@@ -168,3 +172,25 @@ def wait_for_node(
     else:
         session.ports.pools.await_shared(waiter, session.key._replace(node=node), lane)
     return WAIT
+
+
+def wait_for_idle(session: NodeClient, nodes: NodePort, item: Item, node: Node) -> int:
+    """Let the command wait for a connection to this node on which nothing is pending, unless it has waited."""
+    if has_waited(session, item):
+        return wait_for_node(session, nodes, item, node, Lane.FAST, unreached(session, nodes, node))
+    session.wait_for(Awaited.UPSTREAM)
+    waiter = _HeldCommand(session, nodes, item)
+    session.ports.pools.await_private_anywhere(waiter, session.key._replace(node=node))
+    session.ports.route.after(HELD_SECONDS + _A_MOMENT, waiter.arrived)
+    return WAIT
+
+
+def no_connection(nodes: NodePort, node: Node) -> bytes:
+    """The error for what this node alone can do."""
+    return encode_error(f"CLUSTERDOWN keyrail: no connection to {nodes.alias(node)}")
+
+
+def unreached(session: NodeClient, nodes: NodePort, node: Node) -> bytes:
+    """The same, with the reason if the node has refused the login."""
+    refused = unserved(session, (node,))
+    return refused if refused != CLUSTERDOWN else no_connection(nodes, node)

@@ -46,10 +46,13 @@ class EffectivePolicy:
 class ReportedClient(Protocol):
     """A client, as figures and reports show it."""
 
-    key: PoolKey
     names: Names
     origin: Origin
     effective_policy: EffectivePolicy
+
+    @property
+    def key(self) -> PoolKey:
+        """Its pool: user, database and protocol."""
 
     @property
     def user_name(self) -> str:
@@ -178,6 +181,9 @@ class NodePort(Protocol):
 
     def any(self, among: Sequence[Node]) -> Node | None:
         """The node for what any of these can do: the first with a connection, if there is one."""
+
+    def reachable(self, node: Node) -> bool:
+        """Whether it has a connection, and answers, as far as is known."""
 
     def size(self) -> int:
         """All numbers of nodes are below this."""
@@ -434,9 +440,12 @@ class BlockableState(Protocol):
 class CachingClient(Protocol):
     """A client that may have a cache."""
 
-    key: PoolKey
     sender: CommandSender
     effective_policy: EffectivePolicy
+
+    @property
+    def key(self) -> PoolKey:
+        """Its pool: user, database and protocol."""
 
     @property
     def state(self) -> BlockableState:

@@ -362,6 +362,8 @@ def told_instead(
     if entry.sent is AS_IT_IS:
         return error
     if not _is_kept(entry.sent) or nodes is None or session.gone:
+        if nodes is not None and isinstance(upstream, PrivatePipeline):
+            nodes.redirected(error, upstream.key.node)  # it is not sent again, but the slot map is asked for
         return hidden_redirect(error)
     if session.redirects is None:
         session.redirects = Redirects(session, nodes)

@@ -39,19 +39,25 @@ HELD_SECONDS = 2.0
 
 
 class SwitchingClient(WaitingClient, ConnectedClient, Protocol):
-    """A session, as far as it moves between connections. ``key`` is its pool, ``node`` that of the keys of the
-    command at hand, before a cluster. ``unreached_since`` is when it first got no private connection there;
+    """A session, as far as it moves between connections. ``node`` is that of the keys of the command at hand, before a
+    cluster. ``unreached_since`` is when it first got no private connection there;
     ``unreachable`` says that the command that waits for one has waited long enough. ``awaited`` is what it waits for.
     ``no_transactions`` says that Redis has refused it a MULTI."""
 
     state: ClientState
-    key: PoolKey
     names: Names
     node: Node | None
     unreached_since: float | None
     unreachable: bool
     awaited: Awaited | None
     no_transactions: bool
+
+    @property
+    def key(self) -> PoolKey:
+        """Its pool: user, database and protocol."""
+
+    def enter(self, key: PoolKey) -> None:
+        """The client belongs to this pool now: nothing of another one is used for its next command."""
 
     @property
     def on_its_own(self) -> Pinned:
@@ -229,19 +235,12 @@ def _introduce(session: SwitchingClient, upstream: PrivatePipeline) -> None:
 
 def move(session: SwitchingClient, key: PoolKey) -> None:
     """Redis has accepted: from now on this client belongs to another pool."""
-    session.key = key
-    session.no_transactions = False
     if session.state.upstream is not None:
         session.state.upstream.key = key._replace(node=session.state.upstream.key.node)
         if session.state.subscriptions is not None:
             session.state.subscriptions.protocol = key.protocol
         session.state.upstream.follow(session.state.subscriptions)
-    else:
-        session.sender.upstream = session.sender.nodes = None
-        session.settle_nodes()
-        session.intake.direct = False
-    if session.sender.reads is not None:
-        session.sender.reads.choose_anew()
+    session.enter(key)
     session.adopt()
 
 

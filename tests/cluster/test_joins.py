@@ -32,6 +32,8 @@ TWO_LIBRARIES = b"*2\r\n" + (LIBRARY % ONE_TWO)[4:] + (LIBRARY % b"*1\r\n%1\r\n+
         (Join.ALL_SUCCEEDED, [b"+OK\r\n", b"+OK\r\n"], b"+OK\r\n"),
         (Join.ONE_SUCCEEDED, [b"-NOTBUSY no\r\n", b"+OK\r\n"], b"+OK\r\n"),
         (Join.ONE_SUCCEEDED, [b"-NOTBUSY one\r\n", b"-NOTBUSY two\r\n"], b"-NOTBUSY one\r\n"),
+        (Join.ONE_SUCCEEDED, [b"-NOTBUSY one\r\n", b"-UNKILLABLE two\r\n"], b"-UNKILLABLE two\r\n"),
+        (Join.ONE_SUCCEEDED, [b"-BUSY one\r\n", b"-NOTBUSY two\r\n"], b"-BUSY one\r\n"),
         (
             Join.ARRAYS,
             [b"*1\r\n$1\r\na\r\n", b"*0\r\n", b"*2\r\n$1\r\nb\r\n$0\r\n\r\n"],

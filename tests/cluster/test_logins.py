@@ -43,6 +43,15 @@ def test_one_login_is_for_all_nodes(keyrail: Keyrail, login: str) -> None:
         assert wire.ask("ACL", "WHOAMI") == b"$7\r\ndefault\r\n"
 
 
+def test_reset_ends_the_login_on_all_nodes(keyrail: Keyrail) -> None:
+    with keyrail.wire() as wire:
+        assert wire.ask("AUTH", "app", "pw") == b"+OK\r\n"
+        assert [wire.ask("EXISTS", key) for key in KEYS] == [b":0\r\n"] * 6
+        assert wire.ask("RESET") == b"+RESET\r\n"
+        for number in (1, 2, 3):
+            assert wire.ask("KEYRAIL", "NODE", f"n{number}", "ACL", "WHOAMI") == b"$7\r\ndefault\r\n"
+
+
 def test_a_node_that_refuses_the_password_is_named_in_the_log(keyrail: Keyrail, cluster: RealCluster) -> None:
     with keyrail.wire() as wire:
         assert wire.ask("AUTH", "half", "pw") == b"+OK\r\n"

@@ -24,6 +24,7 @@ class Cluster:
     def __init__(self) -> None:
         self.time = 1000.0
         self.replies = dict.fromkeys(NODES, OK)
+        self.down: set[Node] = set()
         self.given_back: list[Any] = []
         self.tasks: list[asyncio.Task[None]] = []
         connections: Any = SimpleNamespace(
@@ -38,6 +39,9 @@ class Cluster:
         self.logins = NodeLogins(connections, self.given_back.append)
 
     async def open(self, node: Node) -> Any:
+        if node in self.down:
+            raise ConnectionRefusedError(111, "Connect call failed ('10.0.0.2', 7001)")
+
         async def ask(_: list[bytes]) -> bytes:
             return self.replies[node]
 
@@ -65,6 +69,19 @@ def test_errors_can_name_the_node_until_it_accepts_a_login() -> None:
         assert refused == {}
 
     asyncio.run(case())
+
+
+def test_the_log_says_where_a_node_cannot_be_reached_and_clients_are_not_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def case() -> None:
+        cluster = Cluster()
+        cluster.down = {SECOND}
+        await cluster.log_in("ann", FIRST)
+        assert cluster.refused == {(SECOND, "ann"): "it cannot be reached"}
+
+    asyncio.run(case())
+    assert "10.0.0.2" in caplog.text
 
 
 def test_the_log_has_one_line_a_second_for_each_node(caplog: pytest.LogCaptureFixture) -> None:

@@ -22,7 +22,7 @@ from proxy.net.replica_history import Told
 from proxy.net.replica_watch import WatchedPrimary, WatchedReplica
 from proxy.net.slot_map import Endpoint
 from proxy.policy.zones import NO_ZONES
-from proxy.session.pool_key import SOLE_NODE, Node
+from proxy.session.pool_key import SOLE_NODE, Node, PoolKey
 from proxy.session.state import Awaited
 from tests.session.given import HOME, Client, FakeRoute, Upstream, call, route_with
 
@@ -109,12 +109,12 @@ class Stage:
         self.connect(replica)
         return replica
 
-    def connect(self, replica: WatchedReplica) -> Upstream:
+    def connect(self, replica: WatchedReplica, key: PoolKey = HOME) -> Upstream:
         """The connection that clients share, as if it had been opened."""
         connection: Any = Connection(self.readers, replica.node)
         self.members[connection.pipeline] = connection
-        self.readers._connection(replica, HOME)
-        slot = self.readers._slots[replica.node, HOME.database, HOME.protocol]
+        self.readers._connection(replica, key)
+        slot = self.readers._slots[replica.node, key.database, key.protocol]
         slot.upstream, slot.opening = connection, False
         self.primary.group.changed()
         pipeline: Upstream = connection.pipeline
@@ -213,6 +213,25 @@ def test_nothing_in_a_transaction_or_with_a_watch_goes_to_a_replica(stage: Stage
     assert client.own.taken() == b"".join(
         [call("WATCH", "a:1"), call("GET", "a:1"), call("MULTI"), call("GET", "a:1"), call("EXEC")]
     )
+
+
+def test_behind_reset_nothing_is_read_in_the_database_of_before(stage: Stage) -> None:
+    database = HOME._replace(database=1)
+    there = stage.connect(stage.replicas[0], database)
+    stage.route.upstream(database)
+    client = stage.client()
+    client.say("SELECT", 1)
+    stage.route.upstream(database).answer(OK)
+    client.say("GET", "a:1")
+    stage.route.upstream(database).answer(VALUE)
+    stage.look()
+    client.say("GET", "a:1")
+    assert there.taken() == call("GET", "a:1")
+    there.answer(VALUE)
+    client.say("RESET")
+    stage.look()
+    client.say("GET", "a:1")
+    assert there.taken() == b""
 
 
 def test_a_client_that_only_reads_sends_its_pipelines_as_runs() -> None:
