@@ -38,6 +38,7 @@ checkout.py             gives connections to sessions
 pool.py                 one pool: shared connections, idle ones, and sessions that wait
 pools.py                all pools of a route, by user, database and protocol
 relearning.py           probes permissions, password and client names again when they may have changed
+rights.py               what users may run, as each node has told: rules send what all of them let a user run
 restarts.py             detects a restarted Redis, and closes the clients that relied on the memory of the old process
 logins.py               logins of clients that Redis decides, and for how long an accepted one counts
 group_counts.py         what has happened in a group of workers, in memory that all of them see

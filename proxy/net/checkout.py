@@ -262,8 +262,10 @@ class Checkout(PoolPort):
             self._connections.all.start(self._release_unless_replica(upstream))
             return
         user = upstream.key.user
-        if user is not None and (self._policies.asks_about(user) or not upstream.identified):
+        if user is not None and (self._policies.asks_about(user, upstream.key.node) or not upstream.identified):
             self._learning[user] += 1
+            if not self._capabilities.rights.probed(user, upstream.key.node):
+                self._capabilities.rights.beginning.add(user)
             self._connections.all.start(self._learn_user(upstream, user))
             return
         pool = self._pools.of(upstream.key)
@@ -337,10 +339,10 @@ class Checkout(PoolPort):
             upstream.abort()
             return
         finally:
-            self._learning[user] -= 1
-            for waiter in self._awaiting.pop(user, ()):
-                self._loop.call_soon(waiter.arrived)
-        self._capabilities.able.setdefault(user, frozenset())
+            if self._learning[user] == 1:
+                self._connections.all.start(self._settle(user))  # no further node is being asked
+            else:
+                self._learning[user] -= 1
         if self._capabilities.refusal is not None:
             for client in list(self._clients):
                 client.close("not_ready")
@@ -349,6 +351,17 @@ class Checkout(PoolPort):
     async def _learn_on(self, upstream: UpstreamConnection, user: str) -> None:
         if not upstream.identified:
             await self._connections.restarts.identify(upstream)
-        if self._policies.asks_about(user):
+        if self._policies.asks_about(user, upstream.key.node):
             found = described_by(read_reply(await upstream.ask(["HELLO", upstream.key.protocol])))
             await self._policies.learn_user(upstream, found or self._capabilities.engine or Engine())
+
+    async def _settle(self, user: str) -> None:
+        try:
+            await self._policies.settle(user)
+        finally:
+            self._learning[user] -= 1
+            if not self._learning[user]:
+                self._capabilities.rights.beginning.discard(user)
+                self._capabilities.able.setdefault(user, frozenset())
+            for waiter in self._awaiting.pop(user, ()):
+                self._loop.call_soon(waiter.arrived)

@@ -100,8 +100,8 @@ class Connections:
         """Call ``act`` when another server, or another process of it, takes commands."""
         self._server_changed = act
 
-    def _restarted(self) -> None:
-        self._capabilities.forget_all()
+    def _restarted(self, node: Node) -> None:
+        self._capabilities.renew(node)
         self._server_changed()
 
     def close(self) -> None:
@@ -131,7 +131,7 @@ class Connections:
         # Keyrail cannot log in as this user. When the last connection is lost, the clients must log in again.
         user = key.user
         if user is not None and not any(other.key.login == key.login for other in self.all.members.values()):
-            self._capabilities.forget(user)
+            self._capabilities.rights.forget(user)
             for client in [client for client in self._clients if client.key.user == user]:
                 client.close("login_lost")
 

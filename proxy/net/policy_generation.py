@@ -20,10 +20,10 @@ from proxy.hotpath.hot_path_config import MAY_WRITE, READS, HotPathConfig
 from proxy.hotpath.router import Router
 from proxy.hotpath.sampler import Sampler
 from proxy.net.cache_scope import CacheScope
-from proxy.net.capabilities import NAMES
 from proxy.net.command_counts import CommandCounts
 from proxy.net.garbage_collector import uncollected
 from proxy.net.plan_compiler import FindPlans, WantedPlans, added_to_standard
+from proxy.net.rights import NAMES
 from proxy.policy.apps import App, Caller, identify
 from proxy.policy.compile import CompiledPolicy, PolicyCompiler, needs_of
 from proxy.policy.lower_policy import LoweredPolicy

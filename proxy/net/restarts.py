@@ -28,9 +28,9 @@ class Restarts:
     """
 
     def __init__(
-        self, topology: Topology, connections: Collection[UpstreamConnection], forget: Callable[[], object]
+        self, topology: Topology, connections: Collection[UpstreamConnection], forget: Callable[[Node], object]
     ) -> None:
-        """``forget`` is called at a restart: what Keyrail learned about the old process may be wrong now."""
+        """``forget`` is called at a restart: what Keyrail learned about the node's old process may be wrong now."""
         self._topology = topology
         self._forget = forget
         self._connections = connections
@@ -94,7 +94,7 @@ class Restarts:
         upstream.identified = True
         if another:
             self.met += 1
-            self._forget()
+            self._forget(upstream.key.node)
             self._close_clients(upstream.key.node)
 
     def _forget_refusals(self, node: Node) -> None:

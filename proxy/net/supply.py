@@ -291,13 +291,13 @@ class Supply:
         self._admit(upstream)
         return upstream
 
-    async def open_to_learn(self) -> UpstreamConnection | None:
-        """Open a connection and learn on it what the route's own login may run.
+    async def open_to_learn(self, node: Node) -> UpstreamConnection | None:
+        """Open a connection and learn on it what the route's own login may run on this node.
 
         None if Redis cannot be reached. Keyrail asks again when it is back.
         """
         with contextlib.suppress(OSError, TimeoutError, UpstreamRefusedError):
-            opened = await self._connect(self._pools.home)
+            opened = await self._connect(self._pools.home_of(node))
             await self._policies.learn(opened)
             return opened.upstream
         return None

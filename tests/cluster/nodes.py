@@ -67,7 +67,10 @@ class RealCluster:
             engine.do("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
         for number, engine in enumerate(self.nodes[:primaries]):
             first, behind = number * SLOTS // primaries, (number + 1) * SLOTS // primaries
-            engine.do("CLUSTER", "ADDSLOTSRANGE", first, behind - 1)
+            if self.kind.version >= (7, 0):
+                engine.do("CLUSTER", "ADDSLOTSRANGE", first, behind - 1)
+            else:
+                engine.do("CLUSTER", "ADDSLOTS", *range(first, behind))
         for one, other in combinations(self.nodes, 2):
             self._meet(one, other)
         eventually(lambda: all(len(self.table(each)) == len(self.nodes) for each in self.nodes))
@@ -264,9 +267,9 @@ class RealCluster:
         for node in self.living():
             node.do("CLUSTER", "FORGET", name)
 
-    def add(self) -> Engine:
-        """Start one more node: a primary without slots, that all know."""
-        node = Engine(self.kind, self.options)
+    def add(self, kind: Kind | None = None) -> Engine:
+        """Start one more node, of another engine perhaps: a primary without slots, that all know."""
+        node = Engine(kind or self.kind, self.options)
         self.nodes.append(node)
         self._join_bus(node)
         for other in self.living():
