@@ -85,14 +85,23 @@ async def way_to(engine: Engine) -> AsyncIterator[Way]:
         await way.end()
 
 
+def role_of(engine: Engine) -> str | None:
+    return engine.info("replication").get("role")
+
+
 async def fail_over(way: Way, engines: list[Engine]) -> None:
     """The other engine becomes the primary, and is the one that is reached from now on."""
     old = way.engine
     new = next(each for each in engines if each is not old)
     new.do("REPLICAOF", "127.0.0.1", old.port)
-    await asyncio.to_thread(eventually, lambda: "state=online" in old.info("replication").get("slave0", ""))
-    old.do("FAILOVER", "TO", "127.0.0.1", new.port)
-    await asyncio.to_thread(eventually, lambda: new.info("replication").get("role") == "master")
+
+    def is_promoted() -> bool:
+        if old.info("replication").get("master_failover_state") == "no-failover":
+            with old.wire() as wire:  # refused until the replica has everything, and given up when it stumbles
+                wire.ask("FAILOVER", "TO", "127.0.0.1", new.port)
+        return role_of(new) == "master"
+
+    await asyncio.to_thread(eventually, is_promoted)
     way.engine = new
     old.do("REPLICAOF", "127.0.0.1", free_port())
 
