@@ -77,6 +77,7 @@ class ReplySink:
 
     def __init__(self) -> None:
         self.reset()
+        self.out: list[bytes] = []
 
     def reset(self) -> None:
         """Nothing is pending. Compiled, a call of ``__init__`` would take several times as long."""
@@ -91,8 +92,13 @@ class ReplySink:
         self.low_water = 0
         self.run: bytes | None = None
         self.commands = 0
-        self.out: list[bytes] = []
         self.write: Callable[[bytes], object] | None = None
+
+    def put(self, chunk: bytes) -> bool:
+        """Take bytes that leave at the end of the round; whether they are the first ones."""
+        out = self.out
+        out.append(chunk)
+        return len(out) == 1
 
     def flush(self) -> None:
         """Send what this round has brought, in one write."""
@@ -259,9 +265,8 @@ class InFlightQueue:
         """Put bytes behind what the sink gets at the end of the round."""
         if sink.gone or not chunk:
             return
-        if not sink.out:
+        if sink.put(chunk):
             self.dirty.append(sink)
-        sink.out.append(chunk)
 
     def complete(self, entry: InFlightEntry, done: int, whole: bool = False) -> None:
         """The head has ``done`` frames less due, or nothing with ``whole``; LOCAL answers behind it are delivered."""

@@ -34,6 +34,7 @@ cdef class ReplyOrder:
     cpdef ask(self, Segment segment, Py_ssize_t count)
     @cython.locals(entry=InFlightEntry, sink=ReplySink, place=Segment, behind=Segment, part=Segment, last=Segment)
     cpdef Segment set_apart(self, UpstreamPipeline source, moved)
+    @cython.locals(asker=ReplySink)
     cpdef bring(self, Segment segment, bytes payload)
     @cython.locals(asker=ReplySink, chunk=bytes)
     cpdef take(self, Segment segment)

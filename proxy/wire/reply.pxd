@@ -10,9 +10,11 @@ cdef class ReplyScanner:
     cdef public long long elements
     cdef public long long bulk
 
-    @cython.locals(i=cython.Py_ssize_t, j=cython.Py_ssize_t, elements=cython.longlong, bulk=cython.longlong,
+    @cython.locals(i=cython.Py_ssize_t, j=cython.Py_ssize_t, end=cython.Py_ssize_t, elements=cython.longlong, bulk=cython.longlong,
                    number=cython.longlong, digit=cython.int, plain=cython.bint, count=cython.longlong, kind=cython.uchar)
     cpdef Py_ssize_t walk(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t size) except -2
+    @cython.locals(i=cython.Py_ssize_t, length=cython.longlong, end=cython.longlong)
+    cdef long long _string_end(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t size) noexcept
     @cython.locals(n=cython.Py_ssize_t)
     cpdef Py_ssize_t whole(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t size) except -3
     @cython.locals(i=cython.Py_ssize_t)

@@ -28,11 +28,14 @@ class ReplyScanner:
 
         The frame is complete when ``elements`` is 0. The result -1 means that these bytes are no valid reply.
         """
-        i = start
         elements = self.elements
         bulk = self.bulk
         if elements == 0:
+            end = self._string_end(p, start, size)
+            if end > 0:
+                return end
             elements = 1
+        i = start
         while elements > 0:
             if bulk > 0:
                 if size - i < bulk:
@@ -97,6 +100,20 @@ class ReplyScanner:
             self.bulk = 0
             return _INCOMPLETE
         return n
+
+    def _string_end(self, p: bytes, start: int, size: int) -> int:
+        # The end of a bulk string of which all has arrived, as most replies are; 0 for any other frame.
+        i = start + 1
+        if i >= size or p[start] != 36:
+            return 0
+        length = 0
+        while i < size and 48 <= p[i] <= 57 and i - start <= _MOST_DIGITS:
+            length = length * 10 + (p[i] - 48)
+            i += 1
+        if i == start + 1 or i + 1 >= size or p[i] != 13 or p[i + 1] != 10:
+            return 0
+        end = i + 2 + length + 2
+        return end if end <= size else 0
 
     def line_end(self, p: bytes, start: int, size: int) -> int:
         """The offset behind the line that begins at ``start``; -2 until the whole line has arrived."""
