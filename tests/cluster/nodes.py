@@ -129,10 +129,14 @@ class RealCluster:
     def owner(self, slot: int) -> Engine:
         """The node that says of itself that it owns this slot."""
         for node in self.primaries():
-            mine = next(words for words in self.table(node) if "myself" in words[2])
-            if any(_covers(word, slot) for word in mine[8:]):
+            if self.owns(node, slot):
                 return node
         raise AssertionError(f"nobody owns slot {slot}")
+
+    def owns(self, node: Engine, slot: int) -> bool:
+        """Whether the node says of itself that it owns this slot. For a moment of its move, nobody may."""
+        mine = next(words for words in self.table(node) if "myself" in words[2])
+        return any(_covers(word, slot) for word in mine[8:])
 
     def replicas_of(self, primary: Engine) -> list[Engine]:
         """The replicas of a primary, as it knows them."""
@@ -219,7 +223,7 @@ class RealCluster:
     def move_slots_atomically(self, first: int, last: int, source: Engine, target: Engine) -> None:
         """Move slots as Valkey 9 does by itself."""
         source.do("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", first, last, "NODE", self.id(target))
-        eventually(lambda: self.owner(first) is target and self.owner(last) is target)
+        eventually(lambda: self.owns(target, first) and self.owns(target, last))
 
     @contextmanager
     def cut_off(self, *nodes: Engine) -> Iterator[None]:
