@@ -187,6 +187,13 @@ class Connections:
         for number, client in enumerate(users):
             self.loop.call_later(number * _BETWEEN_LOGINS, client.close_when_drained, "login_lost")
 
+    def hesitates(self, node: Node, *, late: bool) -> None:
+        """A node's answer to a health check is late, or has come. What any node can do, another one does meanwhile."""
+        self.topology.hesitates(node, late=late)
+        if late:
+            self.pools.look_again(node)
+            self.all.leave_late(node)
+
     # Roles
 
     def doubted(self, upstream: UpstreamConnection) -> None:

@@ -70,6 +70,9 @@ class Primary:
     def disconnected(self, node: Node) -> None:
         """There is no other one."""
 
+    def hesitates(self, node: Node, *, late: bool) -> None:
+        """There is no other one."""
+
     def adopt(self, endpoint: Endpoint, *, same: bool = False) -> Change:
         """The primary is there now; with ``same`` it is the same server as before, and its connections stay."""
         if endpoint == self.endpoint or (same and self.nodes):

@@ -315,7 +315,10 @@ class Supply:
 
     def _reach(self, node: Node) -> None:
         self.lost_at = None
+        before = self._topology.place(self._topology.home)
         self._topology.connected(node)
+        if self._topology.place(self._topology.home) is not before:
+            self._pools.look_again(before)
         if self._reasons.pop(node, "") and node in self._reached:
             self._keeper.count("reconnects")
         self._reached.add(node)

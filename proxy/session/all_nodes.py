@@ -10,6 +10,7 @@ from functools import partial
 from typing import Protocol
 
 from proxy.cluster.fan_out import fan_out
+from proxy.cluster.publishing import publish
 from proxy.cluster.scan_walk import Rounds, scan
 from proxy.cluster.sending import send_fan_out, send_rounds
 from proxy.commands.over_nodes import Destination
@@ -19,7 +20,7 @@ from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import idle_connections, sending, switching
 from proxy.session.idle_connections import UnhinderedClient
 from proxy.session.item import Item
-from proxy.session.node_connections import NodeClient, connection_to, no_connection, wait_for_node
+from proxy.session.node_connections import NodeClient, connection_to, has_waited, no_connection, wait_for_node
 from proxy.session.node_questions import stood_for
 from proxy.session.pool_key import Node, PoolKey
 from proxy.session.ports import NodePort, Questions
@@ -35,9 +36,8 @@ def send(session: AllNodesClient, nodes: NodePort, item: Item) -> int:
     """Send the command to all nodes that it is for."""
     command = item.command
     if command.spec.over_nodes.destination is Destination.PUBLISH:
-        primaries = nodes.primaries()
-    else:
-        primaries = stood_for(nodes, session.origin)
+        return _publish(session, nodes, item)
+    primaries = stood_for(nodes, session.origin)
     if command.spec.state in idle_connections.STATES:
         return _unhindered(session, nodes, item, primaries)
     if command.spec.lane is Lane.SLOW and session.sender.pending_replies > 0:
@@ -55,6 +55,23 @@ def send(session: AllNodesClient, nodes: NodePort, item: Item) -> int:
         _fan_out(session, nodes, item, primaries, upstreams)
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
+    return TAKEN
+
+
+def _publish(session: AllNodesClient, nodes: NodePort, item: Item) -> int:
+    # Clients of all addresses are reached; they are counted on the nodes that answer.
+    node = nodes.any(nodes.primaries())
+    others = [each for each in nodes.primaries() if each is not node and nodes.reachable(each)]
+    upstreams = []
+    for each in (node, *others):
+        upstream = None if each is None else connection_to(session, each, Lane.FAST)
+        if upstream is not None:
+            upstreams.append(upstream)
+        elif each is node or session.awaited is not None or not has_waited(session, item):
+            return wait_for_node(session, nodes, item, each, Lane.FAST)
+    note(session, item)
+    publish(session.sender, item.command, upstreams[0], upstreams[1:], item.edit, session.ports.route.after)
+    switching.wait_until_drained(session)
     return TAKEN
 
 

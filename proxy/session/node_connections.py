@@ -38,7 +38,8 @@ class NodeClient(SwitchingClient, SendingClient, Protocol):
 def any_node(session: NodeClient, nodes: NodePort) -> Node | None:
     """The node for what any node can do: one for which the client's address stands, so that the client can read there
     what it has set at this address; another one if there is none."""
-    return nodes.any(stood_for(nodes, session.origin) or nodes.primaries())
+    found = nodes.any(stood_for(nodes, session.origin))
+    return found if found is not None and nodes.reachable(found) else nodes.any(nodes.primaries()) or found
 
 
 def connection_to(session: NodeClient, node: Node, lane: Lane) -> UpstreamPipeline | None:

@@ -70,14 +70,15 @@ def route(session: ManyNodesClient, item: Item) -> int | None:
     if own is not None:
         return answered(session, item, own)
     hide_nodes(session, item, presented)
-    several = goes_to_several(command) or command.spec.over_nodes.destination is Destination.WALK
+    destination = command.spec.over_nodes.destination
+    several = goes_to_several(command) or destination in (Destination.PUBLISH, Destination.WALK)
     if several and has_its_arguments(command):
         if session.state.transaction is None:
             return all_nodes.send(session, nodes, item)
-        if command.spec.over_nodes.destination is not Destination.PUBLISH:
+        if destination is not Destination.PUBLISH:
             error = encode_error(f"ERR keyrail: {command.name} is of all nodes: not inside MULTI")
             return answered(session, item, error)
-    if command.spec.over_nodes.destination is Destination.WAIT and session.state.transaction is None:
+    if destination is Destination.WAIT and session.state.transaction is None:
         return wait(session, nodes, item) if has_its_arguments(command) else None
     return _by_keys(session, nodes, item)
 
@@ -274,7 +275,7 @@ def _to_shared(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | N
 
 def _will_do(session: ManyNodesClient, nodes: NodePort, command: Command, current: UpstreamPipeline | None) -> bool:
     # Whether a command without keys may go where the one before it went.
-    if not isinstance(current, PrivatePipeline) or not current.usable:
+    if not isinstance(current, PrivatePipeline) or not current.usable or not nodes.reachable(current.key.node):
         return False
     if command.spec.over_nodes.destination is Destination.ONE_NODE:
         return current.key.node is any_node(session, nodes)

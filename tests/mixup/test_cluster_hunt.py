@@ -33,7 +33,6 @@ SHORT = [
     disturbances.slots_move_by_keys,
     disturbances.all_slots_move,
     disturbances.replica_takes_over,
-    disturbances.primary_is_cut_off,
     disturbances.primary_dies,
     disturbances.slots_move_by_keys,
 ]
@@ -48,6 +47,14 @@ REST: list[Disturbance] = [
 
 @pytest.fixture(params=KINDS)
 def cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
+    started = RealCluster(kind_named(request.param))
+    yield started
+    started.close()
+
+
+@pytest.fixture(params=KINDS)
+def divisible(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
+    """One whose nodes can be cut off. They talk through this process, which has enough to do: only where they must."""
     started = RealCluster(kind_named(request.param), divisible=True)
     yield started
     started.close()
@@ -56,7 +63,11 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
 @pytest.fixture
 def keyrail(cluster: RealCluster, new_keyrail: Callable[..., Keyrail], request: pytest.FixtureRequest) -> Keyrail:
     """With one worker, or as many as a test asks for: each follows the cluster by itself."""
-    workers = getattr(request, "param", 1)
+    return served(cluster, new_keyrail, getattr(request, "param", 1))
+
+
+def served(cluster: RealCluster, new_keyrail: Callable[..., Keyrail], workers: int = 1) -> Keyrail:
+    """Keyrail before this cluster."""
     running = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}", workers=workers)
     eventually(lambda: running.http("/readyz")[0] == 200)
     return running
@@ -70,8 +81,11 @@ def hunt(cluster: RealCluster, keyrail: Keyrail, events: Sequence[Disturbance], 
     async def disturber(swarm: Swarm, name: str, _: random.Random) -> None:
         await more_replies(swarm)
         for event in events:
-            await asyncio.to_thread(event, cluster, world, chance)
-            await more_replies(swarm)
+            try:
+                await asyncio.to_thread(event, cluster, world, chance)
+                await more_replies(swarm)
+            except TimeoutError as error:
+                raise AssertionError(f"{event.__name__}: a node or the clients have hung") from error
             swarm.count(name, 1)
         await until(lambda: swarm.over)
 
@@ -111,6 +125,10 @@ def check(keyrail: Keyrail, world: World) -> None:
 )
 def test_a_cluster_in_trouble(cluster: RealCluster, keyrail: Keyrail) -> None:
     hunt(cluster, keyrail, SHORT, 1)
+
+
+def test_a_primary_that_the_others_cannot_reach(divisible: RealCluster, new_keyrail: Callable[..., Keyrail]) -> None:
+    hunt(divisible, served(divisible, new_keyrail), [disturbances.primary_is_cut_off], 4)
 
 
 @pytest.mark.long

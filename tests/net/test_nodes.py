@@ -99,6 +99,22 @@ def test_whom_a_redirect_names(cluster: Cluster, error: bytes, number: int | Non
     assert cluster.doubted.is_set()
 
 
+def test_what_any_node_can_do_is_for_the_first_one_that_answers(cluster: Cluster) -> None:
+    first, second = cluster.nodes
+    home = cluster.home
+    assert cluster.place(home) is first, "nobody knows more yet"
+    cluster.connected(second)
+    assert cluster.place(home) is second
+    cluster.connected(first)
+    assert cluster.place(home) is first
+    cluster.hesitates(first, late=True)
+    assert (cluster.place(home), Nodes(cluster).reachable(first)) == (second, False)
+    cluster.disconnected(second)
+    assert cluster.place(home) is first, "none is better"
+    cluster.hesitates(first, late=False)
+    assert (cluster.place(home), Nodes(cluster).reachable(first)) == (first, True)
+
+
 def test_who_waits_is_told_after_the_next_look(cluster: Cluster) -> None:
     nodes, waiter, gone = Nodes(cluster), Waiter(), Waiter()
     gone.gone = True

@@ -59,6 +59,9 @@ class TwoNodes:
     def disconnected(self, node: Node) -> None:
         pass
 
+    def hesitates(self, node: Node, *, late: bool) -> None:
+        pass
+
 
 TOPOLOGY = TwoNodes()
 

@@ -69,6 +69,9 @@ class SlotMap:
     def disconnected(self, node: Node) -> None:
         pass
 
+    def hesitates(self, node: Node, *, late: bool) -> None:
+        pass
+
 
 @pytest.fixture(scope="module", params=["redis-7.0", "valkey-9.1"])
 def nodes(request: pytest.FixtureRequest) -> Iterator[list[Engine]]:
