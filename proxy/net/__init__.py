@@ -37,6 +37,7 @@ relearning.py           probes permissions, password and client names again when
 restarts.py             detects a restarted Redis, and closes the clients that relied on the memory of the old process
 logins.py               logins of clients that Redis decides, and for how long an accepted one counts
 user_changes.py         how often users were changed through Keyrail, in memory that all workers see
+user_logins.py          users whom clients log in as: who has to log in again
 node_logins.py          logins of users on the other nodes of a cluster
 password_file.py        logins of clients that a file decides
 entrance.py             the pool, limits and login rules that a listener's clients begin with
