@@ -116,6 +116,19 @@ def test_scripts_follow_a_slot_that_moves(cluster: RealCluster, keyrail: Keyrail
     cluster.settle()
 
 
+@pytest.mark.parametrize("key", ["a", "b", "c"])
+def test_a_script_without_keys_leaves_its_transaction_free_for_the_node_of_the_first_key(
+    cluster: RealCluster, keyrail: Keyrail, key: str
+) -> None:
+    with keyrail.wire() as wire:
+        assert wire.ask("MULTI") == b"+OK\r\n"
+        for line in ("EVAL return(7) 0", "FCALL no_such 0", "UNWATCH", "WAIT 0 1", f"SET {key} 1"):
+            assert wire.ask(*line.split()) == b"+QUEUED\r\n"
+        reply = wire.ask("EXEC")
+        assert reply.startswith(b"*5\r\n:7\r\n-ERR Function not found\r\n+OK\r\n:")
+        assert reply.endswith(b"+OK\r\n")
+
+
 def transaction(wire: Wire, *commands: bytes) -> list[bytes]:
     """The replies to these commands in a transaction; empty if the connection is closed before."""
     try:
