@@ -29,6 +29,7 @@ node_figures.py         the servers behind a route in figures: nodes of a cluste
 supply.py               opens a route's upstream connections, and puts them into pools
 connections.py          reacts when upstream connections close or their server changes its role
 connection_set.py       all upstream connections of a route, and how many commands they carried
+databases.py            the databases that all nodes of a cluster have
 deadline.py             timers that do not fire early after a pause of this process
 checkout.py             gives connections to sessions
 pool.py                 one pool: shared connections, idle ones, and sessions that wait

@@ -142,6 +142,12 @@ class Checkout(PoolPort):
             return self._connections.logins.refused.get((key.node, key.user), "")
         return self._pools.of(self._pools.home_of(key.node)).refusal.get(Lane.FAST, "")
 
+    def lacking_database(self, waiter: PoolWaiter, number: int) -> bytes | None:
+        """The error of a node of a cluster that lacks this database; empty where all have it, None while they are
+        asked: ``arrived`` is called then."""
+        databases = self._connections.databases
+        return b"" if databases is None else databases.refusal(waiter, number)
+
     # Private
 
     def private(self, key: PoolKey) -> PrivatePipeline | None:

@@ -12,6 +12,7 @@ from proxy.hotpath.error_counts import ErrorCounts
 from proxy.net.capabilities import Capabilities
 from proxy.net.cluster import Cluster
 from proxy.net.connection_set import ConnectionSet
+from proxy.net.databases import Databases
 from proxy.net.engine import is_replica
 from proxy.net.failures import Failures
 from proxy.net.known_scripts import KnownScripts
@@ -84,12 +85,20 @@ class Connections:
             give_back,
         )
         self.logins = UserLogins(topology, loop, self.all, capabilities, self.supply.alive, clients)
-        self.supply.on_reach(self.logins.reached)
+        self.supply.on_reach(self._reached)
+        self.databases = None
+        if topology.router is not None:
+            self.databases = Databases(topology, self.supply, self.all.start)
         self.replicas = None
         if isinstance(topology, Cluster):
             self.replicas = Replicas(topology, loop, lambda: self.supply.tls, self.all.start, self.count)
         self._capabilities = capabilities
         self._doubt = doubt
+
+    def _reached(self, node: Node) -> None:
+        self.logins.reached(node)
+        if self.databases is not None:
+            self.databases.forget(node)
 
     def on_server_change(self, act: Callable[[], None]) -> None:
         """Call ``act`` when another server, or another process of it, takes commands."""
@@ -156,6 +165,8 @@ class Connections:
             self.restarts.leave(node, change.heir)
             if self.known_scripts is not None:
                 self.known_scripts.leave(node)
+            if self.databases is not None:
+                self.databases.forget(node)
             self._capabilities.leave(node)
         for upstream in [each for each in self.all.members.values() if each.key.node in change.gone]:
             upstream.drop()
