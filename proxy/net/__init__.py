@@ -33,6 +33,7 @@ node_figures.py         the servers behind a route in figures: nodes of a cluste
 supply.py               opens a route's upstream connections, and puts them into pools
 connections.py          reacts when upstream connections close or their server changes its role
 connection_set.py       all upstream connections of a route, and how many commands they carried
+databases.py            the databases that all nodes of a cluster have
 deadline.py             timers that do not fire early after a pause of this process
 checkout.py             gives connections to sessions
 pool.py                 one pool: shared connections, idle ones, and sessions that wait
@@ -42,6 +43,7 @@ rights.py               what users may run, as each node has told: rules send wh
 restarts.py             detects a restarted Redis, and closes the clients that relied on the memory of the old process
 logins.py               logins of clients that Redis decides, and for how long an accepted one counts
 group_counts.py         what has happened in a group of workers, in memory that all of them see
+user_logins.py          users whom clients log in as: who has to log in again
 node_logins.py          logins of users on the other nodes of a cluster
 password_file.py        logins of clients that a file decides
 entrance.py             the pool, limits and login rules that a listener's clients begin with

@@ -18,7 +18,6 @@ from proxy.traffic.key_text import shown
 
 _LOG_SECONDS = 1.0
 _LONGEST_NAME = 64
-_UNREACHED = "it cannot be reached"
 _MOST_REFUSED = 1024
 """Users and nodes that Keyrail can name in errors."""
 
@@ -54,6 +53,7 @@ class NodeLogins:
 
     def __init__(self, connections: Connections, give_back: Callable[[UpstreamConnection], None]) -> None:
         self._connections = connections
+        self._logins = connections.logins
         self._give_back = give_back
         self._due: dict[Node, OneASecond] = {}
 
@@ -69,6 +69,8 @@ class NodeLogins:
         supply, seconds = self._connections.supply, self._connections.settings.connect_timeout
         upstream: UpstreamConnection | None = None
         refusal = reason = ""
+        assert key.user is not None
+        self._logins.under_way[key.node, key.user] += 1
         try:
             upstream = await supply.open_for_login(key.node)
             async with asyncio.timeout(seconds):
@@ -80,9 +82,12 @@ class NodeLogins:
         except UpstreamRefusedError as error:
             refusal = reason = str(error)
         except OSError as error:
-            refusal, reason = _UNREACHED, reason_of(error)  # which may say where the node is
+            refusal = "" if upstream is None else upstream.farewell
+            reason = refusal or reason_of(error)  # which may say where the node is
+        finally:
+            self._logins.under_way[key.node, key.user] -= 1
         self._note(key, refusal)
-        if refusal:
+        if reason:
             self._tell(login, key.node, reason)
             if upstream is not None:
                 upstream.abort()
@@ -92,7 +97,7 @@ class NodeLogins:
 
     def _note(self, key: PoolKey, refusal: str) -> None:
         assert key.user is not None
-        refused = self._connections.refused_logins
+        refused = self._logins.refused
         refused.pop((key.node, key.user), None)
         if refusal:
             refused[key.node, key.user] = refusal

@@ -54,6 +54,7 @@ from proxy.net.group_counts import GroupCounts
 from proxy.net.handover import Handover, Place
 from proxy.net.idle_clients import IdleClients, close_who_left
 from proxy.net.internal_queries import InternalQueries
+from proxy.net.known_scripts import ScriptNews
 from proxy.net.latency_probe import LatencyProbe
 from proxy.net.liveness import Liveness
 from proxy.net.local_caches import LocalCaches
@@ -289,6 +290,16 @@ class Route(RoutePort):
     def recall_script(self, key: FactKey) -> Fact | None:
         """The calls of a script, as far as this worker knows them."""
         return self._scripts.recall(key)
+
+    def script_news(self) -> ScriptNews:
+        """What clients of this worker have used of scripts since the last call, before a cluster."""
+        known = self._connections.known_scripts
+        return ScriptNews() if known is None else known.take_news()
+
+    def learn_scripts(self, news: ScriptNews) -> None:
+        """What clients of other workers have used."""
+        if self._connections.known_scripts is not None:
+            self._connections.known_scripts.learn(news)
 
     # Life
 

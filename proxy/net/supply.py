@@ -79,6 +79,11 @@ class Supply:
         self._guard = guard_of(topology)
         self._reasons = {node: f"{_CONNECTING} {topology.address(node)}" for node in topology.nodes}
         self._reached: set[Node] = set()
+        self._on_reach: Callable[[Node], None] = lambda _: None
+
+    def on_reach(self, act: Callable[[Node], None]) -> None:
+        """Call ``act`` with each node that takes commands, for the first time or again."""
+        self._on_reach = act
 
     def begin(self) -> None:
         """Start to connect to each node. Raises TlsError."""
@@ -319,9 +324,12 @@ class Supply:
         self._topology.connected(node)
         if self._topology.place(self._topology.home) is not before:
             self._pools.look_again(before)
-        if self._reasons.pop(node, "") and node in self._reached:
+        missed = self._reasons.pop(node, "")
+        if missed and node in self._reached:
             self._keeper.count("reconnects")
         self._reached.add(node)
+        if missed:
+            self._on_reach(node)
 
     def _convert(self, pool: Pool, lane: Lane | None) -> bool:
         # No client gets it before Redis has confirmed the database. Otherwise commands would run in the wrong one.

@@ -30,6 +30,7 @@ from proxy.net.cluster_address import EXPECTED as CLUSTER_EXPECTED
 from proxy.net.garbage_collector import uncollected
 from proxy.net.group_counts import of_one_worker
 from proxy.net.handover import Handover, Place
+from proxy.net.known_scripts import ScriptNews
 from proxy.net.password_file import PasswordFileError
 from proxy.net.periodic import Periodic
 from proxy.net.plan_compiler import PlanUnavailableError, WantedPlans
@@ -53,6 +54,7 @@ from proxy.server.control import (
     News,
     Prepare,
     RecallScript,
+    SeenScripts,
     Serving,
     ShareLimits,
     Start,
@@ -118,6 +120,7 @@ class Worker:
             "looking at limits": self._look_at_limits,
             "reporting figures": self._tell_figures,
             "reporting what rules found": self._tell_news,
+            "telling of scripts": self._tell_scripts,
             "reporting seconds": self._report_traffic,
         }
         self._reports = Periodic(loop, REPORT_SECONDS, reports, self._count)
@@ -144,6 +147,7 @@ class Worker:
             asks_replicas=start.number == 0,
         )
         route.readiness.rename_nodes(self._aliases[index])
+        route.learn_scripts(start.scripts[index])
         return route
 
     async def run(self) -> int:
@@ -258,6 +262,9 @@ class Worker:
             case Drain(seconds):
                 self._drain_seconds = seconds
                 self._stop.set()
+            case SeenScripts(routes):
+                for learning, news in zip(self._routes, routes, strict=True):
+                    learning.learn_scripts(news)
             case _:
                 assert_never(notification)
 
@@ -386,6 +393,11 @@ class Worker:
 
     def _tell_news(self) -> None:
         self._channel.notify(News(tuple(route.verdict_update() for route in self._routes)))
+
+    def _tell_scripts(self) -> None:
+        news = tuple(route.script_news() for route in self._routes)
+        if any(each != ScriptNews() for each in news):
+            self._channel.notify(SeenScripts(news))
 
     def _report_traffic(self) -> None:
         traffic = tuple(route.intervals() for route in self._routes)

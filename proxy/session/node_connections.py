@@ -7,7 +7,7 @@ A command whose node has no connection waits for one, and for other slot maps, u
 answered CLUSTERDOWN, and the client stays. If the node has refused the login, the error says so.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from proxy.commands.table import Lane
@@ -19,6 +19,7 @@ from proxy.session.client_identity import Origin
 from proxy.session.item import Item
 from proxy.session.node_questions import stood_for
 from proxy.session.pool_key import Node
+from proxy.session.pool_waiter import LOGIN_LOST
 from proxy.session.ports import NodePort, PrivatePipeline
 from proxy.session.sending import SendingClient
 from proxy.session.state import Awaited
@@ -38,8 +39,16 @@ class NodeClient(SwitchingClient, SendingClient, Protocol):
 def any_node(session: NodeClient, nodes: NodePort) -> Node | None:
     """The node for what any node can do: one for which the client's address stands, so that the client can read there
     what it has set at this address; another one if there is none."""
-    found = nodes.any(stood_for(nodes, session.origin))
-    return found if found is not None and nodes.reachable(found) else nodes.any(nodes.primaries()) or found
+    own, every = stood_for(nodes, session.origin), nodes.primaries()
+    if session.key.user is not None:
+        # Its connections cannot be opened again: one that is there comes first.
+        own, every = _with_connection(session, own), _with_connection(session, every)
+    found = nodes.any(own)
+    return found if found is not None and nodes.reachable(found) else nodes.any(every) or found
+
+
+def _with_connection(session: NodeClient, nodes: Sequence[Node]) -> Sequence[Node]:
+    return [node for node in nodes if session.ports.pools.has_pool(session.key._replace(node=node))] or nodes
 
 
 def connection_to(session: NodeClient, node: Node, lane: Lane) -> UpstreamPipeline | None:
@@ -123,9 +132,12 @@ class _HeldCommand:
         if not self.gone:
             self._session.arrived()
 
-    def close(self, _cause: str) -> None:
+    def close(self, cause: str) -> None:
         """None came in time: perhaps another node owns the slot by now."""
-        self._nodes.await_look(self)
+        if cause == LOGIN_LOST:
+            self._session.close_when_drained(cause)
+        else:
+            self._nodes.await_look(self)
 
     def turn_away(self, _error: bytes, cause: str) -> None:
         """The node refuses connections."""

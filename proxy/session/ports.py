@@ -98,6 +98,10 @@ class PoolPort(Protocol):
     def refusal(self, key: PoolKey) -> str:
         """The error with which the pool's node has refused the login of its user; empty where it has not."""
 
+    def lacking_database(self, waiter: PoolWaiter, number: int) -> bytes | None:
+        """The error of a node of a cluster that lacks this database; empty where all have it, None while they are
+        asked: ``arrived`` is called then."""
+
     def await_shared(self, waiter: PoolWaiter, key: PoolKey, lane: Lane) -> None:
         """Call ``arrived`` when ``shared`` may answer, or ``close`` when it will not in time."""
 

@@ -370,9 +370,9 @@ def told_instead(
     nodes = session.ports.nodes
     if entry.sent is RAN:
         return hidden_own_error(error)
-    if entry.sent in (AS_IT_IS, READ_AS_IT_IS):
+    if entry.sent in (AS_IT_IS, READ_AS_IT_IS) or session.gone:
         return error
-    if not _is_kept(entry.sent) or nodes is None or session.gone:
+    if not _is_kept(entry.sent) or nodes is None:
         if nodes is not None and isinstance(upstream, PrivatePipeline):
             nodes.redirected(error, upstream.key.node)  # it is not sent again, but the slot map is asked for
         return hidden_redirect(error)

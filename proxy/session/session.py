@@ -383,7 +383,8 @@ class Session:
 
     def let_go(self) -> bool:
         """The private upstream is lost: whether nothing of this client is lost with it."""
-        if self.sender.pending_replies > 0 or self.keeps_pin() or self.key.user is not None:
+        own_login = self.key.user is not None and self.ports.nodes is None
+        if self.sender.pending_replies > 0 or self.keeps_pin() or own_login:
             return False
         self.unpin()
         return True

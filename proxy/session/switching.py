@@ -17,7 +17,7 @@ from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import reply_mode
 from proxy.session.client_identity import Names
 from proxy.session.pool_key import Node, PoolKey
-from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.pool_waiter import LOGIN_LOST, PoolWaiter
 from proxy.session.ports import NodePort, PrivatePipeline
 from proxy.session.state import (
     POOLED,
@@ -86,6 +86,9 @@ class SwitchingClient(WaitingClient, ConnectedClient, Protocol):
 
     def adopt(self) -> None:
         """Take over the policy that is in force now."""
+
+    def close_when_drained(self, cause: str) -> None:
+        """Read no more of the client, and close it when no reply is pending."""
 
 
 def choose_ready(session: SwitchingClient) -> bool:
@@ -184,8 +187,11 @@ class _ClientOfNodes:
         """There may be a connection, or another map."""
         self._session.arrived()
 
-    def close(self, _cause: str) -> None:
+    def close(self, cause: str) -> None:
         """None came in time."""
+        if cause == LOGIN_LOST:
+            self._session.close_when_drained(cause)
+            return
         now, since = self._session.ports.route.now(), self._session.unreached_since
         if since is None or now - since > 2 * HELD_SECONDS:  # longer ago than a wait lasts, that was another command's
             since = self._session.unreached_since = now

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -83,3 +85,27 @@ def test_publish_depends_on_no_node_that_hangs(cluster: RealCluster, keyrail: Ke
         cluster.nodes[number].freeze()
         for _ in range(5):
             assert publisher.ask("PUBLISH", "news", "m") == b":0\r\n"
+
+
+def test_a_cluster_whose_primaries_and_seeds_have_all_been_replaced_meanwhile_is_found_again(
+    cluster_name: str, new_cluster: Callable[..., RealCluster], new_keyrail: Callable[..., Keyrail]
+) -> None:
+    """Keyrail is cut off: it stands still."""
+    cluster = new_cluster(cluster_name)
+    old, replicas = cluster.nodes[:3], cluster.nodes[3:]
+    keyrail = new_keyrail(f"redis+cluster://127.0.0.1:{old[0].port}")
+    eventually(lambda: keyrail.http("/readyz")[0] == 200)
+    eventually(lambda: keyrail.http("/nodes")[1].count('"replica"') == 3)
+    pids = keyrail.pids()
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        for replica in replicas:
+            cluster.failover(replica)
+        cluster.settle()
+        for node in old:
+            node.kill()
+    finally:
+        for pid in reversed(pids):
+            os.kill(pid, signal.SIGCONT)
+    eventually(lambda: is_served(keyrail, ["SET a 1", "SET b 1", "SET c 1"]))

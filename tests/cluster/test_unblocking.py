@@ -54,8 +54,7 @@ class Stage:
         for writer in writers:
             for key in KEYS:
                 writer.say("SET", key, "w")
-        for direct in self.direct:
-            eventually(lambda direct=direct: b"blocked_clients:2" in direct.ask("INFO", "clients"))  # type: ignore[misc]
+        eventually(lambda: all(b"blocked_clients:2" in direct.ask("INFO", "clients") for direct in self.direct))
 
     def busy(self, *command: str) -> None:
         """The second node runs a script, and clients of both users have sent commands behind it."""
@@ -74,7 +73,7 @@ class Stage:
         for direct in self.direct:
             for command in ("CLIENT UNPAUSE", "SCRIPT KILL", "FUNCTION KILL"):
                 direct.ask(*command.split())
-            eventually(lambda direct=direct: not direct.ask("PING").startswith(b"-BUSY"))  # type: ignore[misc]
+        eventually(lambda: not any(direct.ask("PING").startswith(b"-BUSY") for direct in self.direct))
         self.held.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
@@ -80,7 +81,7 @@ class Redis:
             supply=SimpleNamespace(open_for_login=self.open),
             settings=SimpleNamespace(connect_timeout=5.0),
             restarts=self.restarts,
-            refused_logins={},
+            logins=SimpleNamespace(refused={}, under_way=Counter()),
         )
         self.changes = of_one_worker().users
         self.logins = Logins(connections, self.given_back.append, self.changes)

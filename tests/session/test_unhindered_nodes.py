@@ -12,6 +12,8 @@ import pytest
 
 from proxy.commands.over_nodes import Destination
 from proxy.commands.table import STANDARD, ConnectionState, Lane
+from proxy.session.pool_key import Node, PoolKey
+from proxy.session.ports import PrivatePipeline
 from proxy.session.switching import HELD_SECONDS
 from tests.hotpath.test_split import arguments
 from tests.session.clustered import NODES, Routed
@@ -33,8 +35,8 @@ EVERYWHERE = [
 class Busy:
     """A route on whose shared connections another client's writes are pending, and a client."""
 
-    def __init__(self) -> None:
-        self.route = FakeRoute()
+    def __init__(self, route: FakeRoute | None = None) -> None:
+        self.route = route or FakeRoute()
         self.other = Routed(self.route)
         self.other.send(call("SET", "a", 1) + call("SET", "b", 1) + call("SET", "c", 1))
         self.other.taken()
@@ -166,18 +168,23 @@ def test_it_waits_for_connections_for_a_while_and_then_does_without_them() -> No
     assert not busy.client.gone
 
 
+class Stingy(FakeRoute):
+    """Gives no connections to `withheld` nodes for one client alone."""
+
+    withheld: frozenset[Node] = frozenset()
+
+    def private_anywhere(self, key: PoolKey) -> PrivatePipeline | None:
+        return None if key.node in self.withheld else super().private_anywhere(key)
+
+
 def test_connections_that_have_come_go_back_while_another_one_is_missing() -> None:
-    busy = Busy()
-    given = busy.route.private_anywhere
-
-    def all_but_one(key: object) -> object:
-        return None if getattr(key, "node", None) is NODES[2] else given(key)  # type: ignore[arg-type]
-
-    busy.route.private_anywhere = all_but_one  # type: ignore[method-assign, assignment]
+    route = Stingy()
+    busy = Busy(route)
+    route.withheld = frozenset({NODES[2]})
     busy.client.say(*UNPAUSE)
     assert (busy.route.lent, len(busy.route.released)) == ([], 2)
     assert busy.lent() == [[], [], []]
-    busy.route.private_anywhere = given  # type: ignore[method-assign]
+    route.withheld = frozenset()
     busy.route.feed()
     assert busy.lent() == [[words(*UNPAUSE)]] * 3
 
