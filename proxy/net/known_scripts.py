@@ -1,4 +1,4 @@
-"""The texts of scripts that clients have run or loaded, for nodes of a cluster that come later.
+"""The texts of scripts that clients have run or loaded: for nodes of a cluster that come later, and for replicas.
 
 A node that is promoted, or joins, knows no script, and clients that call one by its SHA1 would get NOSCRIPT in the
 middle of a failover. So Keyrail loads them on the first connection to the node, before that carries commands. Only
@@ -9,6 +9,7 @@ the least recently used ones are forgotten.
 import asyncio
 import logging
 from collections import OrderedDict
+from hashlib import sha1
 
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import Node
@@ -24,11 +25,12 @@ _log = logging.getLogger("keyrail.route")
 
 
 class KnownScripts(KnownScriptsPort):
-    """The scripts of one cluster, as this worker has seen them."""
+    """The scripts of one route, as this worker has seen them."""
 
     def __init__(self, most: int = MOST_BYTES) -> None:
         self._left = most
-        self._texts: OrderedDict[bytes, None] = OrderedDict()
+        self._texts: OrderedDict[bytes, bytes] = OrderedDict()
+        self._by_sha: dict[bytes, bytes] = {}
         self._loaded: dict[Node, bytes | None] = {}
 
     def knows(self, text: bytes) -> bool:
@@ -38,20 +40,28 @@ class KnownScripts(KnownScriptsPort):
         self._texts.move_to_end(text)
         return True
 
+    def text_of(self, sha: bytes) -> bytes | None:
+        """The script of this SHA1, in whichever case; None if none has been remembered."""
+        text = self._by_sha.get(sha.lower())
+        return text if text is not None and self.knows(text) else None
+
     def remember(self, text: bytes) -> None:
         """A node has accepted this script."""
         if text in self._texts:
             return
-        self._texts[text] = None
+        self._texts[text] = sha = sha1(text, usedforsecurity=False).hexdigest().encode()
+        self._by_sha[sha] = text
         self._left -= len(text) + _BYTES_EACH
         while self._left < 0:
-            oldest, _ = self._texts.popitem(last=False)
+            oldest, sha = self._texts.popitem(last=False)
+            del self._by_sha[sha]
             self._left += len(oldest) + _BYTES_EACH
 
     def forget(self) -> None:
         """The nodes have forgotten all scripts."""
         self._left += sum(len(text) + _BYTES_EACH for text in self._texts)
         self._texts.clear()
+        self._by_sha.clear()
 
     def leave(self, node: Node) -> None:
         """This node has gone: if it comes back, it may know none of them."""
