@@ -144,6 +144,9 @@ def forward(session: ReadingClient, item: Item, terms: ReplicaTerms) -> bool:
         return False
     if item.command.spec.process_bound:
         session.ports.pools.relies_on_process(session)
+    if session.effective_policy.compiled.policy.count_keys:
+        for key in item.command.known_keys:
+            session.intake.config.counters.move(key.name, 0, len(key.name))
     if sender.pending_replies == 0:
         _go_on_without_session(session, reads)
     reads.away = True

@@ -87,6 +87,12 @@ def test_reads_of_the_keys_are_spread_and_nothing_else_is(lab: Lab, keyrail: Key
     eventually(is_spread)
     assert reads_of(lab, read("x:1", b"$1\r\nw\r\n")) == [200, 0, 0]
 
+    def shares() -> dict[str, float]:
+        told = json.loads(keyrail.http("/hotkeys")[1])
+        return {row["key"]: row["replica_share"] for row in told["keys"]}
+
+    eventually(lambda: shares().get("a:1", 0.0) > 0.5 and shares().get("x:1") == 0.0)
+
 
 def test_state_keeps_reads_with_the_primary(lab: Lab, keyrail: Keyrail) -> None:
     eventually(lambda: serving(keyrail) == 2)
