@@ -349,6 +349,7 @@ class ClientReads:
                 hides_absence = plan.several or config.hides_absence[command_id] != 0
                 replica = place.reader(reads.max_lags[plan.terms], self._now, hides_absence)
                 if replica is not None:
+                    plan.count_moved(command_id, config.request, data, config.keys, config.counters)
                     self.away = True
                     place.asked = self.round
                     return replica

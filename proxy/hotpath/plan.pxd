@@ -80,6 +80,9 @@ cdef class Plan:
     cpdef find_terms(self, Request request, const unsigned char *data, KeyFinder keys, Py_ssize_t found)
     @cython.locals(reads=ReplicaReads)
     cpdef count_terms(self)
+    @cython.locals(found=cython.Py_ssize_t, i=cython.Py_ssize_t)
+    cpdef count_moved(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
+                      Counters counters)
     @cython.locals(operation=cython.int, reads=ReplicaReads, found=cython.Py_ssize_t)
     cpdef int terms_of(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -5
     @cython.locals(program=NameProgram, i=cython.Py_ssize_t, index=cython.Py_ssize_t)

@@ -365,6 +365,19 @@ class Plan:
         if reads is not None and self._counted >= 0:
             self.changed[reads.counters[self._counted]] += 1
 
+    def count_moved(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, counters: Counters) -> None:
+        """The request that was decided last goes to a replica: so do the uses of its keys that were counted."""
+        if not self.operations[command_id] & _OP_COUNT:
+            return
+        if not self.several:
+            counters.move_last()
+            return
+        found = keys.find(command_id, request)
+        i = 0
+        while i < found:
+            counters.move(data, request.starts[keys.indexes[i]], request.ends[keys.indexes[i]])
+            i += 1
+
     def terms_of(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> int:
         """What ``terms`` will be if the request goes on as it is; AT_PRIMARY if it may be edited."""
         operation = self.operations[command_id]

@@ -26,6 +26,7 @@ other_primaries.py      finds servers that call themselves primary while the Sen
 own_connections.py      the keeper of connections that no client and no pool gets
 replica_history.py      what a primary's replication offset was, and when
 replica_connections.py  the connections on which clients read from replicas
+replica_slot.py         the connection of one pool to one replica
 replica_choice.py       which replica a client reads from
 replica_watch.py        asks replicas and their primaries how far they are
 watched_replicas.py     primaries and their replicas, as looks have found them

@@ -1,4 +1,4 @@
-"""The texts of scripts that clients have run or loaded, for nodes of a cluster that come later.
+"""The texts of scripts that clients have run or loaded: for nodes of a cluster that come later, and for replicas.
 
 A node that is promoted, or joins, knows no script, and clients that call one by its SHA1 would get NOSCRIPT in the
 middle of a failover. So Keyrail loads them on the first connection to the node, before that carries commands. Only
@@ -12,6 +12,7 @@ loads its scripts before its own commands. The supervisor remembers them for wor
 import asyncio
 import logging
 from collections import OrderedDict
+from hashlib import sha1
 from typing import NamedTuple
 
 from proxy.net.upstream import UpstreamConnection
@@ -38,14 +39,15 @@ class ScriptNews(NamedTuple):
 
 
 class KnownScripts(KnownScriptsPort):
-    """The scripts of one cluster, as the clients of all workers have used them."""
+    """The scripts of one route, as the clients of all workers have used them."""
 
     def __init__(self, most: int = MOST_BYTES) -> None:
         self._left = most
         self._flushed = False
         self._news: dict[bytes, None] = {}
         self._news_left = _MOST_NEWS
-        self._texts: OrderedDict[bytes, None] = OrderedDict()
+        self._texts: OrderedDict[bytes, bytes] = OrderedDict()
+        self._by_sha: dict[bytes, bytes] = {}
         self._loaded: dict[Node, bytes | None] = {}
 
     def knows(self, text: bytes) -> bool:
@@ -54,6 +56,11 @@ class KnownScripts(KnownScriptsPort):
             return False
         self._texts.move_to_end(text)
         return True
+
+    def text_of(self, sha: bytes) -> bytes | None:
+        """The script of this SHA1, in whichever case; None if none has been remembered."""
+        text = self._by_sha.get(sha.lower())
+        return text if text is not None and self.knows(text) else None
 
     def remember(self, text: bytes) -> None:
         """A node has accepted this script from a client of this worker."""
@@ -65,10 +72,12 @@ class KnownScripts(KnownScriptsPort):
             self._news_left -= len(text)
 
     def _add(self, text: bytes) -> None:
-        self._texts[text] = None
+        self._texts[text] = sha = sha1(text, usedforsecurity=False).hexdigest().encode()
+        self._by_sha[sha] = text
         self._left -= len(text) + _BYTES_EACH
         while self._left < 0:
-            oldest, _ = self._texts.popitem(last=False)
+            oldest, sha = self._texts.popitem(last=False)
+            del self._by_sha[sha]
             self._left += len(oldest) + _BYTES_EACH
 
     def forget(self) -> None:
@@ -81,6 +90,7 @@ class KnownScripts(KnownScriptsPort):
     def _clear(self) -> None:
         self._left += sum(len(text) + _BYTES_EACH for text in self._texts)
         self._texts.clear()
+        self._by_sha.clear()
 
     def take_news(self) -> ScriptNews:
         """What is new since the last call, for other workers."""

@@ -10,7 +10,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from proxy.commands.table import Lane
@@ -22,9 +21,11 @@ from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.net.cluster import Cluster
 from proxy.net.connect import UpstreamRefusedError, open_upstream, set_to
 from proxy.net.connections import Connections
+from proxy.net.known_scripts import KnownScripts
 from proxy.net.policies import Policies
 from proxy.net.replica_choice import Candidate, chosen
-from proxy.net.replica_watch import ReplicaFollower, ReplicaWatch, ask_process, process_of
+from proxy.net.replica_slot import ReplicaSlot
+from proxy.net.replica_watch import ReplicaFollower, ReplicaWatch, ask_process
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.watched_replicas import WatchedPrimary, WatchedReplica
 from proxy.session.pool_key import Node, PoolKey, Role
@@ -45,38 +46,6 @@ _REFUSED = (b"-NOPERM", b"-NOSCRIPT", b"-MOVED", b"-ASK", b"-TRYAGAIN")
 _log = logging.getLogger("keyrail.route")
 
 
-@dataclass(slots=True, eq=False)
-class _Slot:
-    """The connection of one pool to one replica, if there is one; none is opened before ``pause_until``. It was opened
-    at the version ``since`` of the replica's group. ``problem`` is the reason why there is none, as it was logged.
-
-    Its last ``ping`` was sent when the pipeline had made this ``progress``.
-    """
-
-    replica: WatchedReplica
-    upstream: UpstreamConnection | None = None
-    opening: bool = False
-    pause_until: float = 0.0
-    since: int = -1
-    problem: str = ""
-    ping: asyncio.Future[bytes] | None = None
-    progress: tuple[int, ...] = ()
-
-    def is_silent(self) -> bool:
-        """Whether its PING was sent before the look at the replica, which has answered that since, and nothing has come
-        here. Asks again, if it has been answered."""
-        upstream, ping = self.upstream, self.ping
-        if upstream is None or not upstream.reading:
-            return False
-        if ping is not None and not ping.done():
-            before, self.progress = self.progress, upstream.pipeline.progress()
-            return before == self.progress
-        self.ping = upstream.ask(["PING"])
-        self.ping.add_done_callback(_seen)
-        self.progress = upstream.pipeline.progress()
-        return False
-
-
 class ReplicaConnections(ReplicaPort, ReplicaFollower):
     """The connections to the replicas of the primaries that ``watch`` looks at. ``resent`` and ``failed`` count, for
     each replica, reads that were sent again and connections that were lost."""
@@ -90,9 +59,10 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
         self._watch = watch
         self._connections = connections
         self._policies = policies
-        self._slots: dict[tuple[Node, int, int], _Slot] = {}
-        self._open_slots: dict[UpstreamConnection, _Slot] = {}
+        self._slots: dict[tuple[Node, int, int], ReplicaSlot] = {}
+        self._open_slots: dict[UpstreamConnection, ReplicaSlot] = {}
         self.unknown = ReplicaGroup(watched=False)
+        self._scripts = connections.known_scripts or KnownScripts()
         watch.report_to(self)
 
     # For sessions
@@ -136,11 +106,22 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
         peer = None if transport is None or not zone else transport.get_extra_info("peername")
         return isinstance(peer, tuple) and self._policies.zones.of(str(peer[0])) == zone
 
+    @property
+    def scripts(self) -> KnownScripts:
+        """The scripts that primaries have accepted from clients of this worker."""
+        return self._scripts
+
+    def load(self, upstream: UpstreamPipeline, text: bytes) -> bool:
+        """Load the script on this connection, unless that was done: whether its replica takes scripts."""
+        connection = self._connections.all.members.get(upstream)
+        slot = None if connection is None else self._open_slots.get(connection)
+        return slot is not None and slot.load(text)
+
     # Opening
 
-    def _slot(self, replica: WatchedReplica, key: PoolKey) -> _Slot:
-        slot = self._slots.setdefault((replica.node, key.database, key.protocol), _Slot(replica))
-        if slot.upstream is not None and not _leads_to(slot.upstream, replica):
+    def _slot(self, replica: WatchedReplica, key: PoolKey) -> ReplicaSlot:
+        slot = self._slots.setdefault((replica.node, key.database, key.protocol), ReplicaSlot(replica))
+        if slot.upstream is not None and not slot.leads_there(slot.upstream):
             slot.upstream.drop()
         elif slot.upstream is None and not slot.opening and self.clock() >= slot.pause_until:
             slot.opening = True
@@ -148,7 +129,7 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
             self._connections.all.start(self._open(slot, place))
         return slot
 
-    async def _open(self, slot: _Slot, key: PoolKey) -> None:
+    async def _open(self, slot: ReplicaSlot, key: PoolKey) -> None:
         replica, connections = slot.replica, self._connections
         seconds, loop, supply = connections.settings.connect_timeout, connections.loop, connections.supply
         address = connections.topology.login.at(replica.endpoint)
@@ -158,7 +139,7 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
                 upstream = (await open_upstream(address, supply.tls, self, key, loop)).upstream
             await set_to(upstream, key, seconds, supply.busy)
             async with asyncio.timeout(seconds):
-                await self._check(upstream, replica)
+                await self._check(slot, upstream)
             upstream.check()
         except (OSError, UpstreamRefusedError) as error:
             self._explain(slot, str(error))
@@ -176,13 +157,13 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
         upstream.pipeline.doubts = self._doubts(upstream, replica)
         connections.all.add(upstream)
         upstream.open_to_all(Lane.FAST)
-        slot.upstream, slot.problem, slot.ping = upstream, "", None
+        slot.fill(upstream)
         self._open_slots[upstream] = slot
         slot.since = self._changed(replica)
 
-    async def _check(self, upstream: UpstreamConnection, replica: WatchedReplica) -> None:
+    async def _check(self, slot: ReplicaSlot, upstream: UpstreamConnection) -> None:
         await ask_process(upstream)
-        if not _leads_to(upstream, replica):
+        if not slot.leads_there(upstream):
             raise ConnectionRefusedError(
                 "the connection leads to another server than the one that has told its lag: "
                 "name the replicas by addresses that lead to one server each"
@@ -193,14 +174,14 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
             if reply.startswith(b"-"):
                 raise UpstreamRefusedError(f"READONLY: {_text(reply)}")
 
-    def _explain(self, slot: _Slot, problem: str, what: str = "cannot be read from") -> None:
+    def _explain(self, slot: ReplicaSlot, problem: str, what: str = "cannot be read from") -> None:
         # Once for each reason: it is tried again each second.
         if problem != slot.problem:
             slot.problem = problem
             login, endpoint = self._connections.topology.login, slot.replica.endpoint
             _log.warning("%s: replica %s %s: %s", login, endpoint, what, problem)
 
-    def _pause(self, slot: _Slot, seconds: float) -> None:
+    def _pause(self, slot: ReplicaSlot, seconds: float) -> None:
         # Whoever would read there looks again at the end of each pause.
         slot.pause_until = max(slot.pause_until, self.clock() + seconds)
         self._connections.loop.call_later(seconds, self._changed, slot.replica)
@@ -236,6 +217,8 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
     def moved(self) -> None:
         """The primaries are others."""
         self.unknown.changed()
+        if self._connections.known_scripts is None:
+            self._scripts.forget()
 
     def looked(self) -> None:
         """The replicas have been asked once more: a connection that answers nothing meanwhile is dead."""
@@ -252,7 +235,7 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
         knows = primary is not None and primary.replicates_slots and upstream.replicates_slots
         return isinstance(self._connections.topology, Cluster) and not knows
 
-    def _of(self, node: Node) -> "list[_Slot]":
+    def _of(self, node: Node) -> "list[ReplicaSlot]":
         return [slot for (of, _, _), slot in self._slots.items() if of is node]
 
     # What its connections report, and what becomes of what they owe
@@ -269,17 +252,19 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
         slot = None if connection is None else self._open_slots.get(connection)
         if connection is None or slot is None:
             return frame
-        if frame.startswith(_UNABLE):
+        again = ReadsAgain(client, upstream) if isinstance(client, Session) else None
+        if client is not None and client.gone:
+            return frame
+        if frame.startswith(_UNABLE) and (again is None or not again.has_own_errors()):
             self._explain(slot, _text(frame))
             self._pause(slot, _LONG_PAUSE if frame.startswith(b"-NOAUTH") else _PAUSE)
             if isinstance(self._connections.topology, Cluster):
                 self._connections.topology.doubt()
             connection.abort()
             return None
-        if not isinstance(client, Session) or client.gone:
+        if again is None:
             return frame
-        again = ReadsAgain(client, upstream)
-        if frame.startswith(_REFUSED) or client.asks_owner():
+        if frame.startswith((*_REFUSED, *_UNABLE)) or again.asks_owner:
             taken = self._take_refused(slot, again, frame)
         else:
             self.count("misses_asked_again")
@@ -290,8 +275,10 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
             connection.abort()
         return None
 
-    def _take_refused(self, slot: _Slot, again: ReadsAgain, frame: bytes) -> bool:
-        if frame.startswith(_REFUSED):
+    def _take_refused(self, slot: ReplicaSlot, again: ReadsAgain, frame: bytes) -> bool:
+        if frame.startswith(b"-NOSCRIPT"):
+            slot.loaded = None
+        if frame.startswith(b"-"):
             self._explain(slot, _text(frame), "leaves a command to its primary")
             if isinstance(self._connections.topology, Cluster):
                 self._connections.topology.doubt()
@@ -370,15 +357,5 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
         self._connections.count(event)
 
 
-def _leads_to(upstream: UpstreamConnection, replica: WatchedReplica) -> bool:
-    return replica.process != "" and process_of(upstream) == replica.process
-
-
 def _text(error: bytes) -> str:
     return error[1:].decode("utf-8", "replace").strip()
-
-
-def _seen(ping: "asyncio.Future[bytes]") -> None:
-    # The connection may be lost: its keeper is told.
-    if not ping.cancelled():
-        ping.exception()

@@ -86,7 +86,7 @@ class ReplicaFollower:
         """It is no replica of these primaries any more."""
 
     def moved(self) -> None:
-        """The primaries are others."""
+        """The primaries are others, or have begun anew."""
 
     def looked(self) -> None:
         """The replicas have been asked once more."""
@@ -267,7 +267,8 @@ class ReplicaWatch:
         if not self._serves_clients(primary.node, told.process):
             self._links.drop(endpoint)
             return
-        primary.told(look, at, told)
+        if primary.told(look, at, told):
+            self._follower.moved()
         if slots is not None:
             primary.owns(slots, self._clock())
         self._list(primary, self._replicas_of(primary.node, told))

@@ -76,13 +76,15 @@ class WatchedPrimary:
     def __post_init__(self) -> None:
         self.group.hurry = self.hurry
 
-    def told(self, look: int, at: float, told: Told) -> None:
-        """The primary has answered at this look."""
-        if told.stream != self.stream:
+    def told(self, look: int, at: float, told: Told) -> bool:
+        """The primary has answered at this look: whether that is another stream than before."""
+        another = told.stream != self.stream
+        if another:
             self.leave()
             self.stream = told.stream
         self.replicates_slots = told.replicates_slots
         self.history.add(look, at, told.offset)
+        return another
 
     def owns(self, slots: OwnSlots, now: float) -> None:
         """Before a cluster: it has these slots now."""

@@ -270,7 +270,7 @@ class Dispatcher:
 
     def _learn(self, command: Command) -> ReplyEdit | None:
         # What rules learn from the reply, and which script has been accepted.
-        session, known = self.session, self.session.ports.known_scripts
+        session, known = self.session, self.session.ports.known_scripts or replica_reads.scripts(self.session)
         edit = scripts.edit_for(session, command) if session.effective_policy.compiled.learning else None
         if known is None or "scripting" not in command.spec.categories:
             return edit

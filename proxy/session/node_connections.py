@@ -81,14 +81,14 @@ def first_connection(session: NodeClient, number: int) -> UpstreamPipeline | Non
     return used[number]
 
 
-def connection_again(session: NodeClient, node: Node) -> UpstreamPipeline | None:
+def connection_again(session: NodeClient, node: Node, lane: Lane = Lane.FAST) -> UpstreamPipeline | None:
     """The connection for a command that was under way elsewhere and can only go to this node now; None where there is
     none now."""
     busy, used = in_flight_to(session, node), session.sender.nodes
     if busy is not None:
         return busy if busy.usable else None
-    if used is None or node.number >= len(used):
-        return session.ports.pools.shared(session.key._replace(node=node), Lane.FAST)
+    if used is None or node.number >= len(used) or lane is not Lane.FAST:
+        return session.ports.pools.shared(session.key._replace(node=node), lane)
     current = used[node.number]
     if current is None or not current.usable or current.closed:
         current = used[node.number] = session.ports.pools.shared(session.key._replace(node=node), Lane.FAST)

@@ -152,6 +152,13 @@ class ReplicaPort(Protocol):
 
     unknown: ReplicaGroup
 
+    @property
+    def scripts(self) -> "KnownScriptsPort":
+        """The scripts that primaries have accepted from clients of this worker."""
+
+    def load(self, upstream: UpstreamPipeline, text: bytes) -> bool:
+        """Load the script on this connection, unless that was done: whether its replica takes scripts."""
+
     def clock(self) -> float:
         """Seconds on a clock that never goes back."""
 
@@ -334,10 +341,13 @@ class ScriptPort(Protocol):
 
 
 class KnownScriptsPort(Protocol):
-    """The scripts that nodes of a cluster get when they come."""
+    """The scripts that a node has accepted: others get them, when they come or when a client reads there."""
 
     def knows(self, text: bytes) -> bool:
         """Whether the script has been remembered; it counts as used."""
+
+    def text_of(self, sha: bytes) -> bytes | None:
+        """The script of this SHA1; None if none has been remembered."""
 
     def remember(self, text: bytes) -> None:
         """A node has accepted this script."""

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+from proxy.commands.command import Command
 from proxy.commands.table import Lane
 from proxy.hotpath.client_reads import ReaderPlace
 from proxy.hotpath.in_flight import FORWARD, HIDE, JOIN, READ_AS_IT_IS, TRACE, InFlightEntry, ReplyPart, ReplySink
@@ -57,6 +58,17 @@ class ReadsAgain:
         return len(self._commands)
 
     @property
+    def asks_owner(self) -> bool:
+        """Whether the owner of another key is being asked."""
+        reads = self.client.sender.reads
+        return reads is not None and reads.asks_owner
+
+    @asks_owner.setter
+    def asks_owner(self, asks: bool) -> None:
+        if self.client.sender.reads is not None:
+            self.client.sender.reads.asks_owner = asks
+
+    @property
     def gone(self) -> bool:
         """Whether the client has left."""
         return self.client.gone
@@ -97,8 +109,17 @@ class ReadsAgain:
         asked.sent = READ_AS_IT_IS
         self._commands.append((entry.sent, asked))
         _drop([entry])
-        self._asks_owner(True)
+        self.asks_owner = True
         return True
+
+    def has_own_errors(self) -> bool:
+        """Whether the read at the head may answer any error, as a script does."""
+        head = self._source.head
+        if head is None or not _is_kept(head):
+            return False
+        raw, request = _commands_of(self.client, head)[0], Request()
+        request.scan(raw, 0, self.client.intake.limits)
+        return Command(self.client.effective_policy.table, request.arguments()).spec.own_errors
 
     def _theirs(self) -> list[InFlightEntry]:
         return [entry for entry in self._source.entries() if _is_of(entry.sink, self.client)]
@@ -109,14 +130,6 @@ class ReadsAgain:
         for place in () if reads is None else reads.places:
             if place.upstream is self._source:
                 place.note(False)
-
-    def _asks_owner(self, asks: bool) -> None:
-        if self.client.sender.reads is not None:
-            self.client.sender.reads.asks_owner = asks
-
-    def owner_answered(self) -> None:
-        """What the replica has said of a key counts, or is corrected."""
-        self._asks_owner(False)
 
     def ask_elsewhere(self, raw: bytes, entry: InFlightEntry) -> None:
         """The read has another owner, or none now: its reply is what that one says."""
@@ -150,34 +163,40 @@ class ReadsAgain:
         session = self.client
         while self._commands and not session.gone:
             raw, entry = self._commands[0]
-            node = self._owner(raw)
-            upstream = _to_primary(session) if self.ports.nodes is None else _to_node(session, node)
+            node, lane = self._way(raw)
+            if self.ports.nodes is None:
+                upstream = _to_primary(session, lane)
+            else:
+                upstream = None if node is None else connection_again(session, node, lane)
             if upstream is None or not upstream.admits(session.sender):
                 if self.ports.nodes is not None and self.ports.route.now() - self._since > HELD_SECONDS:
                     self._give_up()
                 else:
-                    self._wait(node)
+                    self._wait(node, lane)
                     return
             else:
                 self._commands.popleft()
                 session.sender.issue(upstream, raw, entry, commands=1)
                 entry.sink.pending_replies -= 1  # it has been awaited since the replica was asked
 
-    def _owner(self, raw: bytes) -> Node | None:
+    def _way(self, raw: bytes) -> tuple[Node | None, Lane]:
+        # Before a cluster, the node for the command; the lane of its pool.
         config, nodes, request = self.client.intake.config, self.ports.nodes, Request()
-        if nodes is None or config.router is None:
-            return None
         request.scan(raw, 0, self.client.intake.limits)
-        return nodes.node(config.router.node(config.lookup.find(request), request, raw, config.keys))
+        command_id = config.lookup.find(request)
+        lane = self.client.effective_policy.table.specs[command_id].lane
+        if nodes is None or config.router is None:
+            return None, lane
+        return nodes.node(config.router.node(command_id, request, raw, config.keys)), lane
 
-    def _wait(self, node: Node | None) -> None:
+    def _wait(self, node: Node | None, lane: Lane) -> None:
         key = self.client.key
         if self.ports.nodes is None:
-            self.ports.pools.await_shared(self, key, Lane.FAST)
+            self.ports.pools.await_shared(self, key, lane)
         elif node is None or in_flight_to(self.client, node) is not None:
             self.ports.nodes.await_look(self)
         else:
-            self.ports.pools.await_shared(self, key._replace(node=node), Lane.FAST)
+            self.ports.pools.await_shared(self, key._replace(node=node), lane)
 
     def _give_up(self) -> None:
         _, entry = self._commands.popleft()
@@ -206,7 +225,7 @@ class _OwnersReply(ReplyPart):
         self._begun = True
         if not whole:
             return
-        self._reads.owner_answered()
+        self._reads.asks_owner = False
         if not self._reply:
             self._reads.ask_elsewhere(self._raw, InFlightEntry(self._place, 1, self._action, self._payload))
             return
@@ -239,23 +258,20 @@ def _commands_of(session: ReadingClient, entry: InFlightEntry) -> list[bytes]:
     return list(_commands(session, entry.sent))[-entry.due :]
 
 
-def _to_primary(session: ReadingClient) -> UpstreamPipeline | None:
+def _to_primary(session: ReadingClient, lane: Lane) -> UpstreamPipeline | None:
     # Where it awaits replies of the primary, on that connection, or Redis might run its commands in another order.
     reads, sender = session.sender.reads, session.sender
     for source in _sources(session):
         if isinstance(source, PrivatePipeline) and not source.reads_only:
             return source
-    primary = None if reads is None else reads.primary
+    primary = None if reads is None or lane is Lane.SLOW else reads.primary
     if primary is None or not primary.usable or primary.closed:
-        primary = session.ports.pools.shared(session.key, Lane.FAST)
+        primary = session.ports.pools.shared(session.key, lane)
+        session.intake.direct = primary is not None and lane is Lane.FAST
     if reads is not None and primary is not None:
         reads.primary = primary
         sender.upstream = primary
     return primary
-
-
-def _to_node(session: ReadingClient, node: Node | None) -> UpstreamPipeline | None:
-    return None if node is None else connection_again(session, node)
 
 
 def _sources(session: ReadingClient) -> Iterator[UpstreamPipeline | None]:

@@ -13,11 +13,13 @@ Clients with a connection of their own, with a user of their own, in MULTI or WA
 
 from functools import cache
 
-from proxy.commands.replica_reads import hides_absence
-from proxy.commands.table import ConnectionState, Lane
+from proxy.commands.command import Command
+from proxy.commands.replica_reads import hides_absence, read_only_script
+from proxy.commands.table import ConnectionState
 from proxy.hotpath.client_reads import ClientReads, ReaderPlace
 from proxy.hotpath.in_flight import FORWARD, TRACE, InFlightEntry
 from proxy.hotpath.replica_reads import ReplicaTerms
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.compile import NOTHING
 from proxy.policy.decision import Decision
 from proxy.rules.verdict import PASS
@@ -25,6 +27,7 @@ from proxy.session import switching
 from proxy.session.item import Item
 from proxy.session.judging import reads_from_replicas, shares_replicas
 from proxy.session.pool_key import SOLE_NODE
+from proxy.session.ports import KnownScriptsPort, ReplicaPort
 from proxy.session.reads_again import ReadingClient
 from proxy.session.state import POOLED
 from proxy.wire.request import Request
@@ -53,6 +56,12 @@ def choose(session: ReadingClient, place: ReaderPlace) -> None:
     if terms and shares_replicas(session.key, session.ports.route):
         found = port.reader(session.key, place, terms)
     place.choose(*(found or (None, None)))
+
+
+def scripts(session: ReadingClient) -> KnownScriptsPort | None:
+    """The scripts that the primary knows, if the client may run some of them on replicas."""
+    port = session.ports.replicas
+    return None if port is None or session.sender.reads is None else port.scripts
 
 
 # Commands that the session handles
@@ -126,8 +135,13 @@ def forward(session: ReadingClient, item: Item, terms: ReplicaTerms) -> bool:
     place = reads.place(number)
     hidden = len(item.command.known_keys) > 1 or hides_absence(item.command.spec)
     upstream = place.reader(terms.max_lag, port.clock(), hidden)
-    if upstream is None:
+    if upstream is None or not _has_script(port, item.command, upstream):
         return False
+    if item.command.spec.process_bound:
+        session.ports.pools.relies_on_process(session)
+    if session.effective_policy.compiled.policy.count_keys:
+        for key in item.command.known_keys:
+            session.intake.config.counters.move(key.name, 0, len(key.name))
     if sender.pending_replies == 0:
         _go_on_without_session(session, reads)
     reads.away = True
@@ -152,12 +166,19 @@ def _go_on_without_session(session: ReadingClient, reads: ClientReads) -> None:
     if session.ports.nodes is not None:
         session.settle_nodes()
         session.intake.direct = True
-    elif reads.primary is None:
+    elif not session.intake.direct:
         reads.primary = session.ports.pools.ready(session.key)
         session.intake.direct = reads.primary is not None
 
 
 def _is_plain(item: Item) -> bool:
-    spec = item.command.spec
     changed = item.edit is not None or item.hidden or item.wrapper is not None or item.instead_of is not None
-    return spec.state is ConnectionState.POOL and spec.lane is Lane.FAST and not changed
+    return item.command.spec.state is ConnectionState.POOL and not changed
+
+
+def _has_script(port: ReplicaPort, command: Command, upstream: UpstreamPipeline) -> bool:
+    # A text that the primary does not know yet has gone there: its reply is edited, by which it is remembered.
+    if read_only_script(command.spec) != "sha":
+        return True
+    text = port.scripts.text_of(command.argv[1])
+    return text is not None and port.load(upstream, text)

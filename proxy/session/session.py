@@ -347,10 +347,6 @@ class Session:
         """Choose the replica from which the client reads at this place."""
         replica_reads.choose(self, place)
 
-    def asks_owner(self) -> bool:
-        """Whether the owner of a key is being asked for it that a replica does not have."""
-        return self.sender.reads is not None and self.sender.reads.asks_owner
-
     def hold_reads(self) -> bool:
         """Send nothing more for a moment: then it is known which replica has all that the client has seen."""
         calm = self.awaited is None and self.held is None and not self.intake.running and not self.gone

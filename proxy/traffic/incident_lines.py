@@ -141,6 +141,7 @@ def _hot_key(scene: Scene, hot: Hotspot, past: Past, name: str, peak: float) -> 
     missing = figures is not None and _missed(figures) >= _MISSING
     share = f"{percent(used.share)} of {short(all_keys.rate)}/s ±{percent(all_keys.share_of(used.error))}"
     from_memory = f", {percent(used.cached_share)} of them answered from memory" if used.cached else ""
+    from_memory += f", {percent(used.replica_share)} by replicas" if used.moved else ""
     reads = f"reads {percent(used.reads / used.certain)}{from_memory}"
     app, details = "all", [f"{reads}, slot {slot_of(key)}"]
     if figures is not None:

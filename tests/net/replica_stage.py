@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from typing import Any, cast
 from proxy.hotpath.client_reads import Replica
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.net.address import UpstreamAddress
+from proxy.net.own_commands import OwnCommands
 from proxy.net.replica_connections import ReplicaConnections
 from proxy.net.replica_history import Told
 from proxy.net.slot_map import Endpoint
@@ -36,6 +38,13 @@ def process(node: Node) -> str:
     return f"p{node.number}"
 
 
+class NoLoop:
+    """Makes futures of no event loop."""
+
+    def create_future(self) -> Future[bytes]:
+        return Future()
+
+
 class Connection:
     """A connection to a replica, without a socket."""
 
@@ -45,6 +54,7 @@ class Connection:
         self.pipeline = Upstream(HOME._replace(node=node))
         self.pipeline.reads_only = True
         self.pipeline.redirects = readers.redirects
+        self.ask = OwnCommands(self.pipeline, cast("Any", NoLoop())).ask
         self.key = self.pipeline.key
         self.run_id = process(node).encode()
         self.reading, self.transport = True, None
@@ -78,6 +88,7 @@ class Stage:
         self.members: dict[Upstream, Connection] = {}
         connections: Any = SimpleNamespace(
             output_limit=1 << 20,
+            known_scripts=None,
             errors=ErrorCounts(),
             supply=SimpleNamespace(tls=None, busy=Counter()),
             settings=SimpleNamespace(zone=None, connect_timeout=1.0),
@@ -111,7 +122,8 @@ class Stage:
         connection: Any = Connection(self.readers, replica.node)
         self.members[connection.pipeline] = connection
         slot = self.readers._slot(replica, key)
-        slot.upstream, slot.opening = connection, False
+        slot.fill(connection)
+        slot.opening = False
         self.readers._open_slots[connection] = slot
         slot.since = self.readers._changed(replica)
         pipeline: Upstream = connection.pipeline
@@ -145,4 +157,4 @@ class Stage:
     def taken(self) -> tuple[bytes, bytes]:
         """What the primary and the replicas were sent since the last call."""
         replicas = b"".join(each.taken() for each in self.members)
-        return self.route.upstream().taken(), replicas
+        return b"".join(each.taken() for each in self.route.pools.values()), replicas

@@ -98,6 +98,7 @@ def test_a_client_that_only_reads_sends_its_pipelines_as_runs() -> None:
     stage = Stage()
     stage.route.pools.clear()
     client = stage.client()
+    stage.route.upstream()  # it is there now
     client.send(call("GET", "a:1") + call("GET", "a:2"))
     assert stage.taken() == (b"", call("GET", "a:1") + call("GET", "a:2"))
 

@@ -65,3 +65,17 @@ def test_reads_of_users_of_their_own_are_the_primarys_and_not_counted() -> None:
     client.say("GET", "a:1")
     assert stage.taken()[1] == b""
     assert counted(client) == before
+
+
+def test_of_each_key_it_is_known_how_many_reads_replicas_answer(stage: Stage) -> None:
+    client = stage.client()
+    counters = client.intake.config.counters
+    counters.harvest(0)
+    reads = [("GET", "a:1"), ("GET", "a:1"), ("MGET", "a:1", "a:2"), ("GET", "x"), ("GET", "a:1")]
+    for words in (*reads, ("SET", "a:2", "v")):
+        client.say(*words)
+        for upstream in (*stage.members, stage.route.upstream()):
+            if upstream.head is not None:
+                upstream.answer(OK)
+    uses = {each.key: (each.reads, each.moved) for each in counters.harvest(9).key_counts}
+    assert uses == {b"a:1": (4, 3), b"a:2": (1, 1), b"x": (1, 0)}

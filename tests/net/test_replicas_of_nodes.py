@@ -58,6 +58,7 @@ class Stage:
         self.members: dict[Upstream, Connection] = {}
         connections: Any = SimpleNamespace(
             output_limit=1 << 20,
+            known_scripts=None,
             errors=ErrorCounts(),
             supply=SimpleNamespace(tls=None, busy=Counter()),
             settings=SimpleNamespace(zone=None),
@@ -87,7 +88,8 @@ class Stage:
         connection.pipeline.number = node.number
         self.members[connection.pipeline] = connection
         slot = self.readers._slot(replica, HOME)
-        slot.upstream, slot.opening = connection, False
+        slot.fill(connection)
+        slot.opening = False
         self.readers._open_slots[connection] = slot
         pipeline: Upstream = connection.pipeline
         return pipeline

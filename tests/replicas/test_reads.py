@@ -8,6 +8,7 @@ clients stay connected.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -86,6 +87,12 @@ def test_reads_of_the_keys_are_spread_and_nothing_else_is(lab: Lab, keyrail: Key
     eventually(is_spread)
     assert reads_of(lab, read("x:1", b"$1\r\nw\r\n")) == [200, 0, 0]
 
+    def shares() -> dict[str, float]:
+        told = json.loads(keyrail.http("/hotkeys")[1])
+        return {row["key"]: row["replica_share"] for row in told["keys"]}
+
+    eventually(lambda: shares().get("a:1", 0.0) > 0.5 and shares().get("x:1") == 0.0)
+
 
 def test_state_keeps_reads_with_the_primary(lab: Lab, keyrail: Keyrail) -> None:
     eventually(lambda: serving(keyrail) == 2)
@@ -154,6 +161,34 @@ def test_a_library_that_tells_its_name_reads_from_replicas_at_once(lab: Lab, key
                 client.get("a:1")
 
     eventually(lambda: reads_of(lab, act)[0] == 0)
+
+
+def test_read_only_scripts_run_on_replicas(lab: Lab, new_keyrail: NewKeyrail, tmp_path: Path) -> None:
+    lab.primary.do("SET", "a:1", "v")
+    get = "callback=function(keys) return redis.call('GET', keys[1]) end"
+    library = f"#!lua name=l\nredis.register_function{{function_name='f', {get}, flags={{'no-writes'}}}}"
+    lab.primary.do("FUNCTION", "LOAD", "REPLACE", library)
+    keyrail = new_keyrail(url(lab), policy=policy(tmp_path, "enforce"))
+    eventually(lambda: serving(keyrail) == 2)
+    text = "return redis.call('GET', KEYS[1])"
+    sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    commands = (("EVAL_RO", text), ("EVALSHA_RO", sha), ("FCALL_RO", "f"))
+
+    def calls() -> list[int]:
+        return [sum(server.calls(name) for server in lab.replicas) for name, _ in commands]
+
+    with keyrail.wire() as wire:
+        before = calls()
+
+        def all_have_run() -> bool:
+            # The first one runs on the primary, which has to know it.
+            for words in commands:
+                assert wire.ask(*words, 1, "a:1") == b"$1\r\nv\r\n"
+            return all(now > then for then, now in zip(before, calls(), strict=True))
+
+        eventually(all_have_run)
+        assert wire.ask("FCALL_RO", "none", 1, "a:1").startswith(b"-ERR Function not found")
+    assert keyrail.metric("keyrail_out_of_step_total") == 0
 
 
 async def is_(condition: Callable[[], bool]) -> None:

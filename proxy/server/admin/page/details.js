@@ -220,11 +220,14 @@ export class Details {
     const uses = key.reads + key.writes;
     /** @type {[string, string][]} */
     const cached = key.cached_share ? [["Reads from memory", share(key.cached_share)]] : [];
+    /** @type {[string, string][]} */
+    const moved = key.replica_share ? [["Reads by replicas", share(key.replica_share)]] : [];
     putFacts(byId("details-facts"), [
       ["Reads", uses ? share(key.reads / uses) : "–"],
       ["Writes", uses ? share(key.writes / uses) : "–"],
       ["Reads that hit", share(key.hit_ratio)],
       ...cached,
+      ...moved,
       ["In", byteRate(key.bytes_in)],
       ["Out", byteRate(key.bytes_out)],
       ["TTL left", key.ttl === -1 ? "none" : span(key.ttl)],

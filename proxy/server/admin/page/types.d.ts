@@ -26,6 +26,8 @@ export interface HotKey {
   writes: number;
   /** The share of its reads that were answered from memory. */
   cached_share: number;
+  /** The share of its reads that went to replicas. */
+  replica_share: number;
   whole: boolean;
   bytes_in: number;
   bytes_out: number;
