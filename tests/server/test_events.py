@@ -75,7 +75,8 @@ def test_everything_that_the_page_shows(running: Running) -> None:
                 assert SECRET not in json.dumps(data)
                 told[name] = data
                 keys = told.get("overview", {}).get("hotkeys", {}).get("keys", [])
-                if keys and keys[0]["clients"] and "violations" in told:
+                hits = [each["hits"] for each in told.get("overview", {}).get("policy", {}).get("rules", [])]
+                if keys and keys[0]["clients"] and "violations" in told and all(hits):
                     break
     assert set(told) == {"history", "violations", "overview"}
     assert set(told["history"]) == {"seconds", "tens", "keys"}
