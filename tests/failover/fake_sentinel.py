@@ -36,9 +36,10 @@ class FakeSentinel:
         self._writers: list[asyncio.StreamWriter] = []
         self._subscribed: dict[asyncio.StreamWriter, list[str]] = {}
         self._server: asyncio.Server | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -56,8 +57,15 @@ class FakeSentinel:
         for writer in [each for each, channels in self._subscribed.items() if channel in channels]:
             writer.write(b">3\r\n" + bulk("message") + bulk(channel) + bulk("…"))
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # At once: a task might be cancelled before it begins, and the connection left open.
         self._writers.append(writer)
+        if self._server is None:
+            writer.close()
+        else:
+            self._tasks.append(asyncio.ensure_future(self._serve(reader, writer)))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         frames = FrameReader()
         try:
             while data := await reader.read(1 << 16):

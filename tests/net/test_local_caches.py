@@ -315,6 +315,7 @@ def test_redis_learns_that_keys_are_used(engine: Engine) -> None:
         await client.ask("SET", "k", "v")
         await keyrail.cached(client, "GET", "k")
         used = frequency()
+        assert await keyrail.asked(client, "GET", "k") == (b"$1\r\nv\r\n", False)
         await until(lambda: frequency() > used)
         assert keyrail.figures()["fills"] == fills + 1
 
