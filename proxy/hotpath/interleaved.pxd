@@ -43,8 +43,9 @@ cdef class Interleaved(Segment):
     cpdef begin(self, ReplyOrder order, bytes turns)
     @cython.locals(strand=Strand)
     cpdef Strand strand(self, UpstreamPipeline source)
-    @cython.locals(turns="const unsigned char *", total=cython.Py_ssize_t, done=cython.Py_ssize_t, strand=Strand,
-                   chunk=bytes, at=cython.Py_ssize_t, end=cython.Py_ssize_t)
+    @cython.locals(turns="const unsigned char *", total=cython.Py_ssize_t, done=cython.Py_ssize_t, number=cython.int,
+                   strand=Strand, chunk=bytes, size=cython.Py_ssize_t, first=cython.Py_ssize_t, at=cython.Py_ssize_t,
+                   end=cython.Py_ssize_t)
     cpdef merge(self)
     @cython.locals(strand=Strand, segment=Segment, last=Segment, behind=Segment)
     cpdef take_apart(self)

@@ -168,16 +168,23 @@ class Interleaved(Segment):
         turns = self.turns
         total = len(self.turns)
         done = self.done
-        while done < total:
-            strand: Strand = self.strands[turns[done]]
+        end = 0
+        while done < total and end >= 0:
+            number = turns[done]
+            strand: Strand = self.strands[number]
             chunk = strand.chunk
-            at = strand.at
-            end = _SCANNER.whole(chunk, at, len(chunk))
-            if end < 0:
-                break
-            _SPACE.put(chunk, at, end)
-            strand.at = end
-            done += 1
+            size = len(chunk)
+            first = at = strand.at
+            while done < total and turns[done] == number:
+                end = _SCANNER.string_end(chunk, at, size)
+                if end == 0:
+                    end = _SCANNER.whole(chunk, at, size)
+                if end < 0:
+                    break
+                at = end
+                done += 1
+            _SPACE.put(chunk, first, at)
+            strand.at = at
         if done > self.done:
             self.pending_replies -= done - self.done
             self.done = done

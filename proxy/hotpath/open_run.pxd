@@ -32,9 +32,11 @@ cdef class OpenRun:
     cdef Py_ssize_t unsent(self) except -1
     cdef int place(self) except -1
     cdef int turn(self, CommandSender sender, bytes data, const unsigned char *p, UpstreamPipeline upstream) except -1
+    cdef bint is_whole(self) except -1
     cdef int turn_to_portion(self, const unsigned char *p, Portion portion, UpstreamPipeline upstream) except -1
     @cython.locals(portions=Portions)
     cdef int leave(self, CommandSender sender, bytes data, const unsigned char *p, Py_ssize_t behind) except -1
+    @cython.locals(portions=Portions, portion=Portion)
     cdef int _add(self, const unsigned char *p) except -1
     @cython.locals(splice=Splice, start=cython.Py_ssize_t, end=cython.Py_ssize_t, chunk=bytes)
     cdef int _send(self, CommandSender sender, bytes data, const unsigned char *p) except -1

@@ -20,9 +20,9 @@ class OpenRun:
     """The next ``count`` commands for ``upstream``, behind what stands in ``splice`` already. ``wrote``: one of them
     may write. There is ``room`` for so many.
 
-    Before a cluster (``portions``) they are for ``node``, and their ``portion`` is its, or that of its replica.
-    ``direct``: commands may join at all. ``reads`` says what replicas may answer the client, and ``answered`` how many
-    bytes have been answered from memory and have not left.
+    Before a cluster (``portions``) they are for ``node``, and their ``portion`` is its, or that of its replica; while
+    all are for one primary, there is none. ``direct``: commands may join at all. ``reads`` says what replicas may
+    answer the client, and ``answered`` how many bytes have been answered from memory and have not left.
     """
 
     def __init__(self) -> None:
@@ -45,12 +45,12 @@ class OpenRun:
         """Nothing is gathered of the commands from ``position`` on; they are divided among nodes, or all for one."""
         self.upstream = upstream
         self.portions = self._own_portions if divides else None
-        self.splice = self._own_splice
         self.answered = 0
         self._begin_at(position)
 
     def _begin_at(self, position: int) -> None:
         self.portion = None
+        self.splice = self._own_splice
         self.node = _NOWHERE
         self.start = position
         self.end = position
@@ -71,6 +71,10 @@ class OpenRun:
             self._send(sender, data, p)
         self.upstream = upstream
         self.start = self.end
+
+    def is_whole(self) -> bool:
+        """Whether the commands from ``end`` on are the first of all, so that they may need no portion."""
+        return self.count == 0 and self.portion is None
 
     def turn_to_portion(self, p: bytes, portion: Portion, upstream: UpstreamPipeline) -> None:
         """The same before a cluster: they are of this portion."""
@@ -96,8 +100,10 @@ class OpenRun:
     def _add(self, p: bytes) -> None:
         portions, portion, upstream = self.portions, self.portion, self.upstream
         assert portions is not None, "only before a cluster"
-        assert portion is not None, "a command was counted for it"
         assert upstream is not None, "a command was counted for it"
+        if portion is None:
+            portion = portions.of(self.node)
+            self._own_splice, portion.splice = portion.splice, self._own_splice
         portions.add(portion, upstream, p, self.start, self.end, self.count, self.wrote)
         self._counted_off()
 

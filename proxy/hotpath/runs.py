@@ -242,15 +242,21 @@ class Runs:
             return _SPLIT if node == SEVERAL_SLOTS else _SPECIAL
         if node == run.node:
             return COMPLETE
-        portions = run.portions
-        assert portions is not None, "before a cluster there are some"
-        portion = portions.of(node)
-        upstream = portion.upstream
-        if upstream is None:
+        if run.is_whole():
             upstream = self._connection(node)
-            if upstream is None or portions.full():
+            if upstream is None:
                 return _SPECIAL
-        run.turn_to_portion(p, portion, upstream)
+            run.upstream = upstream
+        else:
+            portions = run.portions
+            assert portions is not None, "before a cluster there are some"
+            portion = portions.of(node)
+            upstream = portion.upstream
+            if upstream is None:
+                upstream = self._connection(node)
+                if upstream is None or portions.full():
+                    return _SPECIAL
+            run.turn_to_portion(p, portion, upstream)
         run.node = node
         if run.reads is not None:
             run.reads.primary = upstream

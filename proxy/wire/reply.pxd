@@ -1,7 +1,7 @@
 cimport cython
 
 
-cdef int _OUT_OF_STEP, _INCOMPLETE, _MOST_DIGITS
+cdef int _OUT_OF_STEP, _INCOMPLETE, _MOST_DIGITS, _SHORTEST_STRING
 cdef Py_ssize_t _SHORT_WORD
 
 
@@ -13,8 +13,8 @@ cdef class ReplyScanner:
     @cython.locals(i=cython.Py_ssize_t, j=cython.Py_ssize_t, end=cython.Py_ssize_t, elements=cython.longlong, bulk=cython.longlong,
                    number=cython.longlong, digit=cython.int, plain=cython.bint, count=cython.longlong, kind=cython.uchar)
     cpdef Py_ssize_t walk(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t size) except -2
-    @cython.locals(i=cython.Py_ssize_t, length=cython.longlong, end=cython.longlong)
-    cdef long long _string_end(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t size) noexcept
+    @cython.locals(i=cython.Py_ssize_t, digit=cython.int, length=cython.Py_ssize_t, end=cython.Py_ssize_t)
+    cdef Py_ssize_t string_end(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t size) noexcept
     @cython.locals(n=cython.Py_ssize_t)
     cpdef Py_ssize_t whole(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t size) except -3
     @cython.locals(i=cython.Py_ssize_t)

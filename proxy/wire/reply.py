@@ -12,6 +12,8 @@ elements before the element that it belongs to.
 _OUT_OF_STEP = -1
 _INCOMPLETE = -2
 _MOST_DIGITS = 18
+_SHORTEST_STRING = 6
+"""In bytes: an empty one."""
 _SHORT_WORD = 64
 """In bytes. An aggregate that begins with a longer word is no message and no confirmation of a subscription."""
 
@@ -31,7 +33,7 @@ class ReplyScanner:
         elements = self.elements
         bulk = self.bulk
         if elements == 0:
-            end = self._string_end(p, start, size)
+            end = self.string_end(p, start, size)
             if end > 0:
                 return end
             elements = 1
@@ -101,19 +103,23 @@ class ReplyScanner:
             return _INCOMPLETE
         return n
 
-    def _string_end(self, p: bytes, start: int, size: int) -> int:
-        # The end of a bulk string of which all has arrived, as most replies are; 0 for any other frame.
+    def string_end(self, p: bytes, start: int, size: int) -> int:
+        """The end of a bulk string of which all has arrived, as most replies are; 0 for any other frame."""
+        if size - start < _SHORTEST_STRING or p[start] != 36:
+            return 0
         i = start + 1
-        if i >= size or p[start] != 36:
+        digit = p[i] - 48
+        if digit < 0 or digit > 9:
             return 0
         length = 0
-        while i < size and 48 <= p[i] <= 57 and i - start <= _MOST_DIGITS:
-            length = length * 10 + (p[i] - 48)
+        while 0 <= digit <= 9:
+            length = length * 10 + digit
             i += 1
-        if i == start + 1 or i + 1 >= size or p[i] != 13 or p[i + 1] != 10:
-            return 0
+            if length > size or i + 1 >= size:
+                return 0
+            digit = p[i] - 48
         end = i + 2 + length + 2
-        return end if end <= size else 0
+        return end if end <= size and p[i] == 13 and p[i + 1] == 10 else 0
 
     def line_end(self, p: bytes, start: int, size: int) -> int:
         """The offset behind the line that begins at ``start``; -2 until the whole line has arrived."""
