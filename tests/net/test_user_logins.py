@@ -44,7 +44,7 @@ class Bench:
             call_later=lambda _seconds, act, *arguments: self.timers.append(lambda: act(*arguments))
         )
         connections: Any = SimpleNamespace(members=self.members, closing=False)
-        capabilities: Any = SimpleNamespace(forget=self.forgotten.append)
+        capabilities: Any = SimpleNamespace(rights=SimpleNamespace(forget=self.forgotten.append))
         self.logins = UserLogins(
             topology, loop, connections, capabilities, lambda node: node not in self.down, self.clients
         )
