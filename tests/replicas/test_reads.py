@@ -156,6 +156,34 @@ def test_read_from_replicas_needs_no_policy(lab: Lab, new_keyrail: NewKeyrail) -
     eventually(lambda: reads_of(lab, act)[0] == 0)
 
 
+NEARBY = """
+keyrail: 1
+zones: {here: [127.0.0.2], there: [127.0.0.1]}
+rules:
+  nearby: {replica_reads: {keys: ["a:*"], max_lag: 1s, prefer: [same-zone]}, mode: enforce}
+"""
+
+
+def test_replicas_of_the_own_zone_come_first(lab: Lab, new_keyrail: NewKeyrail, tmp_path: Path) -> None:
+    lab.mend()
+    far, near = lab.replicas
+    near.do("CONFIG", "SET", "bind", "127.0.0.1 127.0.0.2")
+    (tmp_path / "policy.yaml").write_text(NEARBY)
+    upstream = f"{lab.primary.url}?replicas=127.0.0.1:{far.port},127.0.0.2:{near.port}"
+    keyrail = new_keyrail(upstream, policy=tmp_path / "policy.yaml", extra=("--zone", "here"))
+    eventually(lambda: serving(keyrail) == 2)
+
+    def act() -> None:
+        for _ in range(20):
+            ask(keyrail, "a:1")
+
+    eventually(lambda: reads_of(lab, act) == [0, 0, 20])
+    lab.streams[1].hold()
+    lab.primary.do("SET", "x", "v")
+    eventually(lambda: reads_of(lab, act) == [0, 20, 0])
+    lab.mend()
+
+
 def test_a_library_that_tells_its_name_reads_from_replicas_at_once(lab: Lab, keyrail: Keyrail) -> None:
     eventually(lambda: serving(keyrail) == 2)
 
