@@ -55,8 +55,12 @@ def test_sentinels_replace_the_primary(group: RealGroup, new_keyrail: Callable[.
         new = await asyncio.to_thread(fail_over)
         # From here on Redis loses nothing: Keyrail sends nothing to the old primary any more.
         await asyncio.to_thread(eventually, lambda: primary_of(keyrail) == new.port)
+        epoch = await asyncio.to_thread(group.epoch)
         doubtful.append(loop.time())
         await asyncio.to_thread(settle)
+        if await asyncio.to_thread(group.epoch) != epoch:
+            # Two Sentinels may each promote another server, one behind the other.
+            doubtful.append(loop.time())
         await asyncio.to_thread(eventually, lambda: serving(keyrail) == 2)
         await stage.until_reads(1000)
 
@@ -72,7 +76,8 @@ def test_sentinels_replace_the_primary(group: RealGroup, new_keyrail: Callable[.
             group.start_again([old])
 
     asyncio.run(stage.run(CLIENTS, act))
-    begin, end = doubtful
+    begin, end = doubtful[0], doubtful[-1]
+    failovers = len(doubtful) - 1
     writes = [step for step in stage.history.steps if isinstance(step, Write)]
     lost = {
         (each.key, each.number)
@@ -81,7 +86,7 @@ def test_sentinels_replace_the_primary(group: RealGroup, new_keyrail: Callable[.
     }
     assert stage.history.problems(OLDEST, lost) == []
     assert len(lost) < len(writes)
-    assert stage.closed <= CLIENTS, "each is disconnected once at most: those that wait for a reply"
+    assert stage.closed <= failovers * CLIENTS, "each is disconnected once at most: those that wait for a reply"
     assert keyrail.metric("keyrail_out_of_step_total") == 0
 
 
