@@ -57,6 +57,7 @@ cdef class ReaderPlace:
     cdef public bint wrote
     cdef public bint used
     cdef public long long asked
+    cdef public bint same_zone
 
     cpdef note(self, bint wrote)
     cpdef attach(self, ReplicaGroup group)
@@ -86,6 +87,7 @@ cdef class ClientReads:
 
     @cython.locals(place=ReaderPlace)
     cpdef ReaderPlace place(self, Py_ssize_t number)
+    cpdef prefer_zone(self, ReaderPlace place)
     @cython.locals(place=ReaderPlace)
     cdef ReaderPlace _at(self, Py_ssize_t number)
     cpdef note(self, Py_ssize_t number, bint wrote)

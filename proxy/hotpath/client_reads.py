@@ -131,7 +131,8 @@ class ReaderPlace:
 
     ``version`` is that of the group when the place chose last (``chosen``), or another one if it has to choose anew.
     ``wrote``: since the last look, the client has sent more than reads to the primary. ``used``: it has sent anything.
-    ``asked`` is the last round in which the replica was asked: see ``ClientReads``.
+    ``asked`` is the last round in which the replica was asked: see ``ClientReads``. ``same_zone``: the client has read
+    by terms that prefer replicas of Keyrail's own zone.
     """
 
     def __init__(self, sender: ReplySink, group: ReplicaGroup, number: int = 0) -> None:
@@ -148,6 +149,7 @@ class ReaderPlace:
         self.wrote = False
         self.used = False
         self.asked = _NEVER
+        self.same_zone = False
 
     def note(self, wrote: bool) -> None:
         """The client sends something to the primary by which it may learn or change what it reads here."""
@@ -255,6 +257,12 @@ class ClientReads:
             self.choose(place)
         return place
 
+    def prefer_zone(self, place: ReaderPlace) -> None:
+        """The client reads by terms that prefer replicas of Keyrail's own zone: it changes to one, if there is one."""
+        if not place.same_zone:
+            place.same_zone = True
+            self.choose(place)
+
     def _at(self, number: int) -> ReaderPlace:
         while number >= len(self.places):
             place = ReaderPlace(self._sender, self._unknown, len(self.places))
@@ -321,7 +329,10 @@ class ClientReads:
         if reads is None or not self._is_movable(config, cached_reads, command_id, data, terms):
             return True
         hides_absence = plan.several or config.hides_absence[command_id] != 0
-        return not self.place(number).may_read(reads.max_lags[terms], self._now, hides_absence)
+        place = self.place(number)
+        if reads.same_zone[terms] != 0:
+            self.prefer_zone(place)
+        return not place.may_read(reads.max_lags[terms], self._now, hides_absence)
 
     def source(
         self,
@@ -347,6 +358,8 @@ class ClientReads:
                 plan.count_terms()
             if reads is not None and self._is_movable(config, cached_reads, command_id, data, plan.terms):
                 hides_absence = plan.several or config.hides_absence[command_id] != 0
+                if reads.same_zone[plan.terms] != 0:
+                    self.prefer_zone(place)
                 replica = place.reader(reads.max_lags[plan.terms], self._now, hides_absence)
                 if replica is not None:
                     plan.count_moved(command_id, config.request, data, config.keys, config.counters)

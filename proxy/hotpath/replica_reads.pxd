@@ -15,6 +15,7 @@ cdef class ReplicaReads:
     cdef public int[::1] counters
     cdef public double[::1] max_lags
     cdef public bytes enforced
+    cdef public bytes same_zone
 
     @cython.locals(place=cython.int, other=cython.int, outside=cython.bint, inside=cython.bint, mixed=cython.bint,
                    i=cython.Py_ssize_t, index=cython.Py_ssize_t)

@@ -50,6 +50,7 @@ class ReplicaReads:
         self.counters = array("i", counters)
         self.max_lags = array("d", [each.max_lag for each in terms])
         self.enforced = bytes(each.enforced for each in terms)
+        self.same_zone = bytes(each.same_zone for each in terms)
 
     def place(self, request: Request, data: bytes, keys: KeyFinder, found: int) -> int:
         """The place of the terms for a request with so many keys, or why there is none."""

@@ -34,6 +34,8 @@ cdef class ReplyOrder:
     cpdef ask(self, Segment segment, Py_ssize_t count)
     @cython.locals(entry=InFlightEntry, sink=ReplySink, place=Segment, behind=Segment, part=Segment, last=Segment)
     cpdef Segment set_apart(self, UpstreamPipeline source, moved)
+    @cython.locals(each=Segment)
+    cpdef list spread(self, Segment place)
     @cython.locals(asker=ReplySink)
     cpdef bring(self, Segment segment, bytes payload)
     @cython.locals(asker=ReplySink, chunk=bytes)

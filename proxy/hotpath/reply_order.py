@@ -177,6 +177,21 @@ class ReplyOrder:
             self.last = last
         return place
 
+    def spread(self, place: Segment) -> list[Segment]:
+        """Give each reply that is awaited in this place of several a place of its own: they may come from several
+        connections. Returns all of them."""
+        places = [place]
+        while place.pending_replies > 1:
+            each = Segment(self, None)
+            each.asked = each.pending_replies = 1
+            place.asked -= 1
+            place.pending_replies -= 1
+            each.next_entry, place.next_entry = place.next_entry, each
+            if self.last is place:
+                self.last = each
+            places.insert(1, each)
+        return places
+
     # What comes
 
     def bring(self, segment: Segment, payload: bytes) -> None:

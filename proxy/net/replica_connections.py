@@ -89,7 +89,7 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
     ) -> tuple[Replica, UpstreamPipeline] | None:
         """A replica of the primary of this place for reads on these terms, and the connection to it."""
         primary = self._primary(place.number)
-        prefers_zone = any(each.same_zone for each in terms)
+        prefers_zone = place.same_zone and any(each.same_zone for each in terms)
         found = []
         for replica in () if primary is None else primary.replicas.values():
             slot = self._slot(replica, key) if replica.readable.covered >= 0 else None

@@ -86,10 +86,11 @@ class ReadsAgain:
         for entry in self._theirs():
             sinks.setdefault(entry.sink, []).append(entry)
         for entries in sinks.values():
-            place = order.set_apart(self._source, entries)
+            places = iter(order.spread(order.set_apart(self._source, entries)))
             for entry in entries:
-                again = [InFlightEntry(place, 1, entry.action, entry.payload) for _ in range(entry.due)]
-                self._commands += zip(_commands_of(self.client, entry), again, strict=True)
+                for command in _commands_of(self.client, entry):
+                    again = InFlightEntry(next(places), 1, entry.action, entry.payload)
+                    self._commands.append((command, again))
             _drop(entries)
         self._learns()
         return True
@@ -176,6 +177,8 @@ class ReadsAgain:
                     return
             else:
                 self._commands.popleft()
+                if isinstance(entry.sink, Segment) and entry.action != JOIN:
+                    entry.sink.source = upstream  # the client's next commands for that server take it, too
                 session.sender.issue(upstream, raw, entry, commands=1)
                 entry.sink.pending_replies -= 1  # it has been awaited since the replica was asked
 

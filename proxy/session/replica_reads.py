@@ -133,6 +133,8 @@ def forward(session: ReadingClient, item: Item, terms: ReplicaTerms) -> bool:
     if router is not None:
         reads.follow(router.version)
     place = reads.place(number)
+    if terms.same_zone:
+        reads.prefer_zone(place)
     hidden = len(item.command.known_keys) > 1 or hides_absence(item.command.spec)
     upstream = place.reader(terms.max_lag, port.clock(), hidden)
     if upstream is None or not _has_script(port, item.command, upstream):

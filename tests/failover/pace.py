@@ -7,6 +7,7 @@ they name the new primary, and how long its slowest round took: a busy machine s
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 import time
 from dataclasses import dataclass, field
@@ -96,6 +97,13 @@ def _takes_writes(server: Engine) -> bool:
             return not isinstance(wire.value("SET", "beside", "1"), Failure)
     except (OSError, Closed):
         return False
+
+
+def primary_of(keyrail: Keyrail) -> int | None:
+    """The port of the primary that Keyrail uses."""
+    routes: dict[str, list[dict[str, str]]] = json.loads(keyrail.http("/nodes")[1])["routes"]
+    found = [node["address"] for nodes in routes.values() for node in nodes if node["role"] == "primary"]
+    return int(found[0].rpartition(":")[2]) if found else None
 
 
 def await_service(keyrail: Keyrail, new: Server) -> float:

@@ -8,7 +8,6 @@ come meanwhile wait; redis-py's plain client notices nothing but the time.
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ import pytest
 from tests.black_hole import BlackHole
 from tests.coherence.world import hits, policy
 from tests.failover.group import RealGroup, Server
-from tests.failover.pace import Beside, await_service
+from tests.failover.pace import Beside, await_service, primary_of
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.resp import Closed, Wire, eventually
 
@@ -33,13 +32,6 @@ def keyrail(group: RealGroup) -> Iterator[Keyrail]:
     eventually(lambda: running.http("/readyz")[0] == 200)
     yield running
     running.close()
-
-
-def primary_of(keyrail: Keyrail) -> int | None:
-    """The port of the primary that Keyrail uses."""
-    routes: dict[str, list[dict[str, str]]] = json.loads(keyrail.http("/nodes")[1])["routes"]
-    found = [node["address"] for nodes in routes.values() for node in nodes if node["role"] == "primary"]
-    return int(found[0].rpartition(":")[2]) if found else None
 
 
 def settled(group: RealGroup, keyrail: Keyrail) -> Server:

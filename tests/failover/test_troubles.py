@@ -21,13 +21,16 @@ UNSEEN = {"all-down"}
 
 @pytest.mark.skipif(DIRECT, reason="a plain relay follows nobody")
 def test_each_trouble_is_told(tmp_path: Path) -> None:
+    def is_told(route: str, line: str) -> bool:
+        return stage.told().get(route) == line
+
     with staged(tmp_path) as stage:
         said = len(stage.keyrail.stderr)
-        lines = stage.begin()
-        eventually(lambda: stage.told() == lines)
+        stage.begin()
+        stage.await_told(is_told)
         before = {route: looks for route, looks in stage.looks().items() if route not in UNSEEN}
         eventually(lambda: all(stage.looks()[route] >= looks + LOOKS for route, looks in before.items()))
-        eventually(lambda: stage.told() == lines)
+        lines = stage.await_told(is_told)
         stage.mend()
         eventually(lambda: stage.told() == {})
         told = stage.keyrail.stderr[said:].splitlines()

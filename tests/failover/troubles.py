@@ -120,11 +120,24 @@ class Stage:
     keyrail: Running
     scenes: Sequence[tuple[BehindSentinels | BehindAName, Trouble]]
 
-    def begin(self) -> dict[str, str]:
-        """Cause all troubles; return what is to be told of each route."""
+    def begin(self) -> None:
+        """Cause all troubles."""
         for scene, trouble in self.scenes:
             trouble.begin(scene)
-        return {scene.route: trouble.line(scene) for scene, trouble in self.scenes}
+
+    def await_told(self, is_told: Callable[[str, str], bool]) -> dict[str, str]:
+        """Wait until the line of each trouble has been told of its route; return them. For a moment is enough: on a
+        machine that is slow at times, Keyrail does not reach servers, and uses another one of several."""
+        told: dict[str, str] = {}
+
+        def are_told() -> bool:
+            for scene, trouble in self.scenes:
+                if scene.route not in told and is_told(scene.route, line := trouble.line(scene)):
+                    told[scene.route] = line
+            return len(told) == len(self.scenes)
+
+        eventually(are_told)
+        return told
 
     def mend(self) -> None:
         for scene, _ in self.scenes:

@@ -36,12 +36,16 @@ def test_a_lost_connection_is_said_and_comes_back_by_itself(browser: Browser, up
 
 def test_problems_of_routes_that_are_ready_are_said(browser: Browser, tmp_path: Path) -> None:
     """Each with Sentinels, a name or a deposed primary."""
+
+    def is_told(_: str, line: str) -> bool:
+        notice = "document.querySelector('#notice-warning')?.textContent"
+        return bool(tab.js(f"{notice}.includes({json.dumps(line)})"))
+
     with staged(tmp_path) as stage, browser.tab() as tab:
         tab.go(stage.keyrail.admin)
         tab.until(f"{LIVE} && !document.querySelector('#notice-warning')")
-        lines = list(stage.begin().values())
-        is_said = "document.querySelector('#notice-warning')?.textContent.includes(line)"
-        tab.until(f"{json.dumps(lines)}.every((line) => {is_said})")
+        stage.begin()
+        stage.await_told(is_told)
         assert not tab.js("document.querySelector('#notice-ready')")
         assert not faint(tab)
         stage.mend()

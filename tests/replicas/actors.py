@@ -22,7 +22,7 @@ class Step:
 
 
 class Stage:
-    """The clients of what listens at a port, and their history. Client n writes to each of `keys` with `:n` behind."""
+    """The clients of what listens at a port, and their history. Writer n writes to each of `keys` with `:n` behind."""
 
     def __init__(
         self, port: int, seed: int = 0, keys: Sequence[str] = ("a", "b", "c"), history: History | None = None
@@ -33,14 +33,17 @@ class Stage:
         self.closed = 0
         self.errors: list[bytes] = []
         self._port = port
+        self._writers = 1
         self._seed = seed
         self._numbers = itertools.count(1)
         self._connections = itertools.count(1)
 
     async def run(self, clients: int, act: Callable[[], Awaitable[None]]) -> None:
-        """Let so many clients write and read until `act` is over. Each writes keys of its own, and reads all."""
+        """Let so many clients read until `act` is over. Each third one writes, too, to keys of its own; all read all
+        keys. Who writes often reads from the primary most of the time."""
+        self._writers = -(-clients // 3)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._live(number, clients)) for number in range(clients)]
+            tasks = [group.create_task(self._live(number)) for number in range(clients)]
             await act()
             self.over = True
             await asyncio.gather(*tasks)
@@ -50,23 +53,23 @@ class Stage:
         enough = self.history.reads() + count
         await until(lambda: self.history.reads() >= enough)
 
-    async def _live(self, number: int, clients: int) -> None:
+    async def _live(self, number: int) -> None:
         chance = random.Random(f"{self._seed}-{number}")
         while not self.over:
             try:
                 client = Client(*await asyncio.open_connection("127.0.0.1", self._port), PATIENCE_SECONDS)
                 try:
-                    await self._act(client, f"client {number}.{next(self._connections)}", number, clients, chance)
+                    await self._act(client, f"client {number}.{next(self._connections)}", number, chance)
                 finally:
                     client.leave(abruptly=True)
             except (Ended, OSError):  # whoever was connected to what has failed
                 self.closed += 1
                 await asyncio.sleep(0.01)
 
-    async def _act(self, client: Client, name: str, number: int, clients: int, chance: random.Random) -> None:
+    async def _act(self, client: Client, name: str, number: int, chance: random.Random) -> None:
         loop = asyncio.get_running_loop()
         while not self.over:
-            steps = [self._step(number, clients, chance) for _ in range(chance.choice((1, 1, 1, 4)))]
+            steps = [self._step(number, chance) for _ in range(chance.choice((1, 1, 1, 4)))]
             sent = loop.time()
             client.send(b"".join(map(_packed, steps)))
             waiting = list(steps)
@@ -81,11 +84,11 @@ class Stage:
                 raise
             await asyncio.sleep(chance.choice((0, 0.001, 0.01)))
 
-    def _step(self, number: int, clients: int, chance: random.Random) -> Step:
+    def _step(self, number: int, chance: random.Random) -> Step:
         key = chance.choice(self.keys)
-        if chance.random() < 0.2:
+        if number < self._writers and chance.random() < 0.2:
             return Step(f"{key}:{number}", next(self._numbers))
-        return Step(f"{key}:{chance.randrange(clients)}")
+        return Step(f"{key}:{chance.randrange(self._writers)}")
 
     def _note(self, name: str, step: Step, sent: float, frame: bytes, now: float) -> None:
         value = decode(frame)

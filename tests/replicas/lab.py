@@ -47,6 +47,21 @@ class Lab:
         told = [each.info("replication") for each in self.replicas]
         return all(each["master_link_status"] == "up" and int(each["slave_repl_offset"]) >= written for each in told)
 
+    def load_anew(self, number: int) -> None:
+        """This replica gets all data of its primary anew, and takes 2 ms to load each key. Wait until it loads."""
+        replica = self.replicas[number]
+        for name, value in (("key-load-delay", 2000), ("loading-process-events-interval-bytes", 1024)):
+            replica.do("CONFIG", "SET", name, value)
+        replica.do("REPLICAOF", "NO", "ONE")
+        replica.do("SET", "apart", "v")  # else it has what its primary has, and loads nothing
+        replica.do("REPLICAOF", "127.0.0.1", self.streams[number].port)
+        eventually(lambda: replica.info("persistence")["loading"] == "1")
+
+    def load_at_once(self) -> None:
+        """Whoever loads data is done with it soon."""
+        for replica in self.replicas:
+            replica.do("CONFIG", "SET", "key-load-delay", 0)
+
     def mend(self) -> None:
         """Undo what a test has done, and wait until each replica has everything."""
         for server in self.servers:
@@ -55,6 +70,7 @@ class Lab:
             stream.delay(0.0)
             stream.release()
             stream.mend()
+        self.load_at_once()
         for replica in self.replicas:
             replica.do("CONFIG", "SET", "replica-serve-stale-data", "yes")
         eventually(self.is_linked)

@@ -1,14 +1,15 @@
 """Reads from replicas: who answers, and that no client sees what it must not, whatever happens to replicas.
 
 Proves: reads of a rule's keys are spread over the replicas and nothing else is; no client goes back, each sees its own
-writes, nothing is older than the bound and a second; replicas that lag, hang, lose their primary or die leave, and
-clients stay connected.
+writes, nothing is older than the bound and a second; replicas that lag, hang, load, lose their primary or die leave,
+and clients stay connected.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ from tests.conftest import kind_named, rest_is_long
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.replicas.actors import Stage
 from tests.replicas.lab import Lab
-from tests.replicas.seen import moved, serving
+from tests.replicas.seen import moved, nodes_of, serving
 from tests.resp import eventually
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="a plain relay knows no replicas")
@@ -32,6 +33,9 @@ keyrail: 1
 rules:
   shared: {replica_reads: {keys: ["a:*", "b:*", "c:*"], max_lag: 1s}, mode: MODE}
 """
+
+KEYS = ("a", "b", "c", "outside")
+"""What clients write and read: the last one is in no rule, so that the primary answers."""
 
 NewKeyrail = Callable[..., Keyrail]
 
@@ -152,6 +156,34 @@ def test_read_from_replicas_needs_no_policy(lab: Lab, new_keyrail: NewKeyrail) -
     eventually(lambda: reads_of(lab, act)[0] == 0)
 
 
+NEARBY = """
+keyrail: 1
+zones: {here: [127.0.0.2], there: [127.0.0.1]}
+rules:
+  nearby: {replica_reads: {keys: ["a:*"], max_lag: 1s, prefer: [same-zone]}, mode: enforce}
+"""
+
+
+def test_replicas_of_the_own_zone_come_first(lab: Lab, new_keyrail: NewKeyrail, tmp_path: Path) -> None:
+    lab.mend()
+    far, near = lab.replicas
+    near.do("CONFIG", "SET", "bind", "127.0.0.1 127.0.0.2")
+    (tmp_path / "policy.yaml").write_text(NEARBY)
+    upstream = f"{lab.primary.url}?replicas=127.0.0.1:{far.port},127.0.0.2:{near.port}"
+    keyrail = new_keyrail(upstream, policy=tmp_path / "policy.yaml", extra=("--zone", "here"))
+    eventually(lambda: serving(keyrail) == 2)
+
+    def act() -> None:
+        for _ in range(20):
+            ask(keyrail, "a:1")
+
+    eventually(lambda: reads_of(lab, act) == [0, 0, 20])
+    lab.streams[1].hold()
+    lab.primary.do("SET", "x", "v")
+    eventually(lambda: reads_of(lab, act) == [0, 20, 0])
+    lab.mend()
+
+
 def test_a_library_that_tells_its_name_reads_from_replicas_at_once(lab: Lab, keyrail: Keyrail) -> None:
     eventually(lambda: serving(keyrail) == 2)
 
@@ -240,6 +272,29 @@ async def a_replica_dies_and_comes_back(lab: Lab, keyrail: Keyrail, stage: Stage
     await stage.until_reads(500)
 
 
+async def a_replica_loads(lab: Lab, keyrail: Keyrail, stage: Stage) -> None:
+    # It has another stream, gets all data anew, and loads it slowly.
+    await asyncio.to_thread(lab.primary.do, "MSET", *itertools.chain(*((f"x:{number}", "v") for number in range(3000))))
+    await asyncio.to_thread(lab.load_anew, 0)
+    await is_(lambda: serving(keyrail) == 1)
+    await stage.until_reads(500)
+    with lab.replicas[0].wire() as wire:
+        assert wire.ask("GET", "x:1").startswith(b"-LOADING")
+    lab.load_at_once()
+    await is_(lambda: serving(keyrail) == 2)
+    await stage.until_reads(500)
+
+
+async def the_primary_hangs(lab: Lab, keyrail: Keyrail, stage: Stage) -> None:
+    # Replicas look connected to it all the time. Only when it wrote last says how old they may be.
+    lab.primary.freeze()
+    await is_(lambda: not any(node["serves"] for node in nodes_of(keyrail)))
+    assert {each.info("replication")["master_link_status"] for each in lab.replicas} == {"up"}
+    lab.primary.thaw()
+    await is_(lambda: serving(keyrail) == 2)
+    await stage.until_reads(500)
+
+
 Event = Callable[[Lab, Keyrail, Stage], Awaitable[None]]
 EVENTS: list[Event] = [
     nothing,
@@ -248,6 +303,8 @@ EVENTS: list[Event] = [
     a_replica_hangs,
     the_link_is_cut,
     a_replica_dies_and_comes_back,
+    a_replica_loads,
+    the_primary_hangs,
 ]
 
 
@@ -256,7 +313,7 @@ def test_nobody_sees_what_it_must_not(lab: Lab, keyrail: Keyrail, event: Event) 
     lab.mend()
     lab.primary.do("FLUSHALL")
     eventually(lambda: serving(keyrail) == 2)
-    stage = Stage(keyrail.address.port)
+    stage = Stage(keyrail.address.port, keys=KEYS)
     before = moved(keyrail)
     try:
         asyncio.run(stage.run(12, lambda: event(lab, keyrail, stage)))
