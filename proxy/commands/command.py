@@ -86,6 +86,14 @@ class Command:
             return ()
 
     @property
+    def has_no_keys(self) -> bool:
+        """Whether it is known to have none."""
+        try:
+            return not self.spec.may_have_keys or not self.key_places
+        except KeysUnknownError:
+            return False
+
+    @property
     def key_places(self) -> tuple[tuple[int, bool], ...]:
         """The arguments that are keys, by index, and whether the command may write each. Raises KeysUnknownError."""
         if self._places is None:

@@ -66,12 +66,12 @@ class ReplicaGroup:
     have what the client knows, and since there was none within the bound.
     """
 
-    def __init__(self, watched: bool = True) -> None:
+    def __init__(self, watched: bool = True, hurry: Callable[[], object] = _nobody) -> None:
         self.version = 0
         self.looks = 0
         self.watched = watched
         self.wanted = False
-        self.hurry: Callable[[], object] = _nobody
+        self.hurry = hurry
         self.marked: list[ReaderPlace] = []
         self.moved = 0
         self.behind = 0

@@ -65,7 +65,7 @@ class WatchedPrimary:
 
     node: Node
     hurry: Callable[[], None] = _nothing
-    group: ReplicaGroup = field(default_factory=ReplicaGroup)
+    group: ReplicaGroup = field(init=False)
     stream: str = ""
     history: PrimaryHistory = field(default_factory=PrimaryHistory)
     slots: OwnSlots | None = None
@@ -74,7 +74,7 @@ class WatchedPrimary:
     replicas: dict[Endpoint, WatchedReplica] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.group.hurry = self.hurry
+        self.group = ReplicaGroup(hurry=self.hurry)
 
     def told(self, look: int, at: float, told: Told) -> bool:
         """The primary has answered at this look: whether that is another stream than before."""

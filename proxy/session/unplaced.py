@@ -9,7 +9,6 @@ for which the client's address stands.
 from typing import Protocol
 
 from proxy.cluster.own_answers import has_its_arguments
-from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.table import ConnectionState, Lane
 from proxy.hotpath.in_flight import EDIT, InFlightEntry
 from proxy.hotpath.intake import TAKEN, WAIT
@@ -95,17 +94,10 @@ def meet(session: UnplacedClient, nodes: NodePort, item: Item, state: Unplaced) 
 def _may_be_kept(session: UnplacedClient, item: Item, state: Unplaced) -> bool:
     command = item.command
     plain = command.spec.state in _KEPT and not item.hidden and has_its_arguments(command)
-    if not plain or not _has_no_keys(command) or session.node is not None:
+    if not plain or not command.has_no_keys or session.node is not None:
         return False
     size = sum(len(raw) for raw, _ in state.kept) + len(item.raw)
     return len(state.kept) < MOST_KEPT and size < MOST_KEPT_BYTES
-
-
-def _has_no_keys(command: Command) -> bool:
-    try:
-        return not command.spec.may_have_keys or not command.key_places
-    except KeysUnknownError:
-        return False
 
 
 def _ended(session: UnplacedClient, reply: bytes) -> int:
