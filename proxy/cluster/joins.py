@@ -21,6 +21,8 @@ _LONGEST_NAMES = 10
 _AGGREGATES = (b"*", b"~", b"%")
 _NOTHING_TO_END = b"-NOTBUSY "
 """SCRIPT KILL and FUNCTION KILL on a node on which no script runs."""
+_NOT_ASKED = b"-CLUSTERDOWN "
+"""Of a node without a connection: a script may run there, or not."""
 _UNEXPECTED = b"-ERR keyrail: the nodes' replies to %b do not fit each other\r\n"
 
 
@@ -36,10 +38,12 @@ def joiner(join: Join, command: str, nodes: Sequence[str]) -> Joiner:
 
 
 def one_succeeded(frames: Sequence[bytes]) -> bytes:
-    """The first reply that is no error. If all are, the first one that says more than that there is nothing to end."""
+    """The first reply that is no error. If all are, the one that says most: why something goes on, that a node was not
+    asked, that there is nothing to end."""
     succeeded = (frame for frame in frames if not is_error(frame))
-    telling = (frame for frame in frames if not frame.startswith(_NOTHING_TO_END))
-    return next(succeeded, None) or next(telling, frames[0])
+    unknown = (frame for frame in frames if frame.startswith(_NOT_ASKED))
+    telling = (frame for frame in frames if not frame.startswith((_NOTHING_TO_END, _NOT_ASKED)))
+    return next(succeeded, None) or next(telling, None) or next(unknown, frames[0])
 
 
 def _all_answered(join: Joiner, command: str, nodes: Sequence[str], frames: Sequence[bytes]) -> bytes:

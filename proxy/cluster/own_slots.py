@@ -6,40 +6,62 @@ is open, so that no key has moved either.
 """
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from proxy.wire.decode import read_reply
 
 _FIELDS = 8
 """Words of a line of CLUSTER NODES before its slots."""
+_MOST_MARKS = 100
 
 
 class Standing(NamedTuple):
-    """``mark`` is a number of 16 bits made of all owners, slots and epochs."""
+    """``mark`` is a number of 16 bits made of all owners, slots and epochs. ``complete``: nobody else has slots, so
+    that each key is on one of the nodes that were asked."""
 
     mark: int
     settled: bool
+    complete: bool
 
 
 def standing(frames: Mapping[str, bytes], others: Collection[str] = ()) -> Standing:
     """Sum up the replies to CLUSTER NODES of primaries, by their ids; ``others`` are primaries that do not count.
 
-    Not settled: an open slot, any further primary with slots, a node that is another one by now or no primary.
+    Not complete: any further primary with slots, or with keys of an open one; a node that is another one by now or no
+    primary. Not settled: that, or an open slot.
     """
-    settled = True
+    complete, settled = True, True
     told = []
     for name, frame in sorted(frames.items()):
         text = read_reply(frame)
         for line in text.decode("utf-8", "replace").splitlines() if isinstance(text, bytes) else ():
             words = line.split(" ")
             if "myself" not in words[2]:
-                # Whoever has slots, and is not asked, may have keys that nobody shows.
-                known = words[0] in frames or words[0] in others
-                settled = settled and (known or len(words) == _FIELDS or "fail" in words[2].split(","))
+                # Whoever has slots, and is not asked, may have keys that nobody shows; or its successor, if it failed.
+                complete = complete and (words[0] in frames or words[0] in others or len(words) == _FIELDS)
                 continue
-            settled = settled and words[0] == name and not any("[" in word for word in words[_FIELDS:])
+            peers = {word.rstrip("]").rpartition("-")[2] for word in words[_FIELDS:] if "[" in word}
+            complete = complete and words[0] == name and all(peer in frames or peer in others for peer in peers)
+            settled = settled and not peers
             told.append(" ".join((words[0], words[6], *words[_FIELDS:])))
-    settled = settled and len(told) == len(frames)
+    complete = complete and len(told) == len(frames)
     digest = hashlib.blake2b("\n".join(told).encode(), digest_size=2).digest()
-    return Standing(int.from_bytes(digest, "big"), settled)
+    return Standing(int.from_bytes(digest, "big"), settled and complete, complete)
+
+
+class KnownMarks:
+    """The primaries that marks are of, as far as this process has asked them itself."""
+
+    def __init__(self) -> None:
+        self._primaries: dict[int, tuple[str, ...]] = {}
+
+    def add(self, mark: int, primaries: Iterable[str]) -> None:
+        """These primaries, by their ids, have been summed up in this mark."""
+        if len(self._primaries) >= _MOST_MARKS:
+            self._primaries.clear()
+        self._primaries[mark] = tuple(sorted(primaries))
+
+    def are_of(self, mark: int, primaries: Iterable[str]) -> bool:
+        """Whether the mark is known to be one of these primaries."""
+        return self._primaries.get(mark) == tuple(sorted(primaries))

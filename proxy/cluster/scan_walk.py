@@ -7,6 +7,10 @@ So the first cursor carries a mark of what all primaries said of their own slots
 anything has changed, or was open, the walk begins anew. After three times it goes slot by slot, by all primaries at
 once, which no change can disturb, so that it ends.
 
+The place of a node in a cursor means something to those alone who know the same primaries: another Keyrail, or another
+worker, may not have heard of a failover yet. So whoever goes on with a walk that it has not begun asks all primaries
+first, once for each mark. If they do not say what the mark is made of, the walk begins anew.
+
 GETKEYSINSLOT speaks of database 0 alone: in others a walk that is disturbed begins anew as often as it must.
 """
 
@@ -15,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 from proxy.cluster.joins import elements, is_error, number
 from proxy.cluster.key_pattern import KeyPattern
-from proxy.cluster.own_slots import Standing, standing
+from proxy.cluster.own_slots import KnownMarks, Standing, standing
 from proxy.cluster.scan_cursor import MOST_NODES, MOST_OWN, MOST_RESTARTS, ScanCursor, read_cursor
 from proxy.commands.slots import SLOTS
 from proxy.commands.words import word_of
@@ -30,6 +34,7 @@ _INVALID = b"-ERR invalid cursor\r\n"
 _TOO_MANY = b"-ERR keyrail: SCAN can walk no more than %d primaries\r\n" % MOST_NODES
 _TOO_MANY_KEYS = b"-ERR keyrail: slot %d has over %d keys, too many for SCAN while slots move: begin anew later\r\n"
 _TOO_LARGE = b"-ERR keyrail: the cursor of a node is too large for a walk over several nodes\r\n"
+_NOT_COMPLETE = b"-CLUSTERDOWN keyrail: a primary with slots cannot be asked now: try again\r\n"
 _NODES = (b"CLUSTER", b"NODES")
 
 
@@ -46,7 +51,9 @@ Rounds: TypeAlias = Generator[Sequence[Asked], Sequence[bytes], bytes]
 """Yields what is to be asked at once, gets a frame for each, returns the reply to the client."""
 
 
-def scan(argv: Sequence[bytes], primaries: Sequence[str], database: int, others: Collection[str] = ()) -> Rounds:
+def scan(
+    argv: Sequence[bytes], primaries: Sequence[str], database: int, others: Collection[str] = (), *, known: KnownMarks
+) -> Rounds:
     """Answer a SCAN; ``primaries`` are the ids of all primaries with slots, but for ``others``.
 
     An address that stands for some nodes walks these alone, as a node does: whoever walks all addresses while slots
@@ -57,16 +64,24 @@ def scan(argv: Sequence[bytes], primaries: Sequence[str], database: int, others:
         return _INVALID
     if len(primaries) > MOST_NODES:
         return _TOO_MANY
-    return (yield from _Walk(argv, primaries, database, others).go(cursor))
+    return (yield from _Walk(argv, primaries, database, others, known).go(cursor))
 
 
 class _Walk:
     """One step of a walk."""
 
-    def __init__(self, argv: Sequence[bytes], primaries: Sequence[str], database: int, others: Collection[str]) -> None:
+    def __init__(
+        self,
+        argv: Sequence[bytes],
+        primaries: Sequence[str],
+        database: int,
+        others: Collection[str],
+        known: KnownMarks,
+    ) -> None:
         self.argv = argv
         self.ids = primaries
         self.others = others
+        self.known = known
         self.order = sorted(range(len(primaries)), key=lambda number: primaries[number])
         self.by_slots_allowed = database == 0
 
@@ -79,6 +94,12 @@ class _Walk:
             if isinstance(found, bytes):
                 return found
             cursor = cursor._replace(mark=found.mark)
+        elif not self.known.are_of(cursor.mark, self.ids):
+            found = yield from self._standing()
+            if isinstance(found, bytes):
+                return found
+            if found.mark != cursor.mark:
+                return _page(self._restarted(cursor, found.mark), [])
         if cursor.node >= len(self.order):
             return _page(self._restarted(cursor), [])
         asked = [self.argv[0], b"%d" % cursor.own, *self.argv[2:]]
@@ -103,7 +124,11 @@ class _Walk:
         # What all primaries say now; an error of one of them.
         frames = yield [Asked(node, _NODES) for node in range(len(self.ids))]
         error = next((frame for frame in frames if is_error(frame)), None)
-        return standing(dict(zip(self.ids, frames, strict=True)), self.others) if error is None else error
+        if error is not None:
+            return error
+        found = standing(dict(zip(self.ids, frames, strict=True)), self.others)
+        self.known.add(found.mark, self.ids)
+        return found
 
     def _restarted(self, cursor: ScanCursor, mark: int | None = None) -> ScanCursor:
         if not self.by_slots_allowed:
@@ -140,6 +165,11 @@ class _Walk:
                 if is_error(frame):
                     return frame
                 found.update(dict.fromkeys(elements(frame)))
+        now = yield from self._standing()
+        if isinstance(now, bytes):
+            return now
+        if not now.complete:
+            return _NOT_COMPLETE
         if len(found) > MOST_KEYS:
             return _TOO_MANY_KEYS % (first, MOST_KEYS)
         pattern = self._option(b"MATCH")

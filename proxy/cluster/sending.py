@@ -10,7 +10,7 @@ from proxy.cluster.scan_walk import Asked, Rounds
 from proxy.commands.command import Command
 from proxy.commands.over_nodes import Join as HowJoined
 from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.join import Join, SumJoin, ValuesJoin
+from proxy.hotpath.join import MOST_JOINED, TOO_LARGE, Join, SumJoin, ValuesJoin
 from proxy.hotpath.reply_order import Segment
 from proxy.hotpath.split import Split
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
@@ -188,18 +188,20 @@ class _Walk:
     def _send_apart(self, apart: AskApart, asked: Sequence[Asked], by_node: dict[int, list[int]]) -> None:
         if self._place is None:
             self._place = self._sender.begin_order().segment(None)
-        place, missing, frames = self._place, len(by_node), [b""] * len(asked)
+        place, missing, frames, size = self._place, len(by_node), [b""] * len(asked), 0
         self._sender.hold(place)
 
         def came(indexes: Sequence[int], answers: Sequence[bytes] | None) -> None:
-            nonlocal missing
+            nonlocal missing, size
             if missing == 0:
                 return
             for index, frame in zip(indexes, answers or (), strict=False):
                 frames[index] = frame
-            missing = 0 if answers is None else missing - 1
+                size += len(frame)
+            error = _NOT_CONNECTED if answers is None else TOO_LARGE % MOST_JOINED if size > MOST_JOINED else b""
+            missing = 0 if error else missing - 1
             if missing == 0:
-                reply = _NOT_CONNECTED if answers is None else self._go_on(frames)
+                reply = error or self._go_on(frames)
                 self._sender.release(place, reply if self._edit is None or not reply else self._edit(reply))
 
         for node, indexes in by_node.items():

@@ -23,6 +23,7 @@ from proxy.wire.reply import ReplyScanner
 _MOST_JOINED = 256 << 20
 MOST_JOINED = _MOST_JOINED
 """Bytes of one joined reply."""
+TOO_LARGE = b"-ERR keyrail: the reply is larger than %d bytes: ask for less at a time\r\n"
 
 _OTHER_KEYS = b"-ERR keyrail: a node has answered for another number of keys than it was asked for\r\n"
 
@@ -125,7 +126,7 @@ class Join:
         segment = self.segment
         assert segment is not None, "a join is finished once"
         if self.dropped:
-            reply = b"-ERR keyrail: the reply is larger than %d bytes: ask for less at a time\r\n" % self.most
+            reply = TOO_LARGE % self.most
         elif self.errors > 0:
             reply = self.failed()
         else:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from proxy.cluster.cluster_answers import Presented
+from proxy.cluster.own_slots import KnownMarks
 from proxy.cluster.shares import Advertised, Share, shared_out
 from proxy.commands.slots import SLOTS
 from proxy.hotpath.router import UNOWNED
@@ -25,6 +26,7 @@ class Nodes(NodePort):
     def __init__(
         self, cluster: Cluster, advertised: Sequence[Advertised] = (), replicas: Replicas | None = None
     ) -> None:
+        self.known_marks = KnownMarks()
         self._cluster = cluster
         self._replicas = replicas
         self._advertised = advertised

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable, Container
@@ -159,6 +160,8 @@ def why(error: BaseException) -> str:
     """Why a server could not be asked, in the words of the system, of TLS or of the server."""
     if isinstance(error, UpstreamRefusedError):
         return f"it refuses the connection: {error}"
+    if isinstance(error, socket.gaierror):
+        return f"its name cannot be resolved: {reason_of(error)}"  # its numbers are not those of the system
     if isinstance(error, OSError) and error.errno is not None and not isinstance(error, ssl.SSLError):
         return os.strerror(error.errno)
     return reason_of(error) if isinstance(error, Exception) else repr(error)

@@ -50,7 +50,8 @@ def send(session: AllNodesClient, nodes: NodePort, item: Item) -> int:
     if command.spec.over_nodes.destination is Destination.WALK:
         others = [node for node in nodes.primaries() if node not in primaries]
         ids, further = ([nodes.identity(node) for node in each] for each in (primaries, others))
-        _walk(session, scan(command.argv, ids, session.key.database, further), primaries, upstreams, item)
+        rounds = scan(command.argv, ids, session.key.database, further, known=nodes.known_marks)
+        _walk(session, rounds, primaries, upstreams, item)
     else:
         _fan_out(session, nodes, item, primaries, upstreams)
     if session.sender.pending_replies > 0:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from proxy.cluster.cluster_answers import Presented
+from proxy.cluster.own_slots import KnownMarks
 from proxy.commands.command import Command
 from proxy.commands.table import Lane, Table
 from proxy.hotpath.cached_reads import CachedReads
@@ -184,7 +185,11 @@ class NodeFollower(Protocol):
 
 
 class NodePort(Protocol):
-    """The nodes of a cluster. What a session knows of them holds until its next command: nodes come and go."""
+    """The nodes of a cluster. What a session knows of them holds until its next command: nodes come and go.
+
+    ``known_marks`` is what walks by SCAN know of their marks."""
+
+    known_marks: KnownMarks
 
     def presented(self, listener: str) -> Presented | None:
         """The cluster of Keyrails that clients of this listener see; None where they see one Redis."""

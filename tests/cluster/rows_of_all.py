@@ -274,9 +274,16 @@ OF_KEYRAIL = {"cmdstat_cluster|info", "cmdstat_cluster|nodes", "cmdstat_cluster|
 """What Keyrail asks nodes at any time."""
 
 
+def acknowledges(primary: Engine) -> bool:
+    """Whether a replica has told it how far it is, as it does each second, since its figures were reset."""
+    return primary.calls("replconf") > 0
+
+
 @contextmanager
 def unasked(stage: Stage) -> Iterator[None]:
     """No node runs a command of this block but those that Keyrail asks by itself."""
+    for node in stage.primaries:
+        eventually(partial(acknowledges, node))
     before = [node.info("commandstats") for node in stage.primaries]
     yield
     for node, ran in zip(stage.primaries, before, strict=True):

@@ -21,6 +21,9 @@ LIBRARY = b"*1\r\n*4\r\n+name\r\n+l\r\n+functions\r\n%b"
 TWO_LIBRARIES = b"*2\r\n" + (LIBRARY % ONE_TWO)[4:] + (LIBRARY % b"*1\r\n%1\r\n+f\r\n+1\r\n")[4:]
 
 
+LOST = b"-CLUSTERDOWN keyrail: no connection to n1\r\n"
+
+
 @pytest.mark.parametrize(
     ("join", "frames", "joined"),
     [
@@ -34,6 +37,8 @@ TWO_LIBRARIES = b"*2\r\n" + (LIBRARY % ONE_TWO)[4:] + (LIBRARY % b"*1\r\n%1\r\n+
         (Join.ONE_SUCCEEDED, [b"-NOTBUSY one\r\n", b"-NOTBUSY two\r\n"], b"-NOTBUSY one\r\n"),
         (Join.ONE_SUCCEEDED, [b"-NOTBUSY one\r\n", b"-UNKILLABLE two\r\n"], b"-UNKILLABLE two\r\n"),
         (Join.ONE_SUCCEEDED, [b"-BUSY one\r\n", b"-NOTBUSY two\r\n"], b"-BUSY one\r\n"),
+        (Join.ONE_SUCCEEDED, [LOST, b"-UNKILLABLE two\r\n"], b"-UNKILLABLE two\r\n"),
+        (Join.ONE_SUCCEEDED, [b"-NOTBUSY one\r\n", LOST], LOST),
         (
             Join.ARRAYS,
             [b"*1\r\n$1\r\na\r\n", b"*0\r\n", b"*2\r\n$1\r\nb\r\n$0\r\n\r\n"],

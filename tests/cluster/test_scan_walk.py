@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from random import Random
 from typing import cast
 from zlib import crc32
@@ -11,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from proxy.cluster.own_slots import KnownMarks
 from proxy.cluster.scan_cursor import MOST_NODES, MOST_OWN, MOST_RESTARTS, ScanCursor, read_cursor
 from proxy.cluster.scan_walk import scan
 from proxy.commands.slots import SLOTS, slot_of
@@ -33,7 +36,10 @@ DIVIDED = [slot * len(IDS) // SLOTS for slot in range(SLOTS)]
 class Model:
     """Nodes that own slots and hold keys. A node's cursor is the place of a key in an order of its own."""
 
+    names: Sequence[str] = IDS
+
     def __init__(self, keys: Iterable[bytes]) -> None:
+        self.known = KnownMarks()
         self.owner = list(DIVIDED)
         self.epochs = [1, 2, 3]
         self.opened: dict[int, int] = {}
@@ -80,11 +86,14 @@ class Model:
             if self.owner[slot_of(argv[1])] != node:
                 return b"-MOVED 1 127.0.0.1:7000\r\n"
             return b"+hash\r\n" if argv[1].startswith(b"h") else b"+string\r\n"
-        places = sorted((crc32(key, node) + 1, key) for key in self.held[node])
+        places = sorted((self.place(node, key), key) for key in self.held[node])
         page = [(place, key) for place, key in places if place > int(argv[1])][:3]
         more = page and page[-1] != places[-1]
         cursor = page[-1][0] % (MOST_OWN + 1) if more else 0
         return b"*2\r\n" + encode_bulk(b"%d" % cursor) + encode_array([key for _, key in page])
+
+    def place(self, node: int, key: bytes) -> int:
+        return crc32(key, node) + 1
 
     def in_slot(self, node: int, slot: int) -> list[bytes]:
         return [key for key in self.held[node] if slot_of(key) == slot]
@@ -101,15 +110,57 @@ class Model:
         return "\n".join(lines) + "\n"
 
 
-def step(model: Model, argv: list[bytes], database: int = 0, ids: Sequence[str] = IDS, between: object = None) -> bytes:
-    """One SCAN of a client; `between` happens between two rounds."""
-    walk = scan(argv, ids, database)
+class Replicated(Model):
+    """Each node has a replica with the same keys, in an order of its own, that may take its place."""
+
+    names = (*IDS, "e" * 40, "0" * 40, "f" * 40)
+
+    def __init__(self, keys: Iterable[bytes]) -> None:
+        super().__init__(keys)
+        self.serving = [0, 1, 2]
+        self._asked = 0
+
+    def fail_over(self, shard: int) -> None:
+        self.serving[shard] = (self.serving[shard] + len(IDS)) % len(self.names)
+        self.epochs[shard] = max(self.epochs) + 1
+
+    def primaries(self) -> list[str]:
+        return [self.names[engine] for engine in self.serving]
+
+    def answer(self, node: int, argv: Sequence[bytes]) -> bytes:
+        self._asked = node
+        return super().answer(node % len(IDS), argv)
+
+    def place(self, node: int, key: bytes) -> int:
+        return super().place(self._asked, key)
+
+    def _nodes(self, asked: int) -> str:
+        lines = []
+        for engine, name in enumerate(self.names):
+            shard, serves = engine % len(IDS), engine in self.serving
+            flags = "myself," * (engine == self._asked) + ("master" if serves else "slave")
+            of = "-" if serves else self.names[self.serving[shard]]
+            slots = [f"{slot}" for slot in BY_SLOT if serves and self.owner[slot] == shard]
+            lines.append(" ".join([name, "127.0.0.1:1@2", flags, of, "0 0", f"{self.epochs[shard]} connected", *slots]))
+        return "\n".join(lines) + "\n"
+
+
+def step(
+    model: Model,
+    argv: list[bytes],
+    database: int = 0,
+    ids: Sequence[str] = IDS,
+    between: object = None,
+    known: KnownMarks | None = None,
+) -> bytes:
+    """One SCAN of a client; `between` happens between two rounds. ``known`` is of another Keyrail than usual."""
+    walk = scan(argv, ids, database, known=known or model.known)
     frames: list[bytes] | None = None
     try:
         asked = next(walk)
         while True:
             assert asked, "each round asks something"
-            frames = [model.answer(IDS.index(ids[each.node]), each.argv) for each in asked]
+            frames = [model.answer(model.names.index(ids[each.node]), each.argv) for each in asked]
             if callable(between):
                 between()
             asked = walk.send(frames)
@@ -178,6 +229,79 @@ def test_no_key_that_stays_is_missed(seed: int) -> None:
             break
     assert cursor == b"0", "it ends"
     assert seen == set(KEYS)
+
+
+@pytest.mark.parametrize("seed", seeds(20, 100))
+def test_keyrails_that_know_other_primaries_than_each_other_miss_no_key(seed: int) -> None:
+    """Each hears of a failover when it does."""
+    random = Random(seed)
+    database, failovers = seed % 3 // 2, random.randint(1, 6)
+    model = Replicated(KEYS)
+    keyrails = [(KnownMarks(), model.primaries()) for _ in range(3)]
+    cursor, seen = b"0", set()
+    for _ in range(5000):
+        known, view = random.choice(keyrails)
+        reply = step(model, [b"SCAN", cursor], database, view, known=known)
+        if not reply.startswith(b"-CLUSTERDOWN"):
+            cursor, keys = page(reply)
+            seen.update(keys)
+            if cursor == b"0":
+                break
+        if failovers and random.random() < 0.2:
+            model.fail_over(random.randrange(3))
+            failovers -= 1
+        for _, view in keyrails:
+            if random.random() < 0.05:
+                view[:] = model.primaries()
+    assert cursor == b"0", "it ends"
+    assert seen == set(KEYS)
+
+
+def test_a_keyrail_asks_once_whether_it_knows_the_primaries_of_a_walk() -> None:
+    model = Model(KEYS)
+    cursor, _ = page(step(model, [b"SCAN", b"0"]))
+    other = KnownMarks()
+    for asked in (3, 0):
+        model.calls.clear()
+        cursor, _ = page(step(model, [b"SCAN", cursor], known=other))
+        assert len([call for call in model.calls if call[1] == b"CLUSTER"]) == asked
+
+
+def test_by_slots_a_primary_that_cannot_be_asked_is_an_error() -> None:
+    begin = ScanCursor(MOST_RESTARTS).encoded()
+    for missing in range(3):
+        ids = [*IDS[:missing], *IDS[missing + 1 :]]
+        assert step(Model(KEYS), [b"SCAN", begin], ids=ids).startswith(b"-CLUSTERDOWN keyrail: ")
+
+
+def test_no_walk_ends_while_a_failed_primary_has_no_successor() -> None:
+    """Its replica may have been promoted, and the others have not heard of it yet."""
+
+    class Failed(Model):
+        def _nodes(self, asked: int) -> str:
+            return re.sub(f"({IDS[2]} .*) master ", r"\1 master,fail ", super()._nodes(asked))
+
+    model, cursor, steps = Failed(KEYS), b"0", 0
+    while not (reply := step(model, [b"SCAN", cursor], ids=IDS[:2])).startswith(b"-"):
+        cursor, _ = page(reply)
+        assert cursor != b"0"
+        steps += 1
+        assert steps < 100
+    assert reply == b"-CLUSTERDOWN keyrail: a primary with slots cannot be asked now: try again\r\n"
+
+
+def test_by_slots_a_node_that_gets_its_first_slot_is_missed_by_nobody_who_cannot_ask_it() -> None:
+    """Its keys are there before it says that it has the slot."""
+    model = Model([KEYS[0]])
+    slot = slot_of(KEYS[0])
+    source, target = model.owner[slot], (model.owner[slot] + 1) % 3
+    model.owner = [source] * SLOTS
+    model.open_slot(slot, target)
+    model.move_key(KEYS[0])
+    ids = [name for number, name in enumerate(IDS) if number != target]
+    begin = ScanCursor(MOST_RESTARTS, own=slot).encoded()
+    assert step(model, [b"SCAN", begin], ids=ids).startswith(b"-CLUSTERDOWN keyrail: ")
+    assert page(step(model, [b"SCAN", begin]))[1] == [KEYS[0]]
 
 
 def test_a_walk_ends_while_the_cluster_never_rests() -> None:
@@ -250,7 +374,7 @@ def test_by_slots_a_slot_with_too_many_keys_is_an_error_that_says_so(monkeypatch
 
 def test_by_slots_wrong_options_are_for_the_engine_to_complain_of() -> None:
     model = Model(KEYS)
-    asked = next(scan([b"SCAN", ScanCursor(MOST_RESTARTS).encoded(), b"COUNT", b"x"], IDS, 0))
+    asked = next(scan([b"SCAN", ScanCursor(MOST_RESTARTS).encoded(), b"COUNT", b"x"], IDS, 0, known=model.known))
     assert [each.argv for each in asked] == [(b"SCAN", b"0", b"COUNT", b"x", b"COUNT", b"1")]
     assert not asked[0].by_keyrail
     assert model.calls == []
@@ -315,17 +439,15 @@ def test_behind_the_last_slot_the_walk_ends(node: int, mark: int, own: int) -> N
 
 
 def on_nodes(nodes: Sequence[Engine], ids: Sequence[str], argv: list[bytes]) -> bytes:
-    walk = scan(argv, ids, 0)
-    try:
-        asked = next(walk)
-        while True:
-            frames = []
-            for each in asked:
-                with nodes[each.node].wire() as wire:
-                    frames.append(wire.ask(*each.argv))
-            asked = walk.send(frames)
-    except StopIteration as end:
-        return bytes(end.value)
+    walk = scan(argv, ids, 0, known=KnownMarks())
+    with ExitStack() as stack:
+        wires = [stack.enter_context(node.wire()) for node in nodes]
+        try:
+            asked = next(walk)
+            while True:
+                asked = walk.send([wires[each.node].ask(*each.argv) for each in asked])
+        except StopIteration as end:
+            return bytes(end.value)
 
 
 def test_on_real_nodes_while_slots_move(cluster: RealCluster) -> None:

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from proxy.cluster.fan_out import fan_out
+from proxy.cluster.own_slots import KnownMarks
 from proxy.cluster.scan_walk import Asked, Rounds, scan
 from proxy.cluster.sending import send_fan_out, send_rounds, send_split
 from proxy.commands.command import Command
@@ -56,7 +57,7 @@ class Asking(Client):
         send_fan_out(self.sender, fan_out(command, NAMES, 2, 0.0), self.connections, None)
 
     def walk(self, cursor: bytes) -> bytes | None:
-        return send_rounds(self.sender, scan([b"SCAN", cursor], IDS, 0), self.upstream_of, None)
+        return send_rounds(self.sender, scan([b"SCAN", cursor], IDS, 0, known=KnownMarks()), self.upstream_of, None)
 
     def serve(self, random: Random, most: int = 1000) -> None:
         """Nodes answer what they have been sent, in pieces, until nothing is pending."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import socket
 from collections.abc import Iterator
 
 import pytest
 
-from proxy.net.watch import Looking
+from proxy.net.watch import Looking, why
 from tests.net.clock import Clock
 from tests.resp import until
 
@@ -128,3 +130,19 @@ def test_a_look_that_fails_again_and_again_does_not_fill_the_log(
     monkeypatch.setattr("proxy.net.watch._LEAST_SECONDS", 0.0)
     asyncio.run(main())
     assert caplog.messages == ["url: looking at the servers failed"] * 3
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (
+            socket.gaierror(socket.EAI_NONAME, "Name or service not known"),
+            "its name cannot be resolved: Name or service not known",
+        ),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)"), "Connection refused"),
+        (TimeoutError(), "no answer within --connect-timeout"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_why_a_server_could_not_be_asked_is_said_in_words(error: OSError, reason: str) -> None:
+    assert why(error) == reason

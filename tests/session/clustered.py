@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import cast
 
 from proxy.cluster.cluster_answers import Presented
+from proxy.cluster.own_slots import KnownMarks
 from proxy.cluster.split_commands import split_commands
 from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD, Lane
@@ -179,6 +180,7 @@ class FakeNodes(NodePort):
     ``replicas`` are asked, ``asked_of`` whose they are, and ``looking`` who waits for a look at the cluster."""
 
     def __init__(self) -> None:
+        self.known_marks = KnownMarks()
         self.owners = owners(3)
         self.lost: set[int] = set()
         self.silent: set[int] = set()

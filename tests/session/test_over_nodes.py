@@ -167,6 +167,22 @@ def test_a_walk_by_slots_shows_nothing_to_a_user_who_may_not_scan() -> None:
     assert route.asked == []
 
 
+def test_what_keyrails_user_is_asked_for_a_walk_has_the_bound_of_any_joined_reply(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("proxy.cluster.sending.MOST_JOINED", 1000)
+    route = FakeRoute()
+    client = Routed(route)
+    client.key = HOME._replace(user="app")
+    client.say("SCAN", "0")
+    first, *others = drain(route.asked)
+    first[2]([b"$1100\r\n" + b"x" * 1100 + b"\r\n"])
+    assert client.heard() == b"-ERR keyrail: the reply is larger than 1000 bytes: ask for less at a time\r\n"
+    for _, _, answered in others:
+        answered([b"$1\r\nx\r\n"])
+    assert (client.heard(), route.asked, client.sender.pending_replies) == (b"", [], 0)
+
+
 def drain(things: list[Any]) -> list[Any]:
     """All of them; the list is empty then."""
     taken, things[:] = things[:], []

@@ -213,9 +213,16 @@ def test_a_client_that_leaves_meanwhile_leaves_nothing_behind(argv: Sequence[str
     assert busy.client.heard() == b""
 
 
-@pytest.mark.parametrize("argv", [("CLIENT", "UNBLOCK", "7"), ("CLIENT", "LIST"), ("CLIENT", "KILL", "ID", "7")])
-def test_a_node_that_gives_no_connection_closes_nobody(argv: Sequence[str]) -> None:
+@pytest.mark.parametrize("state", [(), ("SUBSCRIBE", "x")], ids=" ".join)
+@pytest.mark.parametrize("argv", [("CLIENT", "UNBLOCK", "7"), ("CLIENT", "LIST"), ("CLIENT", "KILL", "ID", "7"), KILL])
+def test_a_node_that_gives_no_connection_closes_nobody(argv: Sequence[str], state: Sequence[str]) -> None:
     busy = Busy()
+    if state:
+        busy.client.enter(busy.client.key._replace(protocol=3))
+        busy.client.say(*state)
+        for upstream in busy.route.lent:
+            upstream.answer(b">3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n")
+        busy.client.heard()
     busy.route.starving = True
     busy.client.send(call(*argv) + call("PING"))
     for _ in range(3):
