@@ -16,6 +16,7 @@ from loadtest import (
     cluster,
     connects,
     failover,
+    failover_primary,
     kernel,
     local_cache,
     logins,
@@ -49,7 +50,7 @@ def main() -> int:
         ("quick", "throughput, latency and CPU beside direct Redis and twemproxy"),
         ("memory", "idle connections and large values"),
         ("reload", "how long clients wait while a large policy comes into force"),
-        ("failover", "how long clients pause while a primary of a cluster dies"),
+        ("failover", "how long clients pause while a primary dies: of a cluster, behind Sentinels, behind a name"),
         ("soak", "memory, open files and latency of each process over an hour"),
         ("rules", "what each rule of a policy costs"),
         ("traces", "what traffic statistics cost, on against off"),
@@ -332,9 +333,13 @@ def _reload(program: list[str], redis_program: str, reloads: int) -> None:
 
 def _failover(program: list[str], redis_program: str, failovers: int) -> None:
     form, measured = failover.measured(program, redis_program, failovers, _say)
+    _, more = failover_primary.measured(program, redis_program, failovers, _say)
+    measured += more
     about = {
-        "Keyrail": f"{form}, one worker, under bench.yaml, before three primaries with a replica each",
+        "Keyrail": f"{form}, one worker, under bench.yaml: before three primaries with a replica each, and before one "
+        "with two replicas that Sentinels or a name lead to",
         "cluster-node-timeout": f"{failover.NODE_TIMEOUT} ms",
+        "down-after-milliseconds": f"{failover_primary.DOWN_AFTER} ms",
         **_machine(),
         "again": f"python -m loadtest failover --failovers {failovers}",
     }

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,14 +119,20 @@ def keyrail_program() -> list[str]:
 
 @contextlib.contextmanager
 def keyrail(
-    name: str, program: list[str], redis: Redis | str, policy: str, *extra: str, workers: int = 1
+    name: str,
+    program: list[str],
+    redis: Redis | str,
+    policy: str,
+    *extra: str,
+    workers: int = 1,
+    variables: Mapping[str, str] | None = None,
 ) -> Iterator[Target]:
     """Keyrail with one worker, or more, before a Redis or the upstream of a URL; ``policy`` is a file, or "none"."""
     port = free_port()
     argv = [*program, "serve", "--listen", f"redis://127.0.0.1:{port}"]
     argv += ["--upstream", redis if isinstance(redis, str) else redis.url, "--policy", policy]
     argv += ["--admin", "off", "--workers", str(workers), *extra]
-    with running(argv, cwd=REPOSITORY) as proxy:
+    with running(argv, cwd=REPOSITORY, env=variables) as proxy:
         ready = proxy.wait_for_line("ready on")
         proxy.wait_for_port(port)
         form = next((form for form in ("compiled", "plain") if form in ready), None)

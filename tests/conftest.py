@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -25,6 +26,10 @@ settings.register_profile(
     "keyrail", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("keyrail")
+
+# Else each process that a test starts would compile all of the program, and each test process all tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 TESTS = Path(__file__).parent
 
@@ -74,9 +79,11 @@ ONE_ENGINE = ("failures", "guardrails", "clients", "mixup")
 """Folders of what Keyrail does with any engine: by default with the newest alone. How engines differ is the subject of
 others."""
 
-BOTH_CLUSTERS = ("test_every_command", "test_commands", "test_fan_out", "test_joins", "test_clients")
-"""Files of tests that compare what clusters of both engines answer. What else happens to clusters is by default shown
-on the newest alone."""
+BOTH_CLUSTERS = (
+    *("test_every_command", "test_commands", "test_fan_out", "test_joins", "test_clients", "test_scan", "test_rows"),
+)
+"""Files of tests that compare what clusters of both engines answer, or walk by the engines' cursors. What else happens
+to clusters is by default shown on the newest alone."""
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

@@ -20,7 +20,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.engines import free_port
@@ -68,7 +68,7 @@ def environment(package: Path | None = None) -> dict[str, str]:
 
 class Keyrail:
     """One running Keyrail with one route. `policy` is a path, the name `none`, or None for the packaged default;
-    `package` is another copy of the program to run."""
+    `package` is another copy of the program to run, `variables` are more of its environment."""
 
     def __init__(
         self,
@@ -80,6 +80,7 @@ class Keyrail:
         extra: Sequence[str] = (),
         await_ready: bool = True,
         package: Path | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         self.address = Address(port=free_port())
         self.admin_port = free_port()
@@ -107,11 +108,12 @@ class Keyrail:
                 stderr=subprocess.PIPE,
                 text=True,
                 errors="replace",
-                env=environment(package) if not DIRECT else None,
+                env={**environment(package), **(variables or {})} if not DIRECT else None,
                 cwd=None if DIRECT else self.folder.name,
             )
         else:
-            self.process = Forked(after_program(serve), env=environment(), cwd=self.folder.name, output=False)
+            chosen = {**environment(), **(variables or {})}
+            self.process = Forked(after_program(serve), env=chosen, cwd=self.folder.name, output=False)
         self._reader = threading.Thread(target=self._collect, daemon=True)
         self._reader.start()
         if await_ready:

@@ -2,6 +2,7 @@
 
 joins.py            the replies of several nodes as one reply
 fan_out.py          what each node is sent for one command
+publishing.py       PUBLISH, and the subscribers of all nodes
 split_commands.py   which commands the hot path may split by slot, and the errors if parts fail
 sending.py          sends one command to several nodes, as parts of one reply
 own_slots.py        what nodes say of their own slots, and whether all of it stands still

@@ -1,19 +1,18 @@
 """One command for several nodes: what each of them is sent, and how their replies become one.
 
 Most commands are the same for each node. RANDOMKEY also asks how many keys each node has, so that each key is as likely
-as others; of PUBLISH only the first node gets the message, which reaches the subscribers of all nodes, and the others
-are asked how many theirs are.
+as others. PUBLISH is not one of these: see ``publishing``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from proxy.cluster.joins import Joiner, joiner, published, random_key
+from proxy.cluster.joins import Joiner, joiner, random_key
 from proxy.commands.command import Command
 from proxy.commands.over_nodes import Destination, Join
 
-_DESTINATIONS = frozenset({Destination.ALL_PRIMARIES, Destination.ALL_NODES, Destination.PUBLISH})
+_DESTINATIONS = frozenset({Destination.ALL_PRIMARIES, Destination.ALL_NODES})
 
 
 class FanOut(NamedTuple):
@@ -25,6 +24,22 @@ class FanOut(NamedTuple):
     command: str = ""
     names: Sequence[str] = ()
 
+    def without(self, missing: Mapping[int, bytes]) -> "FanOut":
+        """The same where some nodes, by their places, cannot be asked: these are the frames in place of theirs."""
+        if not missing:
+            return self
+        requests = [each for index, each in enumerate(self.requests) if index not in missing]
+        return self._replace(requests=requests, joined=partial(_joined_with, self.joined, self.requests, missing))
+
+
+def _joined_with(
+    joined: Joiner, requests: Sequence[Sequence[object]], missing: Mapping[int, bytes], frames: Sequence[bytes]
+) -> bytes:
+    came, every = iter(frames), []
+    for index, each in enumerate(requests):
+        every += [missing[index] if index in missing else next(came) for _ in each]
+    return joined(every)
+
 
 def goes_to_several(command: Command) -> bool:
     """Whether ``fan_out`` has to do with it."""
@@ -33,11 +48,7 @@ def goes_to_several(command: Command) -> bool:
 
 def fan_out(command: Command, nodes: Sequence[str], protocol: int, chance: float) -> FanOut:
     """The requests for these nodes, named as errors are to name them. ``chance`` is a random number from 0 to 1."""
-    argv, (destination, join) = command.argv, command.spec.over_nodes
-    if destination is Destination.PUBLISH:
-        counting = [b"PUBSUB", b"NUMSUB", argv[1]]
-        others = [[counting]] * (len(nodes) - 1)
-        return FanOut([[argv], *others], partial(published, command.name))
+    argv, join = command.argv, command.spec.over_nodes.join
     if join is Join.NOT_NULL:
         return FanOut([[argv, [b"DBSIZE"]]] * len(nodes), partial(random_key, chance, protocol))
     return FanOut([[argv]] * len(nodes), joiner(join, command.name, nodes), command.name, nodes)

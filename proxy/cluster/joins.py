@@ -18,6 +18,9 @@ Joiner: TypeAlias = Callable[[Sequence[bytes]], bytes]
 """Makes one frame of one frame for each node."""
 
 _LONGEST_NAMES = 10
+_AGGREGATES = (b"*", b"~", b"%")
+_NOTHING_TO_END = b"-NOTBUSY "
+"""SCRIPT KILL and FUNCTION KILL on a node on which no script runs."""
 _UNEXPECTED = b"-ERR keyrail: the nodes' replies to %b do not fit each other\r\n"
 
 
@@ -33,8 +36,10 @@ def joiner(join: Join, command: str, nodes: Sequence[str]) -> Joiner:
 
 
 def one_succeeded(frames: Sequence[bytes]) -> bytes:
-    """The first reply that is no error; the first error if all are."""
-    return next((frame for frame in frames if not is_error(frame)), frames[0])
+    """The first reply that is no error. If all are, the first one that says more than that there is nothing to end."""
+    succeeded = (frame for frame in frames if not is_error(frame))
+    telling = (frame for frame in frames if not frame.startswith(_NOTHING_TO_END))
+    return next(succeeded, None) or next(telling, frames[0])
 
 
 def _all_answered(join: Joiner, command: str, nodes: Sequence[str], frames: Sequence[bytes]) -> bytes:
@@ -105,6 +110,11 @@ def elements(frame: bytes) -> list[bytes]:
     """The elements of an array or a set, a frame each; none of a null. Raises for any other frame."""
     if frame[:1] not in (b"*", b"~"):
         raise _UnexpectedReplyError
+    return _members(frame)
+
+
+def _members(frame: bytes) -> list[bytes]:
+    # The frames that this one consists of; of a map, keys and values in turn.
     scanner, found, size = ReplyScanner(), [], len(frame)
     i = frame.index(b"\n") + 1
     while i < size:
@@ -160,7 +170,21 @@ def _arrays(frames: Sequence[bytes]) -> bytes:
 
 
 def _distinct(frames: Sequence[bytes]) -> bytes:
-    return _array(list(dict.fromkeys(each for frame in frames for each in elements(frame))))
+    found: dict[bytes, bytes] = {}
+    for frame in frames:
+        for each in elements(frame):
+            found.setdefault(_in_one_order(each), each)
+    return _array(list(found.values()))
+
+
+def _in_one_order(frame: bytes) -> bytes:
+    # Each node lists a library's functions in an order of its own: members that are arrays or maps have none.
+    if not frame.startswith(_AGGREGATES):
+        return frame
+    members = [_in_one_order(each) for each in _members(frame)]
+    if all(each.startswith(_AGGREGATES) for each in members):
+        members.sort()
+    return frame[: frame.index(b"\n") + 1] + b"".join(members)
 
 
 def _sum_by_name(frames: Sequence[bytes]) -> bytes:

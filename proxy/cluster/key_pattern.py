@@ -20,25 +20,42 @@ _STAR = _Token(frozenset(), star=True)
 _ANY = _Token(frozenset(range(256)))
 
 
+_ONE_BYTE = [_Token(frozenset({byte})) for byte in range(256)]
+
+
 class KeyPattern:
-    """A pattern that was read once."""
+    """A pattern that is read once, and no further than keys can match it: a client may send a very long one.
+
+    ``read`` has its tokens, as far as it was read; of stars in a row, one.
+    """
 
     def __init__(self, pattern: bytes) -> None:
-        self._tokens = list(_tokens(pattern))
+        self.read: list[_Token] = []
+        self._unread = _tokens(pattern)
         # Redis compares nothing with an empty key: one star alone stands for all keys.
         self._fits_empty = pattern in (b"", b"*")
+
+    def _token(self, index: int) -> _Token | None:
+        while len(self.read) <= index:
+            token = next(self._unread, None)
+            if token is None:
+                return None
+            if not (token.star and self.read and self.read[-1].star):
+                self.read.append(token)
+        return self.read[index]
 
     def fits(self, key: bytes) -> bool:
         """Whether the whole key matches."""
         if not key:
             return self._fits_empty
-        tokens, t, k = self._tokens, 0, 0
+        t, k = 0, 0
         star, taken = -1, 0
         while k < len(key):
-            if t < len(tokens) and tokens[t].star:
+            token = self._token(t)
+            if token is not None and token.star:
                 star, taken = t, k
                 t += 1
-            elif t < len(tokens) and key[k] in tokens[t].bytes:
+            elif token is not None and key[k] in token.bytes:
                 t += 1
                 k += 1
             elif star >= 0:
@@ -47,22 +64,18 @@ class KeyPattern:
                 t, k = star + 1, taken
             else:
                 return False
-        return all(token.star for token in tokens[t:])
+        token = self._token(t)
+        return token is None or (token.star and self._token(t + 1) is None)
 
     def fits_some(self, beginning: bytes) -> bool:
         """Whether a key that begins so may match."""
-        tokens, at = self._tokens, {0}
-        for byte in beginning:
-            behind: set[int] = set()
-            for first in at:
-                t = first
-                while t < len(tokens) and tokens[t].star:
-                    behind.add(t)
-                    t += 1
-                if t < len(tokens) and byte in tokens[t].bytes:
-                    behind.add(t + 1)
-            at = behind
-        return bool(at)
+        for index, byte in enumerate(beginning):
+            token = self._token(index)
+            if token is None or token.star:
+                return token is not None
+            if byte not in token.bytes:
+                return False
+        return True
 
 
 def _tokens(pattern: bytes) -> Iterator[_Token]:
@@ -79,7 +92,7 @@ def _tokens(pattern: bytes) -> Iterator[_Token]:
         else:
             if byte == ord("\\") and i + 1 < size:
                 i += 1
-            yield _Token(frozenset({pattern[i]}))
+            yield _ONE_BYTE[pattern[i]]
         i += 1
 
 

@@ -13,18 +13,22 @@ GETKEYSINSLOT speaks of database 0 alone: in others a walk that is disturbed beg
 from collections.abc import Collection, Generator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from proxy.cluster.joins import elements, is_error
+from proxy.cluster.joins import elements, is_error, number
 from proxy.cluster.key_pattern import KeyPattern
 from proxy.cluster.own_slots import Standing, standing
 from proxy.cluster.scan_cursor import MOST_NODES, MOST_OWN, MOST_RESTARTS, ScanCursor, read_cursor
 from proxy.commands.slots import SLOTS
 from proxy.commands.words import word_of
 from proxy.wire.encode import encode_bulk
+from proxy.wire.numbers import read_digits
 
 SLOTS_AT_ONCE = 64
-_MOST_KEYS = 2**31 - 1
+_TYPES_AT_ONCE = 1000
+MOST_KEYS = 250_000
+"""Of one page that goes by slots."""
 _INVALID = b"-ERR invalid cursor\r\n"
 _TOO_MANY = b"-ERR keyrail: SCAN can walk no more than %d primaries\r\n" % MOST_NODES
+_TOO_MANY_KEYS = b"-ERR keyrail: slot %d has over %d keys, too many for SCAN while slots move: begin anew later\r\n"
 _TOO_LARGE = b"-ERR keyrail: the cursor of a node is too large for a walk over several nodes\r\n"
 _NODES = (b"CLUSTER", b"NODES")
 
@@ -97,7 +101,7 @@ class _Walk:
 
     def _standing(self) -> Generator[Sequence[Asked], Sequence[bytes], Standing | bytes]:
         # What all primaries say now; an error of one of them.
-        frames = yield [Asked(number, _NODES) for number in range(len(self.ids))]
+        frames = yield [Asked(node, _NODES) for node in range(len(self.ids))]
         error = next((frame for frame in frames if is_error(frame)), None)
         return standing(dict(zip(self.ids, frames, strict=True)), self.others) if error is None else error
 
@@ -115,18 +119,19 @@ class _Walk:
     # Slot by slot
 
     def _by_slots(self, cursor: ScanCursor) -> Rounds:
-        first, behind = cursor.own, min(cursor.own + SLOTS_AT_ONCE, SLOTS)
+        first = cursor.own
         if first >= SLOTS:
             return _page(ScanCursor(), [])
-        # Anybody can send such a cursor: Redis says whether this client's user may use SCAN at all.
-        (allowed,) = yield [Asked(0, (b"SCAN", b"0", b"COUNT", b"1"), by_keyrail=False)]
+        # Anybody can send such a cursor: Redis says whether this client's user may use SCAN at all, and with these
+        # options.
+        (allowed,) = yield [Asked(0, (b"SCAN", b"0", *self.argv[2:], b"COUNT", b"1"), by_keyrail=False)]
         if is_error(allowed):
             return allowed
-        asked = [
-            Asked(number, (b"CLUSTER", b"GETKEYSINSLOT", b"%d" % slot, b"%d" % _MOST_KEYS))
-            for slot in range(first, behind)
-            for number in range(len(self.ids))
-        ]
+        behind = yield from self._end_of_page(first)
+        if isinstance(behind, bytes):
+            return behind
+        slots = range(first, behind)
+        asked = [self._in_slot(node, b"GETKEYSINSLOT", slot) for slot in slots for node in range(len(self.ids))]
         # Twice: a key that moved from one node, before that was asked, to another one, after that was asked.
         found: dict[bytes, None] = {}
         for _ in range(2):
@@ -135,25 +140,51 @@ class _Walk:
                 if is_error(frame):
                     return frame
                 found.update(dict.fromkeys(elements(frame)))
-        keys = yield from self._of_type([key for key in found if self._matches(key)])
+        if len(found) > MOST_KEYS:
+            return _TOO_MANY_KEYS % (first, MOST_KEYS)
+        pattern = self._option(b"MATCH")
+        matching = None if pattern is None else KeyPattern(pattern)
+        keys = yield from self._of_type([key for key in found if matching is None or matching.fits(_text(key))])
         return _page(cursor._replace(own=behind) if behind < SLOTS else ScanCursor(), keys)
 
-    def _option(self, name: bytes) -> bytes | None:
-        options = zip(self.argv[2::2], self.argv[3::2], strict=False)
-        return next((value for word, value in options if word_of(word) == name), None)
+    def _in_slot(self, node: int, question: bytes, slot: int) -> Asked:
+        limit = (b"%d" % (MOST_KEYS + 1),) if question == b"GETKEYSINSLOT" else ()
+        return Asked(node, (b"CLUSTER", question, b"%d" % slot, *limit))
 
-    def _matches(self, frame: bytes) -> bool:
-        pattern = self._option(b"MATCH")
-        return pattern is None or KeyPattern(pattern).fits(_text(frame))
+    def _end_of_page(self, first: int) -> Generator[Sequence[Asked], Sequence[bytes], int | bytes]:
+        # Whole slots, as many as have the number of keys that the client asks for; an error of a node.
+        slots = range(first, min(first + SLOTS_AT_ONCE, SLOTS))
+        width = len(self.ids)
+        frames = yield [self._in_slot(node, b"COUNTKEYSINSLOT", slot) for slot in slots for node in range(width)]
+        wanted, keys = read_digits((self._option(b"COUNT") or b"10").decode("ascii", "replace")) or 1, 0
+        for index, slot in enumerate(slots):
+            counts = frames[index * width : (index + 1) * width]
+            error = next((frame for frame in counts if is_error(frame)), None)
+            if error is not None:
+                return error
+            keys += sum(map(number, counts))
+            if keys > MOST_KEYS and slot > first:
+                return slot
+            if keys >= wanted:
+                return slot + 1
+        return slots.stop
+
+    def _option(self, name: bytes) -> bytes | None:
+        # Of several, engines take the last one.
+        options = zip(self.argv[2::2], self.argv[3::2], strict=False)
+        return next((value for word, value in reversed([*options]) if word_of(word) == name), None)
 
     def _of_type(self, keys: list[bytes]) -> Generator[Sequence[Asked], Sequence[bytes], list[bytes]]:
         wanted = self._option(b"TYPE")
         if wanted is None or not keys:
             return keys
-        frames = yield [Asked(number, (b"TYPE", _text(key))) for key in keys for number in range(len(self.ids))]
-        width = len(self.ids)
-        told = [frames[i * width : (i + 1) * width] for i in range(len(keys))]
-        return [key for key, types in zip(keys, told, strict=True) if _may_be(types, wanted.lower())]
+        width, fitting = len(self.ids), []
+        for first in range(0, len(keys), _TYPES_AT_ONCE):
+            some = keys[first : first + _TYPES_AT_ONCE]
+            frames = yield [Asked(node, (b"TYPE", _text(key))) for key in some for node in range(width)]
+            told = [frames[index * width : (index + 1) * width] for index in range(len(some))]
+            fitting += [key for key, types in zip(some, told, strict=True) if _may_be(types, wanted.lower())]
+        return fitting
 
 
 def _may_be(types: Sequence[bytes], wanted: bytes) -> bool:

@@ -209,6 +209,8 @@ class _Walk:
         return self._go_on([frame for _, frame in sorted(zip(order, frames, strict=True))])
 
     def _go_on(self, frames: Sequence[bytes]) -> bytes:
+        if self._sender.gone:
+            return _NOT_CONNECTED  # which nobody gets
         try:
             asked = self._rounds.send(frames)
         except StopIteration as end:

@@ -10,6 +10,7 @@ from proxy.hotpath.upstream_pipeline cimport UpstreamPipeline
 cdef int _NEVER
 cdef double _NO_LAG, _UNTOLD
 cdef int MAY_WRITE
+cdef Py_ssize_t MOST_KEPT
 
 
 cdef class Replica:
@@ -25,11 +26,16 @@ cdef class Replica:
 cdef class ReplicaGroup:
     cdef public long long version
     cdef public long long looks
+    cdef public bint watched
+    cdef public bint wanted
+    cdef public object hurry
     cdef public list marked
     cdef public long long moved
     cdef public long long behind
     cdef public long long unfit
 
+    cpdef follow(self, ReplicaGroup before)
+    cpdef want(self)
     @cython.locals(place=ReaderPlace, sender=ReplySink)
     cpdef long long begin_look(self) except -1
     @cython.locals(place=ReaderPlace, replica=Replica)
@@ -42,6 +48,8 @@ cdef class ReaderPlace:
     cdef public ReplicaGroup group
     cdef public int number
     cdef public long long version
+    cdef public long long chosen
+    cdef public long long looked
     cdef public Replica replica
     cdef public UpstreamPipeline upstream
     cdef public long long mark
@@ -53,10 +61,11 @@ cdef class ReaderPlace:
     cpdef note(self, bint wrote)
     cpdef attach(self, ReplicaGroup group)
     cpdef choose(self, Replica replica, UpstreamPipeline upstream)
-    cpdef UpstreamPipeline reader(self, double max_lag, double now)
-    cpdef bint may_read(self, double max_lag, double now) except -1
+    @cython.locals(group=ReplicaGroup)
+    cpdef UpstreamPipeline reader(self, double max_lag, double now, bint hides_absence=*)
+    cpdef bint may_read(self, double max_lag, double now, bint hides_absence) except -1
     @cython.locals(replica=Replica, upstream=UpstreamPipeline)
-    cdef bint _is_near(self, double max_lag, double now) except -1
+    cdef bint _is_near(self, double max_lag, double now, bint hides_absence) except -1
     cdef bint _is_behind(self) except -1
 
 
@@ -66,6 +75,7 @@ cdef class ClientReads:
     cdef public bint away
     cdef public long long round
     cdef public bint eligible
+    cdef public bint asks_owner
     cdef public object clock
     cdef public object choose
     cdef ReplySink _sender
@@ -86,10 +96,11 @@ cdef class ClientReads:
     cpdef choose_anew(self, bint eligible)
     cpdef UpstreamPipeline home(self, UpstreamPipeline upstream)
     cpdef end_round(self)
-    @cython.locals(plan=Plan, reads=ReplicaReads, place=ReaderPlace, terms=cython.int)
+    @cython.locals(plan=Plan, reads=ReplicaReads, place=ReaderPlace, terms=cython.int, hides_absence=cython.bint)
     cdef bint holds(self, HotPathConfig config, CachedReads cached_reads, int command_id, const unsigned char *data,
                     Py_ssize_t count, Py_ssize_t number) except -1
-    @cython.locals(plan=Plan, place=ReaderPlace, reads=ReplicaReads, replica=UpstreamPipeline, primary=UpstreamPipeline)
+    @cython.locals(plan=Plan, place=ReaderPlace, reads=ReplicaReads, replica=UpstreamPipeline, primary=UpstreamPipeline,
+                   hides_absence=cython.bint)
     cdef UpstreamPipeline source(self, HotPathConfig config, CachedReads cached_reads, int command_id,
                                  const unsigned char *data, bint passes, Py_ssize_t count, Py_ssize_t number)
     cdef bint _is_movable(self, HotPathConfig config, CachedReads cached_reads, int command_id,

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from proxy.hotpath.cached_reads import CachedReads
 from proxy.hotpath.hot_path_config import MAY_WRITE, HotPathConfig
 from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.outgoing import MOST_KEPT
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 
 _NEVER = -1
@@ -52,23 +53,49 @@ class Replica:
         self.until = 0.0
 
 
+def _nobody() -> None:
+    """In place of a call of whoever looks, where nobody does."""
+
+
 class ReplicaGroup:
     """The replicas of one primary in one replication stream. ``version`` counts what may let clients choose another
-    replica. ``looks`` is the number of the last look that was begun. ``moved`` counts the reads of replicas, ``behind``
-    and ``unfit`` those of the primary: since the replica did not have what the client knows, and since there was none
-    within the bound."""
+    replica. ``looks`` is the number of the last look that was begun; ``hurry`` is called where a client's read stays
+    with the primary for want of one. Without ``watched``, nobody looks, and no place is kept in ``marked``.
 
-    def __init__(self) -> None:
+    ``moved`` counts the reads of replicas, ``behind`` and ``unfit`` those of the primary: since the replica did not
+    have what the client knows, and since there was none within the bound.
+    """
+
+    def __init__(self, watched: bool = True) -> None:
         self.version = 0
         self.looks = 0
+        self.watched = watched
+        self.wanted = False
+        self.hurry: Callable[[], object] = _nobody
         self.marked: list[ReaderPlace] = []
         self.moved = 0
         self.behind = 0
         self.unfit = 0
 
+    def follow(self, before: "ReplicaGroup") -> None:
+        """Go on where another group ends: its stream has ended."""
+        self.looks = before.looks
+        self.hurry = before.hurry
+        self.moved, self.behind, self.unfit = before.moved, before.behind, before.unfit
+        before.watched = False
+        before.marked = []
+        before.changed()
+
+    def want(self) -> None:
+        """A look would help a client."""
+        if not self.wanted:
+            self.wanted = True
+            self.hurry()
+
     def begin_look(self) -> int:
         """A look begins: whoever awaits no reply knows nothing that is newer. Returns its number."""
         self.looks += 1
+        self.wanted = False
         waiting = self.marked
         self.marked = []
         for place in waiting:
@@ -102,6 +129,7 @@ class ReaderPlace:
     """What one client reads from the replicas of one primary, by its ``number``: on ``upstream``, the connection to
     ``replica``.
 
+    ``version`` is that of the group when the place chose last (``chosen``), or another one if it has to choose anew.
     ``wrote``: since the last look, the client has sent more than reads to the primary. ``used``: it has sent anything.
     ``asked`` is the last round in which the replica was asked: see ``ClientReads``.
     """
@@ -111,6 +139,8 @@ class ReaderPlace:
         self.group = group
         self.number = number
         self.version = _NEVER
+        self.chosen = _NEVER
+        self.looked = _NEVER
         self.replica: Replica | None = None
         self.upstream: UpstreamPipeline | None = None
         self.mark = 0
@@ -126,12 +156,13 @@ class ReaderPlace:
             self.wrote = True
         if not self.marked:
             self.marked = True
-            self.group.marked.append(self)
+            if self.group.watched:
+                self.group.marked.append(self)
 
     def attach(self, group: ReplicaGroup) -> None:
         """From now on its replicas are those of another group: what is known of the client is void."""
         self.group = group
-        self.version = _NEVER
+        self.version = self.chosen = _NEVER
         self.replica = None
         self.upstream = None
         self.marked = False
@@ -140,7 +171,7 @@ class ReaderPlace:
 
     def choose(self, replica: Replica | None, upstream: UpstreamPipeline | None) -> None:
         """Read on this connection from now on, or from the primary. Another connection may lead to older data."""
-        self.version = self.group.version
+        self.version = self.chosen = self.group.version
         if upstream is self.upstream and replica is self.replica:
             return
         self.replica = replica
@@ -148,28 +179,38 @@ class ReaderPlace:
         if self.used:
             self.note(False)
 
-    def reader(self, max_lag: float, now: float) -> UpstreamPipeline | None:
-        """The connection to a replica for a read that may be ``max_lag`` seconds old; None: the primary's. Counted."""
-        if not self._is_near(max_lag, now):
-            self.group.unfit += 1
+    def reader(self, max_lag: float, now: float, hides_absence: bool = False) -> UpstreamPipeline | None:
+        """The connection to a replica for a read that may be ``max_lag`` seconds old; None for the primary's. Its reply
+        may not show that one of its keys does not exist (``hides_absence``). It is counted."""
+        group = self.group
+        if not self._is_near(max_lag, now, hides_absence):
+            group.unfit += 1
+            if self.looked != group.looks:
+                # Another one may be near, as far as the last look tells.
+                self.looked = group.looks
+                self.version = _NEVER
             return None
         if self._is_behind():
-            self.group.behind += 1
+            group.behind += 1
+            group.want()
             return None
         self.used = True
-        self.group.moved += 1
+        group.moved += 1
         return self.upstream
 
-    def may_read(self, max_lag: float, now: float) -> bool:
+    def may_read(self, max_lag: float, now: float, hides_absence: bool) -> bool:
         """Whether ``reader`` would find a connection. Nothing is counted."""
-        return self._is_near(max_lag, now) and not self._is_behind()
+        return self._is_near(max_lag, now, hides_absence) and not self._is_behind()
 
-    def _is_near(self, max_lag: float, now: float) -> bool:
+    def _is_near(self, max_lag: float, now: float, hides_absence: bool) -> bool:
         replica = self.replica
         upstream = self.upstream
         if replica is None or upstream is None:
             return False
-        return replica.lag <= max_lag and now <= replica.until and upstream.usable
+        if hides_absence and upstream.doubts:
+            return False  # a key may be at another node already, and nobody would notice
+        near = replica.lag <= max_lag and now <= replica.until
+        return near and upstream.usable and upstream.kept < MOST_KEPT  # what is not kept cannot be sent again
 
     def _is_behind(self) -> bool:
         # What the client knows, the replica may lack.
@@ -180,8 +221,9 @@ class ClientReads:
     """What one client may read from replicas, at a place for each primary. A place begins in the group ``unknown``.
 
     ``primary`` is the connection to the primary that the client used last. ``away`` says that replicas may owe it
-    replies: those that were asked in this ``round``. Without ``eligible``, the primary answers all. ``clock`` tells the
-    time, in seconds; ``choose`` chooses the replica of a place anew.
+    replies: those that were asked in this ``round``. Without ``eligible``, the primary answers all. While
+    ``asks_owner``, it is asked whether a key exists that a replica does not have. ``clock`` tells the time, in seconds;
+    ``choose`` chooses the replica of a place anew.
     """
 
     def __init__(
@@ -196,6 +238,7 @@ class ClientReads:
         self.away = False
         self.round = 0
         self.eligible = True
+        self.asks_owner = False
         self.clock = clock
         self.choose = choose
         self._sender = sender
@@ -277,7 +320,8 @@ class ClientReads:
         terms = plan.terms_of(command_id, config.request, data, config.keys)
         if reads is None or not self._is_movable(config, cached_reads, command_id, data, terms):
             return True
-        return not self.place(number).may_read(reads.max_lags[terms], self._now)
+        hides_absence = plan.several or config.hides_absence[command_id] != 0
+        return not self.place(number).may_read(reads.max_lags[terms], self._now, hides_absence)
 
     def source(
         self,
@@ -302,8 +346,10 @@ class ClientReads:
             if self.eligible:
                 plan.count_terms()
             if reads is not None and self._is_movable(config, cached_reads, command_id, data, plan.terms):
-                replica = place.reader(reads.max_lags[plan.terms], self._now)
+                hides_absence = plan.several or config.hides_absence[command_id] != 0
+                replica = place.reader(reads.max_lags[plan.terms], self._now, hides_absence)
                 if replica is not None:
+                    plan.count_moved(command_id, config.request, data, config.keys, config.counters)
                     self.away = True
                     place.asked = self.round
                     return replica

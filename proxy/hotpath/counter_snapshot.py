@@ -8,7 +8,7 @@ class KeyCount:
     """One key in one slice: it was used between ``count - error`` and ``count`` times.
 
     ``reads + writes == count - error`` is what was seen of the key since it got its counter; ``error`` is the
-    most that can have gone by before. ``cached`` of the reads were answered from memory.
+    most that can have gone by before. ``cached`` of the reads were answered from memory, ``moved`` went to replicas.
     """
 
     key: bytes
@@ -17,6 +17,7 @@ class KeyCount:
     reads: int
     writes: int
     cached: int = 0
+    moved: int = 0
 
     @property
     def certain(self) -> int:

@@ -7,7 +7,7 @@ cdef extern from *:
 
 cdef unsigned long long _PRIME
 cdef unsigned long long _MIXER
-cdef Py_ssize_t _WAYS, _WAY_BITS, _LAST_WAY, _COUNTS, _WRITES, _ERRORS, _SET
+cdef Py_ssize_t _WAYS, _WAY_BITS, _LAST_WAY, _COUNTS, _WRITES, _ERRORS, _MOVED, _SET
 cdef long long _NO_WAY, _NAMED, _USE, _NAME_BITS
 cdef Py_ssize_t _LONGEST_NAME
 cdef bint _INTERPRETED
@@ -22,6 +22,8 @@ cpdef unsigned long long fingerprint(const unsigned char *p, Py_ssize_t start, P
 cdef class Counters:
     cdef readonly long long total
     cdef unsigned long long _last_set
+    cdef Py_ssize_t _last
+    cdef bint _moves
     cdef unsigned long long _point
     cdef unsigned long long[::1] _table
     cdef list _names
@@ -30,6 +32,9 @@ cdef class Counters:
                    counts=cython.Py_ssize_t, names=cython.Py_ssize_t, way=cython.Py_ssize_t, count=cython.longlong,
                    ranked=cython.longlong, smallest=cython.longlong, least=cython.longlong)
     cpdef bint add(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end, bint write) except -1
+    cpdef move_last(self)
+    @cython.locals(mark=cython.ulonglong, spread=cython.ulonglong, marks=cython.Py_ssize_t, way=cython.Py_ssize_t)
+    cpdef move(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end)
     @cython.locals(size=cython.Py_ssize_t, ranked=list, floor=cython.longlong, count=cython.longlong,
                    least=cython.longlong, i=cython.Py_ssize_t, code=cython.longlong)
     cpdef object harvest(self, Py_ssize_t limit)

@@ -30,6 +30,7 @@ cdef class HotPathConfig:
     cdef public TokenSpender spender
     cdef unsigned long long[::1] calls
     cdef public bytes beside
+    cdef public bytes hides_absence
 
     @cython.locals(plan=Plan, request=Request, spender=TokenSpender, numbers=bytes)
     cpdef bint passes(self, int command_id, const unsigned char *data, list token_sets) except -1

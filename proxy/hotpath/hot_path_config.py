@@ -31,6 +31,7 @@ class HotPathConfig:
     the connections that it uses, by node, and ``upstream`` is the last one. The intake splits ``split_commands`` by the
     slots of their keys.
     ``beside`` has a 1 for commands that tell nothing of keys: reads of replicas do not depend on them.
+    ``hides_absence`` has one for reads whose reply does not always show that their key does not exist.
     ``calls`` counts commands by their id; without one, nobody reads the figures.
     """
 
@@ -49,6 +50,7 @@ class HotPathConfig:
         calls: "array[int] | None" = None,
         split_commands: SplitCommands | None = None,
         beside: bytes | None = None,
+        hides_absence: bytes | None = None,
     ) -> None:
         self.plan = plan
         self.lookup = lookup
@@ -63,6 +65,7 @@ class HotPathConfig:
         self.split_commands = split_commands
         self.spender = TokenSpender()
         self.beside = bytes(len(pooled)) if beside is None else beside
+        self.hides_absence = bytes(len(pooled)) if hides_absence is None else hides_absence
         self.calls = array("Q", bytes(8 * len(pooled))) if calls is None else calls
 
     def passes(self, command_id: int, data: bytes, token_sets: list[TokenSet] | None) -> bool:

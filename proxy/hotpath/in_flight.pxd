@@ -20,6 +20,8 @@ cdef class ReplySink:
 
     cpdef reset(self)
     @cython.locals(out=list)
+    cdef bint put(self, bytes chunk) except -1
+    @cython.locals(out=list)
     cpdef flush(self)
     cpdef advance(self)
     cpdef bint finished(self, long long position) except -1

@@ -25,7 +25,7 @@ many frames are due, and the action on them:
 What they bring gathers with their sinks until the round ends, so each is written to once.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from proxy.hotpath.sender_listener import ReplyRecipient
@@ -62,6 +62,9 @@ ONCE = object()
 """In ``InFlightEntry.sent``: the command is for this node alone, and must not be sent again."""
 AS_IT_IS = object()
 """In ``InFlightEntry.sent``: the action on the reply gets a node's refusal as it is, and decides what becomes of it."""
+READ_AS_IT_IS = object()
+"""The same of a command that only reads, and whose reply only tells whether another one counts: its order does not
+matter."""
 
 
 class ReplySink:
@@ -74,6 +77,7 @@ class ReplySink:
 
     def __init__(self) -> None:
         self.reset()
+        self.out: list[bytes] = []
 
     def reset(self) -> None:
         """Nothing is pending. Compiled, a call of ``__init__`` would take several times as long."""
@@ -88,8 +92,13 @@ class ReplySink:
         self.low_water = 0
         self.run: bytes | None = None
         self.commands = 0
-        self.out: list[bytes] = []
         self.write: Callable[[bytes], object] | None = None
+
+    def put(self, chunk: bytes) -> bool:
+        """Take bytes that leave at the end of the round; whether they are the first ones."""
+        out = self.out
+        out.append(chunk)
+        return len(out) == 1
 
     def flush(self) -> None:
         """Send what this round has brought, in one write."""
@@ -223,6 +232,24 @@ class InFlightQueue:
         if self.tail is head:
             self.tail = rest
 
+    def spread_head(self, commands: Sequence[bytes]) -> None:
+        """Let the head be of one frame, and so the entries of those behind it, which keep these ``commands``."""
+        head = self.head
+        assert head is not None, "something is due"
+        assert head.due == len(commands), "each of them is due"
+        behind = head.next
+        self.kept -= head.size
+        entry = head
+        for number, command in enumerate(commands):
+            if number > 0:
+                entry.next = InFlightEntry(head.sink, 1, head.action, head.payload)
+                entry = entry.next
+            entry.due, entry.sent, entry.size = 1, command, len(command)
+            self.kept += entry.size
+        entry.next = behind
+        if self.tail is head:
+            self.tail = entry
+
     def insert_behind(self, entry: InFlightEntry, payload: bytes) -> InFlightEntry:
         """Bytes for the entry's sink that are no reply leave behind its frames. Nothing of the entry that this returns
         is due once they have left."""
@@ -238,9 +265,8 @@ class InFlightQueue:
         """Put bytes behind what the sink gets at the end of the round."""
         if sink.gone or not chunk:
             return
-        if not sink.out:
+        if sink.put(chunk):
             self.dirty.append(sink)
-        sink.out.append(chunk)
 
     def complete(self, entry: InFlightEntry, done: int, whole: bool = False) -> None:
         """The head has ``done`` frames less due, or nothing with ``whole``; LOCAL answers behind it are delivered."""

@@ -1,6 +1,6 @@
 cimport cython
 
-from proxy.hotpath.in_flight cimport InFlightEntry, ReplySink, taken
+from proxy.hotpath.in_flight cimport InFlightEntry, ReplySink
 from proxy.hotpath.reply_order cimport ReplyOrder, Segment
 from proxy.hotpath.splice cimport Splice
 from proxy.hotpath.upstream_pipeline cimport UpstreamPipeline
@@ -19,12 +19,12 @@ cdef class Strand(ReplySink):
     cdef public UpstreamPipeline source
     cdef public bytes chunk
     cdef public Py_ssize_t at
+    cdef public bint fresh
 
     cpdef take_part(self, Interleaved whole, UpstreamPipeline source)
+    cdef bint put(self, bytes chunk) except -1
     @cython.locals(whole=Interleaved, order=ReplyOrder)
     cpdef flush(self)
-    @cython.locals(out=list, chunk=bytes)
-    cpdef absorb(self)
     @cython.locals(whole=Interleaved)
     cpdef advance(self)
     @cython.locals(end=cython.Py_ssize_t)

@@ -20,7 +20,7 @@ other kinds of replies know how to deal with.
 from collections.abc import Iterator
 from itertools import groupby
 
-from proxy.hotpath.in_flight import FORWARD, InFlightEntry, ReplySink, taken
+from proxy.hotpath.in_flight import FORWARD, InFlightEntry, ReplySink
 from proxy.hotpath.reply_order import MOST_HELD, ReplyOrder, Segment
 from proxy.hotpath.sender_listener import ReplyRecipient
 from proxy.hotpath.splice import Splice
@@ -38,7 +38,8 @@ _ANYTHING = RequestLimits(1 << 31, 1 << 31, 1 << 31, True)
 
 
 class Strand(ReplySink):
-    """The replies of one connection. ``chunk`` are the bytes that have come, of which those up to ``at`` have left."""
+    """The replies of one connection. ``chunk`` are the bytes that have come, of which those up to ``at`` have left.
+    ``fresh``: some have come in this round. They are kept here alone: the sink's list stays empty."""
 
     def __init__(self, whole: "Interleaved", source: UpstreamPipeline) -> None:
         self.take_part(whole, source)
@@ -50,13 +51,24 @@ class Strand(ReplySink):
         self.source = source
         self.chunk = b""
         self.at = 0
+        self.fresh = False
         self.ordered = True
+
+    def put(self, chunk: bytes) -> bool:
+        """Put what has come behind what waits."""
+        self.whole.order.size += len(chunk)
+        self.whole.waiting += len(chunk)
+        self.chunk = chunk if self.at == len(self.chunk) else self.chunk[self.at :] + chunk
+        self.at = 0
+        first = not self.fresh
+        self.fresh = True
+        return first
 
     def flush(self) -> None:
         """What this round has brought may have its turn."""
-        if not self.out:
+        if not self.fresh:
             return
-        self.absorb()
+        self.fresh = False
         whole = self.whole
         order = whole.order
         if self.pending_replies == 0:
@@ -67,16 +79,6 @@ class Strand(ReplySink):
         self.full = order.asker.full if order.is_next(whole) else order.size > MOST_HELD
         if len(self.chunk) - self.at > _MOST_WAITING:
             whole.take_apart()
-
-    def absorb(self) -> None:
-        """Put what has come behind what waits."""
-        if not self.out:
-            return
-        chunk = taken(self.out)
-        self.whole.order.size += len(chunk)
-        self.whole.waiting += len(chunk)
-        self.chunk = chunk if self.at == len(self.chunk) else self.chunk[self.at :] + chunk
-        self.at = 0
 
     def advance(self) -> None:
         """A pending reply has come."""
@@ -191,8 +193,6 @@ class Interleaved(Segment):
             return
         last: Segment = self
         behind = self.next_entry
-        for strand in self.strands:
-            strand.absorb()
         for number, turn in groupby(self.turns[self.done :]):
             strand = self.strands[number]
             segment = Segment(self.order, strand.source)
@@ -221,7 +221,6 @@ class Interleaved(Segment):
         self.out.clear()
         for strand in self.strands:
             strand.gone = True
-            strand.out.clear()
         self.strands = []
         self.pending_replies = 0
 

@@ -59,6 +59,7 @@ cdef class Plan:
     cdef public unsigned short[::1] token_sets_of
     cdef public ReplicaReads replica_reads
     cdef public int terms
+    cdef public bint several
     cdef int _counted
 
     cpdef bint judges(self, int command_id) except -1
@@ -79,7 +80,10 @@ cdef class Plan:
     cpdef find_terms(self, Request request, const unsigned char *data, KeyFinder keys, Py_ssize_t found)
     @cython.locals(reads=ReplicaReads)
     cpdef count_terms(self)
-    @cython.locals(operation=cython.int, reads=ReplicaReads)
+    @cython.locals(found=cython.Py_ssize_t, i=cython.Py_ssize_t)
+    cpdef count_moved(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
+                      Counters counters)
+    @cython.locals(operation=cython.int, reads=ReplicaReads, found=cython.Py_ssize_t)
     cpdef int terms_of(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -5
     @cython.locals(program=NameProgram, i=cython.Py_ssize_t, index=cython.Py_ssize_t)
     cdef bint _names_pass(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,

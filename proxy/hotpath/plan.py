@@ -125,7 +125,8 @@ class Plan:
     behind them those of ``add_counter``. ``token_sets`` has the numbers of the client's token sets that a command is
     paid from; whoever runs the plan sees to that, as they are the client's. ``replica_reads`` has the keys for which
     replicas may be asked, and ``terms`` the place of the terms for the request that was decided last, or why none;
-    whoever knows whether its client reads from replicas at all counts it by ``count_terms``.
+    ``several`` says whether it has several keys. Whoever knows whether its client reads from replicas counts it by
+    ``count_terms``.
 
     Each ``..._of`` has a place in the list beside it for every command id. So a plan refers to few objects. That
     matters, since a worker may hold hundreds of plans, the garbage collector follows each reference, and no client is
@@ -154,6 +155,7 @@ class Plan:
         self.token_sets_of = array("H", bytes(2 * commands))
         self.replica_reads: ReplicaReads | None = None
         self.terms = UNTOLD
+        self.several = False
         self._counted = UNTOLD
 
     @classmethod
@@ -353,6 +355,7 @@ class Plan:
         """Find the ``terms`` for a request whose ``found`` keys ``keys`` holds."""
         reads = self.replica_reads
         assert reads is not None, "commands have this operation behind replica_reads"
+        self.several = found > 1
         self._counted = reads.place(request, data, keys, found)
         self.terms = reads.in_force(self._counted)
 
@@ -362,13 +365,28 @@ class Plan:
         if reads is not None and self._counted >= 0:
             self.changed[reads.counters[self._counted]] += 1
 
+    def count_moved(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, counters: Counters) -> None:
+        """The request that was decided last goes to a replica: so do the uses of its keys that were counted."""
+        if not self.operations[command_id] & _OP_COUNT:
+            return
+        if not self.several:
+            counters.move_last()
+            return
+        found = keys.find(command_id, request)
+        i = 0
+        while i < found:
+            counters.move(data, request.starts[keys.indexes[i]], request.ends[keys.indexes[i]])
+            i += 1
+
     def terms_of(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> int:
         """What ``terms`` will be if the request goes on as it is; AT_PRIMARY if it may be edited."""
         operation = self.operations[command_id]
         reads = self.replica_reads
         if reads is None or not operation & _OP_REPLICA or operation & (_OP_EDIT | _OP_EDIT_BY_ENTRY):
             return AT_PRIMARY
-        return reads.in_force(reads.place(request, data, keys, keys.find(command_id, request)))
+        found = keys.find(command_id, request)
+        self.several = found > 1
+        return reads.in_force(reads.place(request, data, keys, found))
 
     def _names_pass(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, found: int) -> bool:
         program = self.programs[self.program_of[command_id]]

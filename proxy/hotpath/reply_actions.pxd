@@ -17,6 +17,7 @@ cdef class ReplyActions(Outgoing):
     cdef public bint arrays
     cdef public bint read_only
     cdef public bint reads_only
+    cdef public bint doubts
     cdef public ErrorCounts errors
     cdef public long long large
 

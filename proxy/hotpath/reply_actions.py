@@ -40,7 +40,8 @@ class ReplyActions(Outgoing):
     ``listener`` runs the connection. ``arrays``: its owner gets messages as arrays, as RESP2 has them. ``errors``
     counts the error replies that clients get. Of a frame that has come in part, the rest goes to ``destination``, if
     any, and ``counts`` says that it is a reply. ``read_only``: Redis has said READONLY. ``reads_only``: it leads to a
-    replica, of which clients read.
+    replica, of which clients read. With ``doubts``, that replica may say of a key which is elsewhere that it does not
+    exist, and ``redirects`` gets each reply that could mean that.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class ReplyActions(Outgoing):
         self.errors = errors
         self.large = 1 << 20
         self.reads_only = False
+        self.doubts = False
 
     def _continue(self, data: bytes, p: bytes, i: int, size: int) -> int:
         n = self.scanner.walk(p, i, size)
@@ -88,6 +90,12 @@ class ReplyActions(Outgoing):
         done = 0
         due = entry.due
         while True:
+            if self.doubts and self.redirects is not None:
+                n = scanner.nothing_end(p, i, size)
+                if n != 0:
+                    if n > 0 and i == start:
+                        return self._redirected(entry, p, i, n)
+                    break
             n = scanner.walk(p, i, size)
             if n < 0:
                 return -1
@@ -152,6 +160,10 @@ class ReplyActions(Outgoing):
         if action == HIDE:
             return self._stream(data, p, i, size, None, True)
         if action == TRACE:
+            if self.doubts and self.redirects is not None:
+                n = self.scanner.nothing_end(p, i, size)
+                if n != 0:
+                    return n if n < 0 else self._redirected(entry, p, i, n)
             return self._trace(entry, data, p, i, size)
         if action == JOIN:
             return self._take(entry, data, p, i, size)
@@ -304,7 +316,7 @@ def _is_redirect(p: bytes, i: int, end: int) -> bool:
 
 
 def _is_unable(p: bytes, i: int, end: int) -> bool:
-    # -LOADING, -MASTERDOWN, -BUSY, -NOPERM, -NOAUTH: another server can answer
+    # -LOADING, -MASTERDOWN, -BUSY, -NOPERM, -NOAUTH, -NOSCRIPT: another server can answer
     if end - i < 7:
         return False
     if p[i + 1] == 76:
@@ -313,8 +325,10 @@ def _is_unable(p: bytes, i: int, end: int) -> bool:
         return p[i + 2] == 65 and p[i + 3] == 83 and p[i + 4] == 84 and p[i + 5] == 69 and p[i + 6] == 82
     if p[i + 1] == 66:
         return p[i + 2] == 85 and p[i + 3] == 83 and p[i + 4] == 89 and p[i + 5] == 32
+    if p[i + 1] != 78 or p[i + 2] != 79:
+        return False
     return (
-        p[i + 1] == 78
-        and p[i + 2] == 79
-        and ((p[i + 3] == 80 and p[i + 4] == 69) or (p[i + 3] == 65 and p[i + 4] == 85))
+        (p[i + 3] == 80 and p[i + 4] == 69)
+        or (p[i + 3] == 65 and p[i + 4] == 85)
+        or (p[i + 3] == 83 and p[i + 4] == 67 and p[i + 5] == 82)
     )

@@ -1,6 +1,6 @@
 cimport cython
 
-from proxy.hotpath.in_flight cimport ReplySink, taken
+from proxy.hotpath.in_flight cimport InFlightEntry, ReplySink, taken
 from proxy.hotpath.upstream_pipeline cimport UpstreamPipeline
 
 
@@ -32,6 +32,9 @@ cdef class ReplyOrder:
     cpdef Segment segment(self, UpstreamPipeline source)
     cpdef append(self, Segment segment)
     cpdef ask(self, Segment segment, Py_ssize_t count)
+    @cython.locals(entry=InFlightEntry, sink=ReplySink, place=Segment, behind=Segment, part=Segment, last=Segment)
+    cpdef Segment set_apart(self, UpstreamPipeline source, moved)
+    @cython.locals(asker=ReplySink)
     cpdef bring(self, Segment segment, bytes payload)
     @cython.locals(asker=ReplySink, chunk=bytes)
     cpdef take(self, Segment segment)

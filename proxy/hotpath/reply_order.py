@@ -41,6 +41,7 @@ class Segment(ReplySink):
     def stand(self, order: "ReplyOrder", source: UpstreamPipeline | None) -> None:
         """Be empty, in this order."""
         self.reset()
+        self.out = []
         self.order = order
         self.source = source
         self.asked = 0
@@ -153,11 +154,13 @@ class ReplyOrder:
         if isinstance(sink, Segment) and sink.source is None:
             return sink
         place, behind = Segment(self, None), Segment(self, source)
-        for entry in source.entries():
+        entry = source.head
+        while entry is not None:
             if entry.sink is sink:
                 part = place if entry in moved else behind
                 entry.sink = part
                 part.asked += entry.due
+            entry = entry.next
         place.pending_replies, behind.pending_replies = place.asked, behind.asked
         place.next_entry = behind if behind.asked > 0 else None
         last = place if place.next_entry is None else behind
@@ -178,8 +181,14 @@ class ReplyOrder:
 
     def bring(self, segment: Segment, payload: bytes) -> None:
         """These bytes are (the next) of the segment's."""
-        segment.out.append(payload)
-        self.take(segment)
+        asker = self.asker
+        if not segment.out and not segment.held and not asker.gone and self.is_next(segment):
+            asker.out.append(payload)
+            asker.flush()
+            segment.full = asker.full
+        else:
+            segment.out.append(payload)
+            self.take(segment)
 
     def take(self, segment: Segment) -> None:
         """What was brought to the segment leaves if its turn has come, and is held back otherwise."""

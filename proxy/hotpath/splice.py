@@ -41,7 +41,7 @@ class Splice:
         if _INTERPRETED:
             self._target[at : at + size] = p[start:end]
         else:
-            memcpy(self._target + at, p + start, size)  # type: ignore[name-defined, operator]  # noqa: F821  # C's own
+            memcpy(self._target + at, p + start, size)  # type: ignore[name-defined, operator]  # noqa: F821  # see the .pxd
         self.size = at + size
 
     def fill(self, byte: int, count: int) -> None:

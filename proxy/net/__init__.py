@@ -21,22 +21,30 @@ cluster_watch.py        asks the nodes of a cluster what it is, and follows its 
 sentinel_views.py       what Sentinels tell about a primary, and what follows from that
 name_watch.py           follows a DNS name to another primary
 sentinel_watch.py       asks Sentinels for the primary, and follows it
+roles.py                asks servers whether they are primaries
+other_primaries.py      finds servers that call themselves primary while the Sentinels name another one
 own_connections.py      the keeper of connections that no client and no pool gets
 replica_history.py      what a primary's replication offset was, and when
 replica_connections.py  the connections on which clients read from replicas
+replica_slot.py         the connection of one pool to one replica
+replica_choice.py       which replica a client reads from
 replica_watch.py        asks replicas and their primaries how far they are
+watched_replicas.py     primaries and their replicas, as looks have found them
 node_figures.py         the servers behind a route in figures: nodes of a cluster, a primary and its replicas
 supply.py               opens a route's upstream connections, and puts them into pools
 connections.py          reacts when upstream connections close or their server changes its role
 connection_set.py       all upstream connections of a route, and how many commands they carried
+databases.py            the databases that all nodes of a cluster have
 deadline.py             timers that do not fire early after a pause of this process
 checkout.py             gives connections to sessions
 pool.py                 one pool: shared connections, idle ones, and sessions that wait
 pools.py                all pools of a route, by user, database and protocol
 relearning.py           probes permissions, password and client names again when they may have changed
+rights.py               what users may run, as each node has told: rules send what all of them let a user run
 restarts.py             detects a restarted Redis, and closes the clients that relied on the memory of the old process
 logins.py               logins of clients that Redis decides, and for how long an accepted one counts
-user_changes.py         how often users were changed through Keyrail, in memory that all workers see
+group_counts.py         what has happened in a group of workers, in memory that all of them see
+user_logins.py          users whom clients log in as: who has to log in again
 node_logins.py          logins of users on the other nodes of a cluster
 password_file.py        logins of clients that a file decides
 entrance.py             the pool, limits and login rules that a listener's clients begin with
@@ -62,7 +70,9 @@ missing_replies.py      replies that the local cache lacks, and reads that wait 
 unheld_commands.py      commands that are pending when the local cache begins to be about their keys
 cache_scope.py          what the rules of a policy say about the local cache
 command_cost.py         what a command costs Redis
+tracked_database.py     the replies of one database, and the connections that keep them true
 tracking.py             the connection that fills a local cache and tells it what has changed
+cluster_slots.py        of which slots of a cluster replies are kept, and from which node
 tracking_setup.py       how such a connection begins, and what its user may not do there
 expiries.py             asks Redis when traced keys expire
 readiness.py            whether commands reach Redis, and why not

@@ -5,12 +5,11 @@ no table has a command, the first client that sends it asks Redis; other clients
 """
 
 import asyncio
-import math
-import re
 from typing import NamedTuple
 
 from proxy.commands.table import Table
 from proxy.net.engine import Engine, complete_table
+from proxy.net.rights import NAMES, Rights
 from proxy.net.topology import Topology
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import Node, PoolKey
@@ -19,20 +18,9 @@ from proxy.session.ports import CapabilityPort, CommandName
 from proxy.wire.limits import limits_of
 from proxy.wire.request import RequestLimits
 
-NAMES = "CLIENT"
-"""Keyrail answers CLIENT SETNAME and similar commands itself, for users who may run them."""
-
 _UNKNOWN_REMEMBERED = 1024
 _LONGEST_REMEMBERED = 256
 """Longest unknown command name that Keyrail remembers, in bytes. It asks about longer ones each time."""
-
-
-_DOUBTED_SECONDS = 1.0
-"""Seconds between two probes of a user, if an error reply contradicts the first one."""
-_LACKING_SECONDS = 5.0
-"""The same if the user lacked a command that it may have been given since."""
-
-_REFUSED = re.compile(rb"-(?:NOPERM [^'`]*|ERR unknown command )['`]([^'`\s]+)")
 
 
 class ClusterFoundError(Exception):
@@ -58,9 +46,8 @@ class _Probe(NamedTuple):
 class Capabilities(CapabilityPort):
     """The capabilities of one route's Redis.
 
-    ``needs_password``: Redis asks for a password that Keyrail does not have. ``hello``: HELLO exists. ``able`` has the
-    probed commands that each user may run (None: the route's own login), ``doubted`` the users to probe again, and
-    ``unknown`` the commands that the engine does not have. ``refusal`` is the reason why this Redis is not served.
+    ``needs_password``: Redis asks for a password that Keyrail does not have. ``hello``: HELLO exists. ``rights`` are
+    those of users. ``refusal`` is the reason why this Redis is not served.
 
     Of several nodes, what is known is true for all: ``engine`` is the oldest of theirs.
 
@@ -70,15 +57,12 @@ class Capabilities(CapabilityPort):
 
     def __init__(self, loop: asyncio.AbstractEventLoop, topology: Topology) -> None:
         self.hello = True
-        self.able: dict[str | None, frozenset[str]] = {}
-        self.unknown: frozenset[str] = frozenset()
-        self.doubted: set[str | None] = set()
+        self.rights = Rights(loop.time)
         self.refusal: str | None = None
         self._loop = loop
         self._topology = topology
         self._engine: Engine | None = None
         self._engines: dict[Node, Engine] = {}
-        self._asked_at: dict[str | None, float] = {}
         self._needs_password = False
         self._limits = {authenticated: _limits_of(Engine(), authenticated) for authenticated in (True, False)}
         self._limits_before_login = _limits_of(Engine(), authenticated=False)
@@ -124,6 +108,8 @@ class Capabilities(CapabilityPort):
         if known is None or not known.is_like(found):
             await complete_table(upstream, found)
             if node in self._topology.nodes:
+                if known is not None:
+                    self.rights.renew(node)
                 self._engines[node] = found
                 self._settle()
         return True
@@ -131,6 +117,7 @@ class Capabilities(CapabilityPort):
     def leave(self, node: Node) -> None:
         """This node has gone: what it did not have, the others may have."""
         self._engines.pop(node, None)
+        self.rights.leave(node)
         self._settle()
 
     def _settle(self) -> None:
@@ -138,50 +125,21 @@ class Capabilities(CapabilityPort):
         if oldest is not None and (self.engine is None or not self.engine.is_like(oldest)):
             self.engine = oldest
             self._lacking.clear()
-            self.able.clear()
 
     # What users may run
 
-    def asks_about(self, user: str | None, lacks: bool) -> bool:
-        """Whether it is time to probe this user. ``lacks``: it could not run all commands that rules send."""
-        if user not in self.able:
-            return True
-        age = self._loop.time() - self._asked_at.get(user, -math.inf)
-        return (user in self.doubted and age >= _DOUBTED_SECONDS) or (lacks and age >= _LACKING_SECONDS)
+    @property
+    def able(self) -> dict[str | None, frozenset[str]]:
+        """The probed commands that each user may run (None: the route's own login)."""
+        return self.rights.able
 
     def knows_user(self, user: str) -> bool:
         """Whether this user has been probed."""
-        return user in self.able
+        return self.rights.known(user)
 
-    def look_at(self, user: str | None) -> None:
-        """A probe of the user begins: an error reply from now on is a new doubt."""
-        self._asked_at[user] = self._loop.time()
-        self.doubted.discard(user)
-
-    def doubt_at_once(self, user: str | None) -> None:
-        """The user must be probed again, even if the last probe was just now."""
-        self._asked_at.pop(user, None)
-        self.doubted.add(user)
-
-    def contradicts(self, user: str | None, line: bytes) -> bool:
-        """Whether an error reply is about a command that this user should be able to run.
-
-        A script can return such a text, so it proves nothing. It is a reason to probe again.
-        """
-        found = _REFUSED.match(line)
-        name = "" if found is None else found[1].decode("ascii", "replace").upper().partition("|")[0]
-        return name in self.able.get(user, frozenset())
-
-    def forget(self, user: str | None) -> None:
-        """Nobody is logged in as this user any more. It is probed again at the next login."""
-        self.able.pop(user, None)
-        self._asked_at.pop(user, None)
-        self.doubted.discard(user)
-
-    def forget_all(self) -> None:
-        """Redis has restarted: nothing is known."""
-        for user in list(self.able):
-            self.forget(user)
+    def renew(self, node: Node) -> None:
+        """Redis has restarted there: nothing is known."""
+        self.rights.renew(node)
         self._lacking.clear()
 
     def table(self) -> Table:

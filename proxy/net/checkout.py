@@ -27,12 +27,14 @@ from proxy.net.policies import Policies
 from proxy.net.pool import Wait, turn_away
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import PoolKey
-from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.pool_waiter import LOGIN_LOST, PoolWaiter
 from proxy.session.ports import PoolPort, PrivatePipeline
 from proxy.session.session import Session
 from proxy.wire.decode import read_reply
 
 _ATTEMPT_PATIENCE = 0.25
+_LACKING_PATIENCE = 2.0
+"""Seconds in which one of too few connections of a user may be free. Its client's next login brings another one."""
 
 _log = logging.getLogger("keyrail.route")
 
@@ -97,11 +99,17 @@ class Checkout(PoolPort):
         pool = self._pools.of(key)
         wait = Wait(waiter, pool, self._wait_until())
         pool.waiting_shared[lane].append(wait)
-        self._loop.call_later(_ATTEMPT_PATIENCE, self._abandon_shared_wait, wait, lane)
+        patience = 0.0 if self._connections.logins.must_log_in(key) else _ATTEMPT_PATIENCE
+        self._loop.call_later(patience, self._abandon_shared_wait, wait, lane)
 
     def _abandon_shared_wait(self, wait: Wait, lane: Lane) -> None:
         pool = wait.pool
         if wait.ended:
+            return
+        if self._connections.logins.must_log_in(pool.key):
+            wait.ended = True
+            pool.waiting_shared[lane].remove(wait)
+            wait.waiter.close(LOGIN_LOST)
             return
         # While Redis is reachable, wait for the attempt that is under way: it has its own time limit.
         coming = pool.opening[lane] > 0 and (self._supply.alive(pool.key.node) or self._supply.busy[pool.key] > 0)
@@ -131,8 +139,14 @@ class Checkout(PoolPort):
     def refusal(self, key: PoolKey) -> str:
         """The error with which the pool's node has refused the login of its user; empty where it has not."""
         if key.user is not None:
-            return self._connections.refused_logins.get((key.node, key.user), "")
+            return self._connections.logins.refused.get((key.node, key.user), "")
         return self._pools.of(self._pools.home_of(key.node)).refusal.get(Lane.FAST, "")
+
+    def lacking_database(self, waiter: PoolWaiter, number: int) -> bytes | None:
+        """The error of a node of a cluster that lacks this database; empty where all have it, None while they are
+        asked: ``arrived`` is called then."""
+        databases = self._connections.databases
+        return b"" if databases is None else databases.refusal(waiter, number)
 
     # Private
 
@@ -179,6 +193,10 @@ class Checkout(PoolPort):
         ready = self._capabilities.refusal is None and self._supply.alive(key.node)
         refused = pool.refusal.get(None)
         patience = self._settings.connect_timeout if ready and not refused else _ATTEMPT_PATIENCE
+        if self._connections.logins.must_log_in(key):
+            patience = 0.0
+        elif self._connections.logins.lacks(key):
+            patience = min(patience, _LACKING_PATIENCE)
         self._loop.call_later(patience, self._abandon_private_wait, wait)
 
     def _serve_login(self, key: PoolKey) -> None:
@@ -213,6 +231,9 @@ class Checkout(PoolPort):
             return
         wait.ended = True
         pool.waiting_private.remove(wait)
+        if self._connections.logins.lacks(pool.key):
+            wait.waiter.close(LOGIN_LOST)
+            return
         for waiter in (*self._capabilities.behind(wait.waiter), wait.waiter):
             turn_away(waiter, pool.refusal.get(None) or self._supply.lack_of_room())
 
@@ -262,8 +283,10 @@ class Checkout(PoolPort):
             self._connections.all.start(self._release_unless_replica(upstream))
             return
         user = upstream.key.user
-        if user is not None and (self._policies.asks_about(user) or not upstream.identified):
+        if user is not None and (self._policies.asks_about(user, upstream.key.node) or not upstream.identified):
             self._learning[user] += 1
+            if not self._capabilities.rights.probed(user, upstream.key.node):
+                self._capabilities.rights.beginning.add(user)
             self._connections.all.start(self._learn_user(upstream, user))
             return
         pool = self._pools.of(upstream.key)
@@ -337,10 +360,10 @@ class Checkout(PoolPort):
             upstream.abort()
             return
         finally:
-            self._learning[user] -= 1
-            for waiter in self._awaiting.pop(user, ()):
-                self._loop.call_soon(waiter.arrived)
-        self._capabilities.able.setdefault(user, frozenset())
+            if self._learning[user] == 1:
+                self._connections.all.start(self._settle(user))  # no further node is being asked
+            else:
+                self._learning[user] -= 1
         if self._capabilities.refusal is not None:
             for client in list(self._clients):
                 client.close("not_ready")
@@ -349,6 +372,17 @@ class Checkout(PoolPort):
     async def _learn_on(self, upstream: UpstreamConnection, user: str) -> None:
         if not upstream.identified:
             await self._connections.restarts.identify(upstream)
-        if self._policies.asks_about(user):
+        if self._policies.asks_about(user, upstream.key.node):
             found = described_by(read_reply(await upstream.ask(["HELLO", upstream.key.protocol])))
             await self._policies.learn_user(upstream, found or self._capabilities.engine or Engine())
+
+    async def _settle(self, user: str) -> None:
+        try:
+            await self._policies.settle(user)
+        finally:
+            self._learning[user] -= 1
+            if not self._learning[user]:
+                self._capabilities.rights.beginning.discard(user)
+                self._capabilities.able.setdefault(user, frozenset())
+            for waiter in self._awaiting.pop(user, ()):
+                self._loop.call_soon(waiter.arrived)

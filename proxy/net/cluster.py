@@ -47,7 +47,9 @@ class Cluster:
         self.doubted = asyncio.Event()
         self._places: dict[str, _Place] = {}
         self._by_node: dict[Node, str] = {}
-        self._disconnected: set[Node] = set()
+        self._connected: set[Node] = set()
+        self._lost: set[Node] = set()
+        self._late: set[Node] = set()
         self._aliases: Mapping[str, str] = {}
 
     def address(self, node: Node) -> UpstreamAddress:
@@ -66,16 +68,28 @@ class Cluster:
         return (self.first_connected(self.nodes) or node) if node is ANY_NODE else node
 
     def first_connected(self, among: Sequence[Node]) -> Node | None:
-        """The first of these nodes with a connection; if none has one, the first."""
-        return next((each for each in among if each not in self._disconnected), next(iter(among), None))
+        """The first of these nodes that answers on its connection; if there is none, one that may do so soon."""
+        ready = (each for each in among if each in self._connected and each not in self._late)
+        soon = (each for each in among if self.reaches(each))
+        return next(ready, None) or next(soon, None) or next(iter(among), None)
+
+    def reaches(self, node: Node) -> bool:
+        """Whether it answers, as far as is known: it has not lost its connection, and is not late."""
+        return node not in self._lost and node not in self._late
 
     def connected(self, node: Node) -> None:
         """It may stand for any."""
-        self._disconnected.discard(node)
+        self._lost.discard(node)
+        self._connected.add(node)
 
     def disconnected(self, node: Node) -> None:
         """What any node can do, another one does."""
-        self._disconnected.add(node)
+        self._connected.discard(node)
+        self._lost.add(node)
+
+    def hesitates(self, node: Node, *, late: bool) -> None:
+        """What any node can do, another one does meanwhile."""
+        (self._late.add if late else self._late.discard)(node)
 
     def doubt(self) -> None:
         """A node is missing or lost: find out soon whether all is as it was."""
@@ -151,7 +165,8 @@ class Cluster:
                 change.left.append(place.node)
                 change.came.append(place.node)
         self.nodes = sorted(serving, key=lambda node: node.number)
-        self._disconnected.intersection_update(self.nodes)
+        for some in (self._connected, self._lost, self._late):
+            some.intersection_update(self.nodes)
         self._assign()
         return change
 

@@ -119,7 +119,9 @@ class ClusterWatch:
         self._looked()
 
     def _targets(self) -> set[Endpoint]:
-        known = [node.endpoint for node in self._cluster.map.primaries()]
+        # Without a majority of the known primaries, replicas may lead to those that have taken their places.
+        nodes = self._cluster.map.primaries() if self.settled else self._cluster.map.nodes.values()
+        known = [node.endpoint for node in nodes]
         targets = {self._cluster.reachable(endpoint) for endpoint in known if endpoint is not None}
         return targets if targets and not self.problem else targets | set(self._cluster.login.seeds)
 

@@ -9,6 +9,7 @@ from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.net.pools import Pools
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import Node, PoolKey
+from proxy.session.ports import PrivatePipeline
 from proxy.session.session import Session
 
 
@@ -81,6 +82,14 @@ class ConnectionSet:
             if client.sender.upstream is upstream.pipeline:
                 client.sender.upstream, client.intake.direct = None, False
         return upstream
+
+    def leave_late(self, node: Node) -> None:
+        """Clients of a cluster that await nothing take another connection than this node's for what any node can do."""
+        for client in self._clients:
+            upstream = client.sender.upstream
+            shared = client.sender.nodes is not None and client.sender.pending_replies == 0
+            if shared and isinstance(upstream, PrivatePipeline) and upstream.key.node is node:
+                client.sender.upstream = None
 
     # Figures
 

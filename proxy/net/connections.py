@@ -12,6 +12,7 @@ from proxy.hotpath.error_counts import ErrorCounts
 from proxy.net.capabilities import Capabilities
 from proxy.net.cluster import Cluster
 from proxy.net.connection_set import ConnectionSet
+from proxy.net.databases import Databases
 from proxy.net.engine import is_replica
 from proxy.net.failures import Failures
 from proxy.net.known_scripts import KnownScripts
@@ -22,7 +23,8 @@ from proxy.net.settings import Settings
 from proxy.net.supply import Supply
 from proxy.net.topology import Change, Topology
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.pool_key import UNAUTHENTICATED, Node, PoolKey
+from proxy.net.user_logins import UserLogins
+from proxy.session.pool_key import Node, PoolKey
 from proxy.session.session import Session
 from proxy.session.subscription_link import SubscriptionLink
 
@@ -31,18 +33,12 @@ def _nothing() -> None:
     """Nobody has to know."""
 
 
-_BETWEEN_LOGINS = 0.01
-"""Seconds."""
-
-
 _LAST_ANSWERS = 2.0
 """Seconds that a node that has become a replica has for what it was sent before."""
 
 
 class Connections:
     """Owns one route's upstream connections: ``all`` existing ones, and the ``supply`` of new ones.
-
-    ``refused_logins`` has the errors of nodes that refuse a user whose login another node has accepted.
 
     ``give_back`` takes a connection that no client uses. ``doubt`` gets each error reply about an unknown or forbidden
     command.
@@ -67,7 +63,6 @@ class Connections:
         self.loop = loop
         self.output_limit = settings.client_output_limit
         self.errors = ErrorCounts()
-        self.refused_logins: dict[tuple[Node, str], str] = {}
         self.redirects = follow if topology.router is not None else None
         self.all = ConnectionSet(
             PoolKey(None, topology.login.database, 2, topology.home), topology.place, loop, clients, events
@@ -89,19 +84,28 @@ class Connections:
             failures,
             give_back,
         )
+        self.logins = UserLogins(topology, loop, self.all, capabilities, self.supply.alive, clients)
+        self.supply.on_reach(self._reached)
+        self.databases = None
+        if topology.router is not None:
+            self.databases = Databases(topology, self.supply, self.all.start)
         self.replicas = None
         if isinstance(topology, Cluster):
             self.replicas = Replicas(topology, loop, lambda: self.supply.tls, self.all.start, self.count)
         self._capabilities = capabilities
-        self._clients = clients
         self._doubt = doubt
+
+    def _reached(self, node: Node) -> None:
+        self.logins.reached(node)
+        if self.databases is not None:
+            self.databases.forget(node)
 
     def on_server_change(self, act: Callable[[], None]) -> None:
         """Call ``act`` when another server, or another process of it, takes commands."""
         self._server_changed = act
 
-    def _restarted(self) -> None:
-        self._capabilities.forget_all()
+    def _restarted(self, node: Node) -> None:
+        self._capabilities.renew(node)
         self._server_changed()
 
     def close(self) -> None:
@@ -122,18 +126,10 @@ class Connections:
         for loser in unanswered:
             if loser is not None:
                 loser.close("upstream_lost")
-        self._end_login(upstream.key)
+        self.logins.lost(upstream)
         if shared:
             self.supply.lost(pool)
         self.supply.supply_all()
-
-    def _end_login(self, key: PoolKey) -> None:
-        # Keyrail cannot log in as this user. When the last connection is lost, the clients must log in again.
-        user = key.user
-        if user is not None and not any(other.key.login == key.login for other in self.all.members.values()):
-            self._capabilities.forget(user)
-            for client in [client for client in self._clients if client.key.user == user]:
-                client.close("login_lost")
 
     def command_refused(self, upstream: UpstreamConnection, line: bytes) -> None:
         """Redis does not know, or does not allow, a command."""
@@ -169,23 +165,24 @@ class Connections:
             self.restarts.leave(node, change.heir)
             if self.known_scripts is not None:
                 self.known_scripts.leave(node)
+            if self.databases is not None:
+                self.databases.forget(node)
             self._capabilities.leave(node)
         for upstream in [each for each in self.all.members.values() if each.key.node in change.gone]:
             upstream.drop()
         for node in change.came:
             self.pools.join(node)
             self.supply.join(node)
-        if change.came:
-            self._close_users()
         if change.back:
             self.supply.retry_now()
         self._server_changed()
 
-    def _close_users(self) -> None:
-        # Nobody has their password for the node that has come. They log in again, one after the other.
-        users = [client for client in self._clients if client.key.user not in (None, UNAUTHENTICATED)]
-        for number, client in enumerate(users):
-            self.loop.call_later(number * _BETWEEN_LOGINS, client.close_when_drained, "login_lost")
+    def hesitates(self, node: Node, *, late: bool) -> None:
+        """A node's answer to a health check is late, or has come. What any node can do, another one does meanwhile."""
+        self.topology.hesitates(node, late=late)
+        if late:
+            self.pools.look_again(node)
+            self.all.leave_late(node)
 
     # Roles
 

@@ -76,6 +76,12 @@ def run_id_in(info: bytes) -> bytes | None:
     return None if found is None else found[1]
 
 
+def replicates_slot_states(info: bytes) -> bool:
+    """Whether a server that names itself so in INFO tells its replicas which slots are on their way to another node:
+    Valkey does, from 8.0 on. Other replicas say of a key that has moved already that it does not exist."""
+    return b"\nvalkey_version:" in info
+
+
 async def is_replica(upstream: UpstreamConnection) -> bool:
     """Whether the server is a replica, by ROLE, or by HELLO if ROLE is not allowed.
 

@@ -66,12 +66,17 @@ class Links(OwnConnections):
     # Asking
 
     async def ask_all(
-        self, targets: Iterable[Endpoint], ask: Callable[[UpstreamConnection, Endpoint], Awaitable[_T]], first: float
+        self,
+        targets: Iterable[Endpoint],
+        ask: Callable[[UpstreamConnection, Endpoint], Awaitable[_T]],
+        first: float,
+        *,
+        insist: bool = False,
     ) -> dict[Endpoint, _T]:
         """What these servers answer to ``ask``. The first answer may take ``first`` seconds; then the others have a
-        moment."""
+        moment. One that has been silent a moment ago is left out, unless you ``insist``."""
         now = self._loop.time()
-        asked = [target for target in targets if self._silent.get(target, now) <= now]
+        asked = [target for target in targets if insist or self._silent.get(target, now) <= now]
         tasks = {target: self._loop.create_task(self._ask(target, ask)) for target in asked}
         if not tasks:
             return {}

@@ -13,6 +13,9 @@ must also answer PFCOUNT on the new connection. PFCOUNT changes nothing, and CLI
 (``may_replicate``). On the slow lane a command of a module may block its connection alone, so Keyrail replaces nothing
 there. It sends no PING on connections of single clients: TCP keepalive and TCP_USER_TIMEOUT detect their loss.
 
+A node of a cluster whose PING is not answered within a second is late: what any node can do, such as PING, another one
+does meanwhile.
+
 While a node is silent, its topology finds out each second whether another server has taken its place.
 """
 
@@ -29,6 +32,9 @@ from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import Node
 
 _HELD_LIKE_WRITES = ["PFCOUNT", "keyrail:answers"]
+
+_LATE_SECONDS = 0.9
+"""A little less than a turn."""
 
 _PAUSE = 0.5
 """Seconds by which a turn may be late before the delay counts as a pause of this process."""
@@ -69,6 +75,7 @@ class NodeLiveness:
         self._questions: dict[UpstreamConnection, _Question] = {}
         self._checking = False
         self._proved = False
+        self._late = False
 
     @property
     def reason(self) -> str:
@@ -83,7 +90,16 @@ class NodeLiveness:
         now = self._connections.loop.time()
         self._forgive_pause(now)
         self._observe(now)
+        self._note_late(now)
         self._ask_all(now)
+
+    def _note_late(self, now: float) -> None:
+        # On a user's connection commands of that user alone may be held back.
+        asked = [question for upstream, question in self._questions.items() if upstream.key.user is None]
+        late = any(now - question.moved >= _LATE_SECONDS for question in asked)
+        if late != self._late:
+            self._late = late
+            self._connections.hesitates(self._node, late=late)
 
     def _forgive_pause(self, now: float) -> None:
         # While this process was paused it read nothing, so this time does not count as silence of Redis.
@@ -127,6 +143,8 @@ class NodeLiveness:
         if not question.cancelled() and question.exception() is None:
             self._heard = self._connections.loop.time()
             self.silent_since = None
+            if self._late:
+                self._note_late(self._heard)
             if upstream is self._own and asked is not None:
                 # The loop's clock stands still while it is busy with others.
                 self.ping = time.perf_counter() - asked.sent

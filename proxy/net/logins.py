@@ -21,10 +21,10 @@ from hashlib import blake2b
 from hmac import compare_digest
 
 from proxy.net.connections import Connections
+from proxy.net.group_counts import GroupCount
 from proxy.net.node_logins import NodeLogins, OneASecond, shown_user
 from proxy.net.pool import turn_away
 from proxy.net.upstream import UpstreamConnection
-from proxy.net.user_changes import UserChanges
 from proxy.session.pool_key import PoolKey, user_named
 from proxy.session.pool_waiter import LoginClient, PoolWaiter
 from proxy.session.ports import Credentials, LoginPort, LoginReply
@@ -77,7 +77,7 @@ class Logins(LoginPort):
     local = False
 
     def __init__(
-        self, connections: Connections, give_back: Callable[[UpstreamConnection], None], changes: UserChanges
+        self, connections: Connections, give_back: Callable[[UpstreamConnection], None], changes: GroupCount
     ) -> None:
         self.outcomes: Counter[str] = Counter()
         self.refusals = RefusedLogins(self.outcomes, connections.loop.time)

@@ -55,10 +55,10 @@ def chosen(
     ``current`` one answers as primary, those that were ``just_left`` are not used. Where there is no primary, it stays
     unless it is ``given_up``.
     """
-    primaries = [each for each in found if each in states and not states[each].replica]
+    primaries = [each for each in found if _is_primary(each, states)]
     if current in primaries:
         return current
-    if current is not None and current in states and not states[current].replica:
+    if current is not None and _is_primary(current, states):
         primaries = [each for each in primaries if each not in just_left]
     if primaries:
         return primaries[0]
@@ -108,7 +108,8 @@ class NameWatch:
         self.attempted = self._looking.attempted
         key = PoolKey(None, 0, 2, primary.home)
         self._links = Links(primary.at, key, loop, connect_seconds, primary.doubt, count)
-        self._answered_at: float | None = None
+        self._has_answered = False
+        self._silent_since: float | None = None
         self._seen_at = loop.time()
         self._left_at: dict[Endpoint, float] = {}
         self._is_missing = False
@@ -150,6 +151,9 @@ class NameWatch:
         asked = {*found} if current is None else {*found, current}
         seconds = self._connect_seconds if current is None else ANSWER_SECONDS
         states = await self._links.ask_all(asked, _state_of, seconds)
+        if current is not None and current not in states and not any(_is_primary(each, states) for each in found):
+            # There is nowhere else to go: it is asked each time.
+            states |= await self._links.ask_all([current], _state_of, seconds, insist=True)
         for each in states:
             # Another server may answer at a virtual address the next time.
             self._links.drop(each)
@@ -168,9 +172,11 @@ class NameWatch:
             self._seen_at = now
         elif current is not None and self._is_foreign(states.get(current)):
             del states[current]
-            self._answered_at = None
+            self._has_answered = False
         if current in states:
-            self._answered_at = now
+            self._has_answered, self._silent_since = True, None
+        elif self._silent_since is None:
+            self._silent_since = now
         self._left_at = {each: at for each, at in self._left_at.items() if now - at < _IN_TURN_SECONDS}
         return chosen(
             found,
@@ -189,11 +195,13 @@ class NameWatch:
         self, current: Endpoint, found: Sequence[Endpoint], states: Mapping[Endpoint, ServerState]
     ) -> bool:
         """Whether the name may lead away from this server without leading to a primary."""
-        if current in found or self._answered_at is None:
-            return self._answered_at is None
+        now = self._loop.time()
+        if current in found or not self._has_answered:
+            return not self._has_answered
         if current in states:
-            return states[current].replica and self._loop.time() - self._seen_at >= _IN_TURN_SECONDS
-        return self._loop.time() - self._answered_at >= self._failover_wait
+            return states[current].replica and now - self._seen_at >= _IN_TURN_SECONDS
+        # In calm times it is not asked: nothing is known of the time before the first look without an answer.
+        return self._silent_since is not None and now - self._silent_since >= self._failover_wait
 
     def _adopt(self, server: Endpoint, state: ServerState | None) -> None:
         run_id, before = None if state is None else state.run_id, self._primary.endpoint
@@ -203,7 +211,7 @@ class NameWatch:
             self._primary.run_id, self._primary.is_replica = run_id, state.replica
         if server != before:
             self._seen_at = self._loop.time()
-            self._answered_at = None if state is None else self._seen_at
+            self._has_answered, self._silent_since = state is not None, None
         if change.new:
             if state is None:
                 self._primary.run_id, self._primary.is_replica = None, False
@@ -212,6 +220,8 @@ class NameWatch:
             self._looking.changed()
         change.back = self._is_missing and state is not None and not change.new
         self._is_missing = state is None
+        if self._is_missing:
+            self._looking.changed()  # the name may move at any time: nobody else tells
         if change.new or change.back:
             self._adopted(change)
 
@@ -219,7 +229,7 @@ class NameWatch:
         host, server = self._primary.login.host, self._primary.endpoint
         if not found:
             return [f"{host} has no address"]
-        primaries = sorted((each for each in found if each in states and not states[each].replica), key=str)
+        primaries = sorted((each for each in found if _is_primary(each, states)), key=str)
         if primaries and server not in found:
             names = ", ".join(sorted(map(str, {*primaries, server})))
             return [f"{host} leads to several primaries in turn, {names}: commands go to {server}"]
@@ -231,6 +241,10 @@ class NameWatch:
             return []
         replicas = [f"{host} leads to {each}, which is a replica" for each in found if each in states]
         return [*replicas, *(f"{each}: {self._links.failures[each]}" for each in found if each in self._links.failures)]
+
+
+def _is_primary(server: Endpoint, states: Mapping[Endpoint, ServerState]) -> bool:
+    return server in states and not states[server].replica
 
 
 async def _state_of(link: UpstreamConnection, _: Endpoint) -> ServerState:

@@ -12,9 +12,10 @@ from proxy.net.connections import Connections
 from proxy.net.liveness import Liveness
 from proxy.net.primary import Primary
 from proxy.net.replica_connections import ReplicaConnections
-from proxy.net.replica_watch import ReplicaState, ReplicaWatch
+from proxy.net.replica_watch import ReplicaWatch
 from proxy.net.slot_map import ClusterNode
 from proxy.net.topology import Single
+from proxy.net.watched_replicas import ReplicaState
 from proxy.session.pool_key import Node
 
 KnownTopology: TypeAlias = Cluster | Primary | Single

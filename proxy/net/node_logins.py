@@ -53,6 +53,7 @@ class NodeLogins:
 
     def __init__(self, connections: Connections, give_back: Callable[[UpstreamConnection], None]) -> None:
         self._connections = connections
+        self._logins = connections.logins
         self._give_back = give_back
         self._due: dict[Node, OneASecond] = {}
 
@@ -67,19 +68,27 @@ class NodeLogins:
     async def _log_in(self, command: list[bytes], login: Credentials, key: PoolKey) -> None:
         supply, seconds = self._connections.supply, self._connections.settings.connect_timeout
         upstream: UpstreamConnection | None = None
+        refusal = reason = ""
+        assert key.user is not None
+        self._logins.under_way[key.node, key.user] += 1
         try:
             upstream = await supply.open_for_login(key.node)
             async with asyncio.timeout(seconds):
                 frame = await upstream.ask(command)
-            refusal = "" if frame.startswith(b"+") else frame[1:-2].decode("utf-8", "replace")
+            refusal = reason = "" if frame.startswith(b"+") else frame[1:-2].decode("utf-8", "replace")
             if not refusal:
                 upstream.key = upstream.key._replace(user=key.user)
                 await set_to(upstream, key, seconds, supply.busy)
-        except (OSError, UpstreamRefusedError) as error:
-            refusal = reason_of(error)
+        except UpstreamRefusedError as error:
+            refusal = reason = str(error)
+        except OSError as error:
+            refusal = "" if upstream is None else upstream.farewell
+            reason = refusal or reason_of(error)  # which may say where the node is
+        finally:
+            self._logins.under_way[key.node, key.user] -= 1
         self._note(key, refusal)
-        if refusal:
-            self._tell(login, key.node, refusal)
+        if reason:
+            self._tell(login, key.node, reason)
             if upstream is not None:
                 upstream.abort()
         elif upstream is not None:
@@ -88,7 +97,7 @@ class NodeLogins:
 
     def _note(self, key: PoolKey, refusal: str) -> None:
         assert key.user is not None
-        refused = self._connections.refused_logins
+        refused = self._logins.refused
         refused.pop((key.node, key.user), None)
         if refusal:
             refused[key.node, key.user] = refusal

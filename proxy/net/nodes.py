@@ -63,6 +63,10 @@ class Nodes(NodePort):
         """The node for what any of these can do: the first with a connection, if there is one."""
         return self._cluster.first_connected(among)
 
+    def reachable(self, node: Node) -> bool:
+        """Whether it has a connection, and answers, as far as is known."""
+        return self._cluster.reaches(node)
+
     def size(self) -> int:
         """All numbers of nodes are below this."""
         return 1 + max((node.number for node in self._cluster.nodes), default=-1)

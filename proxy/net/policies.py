@@ -16,20 +16,21 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from typing import Any, Protocol
 
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.router import Router
 from proxy.hotpath.sampler import Sampler
 from proxy.net.cache_scope import CacheScope
-from proxy.net.capabilities import NAMES, Capabilities
+from proxy.net.capabilities import Capabilities
 from proxy.net.command_counts import CommandCounts
 from proxy.net.connect import Opened
 from proxy.net.engine import Engine, probe
 from proxy.net.lacking import not_allowed, not_known
 from proxy.net.plan_compiler import FindPlans, PlanUnavailableError
 from proxy.net.policy_generation import HotPathParts, PolicyGeneration
+from proxy.net.rights import NAMES
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.verdicts import Verdicts
 from proxy.policy.apps import Caller
@@ -37,7 +38,7 @@ from proxy.policy.compile import CompiledPolicy
 from proxy.policy.model import Policy
 from proxy.policy.zones import Zones
 from proxy.rules.memory import Memory
-from proxy.session.pool_key import UNAUTHENTICATED, PoolKey
+from proxy.session.pool_key import UNAUTHENTICATED, Node, PoolKey
 from proxy.session.ports import EffectivePolicy, PolicyPort
 from proxy.session.session import Session
 from proxy.traffic.redaction import Redact
@@ -137,10 +138,10 @@ class Policies(PolicyPort):
         return self._current.policy.zones
 
     @property
-    def replica_lag(self) -> float:
-        """How many seconds a replica may be behind, at most, that answers any reads."""
+    def replica_lags(self) -> Sequence[float]:
+        """How many seconds a replica may be behind that answers reads: one for each kind of them, the least first."""
         plans = [each.config.plan.replica_reads for each in self._current.effective_policies.values()]
-        return max((terms.max_lag for plan in plans if plan for terms in plan.terms if terms.enforced), default=0.0)
+        return sorted({terms.max_lag for plan in plans if plan for terms in plan.terms if terms.enforced})
 
     @property
     def prepared(self) -> bool:
@@ -270,29 +271,31 @@ class Policies(PolicyPort):
         self._capabilities.hello = opened.hello
         if opened.engine is not None:
             await self.learn_user(opened.upstream, opened.engine)
+            await self.settle(opened.upstream.key.user)
 
     async def learn_user(self, upstream: UpstreamConnection, found: Engine) -> None:
-        """Find out what the user of a connection may run. Raises ConnectionResetError."""
-        user = upstream.key.user
+        """Find out what the user of a connection may run on its node; ``settle`` puts that into force. Raises
+        ConnectionResetError."""
+        user, node = upstream.key.user, upstream.key.node
         known = self._capabilities
         if not await known.meet(upstream, found):
             return
         await self._follow_engine()
-        if not self.asks_about(user):
+        if not self.asks_about(user, node):
             return
-        known.look_at(user)
+        known.rights.begin(user, node)
         try:
-            able, unclear, unknown = await probe(upstream, self._current.needed)
+            probed = await probe(upstream, self._current.needed)
         except ConnectionResetError:
             if user in known.able:
-                known.doubted.add(user)
+                known.rights.doubt(user, node)
             raise
-        if user is None:
-            known.unknown = unknown
-        if unclear:
-            able |= unclear & known.able.get(user, frozenset())
-            known.doubted.add(user)
-        if known.able.get(user) != able:
+        known.rights.tell(user, node, *probed)
+
+    async def settle(self, user: str | None) -> None:
+        """Let this user's clients run what all nodes let it run, as far as they have told."""
+        able = self._capabilities.rights.on_all(user)
+        if self._capabilities.able.get(user) != able:
             await self._wholly(self._let_run(user, able))
 
     async def _wholly(self, change: Coroutine[Any, Any, None]) -> None:
@@ -313,9 +316,9 @@ class Policies(PolicyPort):
             self._complete_later()
             await self._adopt()
 
-    def asks_about(self, user: str | None) -> bool:
-        """Whether it is time to find out what this user may run."""
-        return self._capabilities.asks_about(user, lacks=bool(self.lacks(user)))
+    def asks_about(self, user: str | None, node: Node) -> bool:
+        """Whether it is time to find out what this user may run on this node."""
+        return self._capabilities.rights.due(user, node, self._current.needed)
 
     def lacks(self, user: str | None) -> frozenset[str]:
         """Commands that rules would send for this user, and that it was last known not to be able to run."""
@@ -328,7 +331,7 @@ class Policies(PolicyPort):
         known = self._capabilities
         able, engine = known.able.get(None, frozenset()), known.engine or Engine()
         return [
-            not_known(engine, name, able) if name in known.unknown else not_allowed([name])
+            not_known(engine, name, able) if name in known.rights.unknown else not_allowed([name])
             for name in sorted(self.lacks(None))
         ]
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from proxy.cluster.split_commands import split_commands
+from proxy.commands.replica_reads import hides_absence
 from proxy.commands.spec import Spec
 from proxy.commands.table import ConnectionState, Lane, Table
 from proxy.hotpath.counters import Counters
@@ -19,10 +20,10 @@ from proxy.hotpath.hot_path_config import MAY_WRITE, READS, HotPathConfig
 from proxy.hotpath.router import Router
 from proxy.hotpath.sampler import Sampler
 from proxy.net.cache_scope import CacheScope
-from proxy.net.capabilities import NAMES
 from proxy.net.command_counts import CommandCounts
 from proxy.net.garbage_collector import uncollected
 from proxy.net.plan_compiler import FindPlans, WantedPlans, added_to_standard
+from proxy.net.rights import NAMES
 from proxy.policy.apps import App, Caller, identify
 from proxy.policy.compile import CompiledPolicy, PolicyCompiler, needs_of
 from proxy.policy.lower_policy import LoweredPolicy
@@ -91,6 +92,7 @@ class PolicyGeneration:
         self._pinned = bytes(map(_forwarding, table.specs))
         lanes = zip(self._pinned, table.lanes, strict=True)
         self._beside = bytes(map(tells_no_keys, table.specs))
+        self._hides_absence = bytes(map(hides_absence, table.specs))
         self._pooled = bytes(may * (lane == Lane.FAST.value) for may, lane in lanes)
         self._split_commands = None if parts.router is None else split_commands(table)
 
@@ -174,6 +176,7 @@ class PolicyGeneration:
             router=parts.router,
             calls=parts.calls.of(self.table),
             beside=self._beside,
+            hides_absence=self._hides_absence,
             split_commands=self._split_commands,
         )
         return EffectivePolicy(config, compiled, self.table, self.number)
@@ -189,6 +192,8 @@ class PolicyGeneration:
             new = await self._find_plans(WantedPlans(added, able, self.paused, apps, reader.length))
             plans = await uncollected(_read, reader, new)
             for whose, lowered in zip(of, plans, strict=True):
+                if whose not in self.incomplete:
+                    continue  # somebody else has asked, too: the plan that is in force has counted already
                 effective_policy = self.effective_policies[whose]
                 effective_policy.compiled.run(lowered)
                 effective_policy.config.plan = lowered.plan

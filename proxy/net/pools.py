@@ -57,8 +57,8 @@ class Pools:
         return any(pool.key.database == key.database and pool.alive(Lane.FAST) for pool in self.of_login(key))
 
     def users(self) -> list[PoolKey]:
-        """A key for each user that clients have logged in as."""
-        return list({key.user: key for key in self._pools if key.user is not None}.values())
+        """A key for each user that clients have logged in as, on each node."""
+        return list({key.login: key for key in self._pools if key.user is not None}.values())
 
     def of_login(self, key: PoolKey) -> list[Pool]:
         """The pools of the key's user on its node, of all databases and protocols."""

@@ -17,7 +17,10 @@ from proxy.session.pool_key import ANY_NODE, Node
 
 async def resolve(loop: asyncio.AbstractEventLoop, host: str, port: int) -> Sequence[Endpoint]:
     """The addresses of a name, in the order of the resolver. Raises OSError."""
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except UnicodeError:  # a label is empty or too long
+        raise socket.gaierror(socket.EAI_NONAME, "it is not a valid host name") from None
     return list(dict.fromkeys(Endpoint(str(address[0]), port) for *_, address in found))
 
 
@@ -65,6 +68,9 @@ class Primary:
         """There is no other one."""
 
     def disconnected(self, node: Node) -> None:
+        """There is no other one."""
+
+    def hesitates(self, node: Node, *, late: bool) -> None:
         """There is no other one."""
 
     def adopt(self, endpoint: Endpoint, *, same: bool = False) -> Change:

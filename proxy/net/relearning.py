@@ -16,7 +16,7 @@ from proxy.net.checkout import Checkout
 from proxy.net.connections import Connections
 from proxy.net.policies import Policies
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.pool_key import PoolKey
+from proxy.session.pool_key import Node, PoolKey
 from proxy.session.session import Session
 
 _ENTRY_SECONDS = 5
@@ -41,31 +41,32 @@ class Relearning:
         self._clients = clients
         self._seconds = 0
         self._asking = False
-        self._learning_home = False
+        self._learning_home: set[Node] = set()
 
     # What users may run
 
     def doubt(self, upstream: UpstreamConnection, line: bytes) -> None:
         """Redis has refused a command. If Keyrail assumed that the user may run it, probe the user again."""
-        user = upstream.key.user
-        if user not in self._capabilities.doubted and self._capabilities.contradicts(user, line):
-            self._capabilities.doubted.add(user)
-            self._learn(upstream.key)
+        key, rights = upstream.key, self._capabilities.rights
+        if not rights.doubted(key.user, key.node) and rights.contradicts(key.user, line):
+            rights.doubt(key.user, key.node)
+            self._learn(key)
 
     def learn_all(self) -> None:
         """The policy needs more commands than before: probe each user again."""
         for key in self._keys():
-            self._capabilities.doubt_at_once(key.user)
+            self._capabilities.rights.doubt_at_once(key.user, key.node)
             self._learn(key)
 
     def _keys(self) -> list[PoolKey]:
-        return [self._connections.pools.home, *self._connections.pools.users()]
+        pools = self._connections.pools
+        return [*map(pools.home_of, self._connections.topology.nodes), *pools.users()]
 
     def _learn(self, key: PoolKey) -> None:
-        if self._connections.all.closing or not self._policies.asks_about(key.user):
+        if self._connections.all.closing or not self._policies.asks_about(key.user, key.node):
             return
         if key.user is None:
-            self._learn_home()
+            self._learn_home(key.node)
             return
         upstream = self._connections.all.take_spare(key, anywhere=True)
         if upstream is not None:
@@ -82,16 +83,16 @@ class Relearning:
         if upstream is not None:
             self._checkout.give_back(upstream)
 
-    def _learn_home(self) -> None:
-        if not self._learning_home and self._connections.supply.alive(self._connections.pools.home.node):
-            self._learning_home = True
-            self._connections.all.start(self._learn_home_anew())
+    def _learn_home(self, node: Node) -> None:
+        if node not in self._learning_home and self._connections.supply.alive(node):
+            self._learning_home.add(node)
+            self._connections.all.start(self._learn_home_anew(node))
 
-    async def _learn_home_anew(self) -> None:
+    async def _learn_home_anew(self, node: Node) -> None:
         try:
-            upstream = await self._connections.supply.open_to_learn()
+            upstream = await self._connections.supply.open_to_learn(node)
         finally:
-            self._learning_home = False
+            self._learning_home.discard(node)
         if upstream is not None:
             self._checkout.give_back(upstream)
 
@@ -101,6 +102,8 @@ class Relearning:
         for key in self._keys():
             if key.user in self._capabilities.able:
                 self._learn(key)
+        for user in self._capabilities.rights.unsettled():
+            self._connections.all.start(self._policies.settle(user))
         if self._capabilities.needs_password:
             self._ask_for_entry()
         self._forget_names()
@@ -113,7 +116,7 @@ class Relearning:
         upstream = next((each for each in pools.of(pools.home).connections() if each.unauthenticated), None)
         if upstream is None:
             if self._seconds % _ENTRY_SECONDS == 0:
-                self._learn_home()
+                self._learn_home(pools.placed(pools.home).node)
         elif not self._asking:
             self._asking = True
             upstream.ask(["PING"]).add_done_callback(self._entered)
@@ -122,7 +125,7 @@ class Relearning:
         self._asking = False
         failed = question.cancelled() or question.exception() is not None
         if not failed and not question.result().startswith(b"-NOAUTH"):
-            self._learn_home()
+            self._learn_home(self._connections.pools.placed(self._connections.pools.home).node)
 
     # Whose names connections show
 

@@ -1,54 +1,54 @@
 """The connections on which clients read from replicas: one to each for each database and protocol, shared by all.
 
 They are opened when the first client wants one, as the user that the route is configured with; before a cluster, with
-READONLY. When one is lost, or its replica says that it cannot answer, what it owes is sent again to the primary: see
-``session/replica_reads.py``.
+READONLY. Each must lead to the server that has told ``ReplicaWatch`` how far it is. When one is lost, or its replica
+says that it cannot answer, what it owes is sent again to the primary: see ``session/reads_again.py``.
 """
 
 import asyncio
 import logging
-import random
 import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proxy.commands.table import Lane
-from proxy.hotpath.client_reads import Replica, ReplicaGroup
+from proxy.hotpath.client_reads import ReaderPlace, Replica, ReplicaGroup
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.in_flight import InFlightEntry
+from proxy.hotpath.replica_reads import ReplicaTerms
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.net.cluster import Cluster
 from proxy.net.connect import UpstreamRefusedError, open_upstream, set_to
 from proxy.net.connections import Connections
+from proxy.net.known_scripts import KnownScripts
 from proxy.net.policies import Policies
-from proxy.net.replica_watch import ReplicaWatch, WatchedPrimary, WatchedReplica
+from proxy.net.replica_choice import Candidate, chosen
+from proxy.net.replica_slot import ReplicaSlot
+from proxy.net.replica_watch import ReplicaFollower, ReplicaWatch, ask_process
 from proxy.net.upstream import UpstreamConnection
+from proxy.net.watched_replicas import WatchedPrimary, WatchedReplica
 from proxy.session.pool_key import Node, PoolKey, Role
 from proxy.session.ports import ReplicaPort
-from proxy.session.replica_reads import LostReads
+from proxy.session.reads_again import ReadsAgain
 from proxy.session.session import Session
 
 _PAUSE = 1.0
+_SHORT_PAUSE = 0.1
 _LONG_PAUSE = 30.0
-"""Seconds before a replica is connected to again: after a failure, and after it has refused a command or the login."""
-_LASTING = (b"-NOPERM", b"-NOAUTH")
+"""Seconds before a replica is connected to again: after a failure, after the loss of a connection that was in use, and
+after it has refused the login."""
+_UNABLE = (b"-LOADING", b"-MASTERDOWN", b"-BUSY", b"-NOAUTH", b"-CLUSTERDOWN")
+"""How the errors of a replica begin that can answer nothing now."""
+_REFUSED = (b"-NOPERM", b"-NOSCRIPT", b"-MOVED", b"-ASK", b"-TRYAGAIN")
+"""Those of one that cannot answer this command."""
 
 _log = logging.getLogger("keyrail.route")
 
 
-@dataclass(slots=True, eq=False)
-class _Slot:
-    """The connection of one pool to one replica, if there is one; none is opened before ``pause_until``."""
-
-    upstream: UpstreamConnection | None = None
-    opening: bool = False
-    pause_until: float = 0.0
-
-
-class ReplicaConnections(ReplicaPort):
-    """The connections to the replicas of the primaries that ``watch`` looks at."""
+class ReplicaConnections(ReplicaPort, ReplicaFollower):
+    """The connections to the replicas of the primaries that ``watch`` looks at. ``resent`` and ``failed`` count, for
+    each replica, reads that were sent again and connections that were lost."""
 
     clock = staticmethod(time.monotonic)
 
@@ -59,9 +59,11 @@ class ReplicaConnections(ReplicaPort):
         self._watch = watch
         self._connections = connections
         self._policies = policies
-        self._slots: dict[tuple[Node, int, int], _Slot] = {}
-        self.unknown = ReplicaGroup()
-        watch.report_to(self.leave, self.unknown.changed)
+        self._slots: dict[tuple[Node, int, int], ReplicaSlot] = {}
+        self._open_slots: dict[UpstreamConnection, ReplicaSlot] = {}
+        self.unknown = ReplicaGroup(watched=False)
+        self._scripts = connections.known_scripts or KnownScripts()
+        watch.report_to(self)
 
     # For sessions
 
@@ -83,82 +85,158 @@ class ReplicaConnections(ReplicaPort):
         return next(iter(self._watch.primaries.values()), None)
 
     def reader(
-        self, key: PoolKey, number: int, current: UpstreamPipeline | None, *, same_zone: bool
+        self, key: PoolKey, place: ReaderPlace, terms: Sequence[ReplicaTerms]
     ) -> tuple[Replica, UpstreamPipeline] | None:
-        """A replica of this primary, and the connection to it."""
-        primary = self._primary(number)
-        found: list[tuple[WatchedReplica, UpstreamPipeline]] = []
+        """A replica of the primary of this place for reads on these terms, and the connection to it."""
+        primary = self._primary(place.number)
+        prefers_zone = any(each.same_zone for each in terms)
+        found = []
         for replica in () if primary is None else primary.replicas.values():
-            upstream = self._connection(replica, key) if replica.readable.covered >= 0 else None
-            if upstream is not None:
-                found.append((replica, upstream.pipeline))
-        if same_zone:
-            found = [each for each in found if self._in_zone(each[0].endpoint.host)] or found
-        if not found:
-            return None
-        stays = [each for each in found if each[1] is current]
-        replica, pipeline = stays[0] if stays else random.choice(found)
-        return replica.readable, pipeline
+            slot = self._slot(replica, key) if replica.readable.covered >= 0 else None
+            if slot is not None and slot.upstream is not None:
+                nearby = prefers_zone and self._in_zone(slot.upstream)
+                since = max(slot.since, replica.since)
+                found.append(Candidate(replica.readable, slot.upstream.pipeline, since, nearby))
+        got = chosen(found, place, sorted({each.max_lag for each in terms}), self.clock())
+        return None if got is None else (got.replica, got.upstream)
 
-    def _in_zone(self, host: str) -> bool:
-        zone = self._connections.settings.zone
-        return bool(zone) and self._policies.zones.of(host) == zone
+    def _in_zone(self, upstream: UpstreamConnection) -> bool:
+        # By the address that a host name has led to.
+        zone, transport = self._connections.settings.zone, upstream.transport
+        peer = None if transport is None or not zone else transport.get_extra_info("peername")
+        return isinstance(peer, tuple) and self._policies.zones.of(str(peer[0])) == zone
+
+    @property
+    def scripts(self) -> KnownScripts:
+        """The scripts that primaries have accepted from clients of this worker."""
+        return self._scripts
+
+    def load(self, upstream: UpstreamPipeline, text: bytes) -> bool:
+        """Load the script on this connection, unless that was done: whether its replica takes scripts."""
+        connection = self._connections.all.members.get(upstream)
+        slot = None if connection is None else self._open_slots.get(connection)
+        return slot is not None and slot.load(text)
 
     # Opening
 
-    def _connection(self, replica: WatchedReplica, key: PoolKey) -> UpstreamConnection | None:
-        slot = self._slots.setdefault((replica.node, key.database, key.protocol), _Slot())
-        if slot.upstream is None and not slot.opening and self.clock() >= slot.pause_until:
+    def _slot(self, replica: WatchedReplica, key: PoolKey) -> ReplicaSlot:
+        slot = self._slots.setdefault((replica.node, key.database, key.protocol), ReplicaSlot(replica))
+        if slot.upstream is not None and not slot.leads_there(slot.upstream):
+            slot.upstream.drop()
+        elif slot.upstream is None and not slot.opening and self.clock() >= slot.pause_until:
             slot.opening = True
             place = PoolKey(None, key.database, key.protocol, replica.node, Role.REPLICA)
-            self._connections.all.start(self._open(slot, replica, place))
-        return slot.upstream
+            self._connections.all.start(self._open(slot, place))
+        return slot
 
-    async def _open(self, slot: _Slot, replica: WatchedReplica, key: PoolKey) -> None:
-        seconds, loop, supply = (
-            self._connections.settings.connect_timeout,
-            self._connections.loop,
-            self._connections.supply,
-        )
-        address = self._connections.topology.login.at(replica.endpoint)
+    async def _open(self, slot: ReplicaSlot, key: PoolKey) -> None:
+        replica, connections = slot.replica, self._connections
+        seconds, loop, supply = connections.settings.connect_timeout, connections.loop, connections.supply
+        address = connections.topology.login.at(replica.endpoint)
         upstream: UpstreamConnection | None = None
         try:
             async with asyncio.timeout(seconds):
                 upstream = (await open_upstream(address, supply.tls, self, key, loop)).upstream
             await set_to(upstream, key, seconds, supply.busy)
-            if isinstance(self._connections.topology, Cluster):
-                await self._let_read(upstream, seconds)
+            async with asyncio.timeout(seconds):
+                await self._check(slot, upstream)
             upstream.check()
         except (OSError, UpstreamRefusedError) as error:
-            slot.pause_until = self.clock() + (_PAUSE if isinstance(error, OSError) else _LONG_PAUSE)
-            _log.warning(
-                "%s: replica %s cannot be read from: %s", self._connections.topology.login, replica.endpoint, error
-            )
+            self._explain(slot, str(error))
             if upstream is not None:
                 upstream.abort()
-            loop.call_later(slot.pause_until - self.clock(), self._changed)
+            self._pause(slot, _PAUSE if isinstance(error, OSError) else _LONG_PAUSE)
             return
         finally:
             slot.opening = False
+        if self._slots.get((replica.node, key.database, key.protocol)) is not slot:
+            upstream.abort()  # the replica has gone meanwhile
+            return
         upstream.pipeline.reads_only = True
         upstream.pipeline.number = replica.node.number
-        self._connections.all.add(upstream)
+        upstream.pipeline.doubts = self._doubts(upstream, replica)
+        connections.all.add(upstream)
         upstream.open_to_all(Lane.FAST)
-        slot.upstream = upstream
-        self._changed()
+        slot.fill(upstream)
+        self._open_slots[upstream] = slot
+        slot.since = self._changed(replica)
 
-    @staticmethod
-    async def _let_read(upstream: UpstreamConnection, seconds: float) -> None:
-        # Else a replica of a cluster sends all commands on to its primary.
-        async with asyncio.timeout(seconds):
+    async def _check(self, slot: ReplicaSlot, upstream: UpstreamConnection) -> None:
+        await ask_process(upstream)
+        if not slot.leads_there(upstream):
+            raise ConnectionRefusedError(
+                "the connection leads to another server than the one that has told its lag: "
+                "name the replicas by addresses that lead to one server each"
+            )
+        if isinstance(self._connections.topology, Cluster):
+            # Else a replica of a cluster sends all commands on to its primary.
             reply = await upstream.ask(["READONLY"])
-        if reply.startswith(b"-"):
-            raise UpstreamRefusedError(f"READONLY: {reply[1:].decode('utf-8', 'replace').strip()}")
+            if reply.startswith(b"-"):
+                raise UpstreamRefusedError(f"READONLY: {_text(reply)}")
 
-    def _changed(self) -> None:
-        # Clients look for a replica anew.
-        for primary in self._watch.primaries.values():
-            primary.group.changed()
+    def _explain(self, slot: ReplicaSlot, problem: str, what: str = "cannot be read from") -> None:
+        # Once for each reason: it is tried again each second.
+        if problem != slot.problem:
+            slot.problem = problem
+            login, endpoint = self._connections.topology.login, slot.replica.endpoint
+            _log.warning("%s: replica %s %s: %s", login, endpoint, what, problem)
+
+    def _pause(self, slot: ReplicaSlot, seconds: float) -> None:
+        # Whoever would read there looks again at the end of each pause.
+        slot.pause_until = max(slot.pause_until, self.clock() + seconds)
+        self._connections.loop.call_later(seconds, self._changed, slot.replica)
+
+    def _changed(self, replica: WatchedReplica) -> int:
+        # Clients look for a replica of its primary anew. Returns since which version of the group.
+        group = next((each.group for each in self._watch.primaries.values() if replica in each.replicas.values()), None)
+        if group is None:
+            return -1
+        group.changed()
+        return group.version
+
+    # What the watch tells
+
+    def bounds(self) -> Sequence[float]:
+        """The seconds by which replicas may be behind, one for each kind of reads."""
+        return self._policies.replica_lags
+
+    def left(self, node: Node) -> None:
+        """A replica does not answer, or has other data: what it owes is sent again."""
+        for slot in self._of(node):
+            if slot.upstream is not None:
+                slot.upstream.drop()
+
+    def gone(self, node: Node) -> None:
+        """It is no replica of these primaries any more: nothing refers to it."""
+        self.left(node)
+        for name in [name for name in self._slots if name[0] is node]:
+            del self._slots[name]
+        for counts in (self.resent, self.failed):
+            counts.pop(node, None)
+
+    def moved(self) -> None:
+        """The primaries are others."""
+        self.unknown.changed()
+        if self._connections.known_scripts is None:
+            self._scripts.forget()
+
+    def looked(self) -> None:
+        """The replicas have been asked once more: a connection that answers nothing meanwhile is dead."""
+        for upstream, slot in self._open_slots.items():
+            upstream.pipeline.doubts = self._doubts(upstream, slot.replica)
+        for slot in [slot for slot in self._slots.values() if slot.is_silent()]:
+            self._explain(slot, "a connection does not answer, and others do")
+            if slot.upstream is not None:
+                slot.upstream.drop()
+
+    def _doubts(self, upstream: UpstreamConnection, replica: WatchedReplica) -> bool:
+        # Whether it may say of a key that exists at another node that it does not.
+        primary = next((each for each in self._watch.primaries.values() if replica in each.replicas.values()), None)
+        knows = primary is not None and primary.replicates_slots and upstream.replicates_slots
+        return isinstance(self._connections.topology, Cluster) and not knows
+
+    def _of(self, node: Node) -> "list[ReplicaSlot]":
+        return [slot for (of, _, _), slot in self._slots.items() if of is node]
 
     # What its connections report, and what becomes of what they owe
 
@@ -167,47 +245,62 @@ class ReplicaConnections(ReplicaPort):
         """Counts the error replies that clients get."""
         return self._connections.errors
 
-    def redirects(self, upstream: UpstreamPipeline, _entry: InFlightEntry, error: bytes) -> bytes | None:
-        """The replica says that it cannot answer: it loads its data, has lost its primary, allows less than that, or
-        knows another owner of the slot."""
-        connection = self._connections.all.members.get(upstream)
-        if connection is None:
-            return error
-        _log.warning(
-            "%s: a replica cannot be read from: %s",
-            self._connections.topology.login,
-            error[1:].decode("utf-8", "replace").strip(),
-        )
-        slot = self._slot_of(connection)
-        if slot is not None:
-            slot.pause_until = self.clock() + (_LONG_PAUSE if error.startswith(_LASTING) else _PAUSE)
-            self._connections.loop.call_later(slot.pause_until - self.clock(), self._changed)
-        if isinstance(self._connections.topology, Cluster):
-            self._connections.topology.doubt()
-        connection.abort()
+    def redirects(self, upstream: UpstreamPipeline, entry: InFlightEntry, frame: bytes) -> bytes | None:
+        """The replica says that it cannot answer anything, or not this command; or that a key does not exist which may
+        be on its way to another node."""
+        connection, client = self._connections.all.members.get(upstream), entry.sink.client()
+        slot = None if connection is None else self._open_slots.get(connection)
+        if connection is None or slot is None:
+            return frame
+        again = ReadsAgain(client, upstream) if isinstance(client, Session) else None
+        if client is not None and client.gone:
+            return frame
+        if frame.startswith(_UNABLE) and (again is None or not again.has_own_errors()):
+            self._explain(slot, _text(frame))
+            self._pause(slot, _LONG_PAUSE if frame.startswith(b"-NOAUTH") else _PAUSE)
+            if isinstance(self._connections.topology, Cluster):
+                self._connections.topology.doubt()
+            connection.abort()
+            return None
+        if again is None:
+            return frame
+        if frame.startswith((*_REFUSED, *_UNABLE)) or again.asks_owner:
+            taken = self._take_refused(slot, again, frame)
+        else:
+            self.count("misses_asked_again")
+            taken = again.take_doubtful(frame)
+        if taken:
+            again.send()
+        else:
+            connection.abort()
         return None
 
-    def leave(self, node: Node) -> None:
-        """A replica does not answer, or has other data: what it owes is sent again."""
-        for (of, _, _), slot in self._slots.items():
-            if of is node and slot.upstream is not None:
-                slot.upstream.drop()
+    def _take_refused(self, slot: ReplicaSlot, again: ReadsAgain, frame: bytes) -> bool:
+        if frame.startswith(b"-NOSCRIPT"):
+            slot.loaded = None
+        if frame.startswith(b"-"):
+            self._explain(slot, _text(frame), "leaves a command to its primary")
+            if isinstance(self._connections.topology, Cluster):
+                self._connections.topology.doubt()
+        taken = again.take()
+        self.resent[slot.replica.node] += again.count
+        return taken
 
     def lost(self, upstream: UpstreamConnection) -> None:
         """Send what it owes again. Clients of which that cannot be done are closed."""
-        slot, pipeline = self._slot_of(upstream), upstream.pipeline
+        slot, pipeline = self._open_slots.pop(upstream, None), upstream.pipeline
         if slot is not None:
             slot.upstream = None
-            slot.pause_until = max(slot.pause_until, self.clock() + _PAUSE / 10)
-        self.failed[upstream.key.node] += 1
+            self._pause(slot, _SHORT_PAUSE)
+            self._count(self.failed, upstream, 1)
+            self._changed(slot.replica)
         self._connections.all.remove(upstream)
-        self._changed()
         begun = pipeline.head.sink.client() if pipeline.head is not None and not pipeline.whole_frames() else None
         clients = {each.sink.client(): None for each in pipeline.entries()}
-        again: list[LostReads] = []
+        again: list[ReadsAgain] = []
         for client in clients:
             if isinstance(client, Session) and client is not begun and not client.gone and not upstream.mixed_up:
-                lost = LostReads(client, pipeline)
+                lost = ReadsAgain(client, pipeline)
                 if lost.take():
                     again.append(lost)
         taken = {each.client for each in again}
@@ -216,8 +309,13 @@ class ReplicaConnections(ReplicaPort):
             if loser is not None:
                 loser.close("upstream_lost")
         for each in again:
-            self.resent[upstream.key.node] += each.count
+            self._count(self.resent, upstream, each.count)
             each.send()
+
+    def _count(self, counts: "Counter[Node]", upstream: UpstreamConnection, number: int) -> None:
+        # A replica that has gone has no figures.
+        if self._of(upstream.key.node):
+            counts[upstream.key.node] += number
 
     def figures(self, ids: Mapping[Node, str], commands: Mapping[str, int]) -> dict[str, Any]:
         """The reads by node, and where those went that the policy moves. ``commands`` are what each node got."""
@@ -231,22 +329,16 @@ class ReplicaConnections(ReplicaPort):
 
     def serves(self, replica: WatchedReplica) -> bool:
         """Whether clients may read from it now: it is connected, and known well enough."""
-        reached = any(of is replica.node and slot.upstream is not None for (of, _, _), slot in self._slots.items())
-        near = replica.readable.lag <= self._policies.replica_lag
+        reached = any(slot.upstream is not None for slot in self._of(replica.node))
+        near = replica.readable.lag <= max(self.bounds(), default=0.0)
         return reached and near and replica.readable.covered >= 0 and self.clock() <= replica.readable.until
 
     def pending(self, node: Node) -> int:
         """How many replies are pending."""
         entries = (
-            entry
-            for (of, _, _), slot in self._slots.items()
-            if of is node and slot.upstream is not None
-            for entry in slot.upstream.pipeline.entries()
+            entry for slot in self._of(node) if slot.upstream is not None for entry in slot.upstream.pipeline.entries()
         )
         return sum(entry.due for entry in entries)
-
-    def _slot_of(self, upstream: UpstreamConnection) -> _Slot | None:
-        return next((slot for slot in self._slots.values() if slot.upstream is upstream), None)
 
     def on_resume(self, upstream: UpstreamConnection) -> None:
         """Nobody waits for it."""
@@ -263,3 +355,7 @@ class ReplicaConnections(ReplicaPort):
     def count(self, event: str) -> None:
         """Count an event for the metrics."""
         self._connections.count(event)
+
+
+def _text(error: bytes) -> str:
+    return error[1:].decode("utf-8", "replace").strip()

@@ -13,11 +13,16 @@ from proxy.wire.numbers import read_digits
 
 _KEPT = 600
 """Looks. A replica that is behind all of them has no known lag."""
+_NEAR = 60
+"""The newest of them, which are all kept."""
+_APART_SECONDS = 0.4
+"""How far apart the others are at least: looks that clients wait for follow each other faster."""
 
 
 class Told(NamedTuple):
     """What INFO replication tells of a server: the replication stream, and the offset that a primary has written or a
-    replica has applied. ``linked``: it is a primary, or connected to its own; ``syncing``: it gets a copy of all."""
+    replica has applied. ``linked``: it is a primary, or connected to its own; ``syncing``: it gets a copy of all.
+    ``process`` is the run_id of the server; empty if it does not tell. For ``replicates_slots`` see ``engine``."""
 
     is_replica: bool
     stream: str
@@ -26,6 +31,8 @@ class Told(NamedTuple):
     syncing: bool = False
     replicas: tuple[tuple[str, int], ...] = ()
     """Of a primary: the addresses that its replicas announce."""
+    process: str = ""
+    replicates_slots: bool = False
 
 
 class Sample(NamedTuple):
@@ -49,9 +56,13 @@ class PrimaryHistory:
 
     def add(self, look: int, at: float, offset: int) -> None:
         """The primary has told its offset."""
-        self._samples.append(Sample(look, at, offset))
-        if len(self._samples) > 2 * _KEPT:
-            del self._samples[:-_KEPT]
+        samples = self._samples
+        samples.append(Sample(look, at, offset))
+        place = len(samples) - _NEAR
+        if place > 0 and samples[place].at - samples[place - 1].at < _APART_SECONDS:
+            del samples[place]
+        if len(samples) > 2 * _KEPT:
+            del samples[:-_KEPT]
 
     def covered_by(self, applied: int) -> Sample | None:
         """The newest one of which a replica with this offset has everything; None if it is behind all of them."""

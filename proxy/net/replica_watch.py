@@ -3,27 +3,36 @@
 Each server is asked for INFO replication, on a connection of its own. What a third one says of a replica is old, and
 offsets can only be compared within one replication stream (``master_replid``). The replicas are those that the primary
 names, those in the URL, or those of the cluster's map.
+
+A name, or a balancer, can lead each connection to another server. So each also tells its run_id: a primary counts only
+while it is the server that clients write to, and clients read from a replica only on connections to the server that has
+told how far it is.
+
+A primary that does not answer keeps nobody from asking its replicas. Looks follow each other faster while a client's
+reads stay with the primary only until the next one.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import count
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from proxy.hotpath.client_reads import Replica, ReplicaGroup
 from proxy.hotpath.in_flight import ReplySink
 from proxy.net.address import UpstreamAddress
 from proxy.net.cluster import Cluster
+from proxy.net.engine import replicates_slot_states, run_id_in
 from proxy.net.links import Links
-from proxy.net.replica_history import PrimaryHistory, Told, read_replication
+from proxy.net.replica_history import Told, read_replication
 from proxy.net.slot_map import Endpoint, OwnSlots, read_own_slots
 from proxy.net.tls import FollowedContext
 from proxy.net.topology import Topology
 from proxy.net.upstream import UpstreamConnection
+from proxy.net.watched_replicas import WatchedPrimary, WatchedReplica
 from proxy.session.pool_key import Node, PoolKey
 from proxy.wire.decode import read_reply
 
@@ -31,31 +40,21 @@ _SECONDS = 1.0
 """From the begin of a look to that of the next one."""
 _READ_SECONDS = 0.5
 """The same while clients read from replicas."""
+_SOONEST_SECONDS = 0.05
+"""The same at least, where a client waits for one."""
 _ANSWER_SECONDS = 0.4
+_PRIMARY_FIRST_SECONDS = 0.2
+"""How long the question to replicas waits for the answer of their primary, by which they are measured."""
+_PRIMARY_SECONDS = 2.0
+"""How long a primary may take for that: one that is slow needs its replicas most."""
 _HELD_SECONDS = 0.05
 _LOOKS_FOR_REPLIES = 20
 """How long the commands of clients wait at most that could read from their replica again, and how often it is seen
 whether their replies have come, in the first half of that."""
-_GOOD_SECONDS = 0.9
-"""How long what a replica has answered counts for reads."""
-_MOVING_SECONDS = 2.0
-"""How long a primary of a cluster that gives slots away answers all reads by itself, after the last sign of that."""
 
 _log = logging.getLogger("keyrail.route")
 
-
-@dataclass(frozen=True, slots=True)
-class ReplicaState:
-    """What is known of a replica. ``reached``: it answers. ``linked``: it is connected to its primary. ``syncing``: it
-    gets a copy of all data. ``foreign``: it has another primary's data. ``lag`` is in bytes and ``lag_seconds`` at most
-    so long, None if unknown."""
-
-    reached: bool
-    linked: bool = True
-    syncing: bool = False
-    foreign: bool = False
-    lag: int | None = None
-    lag_seconds: float | None = None
+_AskPrimary: TypeAlias = Callable[[UpstreamConnection, Endpoint], Awaitable[tuple[Told | None, OwnSlots | None]]]
 
 
 @runtime_checkable
@@ -73,95 +72,31 @@ class ReadHolder(Protocol):
         """Go on, unless it waits for something else."""
 
 
-LOST = ReplicaState(reached=False)
+class ReplicaFollower:
+    """Who has to know how replicas do."""
 
+    def bounds(self) -> Sequence[float]:
+        """The seconds by which replicas may be behind, one for each kind of reads."""
+        return ()
 
-@dataclass(slots=True, eq=False)
-class WatchedReplica:
-    """A replica. Its ``readable`` is another one once its data may be older than it was."""
+    def left(self, node: Node) -> None:
+        """This replica does not answer, or has other data than before."""
 
-    node: Node
-    endpoint: Endpoint
-    readable: Replica
-    state: ReplicaState | None = None
-    applied: int = -1
+    def gone(self, node: Node) -> None:
+        """It is no replica of these primaries any more."""
 
+    def moved(self) -> None:
+        """The primaries are others, or have begun anew."""
 
-@dataclass(slots=True, eq=False)
-class WatchedPrimary:
-    """A primary: its replicas in the replication ``stream``, by their addresses. Before a cluster, ``slots`` are its
-    own; up to ``moving_until``, its replicas may not know where their keys are."""
-
-    node: Node
-    group: ReplicaGroup = field(default_factory=ReplicaGroup)
-    stream: str = ""
-    history: PrimaryHistory = field(default_factory=PrimaryHistory)
-    slots: OwnSlots | None = None
-    moving_until: float = 0.0
-    replicas: dict[Endpoint, WatchedReplica] = field(default_factory=dict)
-
-    def told(self, look: int, at: float, told: Told) -> None:
-        """The primary has answered at this look."""
-        if told.stream != self.stream:
-            self.leave()
-            self.stream = told.stream
-        self.history.add(look, at, told.offset)
-
-    def owns(self, slots: OwnSlots, now: float) -> None:
-        """Before a cluster: it has these slots now."""
-        if slots.gives or (self.slots is not None and slots.lack(self.slots)):
-            self.migrates(now)
-        self.slots = slots
-
-    def migrates(self, now: float) -> None:
-        """Keys leave for other nodes. A replica says of them that they do not exist, until it knows another owner of
-        their slots: for a while, the primary answers everything."""
-        self.moving_until = now + _MOVING_SECONDS
-        for replica in self.replicas.values():
-            replica.readable.until = 0.0
-
-    def leave(self) -> None:
-        """The stream has ended: nothing that is known of it counts any more."""
-        before, self.group = self.group, ReplicaGroup()
-        self.group.looks = before.looks
-        self.group.moved, self.group.behind, self.group.unfit = before.moved, before.behind, before.unfit
-        before.changed()
-        self.history = PrimaryHistory()
-        for replica in self.replicas.values():
-            replica.readable.leave()
-            replica.readable, replica.applied = Replica(), -1
-
-    def measured(self, replica: WatchedReplica, told: Told | None, now: float) -> None:
-        """A replica has answered, or has not (None)."""
-        before = replica.readable.covered
-        replica.state = self._state(replica, told, now)
-        if (replica.readable.covered < 0) != (before < 0):
-            self.group.changed()
-
-    def _state(self, replica: WatchedReplica, told: Told | None, now: float) -> ReplicaState:
-        newest = self.history.last
-        linked, syncing = told is not None and told.is_replica and told.linked, told is not None and told.syncing
-        if told is None or newest is None or not linked or syncing or told.stream != self.stream:
-            replica.readable.leave()
-            foreign = told is not None and (not told.is_replica or (linked and told.stream != self.stream))
-            return ReplicaState(told is not None, linked or told is None, syncing, foreign and newest is not None)
-        if told.offset < replica.applied:
-            # It has begun anew, and may be older than what clients have read there.
-            replica.readable.leave()
-            replica.readable = Replica()
-        replica.applied = told.offset
-        covered = self.history.covered_by(told.offset)
-        if covered is None:
-            replica.readable.leave()
-            return ReplicaState(reached=True, lag=newest.offset - told.offset)
-        until = now + _GOOD_SECONDS if now >= self.moving_until else 0.0
-        replica.readable.measured(covered.look, now - covered.at, until)
-        seconds = 0.0 if covered is newest else round(now - covered.at, 3)
-        return ReplicaState(reached=True, lag=max(0, newest.offset - told.offset), lag_seconds=seconds)
+    def looked(self) -> None:
+        """The replicas have been asked once more."""
 
 
 class ReplicaWatch:
-    """Looks at the replicas of one topology. ``primaries`` has what came of it."""
+    """Looks at the replicas of one topology. ``primaries`` has what came of it.
+
+    ``processes`` are the run_ids of the servers on which clients use a primary, as far as they are known.
+    """
 
     def __init__(
         self,
@@ -170,21 +105,23 @@ class ReplicaWatch:
         connect_seconds: float,
         count_event: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
+        processes: Callable[[Node], Collection[str]] = lambda _: (),
     ) -> None:
         self.primaries: Mapping[Node, WatchedPrimary] = {}
-        self._left: Callable[[Node], None] = lambda _: None
-        self._moved: Callable[[], None] = lambda: None
+        self._follower = ReplicaFollower()
+        self._processes = processes
         self._reading = False
         self._counted: Sequence[int] = (0, 0, 0)
         self._topology = topology
         self._loop = loop
         self._clock = clock
         self._count = count_event
-        self._numbers = count(1)
         self._addresses: dict[Endpoint, UpstreamAddress] = {}
         key = PoolKey(None, 0, 2, topology.home)
         self._links = Links(self._address, key, loop, connect_seconds, lambda: None, count_event)
         self._task: asyncio.Task[None] | None = None
+        self._wanted = asyncio.Event()
+        self._asking: dict[Node, asyncio.Task[None]] = {}
 
     def begin(self, tls: FollowedContext | None) -> None:
         """Begin to look, unless that is done already."""
@@ -193,9 +130,9 @@ class ReplicaWatch:
             self.follow()
             self._task = self._loop.create_task(self._run())
 
-    def report_to(self, left: Callable[[Node], None], moved: Callable[[], None]) -> None:
-        """``left`` hears of replicas that do not answer or have other data than before; ``moved``: of primaries."""
-        self._left, self._moved = left, moved
+    def report_to(self, follower: ReplicaFollower) -> None:
+        """Tell this one from now on."""
+        self._follower = follower
 
     def hurry(self) -> None:
         """Clients read from replicas: look more often."""
@@ -208,8 +145,8 @@ class ReplicaWatch:
 
     def close(self) -> None:
         """End it."""
-        if self._task is not None:
-            self._task.cancel()
+        for task in (*self._asking.values(), *([] if self._task is None else [self._task])):
+            task.cancel()
         self._links.close()
 
     def reads(self) -> dict[str, int]:
@@ -221,19 +158,36 @@ class ReplicaWatch:
 
     def replica(self, node: Node) -> WatchedReplica | None:
         """The replica that is this node."""
-        known = (replica for primary in self.primaries.values() for replica in primary.replicas.values())
-        return next((replica for replica in known if replica.node is node), None)
+        return next((replica for replica in self._all() if replica.node is node), None)
+
+    def _all(self) -> "list[WatchedReplica]":
+        return [replica for primary in self.primaries.values() for replica in primary.replicas.values()]
+
+    # When
 
     async def _run(self) -> None:
+        due = self._clock()
         while True:
             begun = self._clock()
+            regular = begun >= due
+            if regular:
+                due = begun + (_READ_SECONDS if self._reading else _SECONDS)
+            self._wanted.clear()
             try:
-                await self.look()
-            except Exception:  # noqa: BLE001 - whatever it is, the next look may go well
-                self._count("periodic_failures")
-                _log.exception("%s: asking replicas for their lag failed", self._topology.login)
-            seconds = _READ_SECONDS if self._reading else _SECONDS
-            await asyncio.sleep(max(0.0, begun + seconds - self._clock()))
+                await (self.look() if regular else self._look_again())
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next look may go well
+                self._failed(error)
+            await self._rest(begun + _SOONEST_SECONDS, due)
+
+    def _failed(self, error: BaseException) -> None:
+        self._count("periodic_failures")
+        _log.error("%s: asking replicas for their lag failed", self._topology.login, exc_info=error)
+
+    async def _rest(self, soonest: float, due: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, due - self._clock())):
+                await self._wanted.wait()
+                await asyncio.sleep(soonest - self._clock())
 
     async def look(self) -> None:
         """Ask all primaries and their replicas once."""
@@ -244,24 +198,35 @@ class ReplicaWatch:
         await asyncio.gather(*(self._look_at(primary, asked[node]) for node, primary in self.primaries.items()))
         replicas = {endpoint for primary in self.primaries.values() for endpoint in primary.replicas}
         self._links.forget_all_but(replicas.union(asked.values()))
+        self._follower.looked()
+
+    async def _look_again(self) -> None:
+        # At those for which a client waits. Which slots they have, and who their replicas are, is known as of before.
+        asked = {node: _endpoint(self._topology.address(node)) for node in self.primaries}
+        wanted = [(node, primary) for node, primary in self.primaries.items() if primary.group.wanted]
+        await asyncio.gather(*(self._ask_all(primary, asked[node], _ask_single) for node, primary in wanted))
 
     def follow(self) -> None:
         """Another server may be the primary now."""
         before = self.primaries
-        self.primaries = {node: before.get(node) or WatchedPrimary(node) for node in self._topology.nodes}
+        nodes = self._topology.nodes
+        self.primaries = {node: before.get(node) or WatchedPrimary(node, self._wanted.set) for node in nodes}
         for node, primary in before.items():
             if node not in self.primaries:
                 primary.leave()
                 self._counted = _added(self._counted, primary.group)
                 for replica in primary.replicas.values():
-                    self._left(replica.node)
+                    self._follower.gone(replica.node)
         if before.keys() != self.primaries.keys():
-            self._moved()
+            self._follower.moved()
+
+    # A look
 
     async def _look_at(self, primary: WatchedPrimary, endpoint: Endpoint) -> None:
         held = await self._hold(primary.group)
+        ask = _ask_owner if self._reading and isinstance(self._topology, Cluster) else _ask_single
         try:
-            await self._ask_all(primary, endpoint)
+            await self._ask_all(primary, endpoint, ask)
         finally:
             _release(held)
 
@@ -276,44 +241,71 @@ class ReplicaWatch:
             await asyncio.sleep(_HELD_SECONDS / (2 * _LOOKS_FOR_REPLIES))
         return held
 
-    async def _ask_all(self, primary: WatchedPrimary, endpoint: Endpoint) -> None:
-        at, look = self._clock(), primary.group.begin_look()
-        ask = _ask_owner if self._reading and isinstance(self._topology, Cluster) else _ask_single
-        told, slots = (await self._links.ask_all([endpoint], ask, _ANSWER_SECONDS)).get(endpoint, (None, None))
-        if told is None or told.is_replica or primary.node not in self.primaries:
-            return
-        primary.told(look, at, told)
-        if slots is not None:
-            primary.owns(slots, self._clock())
-        self._list(primary, self._replicas_of(primary.node, told))
+    async def _ask_all(self, primary: WatchedPrimary, endpoint: Endpoint, ask: _AskPrimary) -> None:
+        asking = self._asking.get(primary.node)
+        if asking is None:
+            asking = self._asking[primary.node] = self._loop.create_task(self._ask_primary(primary, endpoint, ask))
+            asking.add_done_callback(self._asked)
+        await asyncio.wait([asking], timeout=_PRIMARY_FIRST_SECONDS)
         answered = await self._links.ask_all(primary.replicas, partial(self._measure, primary), _ANSWER_SECONDS)
         for each, replica in primary.replicas.items():
             if each not in answered:
                 self._measured(primary, replica, None)
 
+    def _asked(self, asking: "asyncio.Task[None]") -> None:
+        if not asking.cancelled() and (error := asking.exception()) is not None:
+            self._failed(error)
+
+    async def _ask_primary(self, primary: WatchedPrimary, endpoint: Endpoint, ask: _AskPrimary) -> None:
+        try:
+            at, look = self._clock(), primary.group.begin_look()
+            told, slots = (await self._links.ask_all([endpoint], ask, _PRIMARY_SECONDS)).get(endpoint, (None, None))
+        finally:
+            del self._asking[primary.node]
+        if told is None or told.is_replica or primary.node not in self.primaries:
+            return
+        if not self._serves_clients(primary.node, told.process):
+            self._links.drop(endpoint)
+            return
+        if primary.told(look, at, told):
+            self._follower.moved()
+        if slots is not None:
+            primary.owns(slots, self._clock())
+        self._list(primary, self._replicas_of(primary.node, told))
+
+    def _serves_clients(self, node: Node, process: str) -> bool:
+        # What clients write to another server is not in this one's offset.
+        used = self._processes(node)
+        return all(each == process for each in used)
+
     async def _measure(self, primary: WatchedPrimary, link: UpstreamConnection, endpoint: Endpoint) -> None:
-        told = await _ask(link, endpoint)
+        told = await _ask(link)
         replica = primary.replicas.get(endpoint)
         if replica is not None:
             self._measured(primary, replica, told)
 
     def _measured(self, primary: WatchedPrimary, replica: WatchedReplica, told: Told | None) -> None:
         before = replica.readable
-        primary.measured(replica, told, self._clock())
+        primary.measured(replica, told, self._clock(), self._follower.bounds())
         state = replica.state
         if state is None or not state.reached or state.foreign or replica.readable is not before:
-            self._left(replica.node)
+            self._follower.left(replica.node)
 
     def _list(self, primary: WatchedPrimary, found: Mapping[Endpoint, Node | None]) -> None:
-        for gone in primary.replicas.keys() - found.keys():
-            replica = primary.replicas.pop(gone)
-            replica.readable.leave()
-            primary.group.changed()
-            self._left(replica.node)
+        for endpoint, replica in list(primary.replicas.items()):
+            if endpoint not in found or found[endpoint] not in (None, replica.node):
+                del primary.replicas[endpoint]
+                replica.readable.leave()
+                primary.group.changed()
+                self._follower.gone(replica.node)
         for endpoint, node in found.items():
-            known = primary.replicas.get(endpoint)
-            if known is None or node not in (None, known.node):
-                primary.replicas[endpoint] = WatchedReplica(node or Node(next(self._numbers)), endpoint, Replica())
+            if endpoint not in primary.replicas:
+                primary.replicas[endpoint] = WatchedReplica(node or self._new_node(), endpoint, Replica())
+
+    def _new_node(self) -> Node:
+        # Of a route that is no cluster: the lowest number that no other one has.
+        taken = {replica.node.number for replica in self._all()}
+        return Node(next(number for number in count(1) if number not in taken))
 
     def _replicas_of(self, primary: Node, told: Told) -> Mapping[Endpoint, Node | None]:
         topology = self._topology
@@ -345,15 +337,29 @@ def _endpoint(address: UpstreamAddress) -> Endpoint:
     return Endpoint(address.host if address.path is None else str(address.path), address.port)
 
 
-async def _ask_owner(link: UpstreamConnection, endpoint: Endpoint) -> tuple[Told | None, OwnSlots | None]:
-    told, nodes = await asyncio.gather(_ask(link, endpoint), link.ask(["CLUSTER", "NODES"]))
+async def _ask_owner(link: UpstreamConnection, _: Endpoint) -> tuple[Told | None, OwnSlots | None]:
+    told, nodes = await asyncio.gather(_ask(link), link.ask(["CLUSTER", "NODES"]))
     return told, read_own_slots(read_reply(nodes))
 
 
-async def _ask_single(link: UpstreamConnection, endpoint: Endpoint) -> tuple[Told | None, OwnSlots | None]:
-    return await _ask(link, endpoint), None
+async def _ask_single(link: UpstreamConnection, _: Endpoint) -> tuple[Told | None, OwnSlots | None]:
+    return await _ask(link), None
 
 
-async def _ask(link: UpstreamConnection, _: Endpoint) -> Told | None:
-    reply = read_reply(await link.ask(["INFO", "replication"]))
-    return read_replication(reply) if isinstance(reply, bytes) else None
+async def _ask(link: UpstreamConnection) -> Told | None:
+    reply, _ = await asyncio.gather(link.ask(["INFO", "replication"]), ask_process(link))
+    told = read_reply(reply)
+    found = read_replication(told) if isinstance(told, bytes) else None
+    return None if found is None else found._replace(process=process_of(link), replicates_slots=link.replicates_slots)
+
+
+async def ask_process(link: UpstreamConnection) -> None:
+    """Learn which server this connection leads to, unless that is known. Raises ConnectionResetError."""
+    if link.run_id is None:
+        info = await link.ask(["INFO", "server"])
+        link.run_id, link.replicates_slots = run_id_in(info), replicates_slot_states(info)
+
+
+def process_of(link: UpstreamConnection) -> str:
+    """The run_id of the server that a connection leads to; empty if it has not been asked, or does not tell."""
+    return "" if link.run_id is None else link.run_id.decode("ascii")

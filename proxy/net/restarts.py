@@ -28,9 +28,9 @@ class Restarts:
     """
 
     def __init__(
-        self, topology: Topology, connections: Collection[UpstreamConnection], forget: Callable[[], object]
+        self, topology: Topology, connections: Collection[UpstreamConnection], forget: Callable[[Node], object]
     ) -> None:
-        """``forget`` is called at a restart: what Keyrail learned about the old process may be wrong now."""
+        """``forget`` is called at a restart: what Keyrail learned about the node's old process may be wrong now."""
         self._topology = topology
         self._forget = forget
         self._connections = connections
@@ -48,6 +48,11 @@ class Restarts:
             for (user, *_), text in self._refusals.items()
             if user is None
         ]
+
+    def processes(self, node: Node) -> set[str]:
+        """The run_ids of the processes of this node that clients use, as far as they are known."""
+        used = (each for each in self._connections if each.identified and each.key.node is node and not each.retiring)
+        return {each.run_id.decode("ascii") for each in used if each.run_id is not None}
 
     def relies(self, client: PoolWaiter) -> None:
         """This client has sent a command that relies on the memory of the server process."""
@@ -89,7 +94,7 @@ class Restarts:
         upstream.identified = True
         if another:
             self.met += 1
-            self._forget()
+            self._forget(upstream.key.node)
             self._close_clients(upstream.key.node)
 
     def _forget_refusals(self, node: Node) -> None:

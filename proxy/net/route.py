@@ -50,9 +50,11 @@ from proxy.net.engine import Engine
 from proxy.net.entrance import Entrance
 from proxy.net.expiries import Expiries
 from proxy.net.failures import Failures
+from proxy.net.group_counts import GroupCounts
 from proxy.net.handover import Handover, Place
 from proxy.net.idle_clients import IdleClients, close_who_left
 from proxy.net.internal_queries import InternalQueries
+from proxy.net.known_scripts import ScriptNews
 from proxy.net.latency_probe import LatencyProbe
 from proxy.net.liveness import Liveness
 from proxy.net.local_caches import LocalCaches
@@ -61,6 +63,7 @@ from proxy.net.nodes import Nodes
 from proxy.net.periodic import Periodic
 from proxy.net.plan_compiler import FindPlans
 from proxy.net.policies import Policies
+from proxy.net.primary import Primary
 from proxy.net.readiness import Readiness
 from proxy.net.relearning import Relearning
 from proxy.net.replica_connections import ReplicaConnections
@@ -74,10 +77,10 @@ from proxy.net.topologies import watch_over
 from proxy.net.topology import Topology
 from proxy.net.tracer import Tracer
 from proxy.net.upstream import UpstreamConnection
-from proxy.net.user_changes import UserChanges
 from proxy.net.verdicts import Verdicts, VerdictUpdate
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Demand, DividedState, Fact, FactKey, Lease, SharedFacts
+from proxy.session.pool_key import Node
 from proxy.session.ports import Ports, Questions, RoutePort
 from proxy.session.session import Session
 from proxy.traffic.interval_stats import IntervalStats
@@ -110,17 +113,19 @@ class Route(RoutePort):
         find_calls: FindCalls | None,
         on_second: Callable[[], None],
         admission: Admission,
-        user_changes: UserChanges,
+        counts: GroupCounts,
         *,
         asks_replicas: bool = True,
     ) -> None:
         self.route_settings = route
         self._admission = admission
-        self._user_changes = user_changes
+        self._counts = counts
+        self._server_changes_known = counts.servers.counts()
         self.settings = settings
         self.pooling = settings.pooling
         self.query_limit = settings.client_query_limit
         self.loop = loop
+        self._topology = topology
         self._failures = Failures(loop.time)
         self.clients = RouteClients(admission, self._refuses_clients, self._client_left, self._failures)
         self._counters = Counters()
@@ -174,7 +179,8 @@ class Route(RoutePort):
         count = self._connections.count
         self._latency_probe = LatencyProbe(loop, self._policies.memory, self._connections.pools, time.time, count)
         self._liveness = Liveness(self._connections, settings.upstream_silence)
-        self._replicas = ReplicaWatch(topology, loop, settings.connect_timeout, count)
+        processes = self._connections.restarts.processes
+        self._replicas = ReplicaWatch(topology, loop, settings.connect_timeout, count, processes=processes)
         if nodes is not None:
             nodes.when_asked(self._replicas.migrates)
         self._connections.on_server_change(self._server_changed)
@@ -192,24 +198,23 @@ class Route(RoutePort):
         self._reply_timeout = ReplyTimeout(loop, self.clients, settings.upstream_timeout, count)
         self._idle_clients = IdleClients(self.clients, settings.client_idle_timeout, loop.time)
         self._internal_queries = InternalQueries(self._checkout)
-        self._logins = Logins(self._connections, self._give_back, user_changes)
+        self._logins = Logins(self._connections, self._give_back, counts.users)
         owner = None if nodes is None else nodes.owner
         self._expiries = Expiries(self._internal_queries.ask, self._checkout.has_spare, owner)
         self._tracer = Tracer(sampler, self._expiries)
-        self._caches: LocalCaches | None = None
-        if topology.router is None:
-            self._caches = LocalCaches(
-                loop,
-                self._connections.supply.open_tracking,
-                self._connections.all.remove,
-                self._touch,
-                CommandCost(self._ask_home),
-                self.clients,
-                user_changes,
-                self._verdicts,
-                self._connections.count,
-            )
-            self._policies.cached_by(self._caches)
+        self._caches = LocalCaches(
+            loop,
+            topology,
+            self._connections.supply.open_tracking,
+            self._connections.all.remove,
+            self._touch,
+            CommandCost(self._ask_home),
+            self.clients,
+            counts.users,
+            self._verdicts,
+            self._connections.count,
+        )
+        self._policies.cached_by(self._caches)
         self._acceptors: list[Acceptor] = []
         self._ticker = Periodic(loop, 1.0, self._each_second(on_second), count)
         self.ports = Ports(
@@ -230,17 +235,24 @@ class Route(RoutePort):
         )
 
     def _server_changed(self) -> None:
+        self._counts.servers.add()
         self._replicas.follow()
-        if self._caches is not None:
-            self._caches.renew()
+        self._caches.server_changed()
+
+    def _heed_other_workers(self) -> None:
+        # A name can have moved without a sign that each worker sees.
+        counts = self._counts.servers.counts()
+        if counts != self._server_changes_known and isinstance(self._topology, Primary):
+            self._topology.doubt()
+        self._server_changes_known = counts
 
     def _ask_home(self, questions: Questions, answered: Callable[[Sequence[bytes] | None], None]) -> None:
         self._internal_queries.ask(self._connections.pools.home, questions, answered)
 
-    def _touch(self, database: int, names: list[bytes]) -> None:
+    def _touch(self, database: int, node: Node, parts: Sequence[Sequence[bytes]]) -> None:
         # Redis evicts by the last use that it knows of, or by how often there was one.
-        key = self._connections.pools.home._replace(database=database)
-        self._internal_queries.ask(key, [[b"TOUCH", *names]], lambda _: None)
+        key = self._connections.pools.home_of(node)._replace(database=database)
+        self._internal_queries.ask(key, [[b"TOUCH", *names] for names in parts], lambda _: None)
 
     def _give_back(self, upstream: UpstreamConnection) -> None:
         self._checkout.give_back(upstream)
@@ -270,13 +282,22 @@ class Route(RoutePort):
 
     def note_user_change(self) -> None:
         """Users or passwords may have changed."""
-        self._user_changes.add()
-        if self._caches is not None:
-            self._caches.look_at_users()
+        self._counts.users.add()
+        self._caches.look_at_users()
 
     def recall_script(self, key: FactKey) -> Fact | None:
         """The calls of a script, as far as this worker knows them."""
         return self._scripts.recall(key)
+
+    def script_news(self) -> ScriptNews:
+        """What clients of this worker have used of scripts since the last call, before a cluster."""
+        known = self._connections.known_scripts
+        return ScriptNews() if known is None else known.take_news()
+
+    def learn_scripts(self, news: ScriptNews) -> None:
+        """What clients of other workers have used."""
+        if self._connections.known_scripts is not None:
+            self._connections.known_scripts.learn(news)
 
     # Life
 
@@ -339,17 +360,14 @@ class Route(RoutePort):
         self._latency_probe.end()
         self._reply_timeout.end()
         self.clients.close()
-        if self._caches is not None:
-            self._caches.close()
+        self._caches.close()
         self._connections.close()
         self._ticker.end()
         self._end_second()
 
     def _end_second(self) -> None:
         counts = self._counters.harvest(KEYS_OF_SECOND)
-        cached = None
-        if self._caches is not None:
-            counts, cached = self._caches.another_second(counts)
+        counts, cached = self._caches.another_second(counts)
         self._tracer.another_second(sum(self.clients.commands_by_app().values()), counts, cached)
 
     def _each_second(self, on_second: Callable[[], None]) -> dict[str, Callable[[], object]]:
@@ -359,6 +377,7 @@ class Route(RoutePort):
             "counting verdicts": self._verdicts.another_second,
             "learning anew what has changed": self._relearning.another_second,
             "asking Redis whether it answers": self._liveness.another_second,
+            "heeding other workers": self._heed_other_workers,
             "closing idle clients": self._idle_clients.another_second,
             "closing clients that left": lambda: close_who_left(self.clients, self._liveness.silent_since),
             "tending Keyrail's own queries": self._internal_queries.tend,
@@ -407,7 +426,6 @@ class Route(RoutePort):
     def snapshot(self) -> dict[str, Any]:
         """All figures since the start, as JSON can hold them."""
         self._policies.count_into(self._verdicts)
-        cached = {} if self._caches is None else self._caches.figures()
         self._backlog.look(self.loop.time())
         engine = self._capabilities.engine
         return {
@@ -434,17 +452,15 @@ class Route(RoutePort):
             "reconnects": self._events["reconnects"],
             "traces": self._tracer.latencies(),
             "breakers": self._latency_probe.figures(),
-            **cached,
+            **self._caches.figures(),
             "features_off": [] if engine is None else self._features_off(engine),
             "generation": self._policies.generation,
         }
 
     def _features_off(self, engine: Engine) -> list[str]:
-        off = (self._policies.features_off, self._expiries.off, self._connections.restarts.off, self._caches_off())
+        others = (self._policies.features_off, self._expiries.off, self._connections.restarts.off)
+        off = (*others, self._caches.features_off)
         return [*engine.features_off, *(feature for each in off for feature in each)]
-
-    def _caches_off(self) -> list[str]:
-        return [] if self._caches is None else self._caches.features_off
 
     def intervals(self) -> list[IntervalStats]:
         """The statistics of each second since the last call."""

@@ -8,7 +8,7 @@ Sentinels know each other by ids, and those count: one Sentinel that is reached 
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,33 +28,45 @@ class NoMajorityError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SentinelView:
-    """What the Sentinel with the id ``by`` tells: the primary (None: it knows none of that name), and the other
-    Sentinels, by id."""
+    """What the Sentinel with the id ``by`` tells: the primary (None: it knows none of that name), the other Sentinels,
+    by id, and the ``replicas``: whether each one replicates, as far as this Sentinel knows."""
 
     by: str
     primary: Endpoint | None
     others: Mapping[str, Endpoint] = field(default_factory=dict)
+    replicas: Mapping[Endpoint, bool] = field(default_factory=dict)
 
 
-def read_sentinel(by: str, my_id: Any, primary: Any, others: Any) -> SentinelView:
-    """Read the replies to SENTINEL MYID (since 6.2; without it, ``by`` is its id), GET-MASTER-ADDR-BY-NAME and
-    SENTINELS. Raises SentinelError."""
+def read_sentinel(by: str, my_id: Any, primary: Any, others: Any, replicas: Any = None) -> SentinelView:
+    """Read the replies to SENTINEL MYID (since 6.2; without it, ``by`` is its id), GET-MASTER-ADDR-BY-NAME, SENTINELS
+    and REPLICAS. Raises SentinelError."""
     if isinstance(primary, hiredis.ReplyError):
         raise SentinelError(f"it answers {primary}")
     by = my_id.decode("utf-8", "replace") if isinstance(my_id, bytes) else by
     if primary is None:
         return SentinelView(by, None)
     found: dict[str, Endpoint] = {}
-    for fields in others if isinstance(others, list) else []:
-        known = fields if isinstance(fields, dict) else dict(zip(fields[::2], fields[1::2], strict=False))
-        endpoint = _endpoint(known.get(b"ip"), known.get(b"port"))
-        if endpoint is not None:
-            name = known.get(b"runid")
-            found[name.decode("utf-8", "replace") if isinstance(name, bytes) and name else str(endpoint)] = endpoint
+    for at, fields in _servers(others):
+        name = fields.get(b"runid")
+        found[name.decode("utf-8", "replace") if isinstance(name, bytes) and name else str(at)] = at
     endpoint = _endpoint(*primary) if isinstance(primary, list) and len(primary) == 2 else None
     if endpoint is None:
         raise SentinelError(f"it names no address, but {primary!r}")
-    return SentinelView(by, endpoint, found)
+    return SentinelView(by, endpoint, found, {at: _replicates(fields) for at, fields in _servers(replicas)})
+
+
+def _servers(listing: Any) -> Iterator[tuple[Endpoint, Mapping[Any, Any]]]:
+    for fields in listing if isinstance(listing, list) else []:
+        known = fields if isinstance(fields, dict) else dict(zip(fields[::2], fields[1::2], strict=False))
+        at = _endpoint(known.get(b"ip"), known.get(b"port"))
+        if at is not None:
+            yield at, known
+
+
+def _replicates(fields: Mapping[Any, Any]) -> bool:
+    # `flags` also says where it is down; what it says of itself (INFO) is `role-reported`.
+    told = [fields.get(name) for name in (b"flags", b"role-reported", b"master-link-status")]
+    return told == [b"slave", b"slave", b"ok"]
 
 
 def _endpoint(host: Any, port: Any) -> Endpoint | None:
@@ -69,6 +81,13 @@ def listed(views: Collection[SentinelView]) -> dict[str, Endpoint]:
     told = {view.by: view for view in views}
     votes = Counter((name, endpoint) for view in told.values() for name, endpoint in view.others.items())
     return {name: endpoint for (name, endpoint), n in votes.items() if 2 * n > len(told) - (name in told)}
+
+
+def replicas(views: Collection[SentinelView]) -> dict[Endpoint, bool]:
+    """The servers that more than half of these Sentinels list as replicas: whether all know that it replicates."""
+    told = {view.by: view for view in views}.values()
+    votes = Counter(at for view in told for at in view.replicas)
+    return {at: all(view.replicas.get(at) for view in told) for at, n in votes.items() if 2 * n > len(told)}
 
 
 def counting(

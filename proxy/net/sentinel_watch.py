@@ -1,12 +1,14 @@
 """Finds out which server Sentinels take for the primary, and follows it: at the start, and for as long as the route
 lives.
 
-    each second    SENTINEL GET-MASTER-ADDR-BY-NAME and SENTINELS of all Sentinels, and ROLE of the primary
+    each second    SENTINEL GET-MASTER-ADDR-BY-NAME, SENTINELS and REPLICAS of all Sentinels, and ROLE of the primary
     at once        where a Sentinel publishes something about a failover, or a connection to the primary was lost
 
 The primary is the server that a majority of the Sentinels names, and that says so itself (ROLE). Neither alone is
 enough: during a failover two servers call themselves primary for ten seconds, and a Sentinel that is cut off from the
 others names an old one. Without both, the last known primary stays.
+
+Nobody uses another server that calls itself primary: that is told (``other_primaries.py``).
 
 An event alone would come late: the Sentinel that leads a failover names the new primary about a second before it
 publishes +switch-master.
@@ -17,9 +19,10 @@ from collections.abc import Callable
 
 from proxy.hotpath.in_flight import CONFIRM, ReplySink
 from proxy.net.address import UpstreamAddress
-from proxy.net.engine import is_replica
 from proxy.net.links import ANSWER_SECONDS, Links
+from proxy.net.other_primaries import OtherPrimaries
 from proxy.net.primary import Primary
+from proxy.net.roles import Roles
 from proxy.net.sentinel_address import Sentinels
 from proxy.net.sentinel_views import (
     NoMajorityError,
@@ -28,6 +31,7 @@ from proxy.net.sentinel_views import (
     dissent,
     listed,
     read_sentinel,
+    replicas,
 )
 from proxy.net.slot_map import Endpoint
 from proxy.net.tls import FollowedContext
@@ -79,7 +83,8 @@ class SentinelWatch:
         key = PoolKey(None, 0, 3, primary.home)
         self._links = Links(login.at_sentinel, key, loop, connect_seconds, primary.doubt, count, self._subscribe)
         key = key._replace(protocol=2)
-        self._servers = Links(login.at, key, loop, connect_seconds, primary.doubt, count)
+        self._roles = Roles(login, key, loop, connect_seconds, primary.doubt, count)
+        self._others = OtherPrimaries(login, key, loop, connect_seconds, primary.doubt, count)
         self._group = SentinelGroup(sentinels.endpoints, login.reach)
         self._found: set[Endpoint] = set()
         self._is_missing = False
@@ -97,7 +102,9 @@ class SentinelWatch:
 
     def begin(self, tls: FollowedContext | None) -> None:
         """Begin to look."""
-        self._links.tls = self._servers.tls = tls
+        self._links.tls = tls
+        self._roles.begin(tls)
+        self._others.begin(tls)
         self._task = self._loop.create_task(self._looking.go_on(self._look, self._has_news))
 
     def close(self) -> None:
@@ -105,7 +112,8 @@ class SentinelWatch:
         if self._task is not None:
             self._task.cancel()
         self._links.close()
-        self._servers.close()
+        self._roles.close()
+        self._others.close()
 
     def _subscribe(self, link: UpstreamConnection) -> None:
         # In RESP3 the messages come between replies, on the same connection.
@@ -138,7 +146,9 @@ class SentinelWatch:
         refused = {f"primary {named}: {refusal}"} if refusal else set()
         # The health of the primary in use is told with its other figures.
         in_use = self._primary.login.reach(named) == self._primary.endpoint
-        self._looking.report(reasons | dissent(views, named) | refused, refused if in_use else ())
+        others = self._others.look(replicas(views.values()), named)
+        problems = reasons | dissent(views, named) | refused | (others if in_use and not refused else set())
+        self._looking.report(problems, refused if in_use else ())
 
     async def _ask_sentinels(self) -> dict[Endpoint, SentinelView]:
         named, views = self._sentinels.endpoints, dict[Endpoint, SentinelView]()
@@ -162,25 +172,32 @@ class SentinelWatch:
 
     async def _ask(self, link: UpstreamConnection, target: Endpoint) -> SentinelView:
         name = self._sentinels.name
-        my_id, primary, others = await asyncio.gather(
+        frames = await asyncio.gather(
             link.ask(["SENTINEL", "MYID"]),
             link.ask(["SENTINEL", "GET-MASTER-ADDR-BY-NAME", name]),
             link.ask(["SENTINEL", "SENTINELS", name]),
+            link.ask(["SENTINEL", "REPLICAS", name]),
         )
-        return read_sentinel(str(target), read_reply(my_id), read_reply(primary), read_reply(others))
+        return read_sentinel(str(target), *map(read_reply, frames))
 
     async def _refusal(self, server: Endpoint) -> str:
-        """Why this server cannot be the primary; empty if it says that it is."""
-        self._servers.forget_all_but({server})
-        seconds = self._connect_seconds if self._primary.endpoint is None else ANSWER_SECONDS
-        replicas = await self._servers.ask_all([server], _is_replica, seconds)
-        if server not in replicas:
-            return self._servers.failures[server]
-        return "it is a replica" if replicas[server] else ""
+        """Why this server cannot be the primary; empty if it says that it is.
+
+        For the one in use that is what it said last: while it hangs, nobody waits for it, and another one can be named.
+        """
+        known = self._roles.refusals.get(server)
+        if server == self._primary.endpoint and known is not None:
+            self._roles.ask_again([server])
+            return known
+        await self._roles.ask([server], self._connect_seconds if self._primary.endpoint is None else ANSWER_SECONDS)
+        return self._roles.refusals[server]
 
     def _adopt(self, server: Endpoint) -> None:
+        before = self._primary.endpoint
         change = self._primary.adopt(server)
         if change.new:
+            if before is not None:
+                self._others.replaced(before)
             self._looking.changed()
         change.back = self._is_missing and not change.new
         if change.new or change.back:
@@ -202,7 +219,3 @@ async def find_primary(
     if primary.endpoint is None:
         raise ConnectionRefusedError(watch.problem)
     return upstream.at(primary.endpoint), watch.problem
-
-
-async def _is_replica(link: UpstreamConnection, _: Endpoint) -> bool:
-    return await is_replica(link)

@@ -22,13 +22,11 @@ from proxy.net.connection_set import ConnectionSet
 from proxy.net.engine import is_replica
 from proxy.net.failures import Failures
 from proxy.net.known_scripts import KnownScripts
-from proxy.net.name_guard import NameGuard
+from proxy.net.name_guard import guard_of
 from proxy.net.policies import Policies
 from proxy.net.pool import Pool
-from proxy.net.primary import Primary
 from proxy.net.restarts import Restarts
 from proxy.net.settings import Settings
-from proxy.net.slot_map import Endpoint
 from proxy.net.tls import FollowedContext, handshake_failure, reason_of, upstream_context
 from proxy.net.topology import Topology
 from proxy.net.upstream import Keeper, UpstreamConnection
@@ -78,11 +76,14 @@ class Supply:
         self._failures = failures
         self._give_back = give_back
         self.tls: FollowedContext | None = None
-        self._guard: NameGuard | None = None
-        if isinstance(topology, Primary) and topology.login.sentinels is None:
-            self._guard = NameGuard(topology)
+        self._guard = guard_of(topology)
         self._reasons = {node: f"{_CONNECTING} {topology.address(node)}" for node in topology.nodes}
         self._reached: set[Node] = set()
+        self._on_reach: Callable[[Node], None] = lambda _: None
+
+    def on_reach(self, act: Callable[[Node], None]) -> None:
+        """Call ``act`` with each node that takes commands, for the first time or again."""
+        self._on_reach = act
 
     def begin(self) -> None:
         """Start to connect to each node. Raises TlsError."""
@@ -221,12 +222,12 @@ class Supply:
         else:
             self.share(pool, upstream, lane)
 
-    async def open_tracking(self, database: int, keeper: Keeper) -> UpstreamConnection:
-        """Open a connection of the route's own login, in RESP3, for this keeper.
+    async def open_tracking(self, database: int, node: Node, keeper: Keeper) -> UpstreamConnection:
+        """Open a connection of the route's own login to this node, in RESP3, for this keeper.
 
         Raises OSError if Redis cannot be reached, and UpstreamRefusedError if it refuses the connection.
         """
-        key = self._pools.home._replace(database=database, protocol=3)
+        key = self._pools.home_of(node)._replace(database=database, protocol=3)
         opened = await self._connect(key, keeper)
         opened.upstream.apart = True
         return opened.upstream
@@ -237,16 +238,15 @@ class Supply:
         if key.node not in self._topology.nodes:
             raise ConnectionRefusedError(f"{self._topology.login}: no node is known")
         address = self._topology.address(key.node)
-        at = Endpoint(address.host, address.port)
-        confirmed = self._guard is None or await self._guard.confirms(at, seconds)
+        confirmed = self._guard is None or await self._guard.confirms(address, seconds)
         opening = open_upstream(address, self.tls, keeper or self._keeper, key, self._loop)
         async with asyncio.timeout(seconds):
             opened = await opening
-        self._connections.add(opened.upstream)
+        self._admit(opened.upstream)
         try:
             if self._guard is not None and not confirmed:
                 async with asyncio.timeout(seconds):
-                    await self._guard.check(opened.upstream, at)
+                    await self._guard.check(opened.upstream, address)
             await set_to(opened.upstream, key, seconds, self.busy)
             if not opened.unauthenticated:
                 async with asyncio.timeout(seconds):
@@ -258,6 +258,13 @@ class Supply:
             opened.upstream.abort()
             raise
         return opened
+
+    def _admit(self, upstream: UpstreamConnection) -> None:
+        # Whoever closes the connections to a node that goes does not know of one that is still being opened.
+        if upstream.key.node not in self._topology.nodes:
+            upstream.abort()
+            raise ConnectionRefusedError("another server has taken its place")
+        self._connections.add(upstream)
 
     async def _identify(self, upstream: UpstreamConnection) -> None:
         # No client's command goes to a server that Sentinels have replaced, or have not promoted yet.
@@ -280,23 +287,22 @@ class Supply:
         if home.node not in self._topology.nodes:
             raise ConnectionRefusedError(f"{self._topology.login}: no node is known")
         address, seconds = self._topology.address(home.node), self._settings.connect_timeout
-        at = Endpoint(address.host, address.port)
-        if self._guard is not None and not await self._guard.confirms(at, seconds):
-            raise self._guard.refusal(at)
+        if self._guard is not None and not await self._guard.confirms(address, seconds, provable=False):
+            raise self._guard.refusal(address)
         opening = open_without_login(address, self.tls, self._keeper, home._replace(protocol=2), self._loop)
         async with asyncio.timeout(seconds):
             upstream = await opening
         upstream.apart = True
-        self._connections.add(upstream)
+        self._admit(upstream)
         return upstream
 
-    async def open_to_learn(self) -> UpstreamConnection | None:
-        """Open a connection and learn on it what the route's own login may run.
+    async def open_to_learn(self, node: Node) -> UpstreamConnection | None:
+        """Open a connection and learn on it what the route's own login may run on this node.
 
         None if Redis cannot be reached. Keyrail asks again when it is back.
         """
         with contextlib.suppress(OSError, TimeoutError, UpstreamRefusedError):
-            opened = await self._connect(self._pools.home)
+            opened = await self._connect(self._pools.home_of(node))
             await self._policies.learn(opened)
             return opened.upstream
         return None
@@ -314,10 +320,16 @@ class Supply:
 
     def _reach(self, node: Node) -> None:
         self.lost_at = None
+        before = self._topology.place(self._topology.home)
         self._topology.connected(node)
-        if self._reasons.pop(node, "") and node in self._reached:
+        if self._topology.place(self._topology.home) is not before:
+            self._pools.look_again(before)
+        missed = self._reasons.pop(node, "")
+        if missed and node in self._reached:
             self._keeper.count("reconnects")
         self._reached.add(node)
+        if missed:
+            self._on_reach(node)
 
     def _convert(self, pool: Pool, lane: Lane | None) -> bool:
         # No client gets it before Redis has confirmed the database. Otherwise commands would run in the wrong one.

@@ -79,6 +79,9 @@ class Topology(Protocol):
     def disconnected(self, node: Node) -> None:
         """It is lost, or could not be opened: ``home`` stands for another node."""
 
+    def hesitates(self, node: Node, *, late: bool) -> None:
+        """Its answer to a health check is late, or has come: meanwhile ``home`` stands for another node."""
+
 
 class Single:
     """One server for every command. The hot path computes no slots."""
@@ -111,4 +114,7 @@ class Single:
         """There is no other one."""
 
     def disconnected(self, node: Node) -> None:
+        """There is no other one."""
+
+    def hesitates(self, node: Node, *, late: bool) -> None:
         """There is no other one."""

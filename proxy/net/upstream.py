@@ -65,7 +65,8 @@ class Keeper(Protocol):
 class UpstreamConnection(asyncio.BaseProtocol):
     """A connection to Redis. The clients of its pool share it, or it is private to the ``owner`` of its pipeline.
 
-    After it is ``identified``, ``run_id`` identifies the server process; it is None if Redis did not tell it.
+    After it is ``identified``, ``run_id`` identifies the server process; it is None if Redis did not tell it. Asked for
+    that by ``replica_watch``, the server has also told whether it ``replicates_slots``: see ``engine``.
     ``unauthenticated``: Redis asks for a login, and Keyrail had none. ``apart``: no client uses the connection.
     ``mixed_up``: a
     reply came that fits no command. ``farewell`` is the error that Redis sent without a command, before it closed the
@@ -91,6 +92,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
         "mixed_up",
         "pipeline",
         "reading",
+        "replicates_slots",
         "retiring",
         "run_id",
         "shared",
@@ -115,6 +117,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
         self.retiring = False
         self.identified = False
         self.run_id: bytes | None = None
+        self.replicates_slots = False
         self.farewell = ""
         self.mixed_up = False
         self.transport: asyncio.Transport | None = None

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import os
 import ssl
+from collections import deque
 from collections.abc import Awaitable, Callable, Container
 from typing import Protocol
 
@@ -24,6 +25,10 @@ _LEAST_SECONDS = 0.02
 _CALM_SECONDS = 2.0
 _TROUBLE_SECONDS = 15.0
 """How long after a change the looks come more often; the second one while there is a problem."""
+
+_MOST_LINES = 3
+_LINES_SECONDS = 600.0
+"""The log has the same line so often at most in that time."""
 
 _log = logging.getLogger("keyrail.route")
 
@@ -81,7 +86,10 @@ class Looking:
         self._log_as = log_as
         self._well = well
         self._unsettled_seconds = unsettled_seconds
-        self._told: set[str] = set()
+        self._seen: set[str] = set()
+        self._logged: set[str] = set()
+        self._logged_at: dict[str, deque[float]] = {}
+        self._is_unwell = False
         self._changed_at = loop.time()
 
     async def go_on(self, look: Callable[[], Awaitable[None]], has_news: Callable[[], Awaitable[bool]]) -> None:
@@ -91,9 +99,10 @@ class Looking:
             self.looked_at = self._loop.time()
             try:
                 await look()
-            except Exception:  # noqa: BLE001 - whatever it is, the next look may go well
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next look may go well
                 self._count("periodic_failures")
-                _log.exception("%s: looking at the servers failed", self._name)
+                if self._may_log(repr(error)):
+                    _log.exception("%s: looking at the servers failed", self._name)
             self.attempted.set()
             await self._until_due(has_news)
             least = self._unsettled_seconds if self.problem else _LEAST_SECONDS
@@ -116,14 +125,34 @@ class Looking:
 
     def report(self, problems: set[str], logged_elsewhere: Container[str] = ()) -> None:
         """These are all problems now: one line for each that is new."""
-        for problem in sorted(problems - self._told):
+        if problems - self._seen:
             self.changed()
-            if self._log_as and problem not in logged_elsewhere:
-                _log.warning("route %s: %s", self._log_as, problem)
-        if self._log_as and any(problem not in logged_elsewhere for problem in self._told - problems) and not problems:
-            _log.info("route %s: %s", self._log_as, self._well)
-        self._told = problems
+        self._seen = problems
         self.problem = "; ".join(f"{self._name}: {problem}" for problem in sorted(problems))
+        if self._log_as:
+            self._log({problem for problem in problems if problem not in logged_elsewhere})
+
+    def _log(self, problems: set[str]) -> None:
+        self._logged &= self._seen
+        for problem in sorted(problems - self._logged):
+            if self._may_log(problem):
+                self._logged.add(problem)
+                self._is_unwell = True
+                _log.warning("route %s: %s", self._log_as, problem)
+        if self._is_unwell and not self._seen:
+            self._is_unwell = False
+            _log.info("route %s: %s", self._log_as, self._well)
+
+    def _may_log(self, line: str) -> bool:
+        # A problem that comes and goes is told a few times. If it stays, it is told when it may be told again.
+        now = self._loop.time()
+        known = self._logged_at.items()
+        self._logged_at = {each: at for each, at in known if now - at[-1] < _LINES_SECONDS}
+        logged_at = self._logged_at.setdefault(line, deque(maxlen=_MOST_LINES))
+        if len(logged_at) == _MOST_LINES and now - logged_at[0] < _LINES_SECONDS:
+            return False
+        logged_at.append(now)
+        return True
 
 
 def why(error: BaseException) -> str:

@@ -17,6 +17,7 @@
     Cover   accept for missing workers             Unfit          this route must not be served, and why: the group ends
     NameNodes  what to call a cluster's nodes      WorkerReport   figures, every second and before the end
     Drain   finish, then end                       News           with each report: violations, changed evidence
+    SeenScripts  what another one has told         SeenScripts    with each report: scripts that are new
                                                    TrafficReport  with each report: the traffic, second by second
 
 A successor (SIGUSR2) starts its own workers, so both ends of a channel always have the same version.
@@ -25,6 +26,7 @@ A successor (SIGUSR2) starts its own workers, so both ends of a channel always h
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
+from proxy.net.known_scripts import ScriptNews
 from proxy.net.plan_compiler import WantedPlans
 from proxy.net.settings import Settings
 from proxy.net.verdicts import VerdictUpdate
@@ -141,6 +143,7 @@ class Start(Notification):
     sockets: tuple[ListenerSocket, ...]
     paused: bool
     aliases: tuple[dict[str, str], ...]
+    scripts: tuple[ScriptNews, ...]
     sharing: SharingFiles | None = None
 
 
@@ -164,6 +167,16 @@ class Drain(Notification):
     """Stop accepting, finish pending replies within ``seconds``, end."""
 
     seconds: float
+
+
+# Notifications both ways
+
+
+@dataclass(frozen=True, slots=True)
+class SeenScripts(Notification):
+    """What one worker has seen of scripts, before each route's cluster."""
+
+    routes: tuple[ScriptNews, ...]
 
 
 # Notifications to the supervisor
@@ -208,6 +221,6 @@ WorkerOrder: TypeAlias = Prepare | Commit | Switch
 """The requests that change how a worker judges. A worker follows them one after another, in order;
 but it turns the kill switch at once, also while it prepares."""
 WorkerRequest: TypeAlias = WorkerOrder | RecallScript
-WorkerNotification: TypeAlias = Cover | NameNodes | Drain
+WorkerNotification: TypeAlias = Cover | NameNodes | Drain | SeenScripts
 SupervisorRequest: TypeAlias = GroupInfo | FindScript | ShareLimits | FindPlans
-SupervisorNotification: TypeAlias = Serving | Unfit | WorkerReport | News | TrafficReport
+SupervisorNotification: TypeAlias = Serving | Unfit | WorkerReport | News | SeenScripts | TrafficReport

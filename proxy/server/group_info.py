@@ -21,6 +21,9 @@ from proxy.server.workers import Workers
 from proxy.session.info_query import MOST_ROWS, InfoQuery
 from proxy.traffic import json_views
 
+_FOR_CLIENTS = "commands do not reach Redis: /readyz on the admin port says why"
+"""The reason itself can have addresses of servers, which clients are not told: they could go around the policy."""
+
 
 def group_info(workers: Workers, switch: KillSwitch, route: int, query: InfoQuery) -> dict[str, Any]:
     """Return the answer to a query about a route."""
@@ -28,7 +31,8 @@ def group_info(workers: Workers, switch: KillSwitch, route: int, query: InfoQuer
         return _TRAFFIC[query.subject](workers, route, query)
     age = {"age": round(workers.age(), 3)}
     if query.subject == "info":
-        return age | route_info(workers, switch, route)
+        info = route_info(workers, switch, route)
+        return age | info | {"reason": _FOR_CLIENTS if info["reason"] else ""}
     if query.subject == "policy":
         return age | route_policy(workers, route) | {"kill_switch": switch.status()}
     return age | route_rule_stats(workers, route)

@@ -28,7 +28,9 @@ from proxy.net.buffers import enforce
 from proxy.net.capabilities import ClusterFoundError
 from proxy.net.cluster_address import EXPECTED as CLUSTER_EXPECTED
 from proxy.net.garbage_collector import uncollected
+from proxy.net.group_counts import of_one_worker
 from proxy.net.handover import Handover, Place
+from proxy.net.known_scripts import ScriptNews
 from proxy.net.password_file import PasswordFileError
 from proxy.net.periodic import Periodic
 from proxy.net.plan_compiler import PlanUnavailableError, WantedPlans
@@ -37,7 +39,6 @@ from proxy.net.route import Route
 from proxy.net.settings import LogFormat
 from proxy.net.tls import TlsError, listener_context
 from proxy.net.topologies import topology_of
-from proxy.net.user_changes import of_one_worker
 from proxy.policy.model import Policy
 from proxy.policy.plan_tables import NewParts
 from proxy.rules.shared_state import Fact, FactKey
@@ -53,6 +54,7 @@ from proxy.server.control import (
     News,
     Prepare,
     RecallScript,
+    SeenScripts,
     Serving,
     ShareLimits,
     Start,
@@ -68,7 +70,7 @@ from proxy.server.leases import LEASE_SECONDS, LOST_SECONDS, Leases
 from proxy.server.notices import log_as
 from proxy.server.process_figures import figures_of_this_process
 from proxy.server.requests import Channel, Packed, RequestError, TypedReply, outcome
-from proxy.server.worker_sharing import handover_of, loads_of, user_changes_of
+from proxy.server.worker_sharing import counts_of, handover_of, loads_of
 from proxy.session.info_query import InfoQuery
 
 _log = logging.getLogger("keyrail.worker")
@@ -108,7 +110,7 @@ class Worker:
         loop = asyncio.get_running_loop()
         sharing, number = start.sharing, start.number
         loads = None if sharing is None else loads_of(sharing, number)
-        self._changes = of_one_worker() if sharing is None else user_changes_of(sharing, number)
+        self._counts = of_one_worker() if sharing is None else counts_of(sharing, number)
         self._handover: Handover | None = None
         if sharing is not None and loads is not None:
             self._handover = handover_of(sharing, number, loads, loop, self._adopt)
@@ -118,6 +120,7 @@ class Worker:
             "looking at limits": self._look_at_limits,
             "reporting figures": self._tell_figures,
             "reporting what rules found": self._tell_news,
+            "telling of scripts": self._tell_scripts,
             "reporting seconds": self._report_traffic,
         }
         self._reports = Periodic(loop, REPORT_SECONDS, reports, self._count)
@@ -140,10 +143,11 @@ class Worker:
             partial(self._find_script, index) if start.settings.workers > 1 else None,
             self._report_traffic,
             self._admission,
-            self._changes,
+            self._counts,
             asks_replicas=start.number == 0,
         )
         route.readiness.rename_nodes(self._aliases[index])
+        route.learn_scripts(start.scripts[index])
         return route
 
     async def run(self) -> int:
@@ -258,6 +262,9 @@ class Worker:
             case Drain(seconds):
                 self._drain_seconds = seconds
                 self._stop.set()
+            case SeenScripts(routes):
+                for learning, news in zip(self._routes, routes, strict=True):
+                    learning.learn_scripts(news)
             case _:
                 assert_never(notification)
 
@@ -386,6 +393,11 @@ class Worker:
 
     def _tell_news(self) -> None:
         self._channel.notify(News(tuple(route.verdict_update() for route in self._routes)))
+
+    def _tell_scripts(self) -> None:
+        news = tuple(route.script_news() for route in self._routes)
+        if any(each != ScriptNews() for each in news):
+            self._channel.notify(SeenScripts(news))
 
     def _report_traffic(self) -> None:
         traffic = tuple(route.intervals() for route in self._routes)

@@ -1,5 +1,5 @@
-"""Workers share memory with their loads and the changes of users. Each has an inbox, so that each takes about equally
-many clients.
+"""Workers share memory with their loads and the counts of the group. Each has an inbox, so that each takes about
+equally many clients.
 
 The supervisor makes all of it, and keeps it open: if a worker ends, its replacement takes the connections in its inbox.
 """
@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from proxy.net.group_counts import GroupCounts, counts_in
 from proxy.net.handover import Handover, Place
-from proxy.net.user_changes import UserChanges
 from proxy.net.worker_loads import WorkerLoads, cells
 
 _CELL_BYTES = 8
@@ -24,7 +24,7 @@ _INBOX = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_DGRAM
 
 @dataclass(frozen=True, slots=True)
 class SharingFiles:
-    """The file descriptors that a worker inherits for this. In the memory, the loads come before the changes."""
+    """The file descriptors that a worker inherits for this. In the memory, the loads come before the counts."""
 
     memory: int
     inbox: int
@@ -35,7 +35,7 @@ class WorkerSharing:
     """The supervisor's side, for a group of ``workers``."""
 
     def __init__(self, workers: int) -> None:
-        self._memory = _shared_memory((cells(workers) + workers) * _CELL_BYTES)
+        self._memory = _shared_memory((cells(workers) + 2 * workers) * _CELL_BYTES)
         self._inboxes = [socket.socketpair(socket.AF_UNIX, _INBOX) for _ in range(workers)]
         for each in (each for pair in self._inboxes for each in pair):
             each.setblocking(False)
@@ -65,9 +65,10 @@ def loads_of(files: SharingFiles, number: int) -> WorkerLoads:
     return WorkerLoads(_loads_in(files.memory, workers), workers, number)
 
 
-def user_changes_of(files: SharingFiles, number: int) -> UserChanges:
-    """The changes of users, for worker ``number``."""
-    return UserChanges(_mapped(files.memory)[cells(len(files.outboxes)) * _CELL_BYTES :], number)
+def counts_of(files: SharingFiles, number: int) -> GroupCounts:
+    """The counts of the group, for worker ``number``."""
+    workers = len(files.outboxes)
+    return counts_in(_mapped(files.memory)[cells(workers) * _CELL_BYTES :], workers, number)
 
 
 def handover_of(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, assert_never
 
+from proxy.net.known_scripts import KnownScripts
 from proxy.net.settings import Settings
 from proxy.net.verdicts import VerdictUpdate
 from proxy.policy.model import Policy
@@ -26,6 +27,7 @@ from proxy.server.control import (
     ListenerSocket,
     News,
     RecallScript,
+    SeenScripts,
     Serving,
     ShareLimits,
     Start,
@@ -107,6 +109,7 @@ class Workers:
         self._violations = violations
         self._plans = GroupPlans(policies)
         self._workers: dict[int, WorkerProcess] = {}
+        self._scripts = [KnownScripts() for _ in settings.routes]
         self._node_names = GroupNodeNames(len(settings.routes))
         self._departed: list[dict[str, Any]] = [{} for _ in settings.routes]
         self._departed_evidence: list[Records] = [{} for _ in settings.routes]
@@ -287,9 +290,9 @@ class Workers:
 
     def _start_of(self, sharing: SharingFiles | None, number: int, sockets: tuple[ListenerSocket, ...]) -> Start:
         plans = self._plans.in_force
-        names = self._node_names.by_id()
+        names, scripts = self._node_names.by_id(), tuple(known.all() for known in self._scripts)
         return Start(
-            self._settings, self.policies, self.generation, plans, number, sockets, self.paused, names, sharing
+            self._settings, self.policies, self.generation, plans, number, sockets, self.paused, names, scripts, sharing
         )
 
     def _cover(self) -> None:
@@ -353,6 +356,8 @@ class Workers:
                 self._on_change()
             case News(routes):
                 self._note(worker, routes)
+            case SeenScripts():
+                self._pass_on(worker, notification)
             case TrafficReport(routes):
                 self._add_traffic(routes)
             case Unfit(route, reason):
@@ -361,6 +366,13 @@ class Workers:
                 assert_never(notification)
         if self.complete and not self._started.done():
             self._started.set_result(None)
+
+    def _pass_on(self, worker: WorkerProcess, seen: SeenScripts) -> None:
+        for known, news in zip(self._scripts, seen.routes, strict=True):
+            known.learn(news)
+        for other in self._workers.values():
+            if other is not worker:
+                other.channel.notify(seen)
 
     async def _find_script(self, worker: WorkerProcess, route: int, key: FactKey) -> Fact | None:
         """Ask all other workers which commands a script calls."""

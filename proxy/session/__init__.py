@@ -22,9 +22,11 @@ login.py              what a client may send before its login, and logins that n
 hello.py              the options of HELLO
 client_names.py       CLIENT SETNAME, GETNAME, SETINFO
 replica_reads.py      reads that replicas answer
+reads_again.py        reads that a replica does not answer: they are sent again, to the primary
 redirects.py          commands that a node has refused because of their slot, sent again
 node_connections.py   the connection for a command of one node of a cluster
-over_nodes.py         commands to several nodes of a cluster, or answered in their place
+over_nodes.py         commands before a cluster: to which node, to several, or answered in their place
+all_nodes.py          commands of all nodes of a cluster
 over_slots.py         commands with keys of several slots, split
 named_node.py         KEYRAIL NODE …: a command for a node of a cluster that the client names
 keyrail_command.py    KEYRAIL …: commands that Keyrail answers
@@ -44,6 +46,7 @@ subscribing.py        SUBSCRIBE and its relatives before a cluster
 pinned.py             commands that need a private connection: blocking commands, WAIT, MONITOR, unknown commands …
 blocking.py           BLPOP and its relatives before a cluster
 wait_for_replicas.py  WAIT and WAITAOF before a cluster
+idle_connections.py   connections for commands that wait behind nobody else's
 unhindered.py         commands that wait behind nobody else's: SCRIPT KILL, CLIENT UNPAUSE, CONFIG SET …
 scripts.py            EVAL, FCALL and their relatives: what the rules need to know about the script
 script_units.py       scripts before a cluster: each in a transaction of its own

@@ -270,7 +270,7 @@ class Dispatcher:
 
     def _learn(self, command: Command) -> ReplyEdit | None:
         # What rules learn from the reply, and which script has been accepted.
-        session, known = self.session, self.session.ports.known_scripts
+        session, known = self.session, self.session.ports.known_scripts or replica_reads.scripts(self.session)
         edit = scripts.edit_for(session, command) if session.effective_policy.compiled.learning else None
         if known is None or "scripting" not in command.spec.categories:
             return edit
@@ -333,6 +333,9 @@ class Dispatcher:
             outcome = self._hand_over(item, data, end)
         finally:
             sender.writes = False
+        if item.command.spec.process_bound and outcome != WAIT and not self.session.gone:
+            # Before that, it can still run in another process.
+            self.session.ports.pools.relies_on_process(self.session)
         if reads is not None and before is not None and item.holds:
             cached_answers.hold(self.session, reads, item.command, before)
         return outcome
@@ -340,8 +343,6 @@ class Dispatcher:
     def _hand_over(self, item: Item, data: bytes, end: int) -> int:
         session = self.session
         state = item.command.spec.state
-        if item.command.spec.process_bound:
-            session.ports.pools.relies_on_process(session)
         if session.sender.order is not None and (item.hidden or state not in _ORDERED):
             switching.wait_until_drained(session)
             session.held = item

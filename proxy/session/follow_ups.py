@@ -3,7 +3,8 @@
 A follow-up is sent as soon as that reply is there, on the connection on which its command ran. It goes elsewhere, on a
 connection of Keyrail's own, where that one can't carry it: it is lost, holds an unfinished command, speaks for
 another user by now, or a hidden command on it would have no reply or take a one-shot state from the client's next.
-Nothing is dropped: what can't be sent anywhere is counted as skipped.
+Before a cluster it is sent again where a node refuses it because of its slot, also for a client that has left. Nothing
+is dropped: what can't be sent anywhere is counted as skipped.
 
 Commands that change what their connection does wait until no follow-up is outstanding (``undecided``). So there are
 two that have to wait:
@@ -18,8 +19,11 @@ may go, so many at a time are sent, and others' commands come between them.
 """
 
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import Protocol
 
+from proxy.commands.command import Command
+from proxy.commands.slots import slot_of
 from proxy.hotpath.in_flight import HIDE, NOTE, InFlightEntry, ReplySink
 from proxy.policy.decision import What
 from proxy.rules.verdict import Renewal
@@ -35,6 +39,9 @@ MOST_WAITING = 1024
 _AT_ONCE = 64
 _NOBODY = ReplySink()
 _MULTI, _EXEC, _DISCARD = encode_command([b"MULTI"]), encode_command([b"EXEC"]), encode_command([b"DISCARD"])
+_ELSEWHERE = (b"-MOVED ", b"-ASK ", b"-TRYAGAIN ", b"-CLUSTERDOWN ")
+_MOST_TIMES = 20
+_AGAIN_SECONDS = 0.1
 _NO_CONNECTION = "no connection to Redis could be had for it"
 
 
@@ -148,7 +155,7 @@ def _send(client: FollowedClient, follow_up: FollowUp) -> None:
 
     def answered(frame: bytes) -> None:
         # Of a unit's array, the member behind that of SELECT.
-        note(client, follow_up, frame.split(b"\r\n")[2] + b"\r\n" if frame.startswith(b"*3") else frame)
+        conclude(client, follow_up, frame.split(b"\r\n")[2] + b"\r\n" if frame.startswith(b"*3") else frame)
         if client.deferred:
             catch_up(client, 1)
 
@@ -162,27 +169,46 @@ def _send(client: FollowedClient, follow_up: FollowUp) -> None:
     client.sender.wrote = wrote  # this write is not the client's
 
 
-def send_elsewhere(client: FollowedClient, follow_up: FollowUp, key: PoolKey) -> None:
+def send_elsewhere(
+    client: FollowedClient, follow_up: FollowUp, key: PoolKey, times: int = 0, *, asks: bool = False
+) -> None:
     """Send a follow-up on a connection of Keyrail's own."""
 
     # As the same user if there is a connection for that, else with the route's own login.
     def answered(replies: Sequence[bytes] | None) -> None:
         if replies is not None:
-            note(client, follow_up, replies[0])
+            conclude(client, follow_up._replace(key=key), replies[-1], times)
         elif key.user is not None:
-            send_elsewhere(client, follow_up, key._replace(user=None))
+            send_elsewhere(client, follow_up, key._replace(user=None), times, asks=asks)
         else:
             _report(client, follow_up, "skipped", _NO_CONNECTION)
 
-    client.ports.queries.ask(key if key.user is not None else key._replace(protocol=2), [follow_up.argv], answered)
+    questions = [[b"ASKING"], follow_up.argv] if asks else [follow_up.argv]
+    client.ports.queries.ask(key if key.user is not None else key._replace(protocol=2), questions, answered)
 
 
-def note(client: FollowedClient, follow_up: FollowUp, frame: bytes) -> None:
-    """Count what has become of a follow-up."""
-    if frame.startswith(b"-"):
+def conclude(client: FollowedClient, follow_up: FollowUp, frame: bytes, times: int = 0) -> None:
+    """Count what has become of a follow-up; or send it again, before a cluster, where a node has refused it because of
+    its slot: nobody else would."""
+    if client.ports.nodes is not None and frame.startswith(_ELSEWHERE) and times < _MOST_TIMES:
+        client.ports.route.after(_AGAIN_SECONDS, partial(_send_again, client, follow_up, frame, times + 1))
+    elif frame.startswith(b"-"):
         _report(client, follow_up, "error", frame[1:].split(b" ", 1)[0].decode("ascii", "replace").rstrip())
     elif frame in (b":1\r\n", OK):
         _report(client, follow_up, "followed", "")
+
+
+def _send_again(client: FollowedClient, follow_up: FollowUp, frame: bytes, times: int) -> None:
+    nodes, key = client.ports.nodes, follow_up.key
+    assert nodes is not None, "a node has refused it"
+    named = nodes.redirected(frame, key.node)
+    names = Command(client.effective_policy.table, list(follow_up.argv)).known_keys
+    node = named or (nodes.owner(slot_of(names[0].name)) if names else None)
+    if node is None:
+        conclude(client, follow_up, frame, times)
+    else:
+        asks = named is not None and frame.startswith(b"-ASK ")
+        send_elsewhere(client, follow_up, key._replace(node=node), times, asks=asks)
 
 
 def _report(client: FollowedClient, follow_up: FollowUp, what: What, detail: str) -> None:

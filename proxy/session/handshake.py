@@ -118,6 +118,13 @@ def _select(session: HandshakeClient, item: Item) -> int:
         # What is to follow the commands before this one is about their database.
         switching.wait_until_drained(session)
         return WAIT
+    lacking = session.ports.pools.lacking_database(session, database)
+    if lacking is None:
+        session.wait_for(Awaited.DATABASE)
+        return WAIT
+    if lacking:
+        sending.answer(session, lacking)
+        return TAKEN
     target = session.key._replace(database=database)
     if session.state.upstream is None and session.ports.pools.has_pool(target):
         return _ask_in_pool(session, target, item.raw, lambda: switching.move(session, target))
@@ -364,8 +371,6 @@ def _start_over(session: HandshakeClient) -> None:
     session.no_hidden_commands = ""
     session.names = session.names._replace(client=b"")
     login.log_out(session)
-    session.sender.upstream = None
-    session.intake.direct = False
     session.adopt()
 
 

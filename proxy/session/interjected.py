@@ -14,7 +14,9 @@ _MOST_BEHIND = 1 << 20
 class MessagedClient(Protocol):
     """A session, as far as it gets messages."""
 
-    key: PoolKey
+    @property
+    def key(self) -> PoolKey:
+        """Its pool: user, database and protocol."""
 
     @property
     def sender(self) -> CommandSender:

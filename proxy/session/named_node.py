@@ -11,10 +11,10 @@ from proxy.commands.table import ConnectionState, Lane
 from proxy.hotpath.in_flight import ONCE, RAN
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.router import SEVERAL_SLOTS, UNOWNED
-from proxy.session import sending, switching
+from proxy.session import idle_connections, sending, switching
 from proxy.session.item import Item
 from proxy.session.keyrail_command import confined_error
-from proxy.session.node_connections import CLUSTERDOWN, connection_to, unserved, wait_for_node
+from proxy.session.node_connections import connection_to, unreached, wait_for_node
 from proxy.session.over_nodes import CROSSSLOT, ManyNodesClient, answered, hide_nodes, leave_node, locate
 from proxy.session.pinned import may_block
 from proxy.session.pool_key import Node
@@ -84,18 +84,34 @@ def _to_node(session: ManyNodesClient, nodes: NodePort, item: Item, node: Node) 
         return wait_for_node(session, nodes, item, None, lane)
     if session.node is not None and session.node is not node and of_keys:
         return answered(session, item, _elsewhere(nodes, item.command, node, session.node))
-    alone = lane is Lane.SLOW or item.command.spec.state is not ConnectionState.POOL
-    if alone and session.sender.pending_replies > 0:
+    if item.command.spec.state in idle_connections.STATES:
+        return _past_others(session, nodes, item, node)
+    if lane is Lane.SLOW and session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
     upstream = connection_to(session, node, lane)
     if upstream is None:
-        return wait_for_node(session, nodes, item, node, lane, _unreached(session, nodes, node))
+        return wait_for_node(session, nodes, item, node, lane, unreached(session, nodes, node))
     if item.trace is not None:
         item.trace.without_reply()
     session.sender.wrote = session.sender.wrote or not item.reads
     session.sender.send_elsewhere(upstream, item.raw, item.edit, RAN if item.command.spec.own_errors else ONCE)
     switching.wait_until_drained(session)
+    return TAKEN
+
+
+def _past_others(session: ManyNodesClient, nodes: NodePort, item: Item, node: Node) -> int:
+    if idle_connections.waits_for_own(session, item.command):
+        return WAIT
+    found = idle_connections.reserve(session, nodes, item, (node,))
+    if isinstance(found, int):
+        return found
+    (upstream,) = found.upstreams
+    assert upstream is not None, "it was looked for at one node alone"
+    if item.trace is not None:
+        item.trace.without_reply()
+    session.sender.send_elsewhere(upstream, item.raw, item.edit, ONCE)
+    idle_connections.await_reply(session, found.taken)
     return TAKEN
 
 
@@ -124,10 +140,3 @@ def _elsewhere(nodes: NodePort, command: Command, node: Node, owner: Node) -> by
     return encode_error(
         f"ERR keyrail: the keys of this {command.name} are on {nodes.alias(owner)}, not on {nodes.alias(node)}"
     )
-
-
-def _unreached(session: ManyNodesClient, nodes: NodePort, node: Node) -> bytes:
-    refused = unserved(session, (node,))
-    if refused != CLUSTERDOWN:
-        return refused
-    return encode_error(f"CLUSTERDOWN keyrail: no connection to {nodes.alias(node)}")

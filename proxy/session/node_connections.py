@@ -7,7 +7,7 @@ A command whose node has no connection waits for one, and for other slot maps, u
 answered CLUSTERDOWN, and the client stays. If the node has refused the login, the error says so.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from proxy.commands.table import Lane
@@ -19,6 +19,7 @@ from proxy.session.client_identity import Origin
 from proxy.session.item import Item
 from proxy.session.node_questions import stood_for
 from proxy.session.pool_key import Node
+from proxy.session.pool_waiter import LOGIN_LOST
 from proxy.session.ports import NodePort, PrivatePipeline
 from proxy.session.sending import SendingClient
 from proxy.session.state import Awaited
@@ -38,7 +39,16 @@ class NodeClient(SwitchingClient, SendingClient, Protocol):
 def any_node(session: NodeClient, nodes: NodePort) -> Node | None:
     """The node for what any node can do: one for which the client's address stands, so that the client can read there
     what it has set at this address; another one if there is none."""
-    return nodes.any(stood_for(nodes, session.origin) or nodes.primaries())
+    own, every = stood_for(nodes, session.origin), nodes.primaries()
+    if session.key.user is not None:
+        # Its connections cannot be opened again: one that is there comes first.
+        own, every = _with_connection(session, own), _with_connection(session, every)
+    found = nodes.any(own)
+    return found if found is not None and nodes.reachable(found) else nodes.any(every) or found
+
+
+def _with_connection(session: NodeClient, nodes: Sequence[Node]) -> Sequence[Node]:
+    return [node for node in nodes if session.ports.pools.has_pool(session.key._replace(node=node))] or nodes
 
 
 def connection_to(session: NodeClient, node: Node, lane: Lane) -> UpstreamPipeline | None:
@@ -71,14 +81,14 @@ def first_connection(session: NodeClient, number: int) -> UpstreamPipeline | Non
     return used[number]
 
 
-def connection_again(session: NodeClient, node: Node) -> UpstreamPipeline | None:
+def connection_again(session: NodeClient, node: Node, lane: Lane = Lane.FAST) -> UpstreamPipeline | None:
     """The connection for a command that was under way elsewhere and can only go to this node now; None where there is
     none now."""
     busy, used = in_flight_to(session, node), session.sender.nodes
     if busy is not None:
         return busy if busy.usable else None
-    if used is None or node.number >= len(used):
-        return session.ports.pools.shared(session.key._replace(node=node), Lane.FAST)
+    if used is None or node.number >= len(used) or lane is not Lane.FAST:
+        return session.ports.pools.shared(session.key._replace(node=node), lane)
     current = used[node.number]
     if current is None or not current.usable or current.closed:
         current = used[node.number] = session.ports.pools.shared(session.key._replace(node=node), Lane.FAST)
@@ -122,13 +132,20 @@ class _HeldCommand:
         if not self.gone:
             self._session.arrived()
 
-    def close(self, _cause: str) -> None:
+    def close(self, cause: str) -> None:
         """None came in time: perhaps another node owns the slot by now."""
-        self._nodes.await_look(self)
+        if cause == LOGIN_LOST:
+            self._session.close_when_drained(cause)
+        else:
+            self._nodes.await_look(self)
 
     def turn_away(self, _error: bytes, cause: str) -> None:
         """The node refuses connections."""
         self.close(cause)
+
+
+_A_MOMENT = 0.01
+"""Seconds."""
 
 
 def has_waited(session: NodeClient, item: Item) -> bool:
@@ -168,3 +185,25 @@ def wait_for_node(
     else:
         session.ports.pools.await_shared(waiter, session.key._replace(node=node), lane)
     return WAIT
+
+
+def wait_for_idle(session: NodeClient, nodes: NodePort, item: Item, node: Node) -> int:
+    """Let the command wait for a connection to this node on which nothing is pending, unless it has waited."""
+    if has_waited(session, item):
+        return wait_for_node(session, nodes, item, node, Lane.FAST, unreached(session, nodes, node))
+    session.wait_for(Awaited.UPSTREAM)
+    waiter = _HeldCommand(session, nodes, item)
+    session.ports.pools.await_private_anywhere(waiter, session.key._replace(node=node))
+    session.ports.route.after(HELD_SECONDS + _A_MOMENT, waiter.arrived)
+    return WAIT
+
+
+def no_connection(nodes: NodePort, node: Node) -> bytes:
+    """The error for what this node alone can do."""
+    return encode_error(f"CLUSTERDOWN keyrail: no connection to {nodes.alias(node)}")
+
+
+def unreached(session: NodeClient, nodes: NodePort, node: Node) -> bytes:
+    """The same, with the reason if the node has refused the login."""
+    refused = unserved(session, (node,))
+    return refused if refused != CLUSTERDOWN else no_connection(nodes, node)

@@ -1,11 +1,12 @@
 """The questions of a rule before a cluster: each goes to the node of its key, and a walk by SCAN over all primaries.
 
-A rule knows one Redis: behind the last keys of a node it gets a cursor that leads on to the next one.
+A rule knows one Redis. A question about a key that has gone to another node (MOVED, ASK) is asked there. Behind the
+last keys of a node, SCAN gets a cursor that leads on to the next one.
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from proxy.cluster.hidden_nodes import hidden_redirect
 from proxy.commands.command import Command
@@ -18,6 +19,8 @@ from proxy.session.ports import NodePort, QueryPort, Questions
 
 Answered: TypeAlias = Callable[[Sequence[bytes] | None], None]
 
+_ASKING = (b"ASKING",)
+_MOST_HOPS = 3
 _BEGIN = b"0"
 _NEXT_NODE = b"next"
 _LAST_PAGE = b"*2\r\n$1\r\n0\r\n"
@@ -32,6 +35,14 @@ def stood_for(nodes: NodePort, origin: Origin) -> Sequence[Node]:
         return primaries
     mine = presented.own_share().nodes
     return [node for node in primaries if node.number in mine]
+
+
+class _Place(NamedTuple):
+    """Where questions go: ``asks`` if ASKING goes in front of each. They have been sent on ``hops`` times."""
+
+    node: Node
+    asks: bool = False
+    hops: int = 0
 
 
 class NodeQuestions:
@@ -52,19 +63,26 @@ class NodeQuestions:
 
     def ask(self, questions: Questions, answered: Answered) -> None:
         """Ask the nodes. ``answered`` gets the reply frames, or None where there are none to be had."""
-        by_node: dict[Node, list[int]] = {}
+        by_node: dict[_Place, list[int]] = {}
         sent = []
         for index, question in enumerate(questions):
             node, argv = self._place(question)
             if node is None:
                 answered(None)
                 return
-            by_node.setdefault(node, []).append(index)
+            by_node.setdefault(_Place(node), []).append(index)
             sent.append(argv)
-        gathering = _Gathering(len(sent), len(by_node), lambda frames: answered(frames and self._read(sent, frames)))
-        for node, indexes in by_node.items():
-            theirs = [sent[index] for index in indexes]
-            self._queries.ask(self._key._replace(node=node), theirs, partial(gathering.came, indexes))
+
+        def send(place: _Place, indexes: Sequence[int]) -> None:
+            theirs = [part for index in indexes for part in ([_ASKING] if place.asks else []) + [sent[index]]]
+            self._queries.ask(self._key._replace(node=place.node), theirs, partial(gathering.came, place, indexes))
+
+        def done(frames: Sequence[bytes] | None) -> None:
+            answered(frames and self._read(sent, frames))
+
+        gathering = _Gathering(len(sent), len(by_node), self._nodes, send, done)
+        for place, indexes in by_node.items():
+            send(place, indexes)
 
     def _place(self, question: Sequence[bytes]) -> tuple[Node | None, Sequence[bytes]]:
         if question[0] == b"SCAN":
@@ -94,23 +112,47 @@ class NodeQuestions:
 
 
 class _Gathering:
-    """The frames of several nodes, in the order of the questions; None once one of them has none."""
+    """The frames of several nodes, in the order of the questions; None once one of them has none.
 
-    def __init__(self, frames: int, nodes: int, done: Answered) -> None:
+    Questions that a node refuses, as their key is on another one, are sent there.
+    """
+
+    def __init__(
+        self,
+        frames: int,
+        places: int,
+        nodes: NodePort,
+        send: Callable[[_Place, Sequence[int]], None],
+        done: Answered,
+    ) -> None:
         self._frames: list[bytes] = [b""] * frames
+        self._under_way = places
         self._nodes = nodes
+        self._send = send
         self._done = done
 
-    def came(self, indexes: Sequence[int], frames: Sequence[bytes] | None) -> None:
+    def came(self, place: _Place, indexes: Sequence[int], frames: Sequence[bytes] | None) -> None:
         """One node has answered."""
-        if self._nodes <= 0:
+        if self._under_way <= 0:
             return
         if frames is None:
-            self._nodes = 0
+            self._under_way = 0
             self._done(None)
             return
-        for index, frame in zip(indexes, frames, strict=True):
+        again: dict[_Place, list[int]] = {}
+        for index, frame in zip(indexes, frames[1::2] if place.asks else frames, strict=True):
             self._frames[index] = frame
-        self._nodes -= 1
-        if self._nodes == 0:
+            there = self._redirected(place, frame)
+            if there is not None:
+                again.setdefault(there, []).append(index)
+        self._under_way += len(again) - 1
+        for there, theirs in again.items():
+            self._send(there, theirs)
+        if self._under_way == 0 and not again:
             self._done(self._frames)
+
+    def _redirected(self, place: _Place, frame: bytes) -> _Place | None:
+        if place.hops >= _MOST_HOPS or not frame.startswith((b"-MOVED ", b"-ASK ")):
+            return None
+        node = self._nodes.redirected(frame, place.node)
+        return None if node is None else _Place(node, frame.startswith(b"-ASK "), place.hops + 1)

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from proxy.session.pool_key import Node
+from proxy.session.pool_waiter import LOGIN_LOST
 
 
 class SeekingClient(Protocol):
@@ -17,6 +18,9 @@ class SeekingClient(Protocol):
 
     def unreached(self, node: Node | None, error: bytes = b"") -> None:
         """There is no connection to this node."""
+
+    def must_log_in(self) -> None:
+        """Only another login of the client would bring a connection."""
 
 
 class NodeWaiter:
@@ -37,7 +41,10 @@ class NodeWaiter:
 
     def close(self, cause: str) -> None:
         """None came in time."""
-        self._client.unreached(self._node)
+        if cause == LOGIN_LOST:
+            self._client.must_log_in()
+        else:
+            self._client.unreached(self._node)
 
     def turn_away(self, error: bytes, cause: str) -> None:
         """Redis refuses connections, or there is no room for one."""

@@ -5,16 +5,14 @@ The row of a command says what it is (``Destination``). The client's next comman
 of the slow lane also waits for the replies before it, so that a client never has commands on two connections to a node.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
 from proxy.cluster.cluster_answers import Presented
-from proxy.cluster.fan_out import fan_out, goes_to_several
+from proxy.cluster.fan_out import goes_to_several
 from proxy.cluster.hidden_nodes import Shown, hidden
 from proxy.cluster.own_answers import has_its_arguments, own_answer
-from proxy.cluster.scan_walk import Rounds, scan
-from proxy.cluster.sending import send_fan_out, send_rounds
 from proxy.commands.command import Command
 from proxy.commands.over_nodes import Destination
 from proxy.commands.rows import ROWS
@@ -26,15 +24,16 @@ from proxy.hotpath.router import KEYLESS, SEVERAL_SLOTS, UNOWNED
 from proxy.hotpath.split import split
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.rules.verdict import chained
-from proxy.session import blocking, over_slots, sending, subscribing, switching, unplaced
+from proxy.session import all_nodes, blocking, over_slots, sending, subscribing, switching, unplaced
+from proxy.session.all_nodes import AllNodesClient, connections_to, note
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.node_connections import any_node, connection_to, has_waited, wait_for_node
 from proxy.session.node_questions import stood_for
 from proxy.session.over_slots import SplittingClient
 from proxy.session.pinned import PinningClient, may_block
-from proxy.session.pool_key import Node, PoolKey
-from proxy.session.ports import EffectivePolicy, NodePort, PrivatePipeline, Questions
+from proxy.session.pool_key import Node
+from proxy.session.ports import EffectivePolicy, NodePort, PrivatePipeline
 from proxy.session.state import POOLED, Unplaced
 from proxy.session.subscribing import SubscribingNodeClient
 from proxy.session.unplaced import UnplacedClient
@@ -52,11 +51,10 @@ _DEFAULT_PORT = 6379
 _UNHINDERED = frozenset({ConnectionState.ADMIN, ConnectionState.IDLE})
 
 
-class ManyNodesClient(PinningClient, SplittingClient, UnplacedClient, SubscribingNodeClient, Protocol):
-    """A session before a cluster. Its clients begin in the pool ``home``."""
+class ManyNodesClient(AllNodesClient, PinningClient, SplittingClient, UnplacedClient, SubscribingNodeClient, Protocol):
+    """A session before a cluster."""
 
     effective_policy: EffectivePolicy
-    home: PoolKey
 
 
 def route(session: ManyNodesClient, item: Item) -> int | None:
@@ -72,14 +70,15 @@ def route(session: ManyNodesClient, item: Item) -> int | None:
     if own is not None:
         return answered(session, item, own)
     hide_nodes(session, item, presented)
-    several = goes_to_several(command) or command.spec.over_nodes.destination is Destination.WALK
+    destination = command.spec.over_nodes.destination
+    several = goes_to_several(command) or destination in (Destination.PUBLISH, Destination.WALK)
     if several and has_its_arguments(command):
         if session.state.transaction is None:
-            return _to_several(session, nodes, item)
-        if command.spec.over_nodes.destination is not Destination.PUBLISH:
+            return all_nodes.send(session, nodes, item)
+        if destination is not Destination.PUBLISH:
             error = encode_error(f"ERR keyrail: {command.name} is of all nodes: not inside MULTI")
             return answered(session, item, error)
-    if command.spec.over_nodes.destination is Destination.WAIT and session.state.transaction is None:
+    if destination is Destination.WAIT and session.state.transaction is None:
         return wait(session, nodes, item) if has_its_arguments(command) else None
     return _by_keys(session, nodes, item)
 
@@ -155,20 +154,24 @@ def _channels(spec: Spec, argv: Sequence[bytes]) -> Sequence[bytes]:
     return argv[place.start :] if place.last < 0 else argv[place.start : place.start + place.last + 1]
 
 
-def locate_large(session: ManyNodesClient, nodes: NodePort, command: Command, expected: int) -> bool:
-    """The same for a command of so many arguments of which only the first have arrived; whether the rest can follow
-    them at once. A client with a connection to one node may not send what is for another."""
-    if command.spec.over_nodes.destination in (Destination.SPLIT, Destination.SPLIT_IF_ALLOWED):
-        return False
-    if _hashes_channels(command.spec):
-        names = list(_channels(command.spec, command.argv))
+def node_of_first(session: ManyNodesClient, nodes: NodePort, command: Command, expected: int) -> Node | None:
+    """The node for a command of so many arguments of which only the first have arrived, if those decide where it goes:
+    all of its keys are among them, and it goes to their slot. None for all others, and for clients with state: where
+    they go, and what becomes of their reply, is known when they have arrived whole."""
+    spec, row = command.spec, ROWS.get(command.spec.name)
+    goes_by_keys = spec.over_nodes.destination is Destination.SLOT and spec.state is ConnectionState.POOL
+    if session.state is not POOLED or not goes_by_keys or spec.own_errors:
+        return None
+    if (row is not None and row.key_syntax is not None) or any(each.begin != "index" for each in spec.key_specs):
+        return None  # what follows can say that other arguments are the keys
+    if _hashes_channels(spec):
+        names = list(_channels(spec, command.argv))
     else:
-        padded = Command(
-            session.effective_policy.table, command.argv + [b""] * (expected - len(command.argv)), command.spec
-        )
-        names = [key.name for key in padded.known_keys if key.index < len(command.argv)]
-    session.node = nodes.owner(slot_of(names[0])) if names else None
-    return session.state is POOLED and (session.node is not None or not names)
+        argv = command.argv + [b""] * (expected - len(command.argv))
+        keys = Command(session.effective_policy.table, argv, spec).known_keys
+        names = [key.name for key in keys] if all(key.index < len(command.argv) for key in keys) else []
+    slots = {slot_of(name) for name in names}
+    return nodes.owner(slots.pop()) if len(slots) == 1 else None
 
 
 def _by_keys(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | None:
@@ -203,6 +206,8 @@ def _without_state(session: ManyNodesClient, nodes: NodePort, item: Item) -> int
         return _to_shared(session, nodes, item)
     if item.command.spec.state in _UNHINDERED:
         session.node = any_node(session, nodes)
+        if session.node is None:
+            return wait_for_node(session, nodes, item, None, item.command.spec.lane)
         return None if session.sender.pending_replies > 0 and not item.hidden else _to_shared(session, nodes, item)
     if blocks and not item.hidden:
         return blocking.send(session, nodes, item)
@@ -270,7 +275,7 @@ def _to_shared(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | N
 
 def _will_do(session: ManyNodesClient, nodes: NodePort, command: Command, current: UpstreamPipeline | None) -> bool:
     # Whether a command without keys may go where the one before it went.
-    if not isinstance(current, PrivatePipeline) or not current.usable:
+    if not isinstance(current, PrivatePipeline) or not current.usable or not nodes.reachable(current.key.node):
         return False
     if command.spec.over_nodes.destination is Destination.ONE_NODE:
         return current.key.node is any_node(session, nodes)
@@ -316,78 +321,9 @@ def _split(session: ManyNodesClient, nodes: NodePort, item: Item) -> int:
     if parts is None or not over_slots.may_be_split(session, item):
         return answered(session, item, CROSSSLOT)
     owners = [nodes.node(number) for number in parts.nodes]
-    upstreams = _connections(session, nodes, item, owners, Lane.FAST)
+    upstreams = connections_to(session, nodes, item, owners, Lane.FAST)
     if isinstance(upstreams, int):
         return upstreams
-    _note(session, item)
+    note(session, item)
     over_slots.send(session, item, parts, upstreams)
     return TAKEN
-
-
-# All nodes
-
-
-def _to_several(session: ManyNodesClient, nodes: NodePort, item: Item) -> int:
-    command = item.command
-    alone = command.spec.lane is Lane.SLOW or command.spec.state is not ConnectionState.POOL
-    if alone and session.sender.pending_replies > 0:
-        switching.wait_until_drained(session)
-        return WAIT
-    published = command.spec.over_nodes.destination is Destination.PUBLISH
-    primaries = nodes.primaries() if published else stood_for(nodes, session.origin)
-    upstreams = _connections(session, nodes, item, primaries or [None], command.spec.lane)
-    if isinstance(upstreams, int):
-        return upstreams
-    _note(session, item)
-    to_replicas = command.spec.over_nodes.destination is Destination.ALL_NODES
-    if command.spec.over_nodes.destination is Destination.WALK:
-        others = [node for node in nodes.primaries() if node not in primaries]
-        ids, further = ([nodes.identity(node) for node in each] for each in (primaries, others))
-        _walk(session, scan(command.argv, ids, session.key.database, further), primaries, upstreams, item)
-    else:
-        names = [nodes.alias(node) for node in primaries]
-        out = fan_out(command, names, session.key.protocol, session.ports.route.chance())
-        shards = None if nodes.presented(session.origin.listener) is None else primaries
-        replicas = partial(nodes.ask_replicas, command.argv, shards) if to_replicas else None
-        send_fan_out(session.sender, out, upstreams, item.edit, replicas)
-    if session.sender.pending_replies > 0:
-        switching.wait_until_drained(session)
-    return TAKEN
-
-
-def _walk(
-    session: ManyNodesClient,
-    rounds: Rounds,
-    primaries: Sequence[Node],
-    upstreams: Sequence[UpstreamPipeline],
-    item: Item,
-) -> None:
-    own = session.home._replace(database=session.key.database)
-
-    def apart(number: int, questions: Questions, answered: Callable[[Sequence[bytes] | None], None]) -> None:
-        session.ports.queries.ask(own._replace(node=primaries[number]), questions, answered)
-
-    may_ask = session.key.user is not None and session.home.user is None
-    reply = send_rounds(session.sender, rounds, upstreams.__getitem__, item.edit, apart if may_ask else None)
-    if reply is not None:
-        sending.answer(session, reply)
-
-
-def _note(session: ManyNodesClient, item: Item) -> None:
-    session.sender.forwarded += 1
-    session.sender.wrote = session.sender.wrote or not item.reads
-    if item.trace is not None:
-        item.trace.without_reply()
-
-
-def _connections(
-    session: ManyNodesClient, nodes: NodePort, item: Item, wanted: Sequence[Node | None], lane: Lane
-) -> list[UpstreamPipeline] | int:
-    # A connection to each; otherwise what becomes of the command.
-    found = []
-    for node in wanted:
-        upstream = None if node is None else connection_to(session, node, lane)
-        if upstream is None:
-            return wait_for_node(session, nodes, item, node, lane)
-        found.append(upstream)
-    return found

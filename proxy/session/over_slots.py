@@ -148,7 +148,7 @@ class _Behind:
 
     def _answered(self, reply: bytes, sent: Sequence[FollowUp], frames: Sequence[bytes]) -> bytes:
         for follow_up, frame in zip(sent, frames, strict=True):
-            follow_ups.note(self._session, follow_up, frame)
+            follow_ups.conclude(self._session, follow_up, frame)
         return self._edited(reply)
 
     def _edited(self, reply: bytes) -> bytes:

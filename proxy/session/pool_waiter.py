@@ -4,6 +4,9 @@ from typing import Protocol
 
 from proxy.session.client_identity import Origin
 
+LOGIN_LOST = "login_lost"
+"""The cause where only another login of the client would bring a connection."""
+
 
 class PoolWaiter(Protocol):
     """A session that waits for an upstream, or for an answer."""

@@ -8,13 +8,14 @@ from proxy.cluster.cluster_answers import Presented
 from proxy.commands.command import Command
 from proxy.commands.table import Lane, Table
 from proxy.hotpath.cached_reads import CachedReads
-from proxy.hotpath.client_reads import Replica, ReplicaGroup
+from proxy.hotpath.client_reads import ReaderPlace, Replica, ReplicaGroup
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.hot_path_config import HotPathConfig
 from proxy.hotpath.intake import Intake
 from proxy.hotpath.outgoing import Redirects, Schedule
 from proxy.hotpath.pipeline_listener import PipelineListener
+from proxy.hotpath.replica_reads import ReplicaTerms
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline, bit_of
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
@@ -47,10 +48,13 @@ class EffectivePolicy:
 class ReportedClient(Protocol):
     """A client, as figures and reports show it."""
 
-    key: PoolKey
     names: Names
     origin: Origin
     effective_policy: EffectivePolicy
+
+    @property
+    def key(self) -> PoolKey:
+        """Its pool: user, database and protocol."""
 
     @property
     def user_name(self) -> str:
@@ -93,6 +97,10 @@ class PoolPort(Protocol):
 
     def refusal(self, key: PoolKey) -> str:
         """The error with which the pool's node has refused the login of its user; empty where it has not."""
+
+    def lacking_database(self, waiter: PoolWaiter, number: int) -> bytes | None:
+        """The error of a node of a cluster that lacks this database; empty where all have it, None while they are
+        asked: ``arrived`` is called then."""
 
     def await_shared(self, waiter: PoolWaiter, key: PoolKey, lane: Lane) -> None:
         """Call ``arrived`` when ``shared`` may answer, or ``close`` when it will not in time."""
@@ -144,6 +152,13 @@ class ReplicaPort(Protocol):
 
     unknown: ReplicaGroup
 
+    @property
+    def scripts(self) -> "KnownScriptsPort":
+        """The scripts that primaries have accepted from clients of this worker."""
+
+    def load(self, upstream: UpstreamPipeline, text: bytes) -> bool:
+        """Load the script on this connection, unless that was done: whether its replica takes scripts."""
+
     def clock(self) -> float:
         """Seconds on a clock that never goes back."""
 
@@ -154,11 +169,11 @@ class ReplicaPort(Protocol):
         """The replicas of this primary."""
 
     def reader(
-        self, key: PoolKey, number: int, current: UpstreamPipeline | None, *, same_zone: bool
+        self, key: PoolKey, place: ReaderPlace, terms: Sequence[ReplicaTerms]
     ) -> tuple[Replica, UpstreamPipeline] | None:
-        """A replica of this primary for clients of this pool, and the connection to it: the ``current`` one if it is as
-        good as any. One in Keyrail's own zone goes before others with ``same_zone``. None where there is none; the
-        version of the group changes when there may be one."""
+        """A replica of the primary of this place for reads on these terms by clients of this pool, and the connection
+        to it: the place's own if it is as good as any. None where there is none; the version of the group changes when
+        there may be one."""
 
 
 class NodeFollower(Protocol):
@@ -179,6 +194,9 @@ class NodePort(Protocol):
 
     def any(self, among: Sequence[Node]) -> Node | None:
         """The node for what any of these can do: the first with a connection, if there is one."""
+
+    def reachable(self, node: Node) -> bool:
+        """Whether it has a connection, and answers, as far as is known."""
 
     def size(self) -> int:
         """All numbers of nodes are below this."""
@@ -323,10 +341,13 @@ class ScriptPort(Protocol):
 
 
 class KnownScriptsPort(Protocol):
-    """The scripts that nodes of a cluster get when they come."""
+    """The scripts that a node has accepted: others get them, when they come or when a client reads there."""
 
     def knows(self, text: bytes) -> bool:
         """Whether the script has been remembered; it counts as used."""
+
+    def text_of(self, sha: bytes) -> bytes | None:
+        """The script of this SHA1; None if none has been remembered."""
 
     def remember(self, text: bytes) -> None:
         """A node has accepted this script."""
@@ -435,10 +456,13 @@ class BlockableState(Protocol):
 class CachingClient(Protocol):
     """A client that may have a cache."""
 
-    key: PoolKey
     sender: CommandSender
     intake: Intake
     effective_policy: EffectivePolicy
+
+    @property
+    def key(self) -> PoolKey:
+        """Its pool: user, database and protocol."""
 
     @property
     def state(self) -> BlockableState:
@@ -472,6 +496,9 @@ class CachePort(Protocol):
     def look_again(self, sender: CommandSender) -> None:
         """Replies to this client have come: its commands may not hold keys any more that others wait for."""
 
+    def sent_elsewhere(self, node: Node) -> None:
+        """Before a cluster: this node has answered a client with MOVED, ASK, TRYAGAIN or CLUSTERDOWN."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ports:
@@ -492,6 +519,5 @@ class Ports:
     known_scripts: KnownScriptsPort | None = None
     """Of a cluster."""
     caches: CachePort | None = None
-    """Of one Redis."""
     replicas: ReplicaPort | None = None
     """Of the primaries."""

@@ -24,7 +24,18 @@ from proxy.commands.command import Command
 from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
 from proxy.hotpath.command_sender import SentUnit
-from proxy.hotpath.in_flight import AS_IT_IS, HIDE, JOIN, LOCAL, NOTE, ONCE, RAN, InFlightEntry, ReplySink
+from proxy.hotpath.in_flight import (
+    AS_IT_IS,
+    HIDE,
+    JOIN,
+    LOCAL,
+    NOTE,
+    ONCE,
+    RAN,
+    READ_AS_IT_IS,
+    InFlightEntry,
+    ReplySink,
+)
 from proxy.hotpath.outgoing import MOST_KEPT
 from proxy.hotpath.reply_order import Segment
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
@@ -41,7 +52,7 @@ from proxy.wire.request import COMPLETE, Request
 _ASKING = encode_command([b"ASKING"])
 _MOST_HOPS = 3
 _AGAIN_SECONDS = 0.02
-_SLOWER_SECONDS = 0.1
+_SLOWER_SECONDS = 0.05
 """How long a command waits before it is sent again where no other node was named, or too many were: at first, and
 at most."""
 _NOBODY = ReplySink()
@@ -133,7 +144,7 @@ class _Round:
     def _add(self, entry: InFlightEntry) -> None:
         sent, unit = entry.sent, isinstance(entry.sent, SentUnit)
         sink = sent.sender if unit else entry.sink
-        if entry.action == LOCAL or sink.client() is not self._session:
+        if entry.action == LOCAL or sink.client() is not self._session or sent is READ_AS_IT_IS:
             return
         if sent is RAN or not _is_kept(sent):
             self._commands.append(_Command(b"", _Facts(None, False)))
@@ -348,7 +359,7 @@ class Redirects:
 
 
 def _is_kept(sent: object) -> bool:
-    return sent not in (None, ONCE, AS_IT_IS) and (not isinstance(sent, SentUnit) or sent.kept)
+    return sent not in (None, ONCE, AS_IT_IS, READ_AS_IT_IS) and (not isinstance(sent, SentUnit) or sent.kept)
 
 
 def told_instead(
@@ -359,9 +370,13 @@ def told_instead(
     nodes = session.ports.nodes
     if entry.sent is RAN:
         return hidden_own_error(error)
-    if entry.sent is AS_IT_IS:
+    if session.ports.caches is not None and isinstance(upstream, PrivatePipeline):
+        session.ports.caches.sent_elsewhere(upstream.key.node)
+    if entry.sent in (AS_IT_IS, READ_AS_IT_IS) or session.gone:
         return error
-    if not _is_kept(entry.sent) or nodes is None or session.gone:
+    if not _is_kept(entry.sent) or nodes is None:
+        if nodes is not None and isinstance(upstream, PrivatePipeline):
+            nodes.redirected(error, upstream.key.node)  # it is not sent again, but the slot map is asked for
         return hidden_redirect(error)
     if session.redirects is None:
         session.redirects = Redirects(session, nodes)

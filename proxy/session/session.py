@@ -15,7 +15,7 @@ from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.in_flight import InFlightEntry
 from proxy.hotpath.intake import READING, Intake
 from proxy.hotpath.intake_handler import IntakeHandler
-from proxy.hotpath.reply_order import MOST_HELD
+from proxy.hotpath.reply_order import MOST_HELD, Segment
 from proxy.hotpath.sender_listener import HeldUpstream
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller
@@ -28,6 +28,7 @@ from proxy.session.client_identity import UNNAMED, Origin
 from proxy.session.client_link import UPSTREAM_CONGESTED, ClientLink, ClientTransport
 from proxy.session.guarded import guarded
 from proxy.session.item import FollowUp, Item
+from proxy.session.judging import shares_replicas
 from proxy.session.n_plus_one import NPlusOneDetector
 from proxy.session.pool_key import Node, PoolKey
 from proxy.session.ports import CommandName, EffectivePolicy, LoginPort, Ports, PrivatePipeline, TracedCommand
@@ -50,7 +51,8 @@ from proxy.wire.request import COMPLETE, Request, RequestLimits
 class Session:
     """One client. ``key`` is its pool: user, database and protocol. Before a cluster, ``node`` is that of the keys of
     the command at hand. ``may_have_follow_ups`` says that something may have to follow the commands that are under way,
-    and ``deferred`` holds what has to wait until it may.
+    and ``deferred`` holds what has to wait until it may. ``overtaking`` is the place of the reply to the command that
+    has overtaken others, which the next one waits for.
     """
 
     __slots__ = (
@@ -73,6 +75,7 @@ class Session:
         "no_transactions",
         "node",
         "origin",
+        "overtaking",
         "ports",
         "probe",
         "redirects",
@@ -117,6 +120,7 @@ class Session:
         self.limit_membership: LimitMembership | None = None
         self.home = home
         self.awaited: Awaited | None = None
+        self.overtaking: Segment | None = None
         self.held: Item | None = None
         self.running_procedure: RunningProcedure | None = None
         self.resolved: Decision | None = None
@@ -179,6 +183,17 @@ class Session:
 
     # Who it is, and the policy for that
 
+    def enter(self, key: PoolKey) -> None:
+        """The client belongs to this pool now: nothing of another one is used for its next command."""
+        self.key = key
+        self.no_transactions = False
+        if self.state.upstream is None:
+            self.sender.upstream = self.sender.nodes = None
+            self.settle_nodes()
+            self.intake.direct = False
+        if self.sender.reads is not None:
+            self.sender.reads.choose_anew(shares_replicas(key, self.ports.route))
+
     @property
     def user_name(self) -> str:
         """The user as rules and figures know it: Redis's, or one of the listener's password file."""
@@ -235,11 +250,16 @@ class Session:
     @guarded
     def arrived(self) -> None:
         """The upstream, the reply or the answer that it waited for may be there."""
-        elsewhere = self.awaited is Awaited.REPLY_ELSEWHERE and self.sender.awaits_elsewhere()
-        if self.awaited is not None and not self.gone and not elsewhere:
+        if self.awaited is not None and not self.gone and not self._awaits_elsewhere():
             self.stop_waiting()
             self.intake.resume()
         self.link.close_if_done(self)
+
+    def _awaits_elsewhere(self) -> bool:
+        # Whether the reply to a command that has overtaken others is pending, which the next command waits for.
+        if self.overtaking is not None and self.overtaking.pending_replies == 0:
+            self.overtaking = None
+        return self.overtaking is not None
 
     def unpin(self) -> None:
         """Give the private upstream back: it holds nothing of this client any more."""
@@ -301,8 +321,10 @@ class Session:
         if self.subscriber is not None:
             self.subscriber.advance()
         if not self.sender.full and (order is None or order.size <= MOST_HELD):
-            self.sender.notify_on_advance = self.subscriber is not None
+            self.sender.notify_on_advance = self.subscriber is not None or self.overtaking is not None
             self.link.release_upstreams(self)
+        if self.overtaking is not None and not self._awaits_elsewhere():
+            self.arrived()
 
     @guarded
     def on_large_reply(self, run: bytes, index: int, size: int) -> None:
@@ -357,7 +379,8 @@ class Session:
 
     def let_go(self) -> bool:
         """The private upstream is lost: whether nothing of this client is lost with it."""
-        if self.sender.pending_replies > 0 or self.keeps_pin() or self.key.user is not None:
+        own_login = self.key.user is not None and self.ports.nodes is None
+        if self.sender.pending_replies > 0 or self.keeps_pin() or own_login:
             return False
         self.unpin()
         return True

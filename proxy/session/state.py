@@ -43,6 +43,7 @@ class Awaited(Enum):
     UPSTREAM = "an upstream from the pools"
     USER = "what the client's user may run"
     LOGIN = "whether Redis accepts a login"
+    DATABASE = "whether all nodes of a cluster have a database"
     PROBE = "another client's answer whether the engine knows a command"
     SCRIPTS = "what other workers have seen of a script"
     PROCEDURE = "what Redis tells a rule"

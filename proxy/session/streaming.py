@@ -82,13 +82,15 @@ def begin(session: StreamingClient, data: bytes, request: Request) -> int:
     session.assembling(request.position - request.start + request.bulk)
     if session.gone:
         return ENDED
-    if not _may_stream_to_node(session, Command(table, argv, spec), request.expected):
+    if not _finds_node(session, Command(table, argv, spec), request.expected):
         session.intake.collect(data[request.start :])
         return TAKEN
     may_block = spec.state is ConnectionState.BLOCKING and session.state.transaction is None
     if (switching.to_drained_private if may_block else switching.to_private)(session) is None:
         return WAIT
-    assert session.sender.upstream is not None
+    assert session.state.upstream is not None
+    at = session.state.upstream.key.node
+    assert session.ports.nodes is None or at is session.node, "pieces go to the node of a key"
     if spec.process_bound:
         session.ports.pools.relies_on_process(session)
     stream = _Stream(session, argv, request.expected, request.bulk)
@@ -98,13 +100,17 @@ def begin(session: StreamingClient, data: bytes, request: Request) -> int:
     return TAKEN
 
 
-def _may_stream_to_node(session: StreamingClient, command: Command, expected: int) -> bool:
+def _finds_node(session: StreamingClient, command: Command, expected: int) -> bool:
+    # Before a cluster, pieces go to the node of a key that has arrived; nothing else is known of the command yet.
     nodes = session.ports.nodes
+    if nodes is None:
+        return True
     if session.unreachable:
         # Its node could not be reached in time. An error can be the reply to it once it has arrived whole.
         session.unreachable = False
         return False
-    return nodes is None or over_nodes.locate_large(session, nodes, command, expected)
+    session.node = over_nodes.node_of_first(session, nodes, command, expected)
+    return session.node is not None
 
 
 class _Stream:

@@ -14,6 +14,7 @@ from proxy.session.guarded import guarded
 from proxy.session.interjected import InterjectedMessages
 from proxy.session.node_waiter import NodeWaiter
 from proxy.session.pool_key import Node
+from proxy.session.pool_waiter import LOGIN_LOST
 from proxy.session.ports import NodePort
 from proxy.session.state import Awaited
 from proxy.session.subscription_gaps import CALM_SECONDS, SubscriptionGaps
@@ -248,6 +249,10 @@ class Subscriber(LinkListener):
             self._fail(error)
         self._places.avoid(node)
         self._look()
+
+    def must_log_in(self) -> None:
+        """Only another login of the client would bring a connection."""
+        self._session.close_when_drained(LOGIN_LOST)
 
     def _arrived(self, node: Node | None) -> None:
         if node is None:

@@ -16,9 +16,8 @@ from proxy.commands.table import Lane
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import reply_mode
 from proxy.session.client_identity import Names
-from proxy.session.judging import shares_replicas
 from proxy.session.pool_key import Node, PoolKey
-from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.pool_waiter import LOGIN_LOST, PoolWaiter
 from proxy.session.ports import NodePort, PrivatePipeline
 from proxy.session.state import (
     POOLED,
@@ -40,19 +39,25 @@ HELD_SECONDS = 2.0
 
 
 class SwitchingClient(WaitingClient, ConnectedClient, Protocol):
-    """A session, as far as it moves between connections. ``key`` is its pool, ``node`` that of the keys of the
-    command at hand, before a cluster. ``unreached_since`` is when it first got no private connection there;
+    """A session, as far as it moves between connections. ``node`` is that of the keys of the command at hand, before a
+    cluster. ``unreached_since`` is when it first got no private connection there;
     ``unreachable`` says that the command that waits for one has waited long enough. ``awaited`` is what it waits for.
     ``no_transactions`` says that Redis has refused it a MULTI."""
 
     state: ClientState
-    key: PoolKey
     names: Names
     node: Node | None
     unreached_since: float | None
     unreachable: bool
     awaited: Awaited | None
     no_transactions: bool
+
+    @property
+    def key(self) -> PoolKey:
+        """Its pool: user, database and protocol."""
+
+    def enter(self, key: PoolKey) -> None:
+        """The client belongs to this pool now: nothing of another one is used for its next command."""
 
     @property
     def on_its_own(self) -> Pinned:
@@ -81,6 +86,9 @@ class SwitchingClient(WaitingClient, ConnectedClient, Protocol):
 
     def adopt(self) -> None:
         """Take over the policy that is in force now."""
+
+    def close_when_drained(self, cause: str) -> None:
+        """Read no more of the client, and close it when no reply is pending."""
 
 
 def choose_ready(session: SwitchingClient) -> bool:
@@ -179,8 +187,11 @@ class _ClientOfNodes:
         """There may be a connection, or another map."""
         self._session.arrived()
 
-    def close(self, _cause: str) -> None:
+    def close(self, cause: str) -> None:
         """None came in time."""
+        if cause == LOGIN_LOST:
+            self._session.close_when_drained(cause)
+            return
         now, since = self._session.ports.route.now(), self._session.unreached_since
         if since is None or now - since > 2 * HELD_SECONDS:  # longer ago than a wait lasts, that was another command's
             since = self._session.unreached_since = now
@@ -230,19 +241,12 @@ def _introduce(session: SwitchingClient, upstream: PrivatePipeline) -> None:
 
 def move(session: SwitchingClient, key: PoolKey) -> None:
     """Redis has accepted: from now on this client belongs to another pool."""
-    session.key = key
-    session.no_transactions = False
     if session.state.upstream is not None:
         session.state.upstream.key = key._replace(node=session.state.upstream.key.node)
         if session.state.subscriptions is not None:
             session.state.subscriptions.protocol = key.protocol
         session.state.upstream.follow(session.state.subscriptions)
-    else:
-        session.sender.upstream = session.sender.nodes = None
-        session.settle_nodes()
-        session.intake.direct = False
-    if session.sender.reads is not None:
-        session.sender.reads.choose_anew(shares_replicas(session.key, session.ports.route))
+    session.enter(key)
     session.adopt()
 
 

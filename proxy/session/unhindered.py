@@ -8,34 +8,38 @@ Of its own client's commands it overtakes only reads whose replies cannot show w
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
-from proxy.commands.command import Command
-from proxy.commands.rows import ROWS
 from proxy.commands.table import ConnectionState
-from proxy.commands.words import word_of
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import switching
 from proxy.session.forwarding import ForwardingClient, dispatch, forward
+from proxy.session.idle_connections import UnhinderedClient, await_reply, may_overtake
 from proxy.session.item import Item
+from proxy.session.node_connections import NodeClient, wait_for_idle
 from proxy.session.ports import PrivatePipeline
 from proxy.session.state import Awaited
 
 
-def _end_wait(session: ForwardingClient, item: Item) -> int:
+class OvertakingClient(ForwardingClient, UnhinderedClient, NodeClient, Protocol):
+    """A session, as far as its commands wait behind nobody else's."""
+
+
+def _end_wait(session: OvertakingClient, item: Item) -> int:
     if session.state.upstream is not None:
         return _on_its_own(session, item)
-    if session.sender.pending_replies > 0 and not _may_overtake(session, item.command):
+    if session.sender.pending_replies > 0 and not may_overtake(session, item.command):
         switching.wait_until_drained(session)
         return WAIT
     # On a new connection SELECT would wait for a script that runs.
     upstream = session.ports.pools.private_anywhere(session.place())
     if upstream is None:
-        return _await_idle(session)
+        return _await_idle(session, item)
     _send_elsewhere(session, upstream, item)
     return TAKEN
 
 
-def _administer(session: ForwardingClient, item: Item) -> int:
+def _administer(session: OvertakingClient, item: Item) -> int:
     if session.state.upstream is not None:
         return _on_its_own(session, item)
     pools = session.ports.pools
@@ -47,7 +51,7 @@ def _administer(session: ForwardingClient, item: Item) -> int:
             return WAIT
         if shared.head is None:
             return _on_shared(session, item)
-    elif not _may_overtake(session, item.command):
+    elif not may_overtake(session, item.command):
         switching.wait_until_drained(session)
         return WAIT
     upstream = pools.private_alike(session.place())
@@ -55,37 +59,27 @@ def _administer(session: ForwardingClient, item: Item) -> int:
         _send_elsewhere(session, upstream, item)
         return TAKEN
     if pools.opens_private(session.place()):
-        return _await_idle(session)
+        return _await_idle(session, item)
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
     return _on_shared(session, item)
 
 
-def _send_elsewhere(session: ForwardingClient, upstream: PrivatePipeline, item: Item) -> None:
-    # On an idle connection, which goes back behind the reply. The reply keeps its place among the client's, and the
-    # next command waits for it.
+def _send_elsewhere(session: OvertakingClient, upstream: PrivatePipeline, item: Item) -> None:
+    # The reply keeps its place among the client's.
     session.sender.send_elsewhere(upstream, item.raw, item.edit)
-    session.wait_for(Awaited.REPLY_ELSEWHERE)
-    # Before a cluster, replies of other nodes may come later than that one: the last of them brings the next command.
-    session.sender.notify_when_idle = session.sender.notify_when_idle or session.ports.nodes is not None
-
-    def answered() -> None:
-        session.ports.pools.release(upstream)
-        session.sender.advance()
-        session.arrived()
-
-    upstream.when_drained(answered)
+    await_reply(session, (upstream,))
 
 
-def _on_shared(session: ForwardingClient, item: Item) -> int:
+def _on_shared(session: OvertakingClient, item: Item) -> int:
     # Another client's write could come between it and the next command, and hold that back.
     dispatch(session, item)
     switching.wait_until_drained(session)
     return TAKEN
 
 
-def _on_its_own(session: ForwardingClient, item: Item) -> int:
+def _on_its_own(session: OvertakingClient, item: Item) -> int:
     upstream = switching.to_private(session)
     assert upstream is not None, "it has one already"
     session.sender.notify_when_idle = True
@@ -93,25 +87,15 @@ def _on_its_own(session: ForwardingClient, item: Item) -> int:
     return TAKEN
 
 
-def _await_idle(session: ForwardingClient) -> int:
+def _await_idle(session: OvertakingClient, item: Item) -> int:
+    if session.ports.nodes is not None and session.node is not None:
+        return wait_for_idle(session, session.ports.nodes, item, session.node)
     session.wait_for(Awaited.UPSTREAM)
     session.ports.pools.await_private_anywhere(session, session.place())
     return WAIT
 
 
-def _may_overtake(session: ForwardingClient, command: Command) -> bool:
-    if session.sender.wrote:
-        return False
-    row = ROWS.get(command.spec.name)
-    if command.spec.only_reads or row is None:
-        return command.spec.only_reads
-    if row.ends_waits_with:
-        # Without this word it may begin something.
-        return [word_of(word) for word in command.argv[1:]] == [row.ends_waits_with]
-    return row.shows_in_no_reply
-
-
-HANDLERS: dict[ConnectionState, Callable[[ForwardingClient, Item], int]] = {
+HANDLERS: dict[ConnectionState, Callable[[OvertakingClient, Item], int]] = {
     ConnectionState.IDLE: _end_wait,
     ConnectionState.ADMIN: _administer,
 }

@@ -2,13 +2,14 @@
 
 Keyrail answers MULTI by itself. The first command with a key takes the transaction to that key's node, on a private
 connection: MULTI goes in front of it, and its reply is dropped. Commands without keys before it are answered QUEUED and
-wait, up to ``MOST_KEPT`` of them. Without any key, EXEC takes what waits to any primary
+wait, up to ``MOST_KEPT`` of them and ``MOST_KEPT_BYTES``. Without any key, EXEC takes what waits to any primary
 for which the client's address stands.
 """
 
 from typing import Protocol
 
 from proxy.cluster.own_answers import has_its_arguments
+from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.table import ConnectionState, Lane
 from proxy.hotpath.in_flight import EDIT, InFlightEntry
 from proxy.hotpath.intake import TAKEN, WAIT
@@ -21,14 +22,24 @@ from proxy.session.state import ClientState, Transaction, Unplaced, ended, unpla
 from proxy.wire.encode import OK, encode_command
 
 MOST_KEPT = 64
+MOST_KEPT_BYTES = 1 << 20
 _MULTI = encode_command([b"MULTI"])
 _QUEUED = b"+QUEUED\r\n"
 _NOTHING = b"*0\r\n"
 _ABORTED = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
 _BAD_EXEC = b"-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n"
 _BECAUSE = b"-EXECABORT Transaction discarded because of: "
-_KEPT = frozenset({ConnectionState.POOL, ConnectionState.PIN, ConnectionState.ADMIN})
-"""Before a cluster no command of these leaves anything behind on its connection."""
+_KEPT = frozenset(
+    {
+        ConnectionState.POOL,
+        ConnectionState.BLOCKING,
+        ConnectionState.PIN,
+        ConnectionState.ADMIN,
+        ConnectionState.UNWATCH,
+        ConnectionState.WAIT,
+    }
+)
+"""Inside MULTI, before a cluster, no command of these leaves anything behind on its connection."""
 LEAVES = frozenset({ConnectionState.RESET, ConnectionState.QUIT})
 """Commands that end the transaction without a word to any node."""
 
@@ -84,7 +95,17 @@ def meet(session: UnplacedClient, nodes: NodePort, item: Item, state: Unplaced) 
 def _may_be_kept(session: UnplacedClient, item: Item, state: Unplaced) -> bool:
     command = item.command
     plain = command.spec.state in _KEPT and not item.hidden and has_its_arguments(command)
-    return plain and not command.spec.may_have_keys and session.node is None and len(state.kept) < MOST_KEPT
+    if not plain or not _has_no_keys(command) or session.node is not None:
+        return False
+    size = sum(len(raw) for raw, _ in state.kept) + len(item.raw)
+    return len(state.kept) < MOST_KEPT and size < MOST_KEPT_BYTES
+
+
+def _has_no_keys(command: Command) -> bool:
+    try:
+        return not command.spec.may_have_keys or not command.key_places
+    except KeysUnknownError:
+        return False
 
 
 def _ended(session: UnplacedClient, reply: bytes) -> int:

@@ -18,7 +18,7 @@ class HotKey:
     """One key. It was used ``count - error`` times for certain, and at most ``count`` times.
 
     ``rate`` (uses per second) and ``share`` (of all uses of keys, 0 to 1) are of the certain uses alone. ``cached`` of
-    the reads were answered from memory.
+    the reads were answered from memory, and ``moved`` went to replicas.
     """
 
     key: bytes
@@ -29,6 +29,7 @@ class HotKey:
     rate: float
     share: float
     cached: int = 0
+    moved: int = 0
 
     @property
     def certain(self) -> int:
@@ -38,7 +39,15 @@ class HotKey:
     @property
     def cached_share(self) -> float:
         """The share of its reads that were answered from memory."""
-        return round(self.cached / self.reads, _DIGITS_OF_SHARE) if self.reads else 0.0
+        return self._share_of_reads(self.cached)
+
+    @property
+    def replica_share(self) -> float:
+        """The share of its reads that went to replicas."""
+        return self._share_of_reads(self.moved)
+
+    def _share_of_reads(self, part: int) -> float:
+        return round(min(1.0, part / self.reads), _DIGITS_OF_SHARE) if self.reads else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,7 @@ class HotKeys:
     def _figures(self, key_count: KeyCount) -> HotKey:
         rate, share = self.rate_of(key_count.certain), self.share_of(key_count.certain)
         used = key_count.count, key_count.error, key_count.reads, key_count.writes
-        return HotKey(key_count.key, *used, rate, share, key_count.cached)
+        return HotKey(key_count.key, *used, rate, share, key_count.cached, key_count.moved)
 
     @property
     def rate(self) -> float:

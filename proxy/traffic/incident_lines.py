@@ -48,7 +48,7 @@ _SHOWN_KEYS = 3
 class Scene:
     """The traffic of the last seconds before `now`, and the busiest keys in them.
 
-    `options` are those that ``keyrail remedy`` needs to reach the route, which `caches` replies if a rule says so.
+    `options` are those that ``keyrail remedy`` needs to reach the route.
     """
 
     time_series: TimeSeries
@@ -57,7 +57,6 @@ class Scene:
     redaction: Redaction
     alerts: Alerts
     options: str = ""
-    caches: bool = False
 
     @property
     def until(self) -> float:
@@ -141,6 +140,7 @@ def _hot_key(scene: Scene, hot: Hotspot, past: Past, name: str, peak: float) -> 
     missing = figures is not None and _missed(figures) >= _MISSING
     share = f"{percent(used.share)} of {short(all_keys.rate)}/s ±{percent(all_keys.share_of(used.error))}"
     from_memory = f", {percent(used.cached_share)} of them answered from memory" if used.cached else ""
+    from_memory += f", {percent(used.replica_share)} by replicas" if used.moved else ""
     reads = f"reads {percent(used.reads / used.certain)}{from_memory}"
     app, details = "all", [f"{reads}, slot {slot_of(key)}"]
     if figures is not None:
@@ -150,7 +150,7 @@ def _hot_key(scene: Scene, hot: Hotspot, past: Past, name: str, peak: float) -> 
     cap = advice.cap_of(scene.alerts.hot_key, all_keys.rate - used.rate, past.before, peak)
     words = [advice.MISSING_KEY] if missing else []
     read = used.reads >= _READ * used.certain
-    if scene.caches and not used.cached and read and _of_the_route(figures):
+    if not used.cached and read and _of_the_route(figures):
         words += [advice.of_read_key(), advice.cache(scene.redaction, key, name, scene.options)]
     if read and used.cached_share >= _READ:
         words += [advice.SPARED]

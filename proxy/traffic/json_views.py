@@ -114,6 +114,7 @@ def _counted(key: HotKey, redaction: Redaction) -> dict[str, Any]:
         "reads": key.reads,
         "writes": key.writes,
         "cached_share": key.cached_share,
+        "replica_share": key.replica_share,
         "whole": told == shown(key.key),
         "rate": key.rate,
     }

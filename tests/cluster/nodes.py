@@ -1,19 +1,21 @@
 """A real cluster: three primaries with a replica each, started in about two seconds, and what happens to clusters.
 
-Nodes are `Engine`s, so they can be killed, frozen and started again. Their cluster bus is on the port 10,000 above
-their own, which `tests.engines` keeps free. What a method changes has reached the node that was asked when it returns;
-`settle` waits until all living nodes tell the same.
+Nodes are `Engine`s, so they can be killed, frozen, cut off and started again. Their cluster bus is on the port 10,000
+above their own, which `tests.engines` keeps free. What a method changes has reached the node that was asked when it
+returns; `settle` waits until all living nodes tell the same.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import combinations
 from typing import Any, cast
 
+from tests.cluster.bus import Bus
 from tests.engines import Engine, Kind
 from tests.resp import PATIENCE_SECONDS, Wire, eventually, pack
 
@@ -21,6 +23,8 @@ SLOTS = 16384
 MOST_AT_ONCE = 400
 """Slots that are open at the same time while all of them move."""
 NODE_TIMEOUT_MS = 1500
+FAILOVER_SECONDS = 6.0
+"""After these, a planned failover has come to an end: ``CLUSTER_MF_TIMEOUT`` of the engines is five seconds."""
 _OPTIONS = {
     "cluster-enabled": "yes",
     "cluster-node-timeout": str(NODE_TIMEOUT_MS),
@@ -31,15 +35,25 @@ _OPTIONS = {
 
 
 class RealCluster:
-    """`primaries` nodes with `replicas` of each. `nodes` has the primaries of the start first, then their replicas."""
+    """`primaries` nodes with `replicas` of each. `nodes` has the primaries of the start first, then their replicas.
+
+    Nodes of a `divisible` cluster can be cut off.
+    """
 
     def __init__(
-        self, kind: Kind, options: dict[str, str] | None = None, *, primaries: int = 3, replicas: int = 1
+        self,
+        kind: Kind,
+        options: dict[str, str] | None = None,
+        *,
+        primaries: int = 3,
+        replicas: int = 1,
+        divisible: bool = False,
     ) -> None:
         self.kind = kind
         self.options = _OPTIONS | (options or {})
         self.nodes: list[Engine] = []
         self.forgotten: list[Engine] = []
+        self._bus = Bus() if divisible else None
         try:
             self._start(primaries, replicas)
         except BaseException:
@@ -50,17 +64,32 @@ class RealCluster:
         with ThreadPoolExecutor() as pool:
             starting = [pool.submit(Engine, self.kind, self.options) for _ in range(primaries * (1 + replicas))]
             self.nodes = [each.result() for each in starting]
+        for engine in self.nodes:
+            self._join_bus(engine)
         for number, engine in enumerate(self.nodes):
             engine.do("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
         for number, engine in enumerate(self.nodes[:primaries]):
             first, behind = number * SLOTS // primaries, (number + 1) * SLOTS // primaries
-            engine.do("CLUSTER", "ADDSLOTSRANGE", first, behind - 1)
+            if self.kind.version >= (7, 0):
+                engine.do("CLUSTER", "ADDSLOTSRANGE", first, behind - 1)
+            else:
+                engine.do("CLUSTER", "ADDSLOTS", *range(first, behind))
         for one, other in combinations(self.nodes, 2):
-            one.do("CLUSTER", "MEET", "127.0.0.1", other.port, other.port + 10_000)
+            self._meet(one, other)
         eventually(lambda: all(len(self.table(each)) == len(self.nodes) for each in self.nodes))
         for number, replica in enumerate(self.nodes[primaries:]):
             replica.do("CLUSTER", "REPLICATE", self.id(self.nodes[number % primaries]))
         self.settle()
+
+    def _join_bus(self, node: Engine) -> None:
+        if self._bus is not None:
+            port = str(self._bus.lead_to(self.id(node), node.port + 10_000))
+            node.do("CONFIG", "SET", "cluster-announce-bus-port", port)
+            node.options["cluster-announce-bus-port"] = port  # for when it starts again
+
+    def _meet(self, one: Engine, other: Engine) -> None:
+        port = other.options.get("cluster-announce-bus-port", other.port + 10_000)
+        one.do("CLUSTER", "MEET", "127.0.0.1", other.port, port)
 
     # What nodes tell
 
@@ -100,10 +129,14 @@ class RealCluster:
     def owner(self, slot: int) -> Engine:
         """The node that says of itself that it owns this slot."""
         for node in self.primaries():
-            mine = next(words for words in self.table(node) if "myself" in words[2])
-            if any(_covers(word, slot) for word in mine[8:]):
+            if self.owns(node, slot):
                 return node
         raise AssertionError(f"nobody owns slot {slot}")
+
+    def owns(self, node: Engine, slot: int) -> bool:
+        """Whether the node says of itself that it owns this slot. For a moment of its move, nobody may."""
+        mine = next(words for words in self.table(node) if "myself" in words[2])
+        return any(_covers(word, slot) for word in mine[8:])
 
     def replicas_of(self, primary: Engine) -> list[Engine]:
         """The replicas of a primary, as it knows them."""
@@ -150,8 +183,18 @@ class RealCluster:
 
     def failover(self, replica: Engine, how: str = "") -> None:
         """Make a replica the primary: planned, or with FORCE or TAKEOVER."""
-        replica.do("CLUSTER", "FAILOVER", *([how] if how else []))
-        eventually(lambda: self.role(replica) == "master")
+        again = 0.0
+
+        def has_taken_over() -> bool:
+            nonlocal again
+            if self.role(replica) == "master":
+                return True
+            if time.monotonic() > again:  # nodes give up where they are too busy, and tell nobody
+                again = time.monotonic() + FAILOVER_SECONDS
+                replica.do("CLUSTER", "FAILOVER", *([how] if how else []))
+            return False
+
+        eventually(has_taken_over)
 
     def open_slot(self, slot: int, source: Engine, target: Engine) -> None:
         """Begin to move a slot as redis-cli does: from now on the source answers ASK for keys that it has not."""
@@ -180,21 +223,35 @@ class RealCluster:
     def move_slots_atomically(self, first: int, last: int, source: Engine, target: Engine) -> None:
         """Move slots as Valkey 9 does by itself."""
         source.do("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", first, last, "NODE", self.id(target))
-        eventually(lambda: self.owner(first) is target and self.owner(last) is target)
+        eventually(lambda: self.owns(target, first) and self.owns(target, last))
+
+    @contextmanager
+    def cut_off(self, *nodes: Engine) -> Iterator[None]:
+        """In this block, these nodes and the others do not reach each other, but clients reach all."""
+        assert self._bus is not None, "this cluster is not divisible"
+        self._bus.cut_off(*map(self.id, nodes))
+        try:
+            yield
+        finally:
+            self._bus.mend()
 
     def reshard_all(self) -> None:
         """Move each slot to the next primary: many at a time, by MIGRATESLOTS or as redis-cli does."""
         primaries = self.primaries()
-        owned = {each.port: self._slots_of(each) for each in primaries}
+        owned = {each.port: self.slots_of(each) for each in primaries}
         for source, target in zip(primaries, [*primaries[1:], primaries[0]], strict=True):
-            slots = owned[source.port]
-            if self.kind.is_valkey:
-                self._migrate_ranges(slots, source, target)
-            else:
-                for first in range(0, len(slots), MOST_AT_ONCE):
-                    self._move_many(slots[first : first + MOST_AT_ONCE], source, target)
+            self.reshard(owned[source.port], source, target)
 
-    def _slots_of(self, node: Engine) -> list[int]:
+    def reshard(self, slots: Sequence[int], source: Engine, target: Engine) -> None:
+        """Move slots, many at a time: by MIGRATESLOTS or as redis-cli does."""
+        if self.kind.is_valkey:
+            self._migrate_ranges(slots, source, target)
+        else:
+            for first in range(0, len(slots), MOST_AT_ONCE):
+                self._move_many(slots[first : first + MOST_AT_ONCE], source, target)
+
+    def slots_of(self, node: Engine) -> list[int]:
+        """The slots that this node says it owns, in order."""
         mine = next(words for words in self.table(node) if "myself" in words[2])
         bounds = [re.fullmatch(r"(\d+)(?:-(\d+))?", word) for word in mine[8:]]
         return [slot for found in bounds if found for slot in range(int(found[1]), int(found[2] or found[1]) + 1)]
@@ -227,13 +284,14 @@ class RealCluster:
         for node in self.living():
             node.do("CLUSTER", "FORGET", name)
 
-    def add(self) -> Engine:
-        """Start one more node: a primary without slots, that all know."""
-        node = Engine(self.kind, self.options)
+    def add(self, kind: Kind | None = None) -> Engine:
+        """Start one more node, of another engine perhaps: a primary without slots, that all know."""
+        node = Engine(kind or self.kind, self.options)
         self.nodes.append(node)
+        self._join_bus(node)
         for other in self.living():
             if other is not node:
-                node.do("CLUSTER", "MEET", "127.0.0.1", other.port, other.port + 10_000)
+                self._meet(node, other)
         names = {self.id(each) for each in self.living()}
         eventually(lambda: all(names <= self.listed(each) for each in self.living()))
         return node
@@ -242,6 +300,8 @@ class RealCluster:
         """End all nodes."""
         for node in self.nodes:
             node.close()
+        if self._bus is not None:
+            self._bus.close()
 
 
 def pipelined(wire: Wire, commands: Sequence[tuple[str | int, ...]]) -> list[bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from redis import Redis
@@ -133,3 +133,27 @@ def test_a_login_and_a_url_with_a_database(databases: RealCluster, keyrail: Keyr
     finally:
         running.close()
     assert wire.value("EXISTS", *KEYS) == 0
+
+
+def test_clients_get_the_databases_that_all_nodes_have(
+    new_cluster: Callable[..., RealCluster], new_keyrail: Callable[..., Keyrail]
+) -> None:
+    cluster = new_cluster(kind_named("valkey-9.1").name, {"cluster-databases": "4"}, replicas=0)
+    few = cluster.nodes[1]
+    few.options["cluster-databases"] = "2"
+    few.kill()
+    few.start()
+    cluster.settle()
+    keyrail = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}")
+    eventually(lambda: keyrail.http("/readyz")[0] == 200)
+    with keyrail.wire() as wire:
+        assert wire.ask("SELECT", 1) == b"+OK\r\n"
+        for number in (2, 3, 4):
+            assert wire.ask("SELECT", number) == b"-ERR DB index is out of range\r\n"
+        for key in KEYS[:12]:
+            assert wire.ask("SET", key, "one") == b"+OK\r\n", "the client is still in database 1"
+        few.options["cluster-databases"] = "4"
+        few.kill()
+        few.start()
+        cluster.settle()
+        eventually(lambda: wire.ask("SELECT", 2) == b"+OK\r\n")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from proxy.commands.over_nodes import Destination
 from proxy.commands.table import STANDARD
 from tests.cluster.nodes import RealCluster
 from tests.commands.invocations import INVOCATIONS, split
@@ -58,6 +59,13 @@ VALUES |= {"SLOWLOG GET", "SLOWLOG LEN"}
 """Replies that differ from one time to the next, or from server to server."""
 SYNC = b"behind it"
 LONG = 120
+KEYRAIL = """
+KEYRAIL INFO|KEYRAIL HELP|KEYRAIL POLICY|KEYRAIL RULES|KEYRAIL HOTKEYS|KEYRAIL PATTERNS|KEYRAIL SLOTS
+KEYRAIL EXPLAIN GET a|KEYRAIL EXPLAIN CLUSTER NODES|KEYRAIL NODE n2 INFO everything|KEYRAIL NODE n2 CLIENT LIST
+KEYRAIL NODE n2 CONFIG GET *|KEYRAIL NODE n9 INFO|KEYRAIL NODE 127.0.0.1 INFO|KEYRAIL NONSENSE
+"""
+LARGE = b"x" * ((1 << 20) + 1)
+"""An argument that Keyrail does not collect where it can pass it on in pieces."""
 
 
 @pytest.fixture(scope="module")
@@ -148,3 +156,30 @@ def test_each_command_to_a_named_node(cluster: RealCluster, keyrail: Keyrail) ->
         assert not reply.endswith(b"closed"), argv
         errors += reply.startswith(b"-ERR keyrail: the keys of this ")
     assert errors > 100
+
+
+def test_keyrail_s_own_commands_name_no_node(cluster: RealCluster, keyrail: Keyrail) -> None:
+    named = addresses(cluster)
+    with keyrail.wire() as wire:
+        for line in KEYRAIL.replace("\n", "|").strip("|").split("|"):
+            reply = wire.ask(*line.split())
+            assert not named.search(reply), line
+
+
+def test_commands_of_nodes_with_a_large_argument_are_what_they_are_with_a_small_one(
+    cluster: RealCluster, keyrail: Keyrail
+) -> None:
+    """Those that are not for the node of their keys: each goes to the same nodes, and names none."""
+    named = addresses(cluster)
+    longest: dict[str, tuple[bytes, ...]] = {}
+    for argv in invocations():
+        spec = STANDARD.spec_of(list(argv))
+        name = spec.display
+        by_keys = spec.over_nodes.destination in (Destination.SLOT, Destination.SPLIT)
+        if name and not by_keys and not {name.split()[0], name} & NOT_COMPARED:
+            longest[name] = max(longest.get(name, ()), argv, key=lambda words: sum(map(len, words)))
+    longest["INFO"] = (b"INFO", b"server", b"replication", b"cluster")  # other sections have numbers like ports
+    for argv in longest.values():
+        with keyrail.wire() as wire:
+            wire.say(*argv, LARGE)
+            assert not named.search(wire.frame()), argv

@@ -14,6 +14,11 @@ from tests.resp import decode
 
 ERROR = b"-LOADING Redis is loading the dataset in memory\r\n"
 NAMES = ["n1", "n2", "n3"]
+ONE_TWO = b"*2\r\n%1\r\n+f\r\n+1\r\n%1\r\n+f\r\n+2\r\n"
+TWO_ONE = b"*2\r\n%1\r\n+f\r\n+2\r\n%1\r\n+f\r\n+1\r\n"
+LIBRARY = b"*1\r\n*4\r\n+name\r\n+l\r\n+functions\r\n%b"
+"""A library in a reply to FUNCTION LIST, whose functions each node lists in an order of its own."""
+TWO_LIBRARIES = b"*2\r\n" + (LIBRARY % ONE_TWO)[4:] + (LIBRARY % b"*1\r\n%1\r\n+f\r\n+1\r\n")[4:]
 
 
 @pytest.mark.parametrize(
@@ -27,6 +32,8 @@ NAMES = ["n1", "n2", "n3"]
         (Join.ALL_SUCCEEDED, [b"+OK\r\n", b"+OK\r\n"], b"+OK\r\n"),
         (Join.ONE_SUCCEEDED, [b"-NOTBUSY no\r\n", b"+OK\r\n"], b"+OK\r\n"),
         (Join.ONE_SUCCEEDED, [b"-NOTBUSY one\r\n", b"-NOTBUSY two\r\n"], b"-NOTBUSY one\r\n"),
+        (Join.ONE_SUCCEEDED, [b"-NOTBUSY one\r\n", b"-UNKILLABLE two\r\n"], b"-UNKILLABLE two\r\n"),
+        (Join.ONE_SUCCEEDED, [b"-BUSY one\r\n", b"-NOTBUSY two\r\n"], b"-BUSY one\r\n"),
         (
             Join.ARRAYS,
             [b"*1\r\n$1\r\na\r\n", b"*0\r\n", b"*2\r\n$1\r\nb\r\n$0\r\n\r\n"],
@@ -37,6 +44,8 @@ NAMES = ["n1", "n2", "n3"]
             [b"*1\r\n%1\r\n+a\r\n:1\r\n", b"*2\r\n%1\r\n+a\r\n:1\r\n:1\r\n"],
             b"*2\r\n%1\r\n+a\r\n:1\r\n:1\r\n",
         ),
+        (Join.DISTINCT, [LIBRARY % ONE_TWO, LIBRARY % TWO_ONE], LIBRARY % ONE_TWO),
+        (Join.DISTINCT, [LIBRARY % ONE_TWO, LIBRARY % b"*1\r\n%1\r\n+f\r\n+1\r\n"], TWO_LIBRARIES),
         (Join.DISTINCT, [b"~1\r\n$1\r\na\r\n", b"~1\r\n$1\r\na\r\n"], b"*1\r\n$1\r\na\r\n"),
         (
             Join.SUM_BY_NAME,

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from proxy.cluster.key_pattern import KeyPattern
+from proxy.cluster.notifications import may_match_notifications
 from tests.conftest import kind_named
 from tests.engines import Engine
 
@@ -55,3 +56,33 @@ def test_stars_take_no_exponential_time() -> None:
     begin = time.process_time()
     assert not pattern.fits(b"a" * 2000)
     assert time.process_time() - begin < 10
+
+
+LONG = 1 << 20
+
+
+@pytest.mark.parametrize("word", [b"x", b"?", b"*", b"x*", b"[ab]"])
+def test_a_long_pattern_is_read_no_further_than_it_can_match(word: bytes) -> None:
+    pattern = KeyPattern(word * LONG)
+    pattern.fits(b"x" * 50)
+    assert len(pattern.read) <= 102
+
+
+@pytest.mark.parametrize(
+    ("pattern", "may"),
+    [
+        (b"*", True),
+        (b"__key*__:*", True),
+        (b"__keyspace@0__:a", True),
+        (b"[_a]?key[es]*", True),
+        (b"__keyevent@", True),
+        (b"__keyspace", False),
+        (b"", False),
+        (b"x" * LONG, False),
+        (b"news.*", False),
+        (b"\\__key*", True),
+        (b"[^_]*", False),
+    ],
+)
+def test_patterns_that_notifications_may_match(pattern: bytes, may: bool) -> None:
+    assert may_match_notifications(pattern) is may

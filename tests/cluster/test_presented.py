@@ -1,5 +1,6 @@
-"""Cluster clients of a cluster of Keyrails with one, two, three and five addresses: their everyday commands work, what
-they add up (sizes, keys, scans) is the same as one Redis says, and no client connects to a node."""
+"""Cluster clients of a cluster of Keyrails with one, two, three and five addresses of one process, and with one of each
+of two: their everyday commands work, what they add up (sizes, keys, scans) is the same as one Redis says, and no client
+connects to a node."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import asyncio
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +27,8 @@ from tests.resp import PATIENCE_SECONDS, Address, Wire, decode, eventually
 pytestmark = pytest.mark.skipif(DIRECT, reason="a relay knows no cluster")
 
 KEYS = [f"key:{number}" for number in range(90)]
+SIDE_BY_SIDE = "side by side"
+"""Two addresses, each of a process of its own that knows nothing of the other."""
 
 
 @pytest.fixture(scope="module")
@@ -38,24 +42,23 @@ def full(cluster: RealCluster) -> Iterator[RealCluster]:
         client.flushall()
 
 
-@pytest.fixture(scope="module", params=[1, 2, 3, 5])
+@pytest.fixture(scope="module", params=[1, 2, 3, 5, SIDE_BY_SIDE])
 def ports(full: RealCluster, request: pytest.FixtureRequest) -> Iterator[list[int]]:
-    """The ports of a cluster of Keyrails: one process with so many listeners."""
-    ports = [free_port() for _ in range(request.param)]
-    listeners = [text for port in ports for text in ("--listen", f"redis://127.0.0.1:{port}")]
-    advertised = ",".join(f"127.0.0.1:{port}" for port in ports)
-    node = full.nodes[0].port
-    keyrail = Keyrail(
-        f"redis+cluster://127.0.0.1:{node}", extra=["--present", "cluster", "--advertise", advertised, *listeners]
-    )
-    try:
-        eventually(lambda: keyrail.http("/readyz")[0] == 200)
+    """The ports of a cluster of Keyrails: one process with so many listeners, or two with one each."""
+    ports = [free_port() for _ in range(2 if request.param == SIDE_BY_SIDE else request.param)]
+    shared = ["--present", "cluster", "--advertise", ",".join(f"127.0.0.1:{port}" for port in ports)]
+    of_process = [[port] for port in ports] if request.param == SIDE_BY_SIDE else [ports]
+    with ExitStack() as stack:
+        keyrails = []
+        for own, node in zip(of_process, full.nodes, strict=False):
+            listeners = [text for port in own for text in ("--listen", f"redis://127.0.0.1:{port}")]
+            keyrails.append(Keyrail(f"redis+cluster://127.0.0.1:{node.port}", extra=[*shared, *listeners]))
+            stack.callback(keyrails[-1].close)
+        eventually(lambda: all(each.http("/readyz")[0] == 200 for each in keyrails))
         yield ports
-    finally:
-        keyrail.close()
 
 
-def with_addresses(*counts: int) -> pytest.MarkDecorator:
+def with_addresses(*counts: int | str) -> pytest.MarkDecorator:
     """So many addresses, and not all numbers of them."""
     return pytest.mark.parametrize("ports", counts, indirect=True, scope="module")
 
@@ -80,7 +83,7 @@ def test_redis_py_cluster_adds_up(ports: list[int], protocol: int) -> None:
         assert {node.port for node in client.get_nodes()} == set(ports)
 
 
-@with_addresses(1, 3)
+@with_addresses(1, 3, SIDE_BY_SIDE)
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_redis_py_cluster(ports: list[int], protocol: int) -> None:
     with RedisCluster(host="127.0.0.1", port=ports[0], protocol=protocol) as client:
@@ -133,16 +136,22 @@ def test_redis_py_asyncio_cluster(ports: list[int]) -> None:
     asyncio.run(session())
 
 
-@with_addresses(2, 3)
-def test_redis_cli_and_redis_benchmark(ports: list[int]) -> None:
-    script = "readonly\nget key:1\nasking\nget key:2\nmulti\nget key:3\nexec\n"
-    told = run("redis-cli", "-c", "-p", str(ports[1]), script=script)
-    assert told.split() == ["OK", "key:1", "OK", "key:2", "OK", "QUEUED", "key:3"]
+@with_addresses(1, 3, SIDE_BY_SIDE)
+def test_redis_cli(ports: list[int]) -> None:
+    script = "readonly\nget key:1\nasking\nget key:2\nmulti\nget key:3\nexec\nset key:4 key:4\ndbsize\n"
+    told = run("redis-cli", "-c", "-p", str(ports[-1]), script=script)
+    *answers, size = told.split()
+    assert answers == ["OK", "key:1", "OK", "key:2", "OK", "QUEUED", "key:3", "OK"]
+    assert int(size) == len(KEYS) if len(ports) == 1 else 0 < int(size) < len(KEYS)
+
+
+@with_addresses(2, 3, SIDE_BY_SIDE)
+def test_redis_benchmark(ports: list[int]) -> None:
     told = run("redis-benchmark", "--cluster", "-p", str(ports[0]), "-n", "2000", "-q", "-t", "get")
     assert re.search(r"GET: [0-9.]+ requests per second", told)
 
 
-@with_addresses(1, 2, 3)
+@with_addresses(1, 2, 3, SIDE_BY_SIDE)
 @pytest.mark.parametrize("library", ["ioredis", "redis"])
 def test_node_clients(ports: list[int], library: str) -> None:
     """The script says what it checks, and ends with `done`."""

@@ -72,8 +72,10 @@ class Model:
         argv = tuple(argv)
         if argv[:2] == (b"CLUSTER", b"NODES"):
             return encode_bulk(self._nodes(node).encode())
+        if argv[:2] == (b"CLUSTER", b"COUNTKEYSINSLOT"):
+            return b":%d\r\n" % len(self.in_slot(node, int(argv[2])))
         if argv[:2] == (b"CLUSTER", b"GETKEYSINSLOT"):
-            return encode_array([key for key in BY_SLOT.get(int(argv[2]), ()) if key in self.held[node]])
+            return encode_array(self.in_slot(node, int(argv[2]))[: int(argv[3])])
         if argv[0] == b"TYPE":
             if self.owner[slot_of(argv[1])] != node:
                 return b"-MOVED 1 127.0.0.1:7000\r\n"
@@ -83,6 +85,9 @@ class Model:
         more = page and page[-1] != places[-1]
         cursor = page[-1][0] % (MOST_OWN + 1) if more else 0
         return b"*2\r\n" + encode_bulk(b"%d" % cursor) + encode_array([key for _, key in page])
+
+    def in_slot(self, node: int, slot: int) -> list[bytes]:
+        return [key for key in self.held[node] if slot_of(key) == slot]
 
     def _nodes(self, asked: int) -> str:
         lines = []
@@ -218,6 +223,44 @@ def test_by_slots_match_and_type_are_applied_here() -> None:
         cursor, keys = page(step(model, [b"SCAN", cursor, b"match", b"[gh]*1?", b"COUNT", b"1", b"TYPE", b"HASH"]))
         seen += keys
     assert sorted(seen) == sorted(key for key in KEYS if key.startswith(b"h1") and len(key) == 3)
+
+
+def test_by_slots_a_page_has_as_many_slots_as_the_client_asks_for_keys() -> None:
+    model = Model(KEYS)
+    cursor, pages = ScanCursor(MOST_RESTARTS).encoded(), []
+    while cursor != b"0":
+        cursor, keys = page(step(model, [b"SCAN", cursor, b"COUNT", b"2"]))
+        pages.append(len(keys))
+    assert sum(pages) == len(KEYS)
+    assert max(pages) <= 1 + max(map(len, BY_SLOT.values()))
+
+
+def test_by_slots_a_slot_with_too_many_keys_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.cluster.scan_walk.MOST_KEYS", 3)
+    slot = slot_of(b"{t}")
+    few, many = [b"{t}%d" % number for number in range(3)], [b"{t}%d" % number for number in range(5)]
+    begin = [b"SCAN", ScanCursor(MOST_RESTARTS, own=slot).encoded()]
+    assert sorted(page(step(Model(few), begin))[1]) == few
+    error = b"-ERR keyrail: slot %d has over 3 keys, too many for SCAN while slots move" % slot
+    model = Model(many)
+    assert step(model, begin).startswith(error)
+    before = [b"SCAN", ScanCursor(MOST_RESTARTS, own=slot - 5).encoded()]
+    assert page(step(model, before)) == (ScanCursor(MOST_RESTARTS, own=slot).encoded(), []), "a page of its own"
+
+
+def test_by_slots_wrong_options_are_for_the_engine_to_complain_of() -> None:
+    model = Model(KEYS)
+    asked = next(scan([b"SCAN", ScanCursor(MOST_RESTARTS).encoded(), b"COUNT", b"x"], IDS, 0))
+    assert [each.argv for each in asked] == [(b"SCAN", b"0", b"COUNT", b"x", b"COUNT", b"1")]
+    assert not asked[0].by_keyrail
+    assert model.calls == []
+
+
+def test_many_keys_are_asked_for_their_type_in_several_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.cluster.scan_walk._TYPES_AT_ONCE", 2)
+    keys = [b"h{t}%d" % number for number in range(5)] + [b"s{t}%d" % number for number in range(3)]
+    begin = [b"SCAN", ScanCursor(MOST_RESTARTS, own=slot_of(b"{t}")).encoded(), b"COUNT", b"100", b"TYPE", b"hash"]
+    assert sorted(page(step(Model(keys), begin))[1]) == keys[:5]
 
 
 @pytest.mark.parametrize("text", [b"x", b"", b"-1", b"1.0", b"18446744073709551616", b" 1"])

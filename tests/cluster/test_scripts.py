@@ -3,7 +3,9 @@ knows the scripts, and nothing runs there that has watched the old one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import signal
+from collections.abc import Callable, Iterator
 from hashlib import sha1
 from itertools import count
 
@@ -114,6 +116,43 @@ def test_scripts_follow_a_slot_that_moves(cluster: RealCluster, keyrail: Keyrail
         assert wire.ask("EVALSHA", "0" * 40, 1, there).startswith(b"-NOSCRIPT")
         assert wire.ask("EVAL", "return {KEYS[1], {1, ARGV[1]}}", 1, there, "x" * 100_000).endswith(b"x" * 9 + b"\r\n")
     cluster.settle()
+
+
+@pytest.mark.parametrize("key", ["a", "b", "c"])
+def test_a_script_without_keys_leaves_its_transaction_free_for_the_node_of_the_first_key(
+    cluster: RealCluster, keyrail: Keyrail, key: str
+) -> None:
+    with keyrail.wire() as wire:
+        assert wire.ask("MULTI") == b"+OK\r\n"
+        for line in ("EVAL return(7) 0", "FCALL no_such 0", "UNWATCH", "WAIT 0 1", f"SET {key} 1"):
+            assert wire.ask(*line.split()) == b"+QUEUED\r\n"
+        reply = wire.ask("EXEC")
+        assert reply.startswith(b"*5\r\n:7\r\n-ERR Function not found\r\n+OK\r\n:")
+        assert reply.endswith(b"+OK\r\n")
+
+
+def test_a_new_worker_has_the_scripts_that_others_have_seen(
+    cluster_name: str, new_cluster: Callable[..., RealCluster], new_keyrail: Callable[..., Keyrail]
+) -> None:
+    cluster = new_cluster(cluster_name)
+    keyrail = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}")
+    eventually(lambda: keyrail.http("/readyz")[0] == 200)
+    script = "return redis.call('exists', KEYS[1])"
+    with keyrail.wire() as wire:
+        assert wire.ask("EVAL", script, 1, "a") == b":0\r\n"
+        assert wire.ask("KEYRAIL", "INFO")[:1] == b"*", "with it, all is told that the supervisor is to know"
+    _, worker = keyrail.pids()
+    os.kill(worker, signal.SIGKILL)
+    eventually(lambda: keyrail.pids()[1:] not in ([], [worker]))
+    eventually(lambda: keyrail.http("/readyz")[0] == 200)
+    cluster.failover(cluster.nodes[5])
+
+    def answer() -> bytes:
+        with keyrail.wire() as wire:
+            return wire.ask("EVALSHA", sha_of(script), 1, "a")
+
+    eventually(lambda: not answer().startswith(b"-CLUSTERDOWN"))
+    assert answer() == b":0\r\n"
 
 
 def transaction(wire: Wire, *commands: bytes) -> list[bytes]:

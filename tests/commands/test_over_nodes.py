@@ -143,24 +143,29 @@ def test_whatever_has_keys_goes_to_their_nodes() -> None:
     assert over_nodes("MADE.UP", frozenset(), None, has_keys=True, container=False) == TO_SLOT
 
 
-def rows_of_the_page() -> Iterator[str]:
+def rows_of_the_page() -> dict[OverNodes, list[str]]:
+    """The commands of each row of the table in the documentation, in its order."""
+    found: dict[OverNodes, list[str]] = {OverNodes(*each): [] for each in product(Destination, Join)}
+    for name, recorded in NAMES.items():
+        if not recorded.container and not name.endswith("|HELP"):
+            found[decided(name)].append(name)
+    return {decision: names for decision, names in found.items() if names}
+
+
+def lines_of_the_page() -> Iterator[str]:
     """The table as it must stand in the documentation."""
-    by_decision: dict[OverNodes, list[str]] = {}
-    for name, found in NAMES.items():
-        if not found.container and not name.endswith("|HELP"):
-            by_decision.setdefault(decided(name), []).append(f"`{name.replace('|', ' ')}`")
-    for destination, join in product(Destination, Join):
-        decision = OverNodes(destination, join)
-        if decision == TO_SLOT:
+    for (destination, join), names in rows_of_the_page().items():
+        if OverNodes(destination, join) == TO_SLOT:
             yield f"| {destination.value} | | all other commands with keys, or with shard channels |"
-        elif decision in by_decision:
+        else:
             replies = f" {join.value} " if join.value else " "
-            yield f"| {destination.value} |{replies}| {' '.join(by_decision[decision])} |"
+            shown = " ".join(f"`{name.replace('|', ' ')}`" for name in names)
+            yield f"| {destination.value} |{replies}| {shown} |"
 
 
 def test_the_page_has_the_table() -> None:
     table = "\n".join(
-        ["| where it goes | how replies become one | commands |", "|---|---|---|", *rows_of_the_page(), ""]
+        ["| where it goes | how replies become one | commands |", "|---|---|---|", *lines_of_the_page(), ""]
     )
     page = PAGE.read_text("utf-8")
     begin = page.index("| where it goes")

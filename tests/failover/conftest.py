@@ -22,6 +22,17 @@ def group(request: pytest.FixtureRequest) -> Iterator[RealGroup]:
     started.close()
 
 
+@pytest.fixture(scope="module")
+def trio() -> Iterator[list[Engine]]:
+    """Two primaries, and a replica of the first. No test changes them."""
+    started = [Engine(kind_named("valkey-9.1"), {"repl-diskless-sync-delay": "0"}) for _ in range(3)]
+    started[2].do("REPLICAOF", "127.0.0.1", started[0].port)
+    eventually(lambda: started[2].info("replication").get("master_link_status") == "up")
+    yield started
+    for each in started:
+        each.close()
+
+
 @pytest.fixture
 def servers() -> Iterator[list[Engine]]:
     """A primary and its replica, which a test may swap."""

@@ -20,22 +20,26 @@ def bulk(text: object) -> bytes:
 
 
 class FakeSentinel:
-    """It names a primary, and lists others by their ids."""
+    """It names a primary, and lists other Sentinels by their ids, and replicas by their ports: whether each one
+    replicates. It was `asked` for its primary so often."""
 
     def __init__(self, my_id: str, primary: int | None) -> None:
         self.my_id = my_id
         self.primary = primary
         self.others: dict[str, int] = {}
+        self.replicas: dict[int, bool] = {}
         self.silent = False
         self.old = False
         self.password = ""
         self.port = 0
+        self.asked = 0
         self._writers: list[asyncio.StreamWriter] = []
         self._subscribed: dict[asyncio.StreamWriter, list[str]] = {}
         self._server: asyncio.Server | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -53,8 +57,15 @@ class FakeSentinel:
         for writer in [each for each, channels in self._subscribed.items() if channel in channels]:
             writer.write(b">3\r\n" + bulk("message") + bulk(channel) + bulk("…"))
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # At once: a task might be cancelled before it begins, and the connection left open.
         self._writers.append(writer)
+        if self._server is None:
+            writer.close()
+        else:
+            self._tasks.append(asyncio.ensure_future(self._serve(reader, writer)))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         frames = FrameReader()
         try:
             while data := await reader.read(1 << 16):
@@ -79,6 +90,7 @@ class FakeSentinel:
             case ["SENTINEL", "MYID"]:
                 return b"-ERR unknown subcommand\r\n" if self.old else bulk(self.my_id)
             case ["SENTINEL", "GET-MASTER-ADDR-BY-NAME"]:
+                self.asked += 1
                 if self.primary is None or words[2] != NAME:
                     return b"_\r\n"
                 return b"*2\r\n" + bulk("127.0.0.1") + bulk(self.primary)
@@ -89,7 +101,18 @@ class FakeSentinel:
                     b"%3\r\n" + b"".join(map(bulk, ("ip", "127.0.0.1", "port", port, "runid", name)))
                     for name, port in self.others.items()
                 )
+            case ["SENTINEL", "REPLICAS"]:
+                return b"*%d\r\n" % len(self.replicas) + b"".join(
+                    b"%5\r\n" + b"".join(map(bulk, ("ip", "127.0.0.1", "port", port, *told)))
+                    for port, told in ((port, _REPLICATES[well]) for port, well in self.replicas.items())
+                )
         return b"-ERR unknown command\r\n"
+
+
+_REPLICATES = {
+    True: ("flags", "slave", "role-reported", "slave", "master-link-status", "ok"),
+    False: ("flags", "slave", "role-reported", "master", "master-link-status", "err"),
+}
 
 
 def introduce(sentinels: Iterable[FakeSentinel]) -> None:
@@ -107,16 +130,35 @@ def at(port: int) -> Endpoint:
     return Endpoint("127.0.0.1", port)
 
 
+class ThreadedSentinel(FakeSentinel):
+    """One whose loop runs in another thread."""
+
+    def __init__(self, my_id: str, primary: int | None, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(my_id, primary)
+        self._loop = loop
+
+    def begin(self) -> None:
+        """Answer, or answer again."""
+        asyncio.run_coroutine_threadsafe(self.start(), self._loop).result()
+
+    def end(self) -> None:
+        """Refuse connections."""
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result()
+
+    async def _stop(self) -> None:
+        self.stop()
+
+
 @contextmanager
-def sentinels_naming(*ports: int) -> Iterator[list[FakeSentinel]]:
+def sentinels_naming(*ports: int) -> Iterator[list[ThreadedSentinel]]:
     """One for each of these ports, in a thread of their own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    made = [FakeSentinel(str(number), port) for number, port in enumerate(ports)]
+    made = [ThreadedSentinel(str(number), port, loop) for number, port in enumerate(ports)]
     try:
         for each in made:
-            asyncio.run_coroutine_threadsafe(each.start(), loop).result()
+            each.begin()
         introduce(made)
         yield made
     finally:

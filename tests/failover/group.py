@@ -6,11 +6,13 @@ Servers and Sentinels are `Engine`s, so they can be killed, frozen and started a
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import cast
 
-from tests.engines import Engine, Kind
+from tests.black_hole import BlackHole
+from tests.engines import Engine, Kind, free_port
 from tests.resp import Closed, Failure, eventually
 
 NAME = "mymaster"
@@ -20,8 +22,24 @@ FAILOVER_TIMEOUT_MS = 2000
 
 _HASTE = ("INFO-PERIOD", 300, "PUBLISH-PERIOD", 500)
 """Milliseconds. With 10 s and 2 s, as usual, a deposed primary would be left alone for eight seconds."""
+_LENIENCE = ("PUBLISH-PERIOD", 1_000_000)
 
 _OPTIONS = {"repl-diskless-sync-delay": "0", "min-replicas-to-write": "0"}
+
+
+class Server(Engine):
+    """A primary or a replica. All others know it by its `public` port: that of its `way`, where it has one."""
+
+    def __init__(self, kind: Kind, *, relayed: bool) -> None:
+        port = free_port()
+        self.way = BlackHole(port) if relayed else None
+        self.public = port if self.way is None else self.way.port
+        super().__init__(kind, {**_OPTIONS, "replica-announce-port": str(self.public)}, port=port)
+
+    def close(self) -> None:
+        super().close()
+        if self.way is not None:
+            self.way.__exit__()
 
 
 class Sentinel(Engine):
@@ -70,24 +88,29 @@ class Sentinel(Engine):
 
 
 class RealGroup:
-    """`servers` has the primary of the start first, then its replicas. `hasty` Sentinels ask more often than others."""
+    """`servers` has the primary of the start first, then its replicas. `hasty` Sentinels ask more often than others.
 
-    def __init__(self, kind: Kind, replicas: int = 2, sentinels: int = 3, *, hasty: bool = True) -> None:
-        self.servers: list[Engine] = []
+    `relayed`: each server is behind a network that can be cut.
+    """
+
+    def __init__(
+        self, kind: Kind, replicas: int = 2, sentinels: int = 3, *, hasty: bool = True, relayed: bool = False
+    ) -> None:
+        self.servers: list[Server] = []
         self.sentinels: list[Sentinel] = []
         try:
             with ThreadPoolExecutor() as pool:
-                starting = [pool.submit(Engine, kind, _OPTIONS) for _ in range(1 + replicas)]
+                starting = [pool.submit(Server, kind, relayed=relayed) for _ in range(1 + replicas)]
                 self.servers = [each.result() for each in starting]
                 for replica in self.servers[1:]:
-                    replica.do("REPLICAOF", "127.0.0.1", self.servers[0].port)
+                    replica.do("REPLICAOF", "127.0.0.1", self.servers[0].public)
                 eventually(
                     lambda: all(each.info("replication").get("master_link_status") == "up" for each in self.servers[1:])
                 )
-                watching = [pool.submit(Sentinel, kind, self.servers[0].port) for _ in range(sentinels)]
+                watching = [pool.submit(Sentinel, kind, self.servers[0].public) for _ in range(sentinels)]
                 self.sentinels = [each.result() for each in watching]
-            for each in self.sentinels if hasty else ():
-                each.do("SENTINEL", "DEBUG", *_HASTE)
+            if hasty:
+                self._set_periods(*_HASTE)
             self.settle()
         except BaseException:
             self.close()
@@ -98,18 +121,18 @@ class RealGroup:
         """As `--upstream` takes it."""
         return f"redis+sentinel://{','.join(f'127.0.0.1:{each.port}' for each in self.sentinels)}/{NAME}"
 
-    def living(self) -> list[Engine]:
+    def living(self) -> list[Server]:
         """The servers whose process has not been killed."""
         return [each for each in self.servers if each.process is not None]
 
-    def primary(self) -> Engine:
+    def primary(self) -> Server:
         """The server that all Sentinels name."""
         (found,) = self._named()
         return found
 
-    def _named(self) -> list[Engine]:
+    def _named(self) -> list[Server]:
         ports = {each.names() for each in self.sentinels if each.process is not None}
-        return [each for each in self.servers if each.port in ports]
+        return [each for each in self.servers if each.public in ports]
 
     def epoch(self) -> int:
         """The number of the last failover."""
@@ -126,19 +149,19 @@ class RealGroup:
         expected = len(self.sentinels) - 1, len(self.living()) - 1
         return all(each.knows() == expected for each in self.sentinels if each.process is not None)
 
-    def _is_followed(self, primary: Engine) -> bool:
+    def _is_followed(self, primary: Server) -> bool:
         for each in self.living():
             if each is not primary and not follows(each, primary):
                 return False
         return replication(primary).get("role") == "master"
 
-    def fail_over(self) -> Engine:
+    def fail_over(self) -> Server:
         """Have the Sentinels promote a replica; return the new primary when one Sentinel names it."""
         old = self.primary()
         self.ask_for_failover()
-        eventually(lambda: self.sentinels[0].names() != old.port)
+        eventually(lambda: self.sentinels[0].names() != old.public)
         port = self.sentinels[0].names()
-        return next(each for each in self.servers if each.port == port)
+        return next(each for each in self.servers if each.public == port)
 
     def ask_for_failover(self) -> None:
         """Order it, as soon as the Sentinels would do it."""
@@ -149,9 +172,22 @@ class RealGroup:
 
         eventually(accepted)
 
-    def await_promotion(self, old: Engine) -> Engine:
+    @contextmanager
+    def leaving_old_primaries_alone(self) -> Iterator[None]:
+        """A deposed primary that comes back as primary stays one so long."""
+        self._set_periods(*_LENIENCE)
+        try:
+            yield
+        finally:
+            self._set_periods(*_HASTE)
+
+    def _set_periods(self, *periods: str | int) -> None:
+        for each in self.sentinels:
+            each.do("SENTINEL", "DEBUG", *periods)
+
+    def await_promotion(self, old: Server) -> Server:
         """Wait until another living server than ``old`` says that it is a primary."""
-        found: list[Engine] = []
+        found: list[Server] = []
 
         def is_there() -> bool:
             found[:] = [each for each in self.living() if each is not old and replication(each).get("role") == "master"]
@@ -180,8 +216,8 @@ def replication(server: Engine) -> dict[str, str]:
         return {}
 
 
-def follows(replica: Engine, primary: Engine) -> bool:
+def follows(replica: Engine, primary: Server) -> bool:
     """Whether it has all that the primary has, and gets what comes."""
     told = replication(replica)
     where = (told.get("role"), told.get("master_port"), told.get("master_link_status"))
-    return where == ("slave", str(primary.port), "up")
+    return where == ("slave", str(primary.public), "up")

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import redis
 
 from tests.black_hole import BlackHole
 from tests.coherence.world import hits, policy
-from tests.engines import Engine
-from tests.failover.group import RealGroup
+from tests.failover.group import RealGroup, Server
+from tests.failover.pace import Beside, await_service
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.resp import Closed, Wire, eventually
 
@@ -44,7 +42,7 @@ def primary_of(keyrail: Keyrail) -> int | None:
     return int(found[0].rpartition(":")[2]) if found else None
 
 
-def settled(group: RealGroup, keyrail: Keyrail) -> Engine:
+def settled(group: RealGroup, keyrail: Keyrail) -> Server:
     """The primary of today, which Keyrail knows, too."""
     group.settle()
     primary = group.primary()
@@ -114,29 +112,19 @@ def test_no_write_reaches_the_old_primary_that_still_takes_them(group: RealGroup
 
 
 def test_a_primary_that_dies(group: RealGroup, keyrail: Keyrail) -> None:
-    """redis-py's client rides through with its default retries. The time from the promotion to service is reported."""
+    """Keyrail serves again within a second of the Sentinels' decision, or as soon as this machine can."""
     old = settled(group, keyrail)
-    with redis.Redis(port=keyrail.address.port) as client, keyrail.wire() as waits:
-        assert client.set("k", "v")
+    with keyrail.wire() as idle, keyrail.wire() as waits:
+        assert idle.ask("SET", "k", "v") == b"+OK\r\n"
         waits.say("BLPOP", "never", "0")
         old.await_info("clients", "blocked_clients", "1")
-        old.kill()
-        assert waits.remaining() == []
-        served: list[float] = []
-
-        def write_once() -> None:
-            client.incr("count")
-            served.append(time.monotonic())
-
-        write = threading.Thread(target=write_once)
-        write.start()
-        new = group.await_promotion(old)
-        at = time.monotonic()
-        write.join()
-        print(f"served {served[0] - at:.2f} s after the promotion")
-        assert client.get("count") == b"1"
-        assert client.get("k") == b"v"
-        assert new.do("GET", "count") == b"1"
+        with Beside(group, old) as beside:
+            old.kill()
+            assert waits.remaining() == []
+            new = group.await_promotion(old)
+            served = await_service(keyrail, new)
+        assert beside.pace().late(served) <= 0, (served, beside.pace())
+        assert idle.ask("GET", "k") == b"$1\r\nv\r\n"
     group.start_again([old])
     settled(group, keyrail)
 
@@ -171,6 +159,8 @@ def test_commands_wait_for_the_new_primary(group: RealGroup, new_keyrail: NewKey
         assert wire.ask("PING") == b"+PONG\r\n"
     old.kill()
     eventually(lambda: keyrail.http("/readyz")[0] == 503)
+    scripted = keyrail.wire()
+    scripted.say("EVAL", "return 'first'", "0")  # it has used no memory of the old primary
     for number, wire in enumerate(clients):
         wire.say("INCR", "waited")
         wire.say("ECHO", number)
@@ -178,6 +168,8 @@ def test_commands_wait_for_the_new_primary(group: RealGroup, new_keyrail: NewKey
         assert wire.frame().startswith(b":")
         assert wire.frame() == b"$%d\r\n%d\r\n" % (len(str(number)), number)
         wire.close()
+    assert scripted.frame() == b"$5\r\nfirst\r\n"
+    scripted.close()
     with keyrail.wire() as wire:
         assert wire.ask("GETDEL", "waited") == b"$2\r\n20\r\n"
     group.start_again([old])
@@ -273,4 +265,54 @@ def test_a_primary_that_comes_back_before_anybody_is_promoted(group: RealGroup, 
         old.start()
         assert scripted.remaining() == []
         assert idle.ask("PING") == b"+PONG\r\n"
+    settled(group, keyrail)
+
+
+def lives(group: RealGroup, old: Server) -> None:
+    group.fail_over()
+
+
+def hangs(group: RealGroup, old: Server) -> None:
+    old.freeze()
+    try:
+        group.await_promotion(old)
+        eventually(lambda: all(each.names() != old.port for each in group.sentinels))
+    finally:
+        old.thaw()
+
+
+def restarts(group: RealGroup, old: Server) -> None:
+    old.kill()
+    group.await_promotion(old)
+    eventually(lambda: all(each.names() != old.port for each in group.sentinels))
+    old.start()
+
+
+@pytest.mark.parametrize("act", [lives, hangs, restarts])
+def test_a_deposed_primary_calls_itself_primary(
+    group: RealGroup, new_keyrail: NewKeyrail, act: Callable[[RealGroup, Server], None]
+) -> None:
+    """Nobody uses it, and one line says so until it is a replica."""
+    keyrail = new_keyrail(group.url)
+    old = settled(group, keyrail)
+    with group.leaving_old_primaries_alone():
+        act(group, old)
+        eventually(lambda: f"127.0.0.1:{old.port} calls itself a primary, too" in keyrail.http("/readyz")[1])
+        new = group.primary()
+        line = (
+            f"route default: 127.0.0.1:{old.port} calls itself a primary, too: "
+            f"commands go to 127.0.0.1:{new.port}, and writes around Keyrail will be lost"
+        )
+        status, text = keyrail.http("/readyz")
+        assert (status, text.splitlines()[0]) == (200, "ready")
+        assert "calls itself" in text
+        written = b"%d" % time.monotonic_ns()
+        with keyrail.wire() as wire:
+            assert wire.ask("SET", "deposed", written) == b"+OK\r\n"
+        assert old.do("GET", "deposed") != written
+        with old.wire() as direct:
+            assert calls_itself_primary(direct)
+    eventually(lambda: keyrail.http("/readyz") == (200, "ready\n"))
+    # A machine that is slow for a moment is another trouble, behind which this one is told again.
+    assert 1 <= keyrail.stderr.count(line) <= 3, keyrail.stderr
     settled(group, keyrail)

@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from proxy.net.address import parse_upstream
+from proxy.net.connect import Opened, open_upstream
+from proxy.net.name_watch import NameWatch, ServerState, _state_of
 from proxy.net.primary import Primary
 from proxy.net.route import Route
 from proxy.net.slot_map import Endpoint
+from proxy.net.upstream import UpstreamConnection
 from tests.conftest import kind_named
 from tests.engines import Engine, free_port
 from tests.failover.named import Play, at
 from tests.failover.test_names import private
 from tests.failover.test_sentinel_watch import connection, port_of, told
+from tests.net.clock import Clock
 from tests.resp import until
 
 
@@ -82,6 +88,48 @@ def test_the_same_server_goes_on_while_its_name_cannot_be_resolved(play: Play, t
     play(case, at(two[0]))
 
 
+def test_nobody_waits_for_a_resolver_that_hangs(play: Play, two: list[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server in use proves by its run_id that it is the same one, also to clients that need a connection of their
+    own."""
+
+    async def case(route: Route, topology: Primary, addresses: list[Endpoint]) -> None:
+        await connection(route)
+        hangs = asyncio.Event()
+        monkeypatch.setattr("proxy.net.primary.resolve", lambda *_: hangs.wait())
+        assert port_of(await private(route)) == two[0].port
+
+    play(case, at(two[0]))
+
+
+def test_a_connection_that_opens_while_the_primary_is_replaced_is_closed(
+    play: Play, two: list[Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def case(route: Route, topology: Primary, addresses: list[Endpoint]) -> None:
+        supply, old = route._connections.supply, topology.nodes[0]
+        opened, go_on = asyncio.Event(), asyncio.Event()
+
+        async def open_late(*args: Any) -> Opened:
+            found = await open_upstream(*args)
+            opened.set()
+            await go_on.wait()
+            return found
+
+        await connection(route)
+        monkeypatch.setattr("proxy.net.supply.open_upstream", open_late)
+        opening = asyncio.ensure_future(supply.open_apart(old))
+        await opened.wait()
+        monkeypatch.setattr("proxy.net.supply.open_upstream", open_upstream)
+        addresses[:] = [at(two[1])]
+        topology.doubt()
+        await until(lambda: topology.endpoint == at(two[1]))
+        go_on.set()
+        with pytest.raises(ConnectionRefusedError, match="another server has taken its place"):
+            await opening
+        assert old not in {each.key.node for each in route._connections.all.members.values()}
+
+    play(case, at(two[0]))
+
+
 def test_a_new_connection_finds_that_the_name_has_moved(play: Play, two: list[Engine]) -> None:
     """Nothing is wrong with the server before; so nothing else says it."""
 
@@ -124,6 +172,30 @@ def test_the_name_leads_from_a_dead_server_to_no_primary(play: Play, servers: li
         await until(lambda: route.readiness.ready is answers)
 
     play(case, at(old), wait=0.2)
+
+
+def test_a_server_is_given_up_if_it_is_silent_for_so_long_and_not_at_once() -> None:
+    """In calm times nobody asks it; a look that it misses says nothing of the time before."""
+    here, there = at(1), at(2)
+    clock = Clock()
+    try:
+        watch = NameWatch(
+            Primary(parse_upstream("redis://redis.example")), clock, 5.0, 2.0, lambda _: None, lambda _: None
+        )
+        seen = ServerState(replica=False, run_id=b"x")
+        watch._adopt(here, seen)
+        assert watch._choose([here], {here: seen}) == here
+        clock.now += 3600.0
+        assert watch._choose([there], {}) == here
+        clock.now += 1.9
+        assert watch._choose([there], {}) == here
+        assert watch._choose([there], {here: seen}) == here
+        clock.now += 1.9
+        assert watch._choose([there], {}) == here
+        clock.now += 2.0
+        assert watch._choose([there], {}) == there
+    finally:
+        clock.close()
 
 
 def test_a_frozen_server_whose_name_moves(play: Play, two: list[Engine]) -> None:
@@ -197,6 +269,31 @@ def test_who_does_not_tell_who_it_is_is_not_taken_for_another(play: Play) -> Non
         play(case, at(server), Endpoint("127.0.0.2", server.port))
     finally:
         server.close()
+
+
+def test_a_server_that_answers_late_once_is_asked_again_while_there_is_no_other(
+    play: Play, two: list[Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.net.name_watch._UNSETTLED_SECONDS", 0.05)
+    monkeypatch.setattr("proxy.net.links._SILENT_SECONDS", 3600.0)
+    asked: list[str] = []
+    late = [asyncio.Event()]
+
+    async def answer(link: UpstreamConnection, server: Endpoint) -> ServerState:
+        if late:
+            await late.pop().wait()
+        return await _state_of(link, server)
+
+    async def case(route: Route, topology: Primary, addresses: list[Endpoint]) -> None:
+        await connection(route)
+        monkeypatch.setattr("proxy.net.name_watch._state_of", answer)
+        addresses[:] = [at(free_port())]
+        for _ in range(10):
+            await look_again(topology, asked)
+        assert not late
+        assert topology.endpoint == at(two[0])
+
+    play(case, at(two[0]), asked=asked, wait=0.2)
 
 
 class VirtualAddress:

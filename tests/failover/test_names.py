@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Sequence
 from typing import Any
 
@@ -97,6 +98,12 @@ def test_only_names_are_followed() -> None:
 
 async def _resolved(host: str, port: int) -> Sequence[Endpoint]:
     return await resolve(asyncio.get_running_loop(), host, port)
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".example"])
+def test_what_is_no_host_name_cannot_be_resolved(host: str) -> None:
+    with pytest.raises(socket.gaierror, match="it is not a valid host name"):
+        asyncio.run(_resolved(host, 7))
 
 
 def test_certificates_are_for_the_name() -> None:

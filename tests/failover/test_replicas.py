@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from proxy.net.address import parse_upstream
-from proxy.net.replica_watch import ReplicaState, ReplicaWatch
+from proxy.net.replica_watch import ReplicaWatch
 from proxy.net.route import Route
 from proxy.net.topologies import topology_of
+from proxy.net.watched_replicas import LOST, ReplicaState
 from tests.conftest import kind_named
 from tests.engines import Engine
 from tests.net.routes import new_route
+from tests.resp import PATIENCE_SECONDS, until
 
 
 @pytest.fixture
@@ -70,7 +72,7 @@ def test_a_replica_that_hangs_is_lost_and_the_other_one_is_not(servers: list[Eng
         if number == 0:
             frozen.freeze()
         told = states(watch)
-        return told[frozen.port] == ReplicaState(reached=False) and told[good.port] != ReplicaState(reached=False)
+        return told[frozen.port] == LOST and told[good.port] != LOST
 
     watched(f"redis://127.0.0.1:{primary.port}?replicas=127.0.0.1:{frozen.port},127.0.0.1:{good.port}", look)
 
@@ -85,6 +87,106 @@ def test_a_replica_that_is_none_any_more_is_not_read_from(servers: list[Engine])
         return state is not None and state.foreign and state.lag_seconds is None
 
     watched(f"redis://127.0.0.1:{primary.port}?replicas=127.0.0.1:{deserter.port}", look)
+
+
+def test_replicas_are_looked_at_while_their_primary_hangs(servers: list[Engine]) -> None:
+    primary, dead, good = servers
+    measured = False
+
+    def look(watch: ReplicaWatch, _: int) -> bool:
+        nonlocal measured
+        told = states(watch)
+        if not measured:
+            measured = all(state is not None and state.lag_seconds == 0.0 for state in told.values())
+            if measured:
+                primary.freeze()
+                dead.kill()
+            return False
+        grown = told[good.port]
+        return told[dead.port] == LOST and grown is not None and (grown.lag_seconds or 0.0) > 1.0
+
+    watched(f"redis://127.0.0.1:{primary.port}?replicas=127.0.0.1:{dead.port},127.0.0.1:{good.port}", look)
+
+
+def test_a_primary_that_is_slow_for_a_moment_is_waited_for(servers: list[Engine]) -> None:
+    # Else nobody knows how old its replicas are, and all reads go to the slow primary.
+    primary, first, _ = servers
+
+    async def is_waited_for(watch: ReplicaWatch) -> bool:
+        await watch.look()
+        (found,) = watch.primaries.values()
+        connections, before = primary.info("stats")["total_connections_received"], found.history.last
+        primary.freeze()
+        try:
+            await watch.look()
+            await asyncio.sleep(0.5)
+        finally:
+            primary.thaw()
+        while found.history.last == before:
+            await watch.look()
+        # One for each question of this test, and none of the watch.
+        return int(primary.info("stats")["total_connections_received"]) == int(connections) + 1
+
+    async def main() -> None:
+        topology = topology_of(parse_upstream(f"redis://127.0.0.1:{primary.port}?replicas=127.0.0.1:{first.port}"))
+        watch = ReplicaWatch(topology, asyncio.get_running_loop(), 2.0, lambda _: None)
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while not await is_waited_for(watch):  # a machine may stand still for a second
+                    pass
+        finally:
+            watch.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_primary_counts_only_if_it_is_the_server_that_clients_use(servers: list[Engine], known: bool) -> None:
+    # A name or a balancer may lead the question elsewhere than the clients' writes.
+    primary, first, _ = servers
+    used = primary.info("server")["run_id"] if known else "another"
+
+    async def main() -> None:
+        topology = topology_of(parse_upstream(f"redis://127.0.0.1:{primary.port}?replicas=127.0.0.1:{first.port}"))
+        loop = asyncio.get_running_loop()
+        watch = ReplicaWatch(topology, loop, 2.0, lambda _: None, processes=lambda _: {used})
+        try:
+            for _ in range(3):
+                await watch.look()
+            (found,) = watch.primaries.values()
+            assert (found.history.last is not None) is known
+        finally:
+            watch.close()
+
+    asyncio.run(main())
+
+
+def test_a_client_that_waits_for_a_look_does_not_wait_long(servers: list[Engine]) -> None:
+    primary, first, _ = servers
+
+    async def seconds_to_next_look(watch: ReplicaWatch) -> float:
+        loop = asyncio.get_running_loop()
+        (found,) = watch.primaries.values()
+        number = found.group.looks
+        await until(lambda: found.group.looks > number)
+        begun = loop.time()
+        found.group.want()
+        await until(lambda: found.group.looks > number + 1)
+        return loop.time() - begun
+
+    async def main() -> None:
+        topology = topology_of(parse_upstream(f"redis://127.0.0.1:{primary.port}?replicas=127.0.0.1:{first.port}"))
+        watch = ReplicaWatch(topology, asyncio.get_running_loop(), 2.0, lambda _: None)
+        watch.hurry()
+        watch.begin(None)
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while await seconds_to_next_look(watch) > 0.3:
+                    pass
+        finally:
+            watch.close()
+
+    asyncio.run(main())
 
 
 def test_figures_have_the_replicas_that_the_url_names(servers: list[Engine]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -19,26 +19,14 @@ from proxy.net.route import Route
 from proxy.net.sentinel_watch import find_primary
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import ANY_NODE, PoolKey
-from tests.conftest import kind_named
 from tests.engines import Engine, free_port
 from tests.failover.fake_sentinel import FakeSentinel, at, introduce, url_of
 from tests.net.routes import new_route
 from tests.net.test_three_nodes import Waiter
-from tests.resp import eventually, until
+from tests.resp import until
 
 KEY = PoolKey(None, 0, 2, ANY_NODE)
 Case = Callable[[Route, Primary, list[FakeSentinel]], Coroutine[Any, Any, None]]
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[list[Engine]]:
-    """Two primaries, and a replica of the first."""
-    started = [Engine(kind_named("valkey-9.1"), {"repl-diskless-sync-delay": "0"}) for _ in range(3)]
-    started[2].do("REPLICAOF", "127.0.0.1", started[0].port)
-    eventually(lambda: started[2].info("replication").get("master_link_status") == "up")
-    yield started
-    for each in started:
-        each.close()
 
 
 @pytest.fixture(autouse=True)
@@ -93,19 +81,19 @@ def port_of(upstream: UpstreamConnection) -> int:
     return int(upstream.transport.get_extra_info("peername")[1])
 
 
-def test_all_agree(servers: list[Engine]) -> None:
+def test_all_agree(trio: list[Engine]) -> None:
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
         await until(lambda: route.readiness.ready)
-        assert port_of(await connection(route)) == servers[0].port
+        assert port_of(await connection(route)) == trio[0].port
         assert route.readiness.reason == ""
         node = route.snapshot()["nodes"][0]
-        assert (node["address"], node["role"], node["health"]) == (f"127.0.0.1:{servers[0].port}", "primary", "ok")
+        assert (node["address"], node["role"], node["health"]) == (f"127.0.0.1:{trio[0].port}", "primary", "ok")
 
-    play(case, *[servers[0].port] * 3)
+    play(case, *[trio[0].port] * 3)
 
 
-def test_a_majority_moves(servers: list[Engine], caplog: pytest.LogCaptureFixture) -> None:
-    old, new = servers[0].port, servers[1].port
+def test_a_majority_moves(trio: list[Engine], caplog: pytest.LogCaptureFixture) -> None:
+    old, new = trio[0].port, trio[1].port
 
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
         before = await connection(route)
@@ -129,21 +117,21 @@ def test_a_majority_moves(servers: list[Engine], caplog: pytest.LogCaptureFixtur
     assert len(told(caplog, "all Sentinels agree")) == 1
 
 
-def test_an_event_of_a_sentinel_is_a_reason_to_look(servers: list[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_of_a_sentinel_is_a_reason_to_look(trio: list[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proxy.net.watch.POLL_SECONDS", 3600.0)
     monkeypatch.setattr("proxy.net.watch._CALM_SECONDS", 0.0)
 
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
         await until(lambda: not route.readiness.reason)
         for each in sentinels:
-            each.primary = servers[1].port
+            each.primary = trio[1].port
         sentinels[2].publish("+switch-master")
-        await until(lambda: topology.endpoint == at(servers[1].port))
+        await until(lambda: topology.endpoint == at(trio[1].port))
 
-    play(case, *[servers[0].port] * 3)
+    play(case, *[trio[0].port] * 3)
 
 
-def test_whoever_waits_gets_the_new_primary(servers: list[Engine]) -> None:
+def test_whoever_waits_gets_the_new_primary(trio: list[Engine]) -> None:
     dead = free_port()
 
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
@@ -152,49 +140,13 @@ def test_whoever_waits_gets_the_new_primary(servers: list[Engine]) -> None:
         waiting = [asyncio.ensure_future(connection(route)) for _ in range(3)]
         await asyncio.sleep(0)
         for each in sentinels:
-            each.primary = servers[1].port
-        assert {port_of(each) for each in await asyncio.gather(*waiting)} == {servers[1].port}
+            each.primary = trio[1].port
+        assert {port_of(each) for each in await asyncio.gather(*waiting)} == {trio[1].port}
 
     play(case, dead, dead, dead)
 
 
-def test_a_replica_is_no_primary(servers: list[Engine], caplog: pytest.LogCaptureFixture) -> None:
-    replica = servers[2].port
-
-    async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
-        before = await connection(route)
-        for each in sentinels:
-            each.primary = replica
-        sentinels[0].publish("+switch-master")
-        await until(lambda: f"primary 127.0.0.1:{replica}: it is a replica" in route.readiness.reason)
-        assert topology.endpoint == at(servers[0].port)
-        assert not before.closed
-
-    play(case, *[servers[0].port] * 3)
-    assert len(told(caplog, f"primary 127.0.0.1:{replica}: it is a replica")) == 1
-
-
-def test_the_primary_becomes_a_replica_before_the_sentinels_say_so(servers: list[Engine]) -> None:
-    server = Engine(kind_named("redis-7.0"))
-
-    async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
-        before = await connection(route)
-        await asyncio.to_thread(server.do, "REPLICAOF", "127.0.0.1", servers[0].port)
-        assert (await before.ask(["SET", "k", "v"])).startswith(b"-READONLY")
-        await until(lambda: before.closed)
-        await until(lambda: "it is a replica" in route.readiness.reason and not route.readiness.ready)
-        waiting = asyncio.ensure_future(connection(route))
-        for each in sentinels:
-            each.primary = servers[1].port
-        assert port_of(await waiting) == servers[1].port
-
-    try:
-        play(case, *[server.port] * 3)
-    finally:
-        server.close()
-
-
-def test_all_sentinels_end(servers: list[Engine], caplog: pytest.LogCaptureFixture) -> None:
+def test_all_sentinels_end(trio: list[Engine], caplog: pytest.LogCaptureFixture) -> None:
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
         before = await connection(route)
         for each in sentinels:
@@ -207,41 +159,41 @@ def test_all_sentinels_end(servers: list[Engine], caplog: pytest.LogCaptureFixtu
             await each.start()
         await until(lambda: not route.readiness.reason)
 
-    play(case, *[servers[0].port] * 3)
+    play(case, *[trio[0].port] * 3)
     assert len(told(caplog, "no Sentinel answers; Sentinel 127.0.0.1:", "Connection refused")) == 1
     assert len(told(caplog, "all Sentinels agree")) == 1
 
 
-def test_one_of_three_ends_and_one_is_silent(servers: list[Engine], caplog: pytest.LogCaptureFixture) -> None:
+def test_one_of_three_ends_and_one_is_silent(trio: list[Engine], caplog: pytest.LogCaptureFixture) -> None:
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
         await until(lambda: route.readiness.ready)
         sentinels[0].stop()
         await until(lambda: f"{sentinels[0].port}: Connection refused" in route.readiness.reason)
         for each in sentinels[1:]:
-            each.primary = servers[1].port
-        await until(lambda: topology.endpoint == at(servers[1].port))
+            each.primary = trio[1].port
+        await until(lambda: topology.endpoint == at(trio[1].port))
         sentinels[1].silent = True
-        sentinels[2].primary = servers[0].port
+        sentinels[2].primary = trio[0].port
         await until(lambda: "1 of 3 Sentinels answer" in route.readiness.reason)
-        assert topology.endpoint == at(servers[1].port)
+        assert topology.endpoint == at(trio[1].port)
         assert route.readiness.ready
 
-    play(case, *[servers[0].port] * 3)
+    play(case, *[trio[0].port] * 3)
     assert len(told(caplog, "1 of 3 Sentinels answer", "it does not answer")) == 1
 
 
-def test_nobody_is_believed_at_the_start_without_a_majority(servers: list[Engine]) -> None:
+def test_nobody_is_believed_at_the_start_without_a_majority(trio: list[Engine]) -> None:
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
         assert not route.readiness.ready
         assert "no majority of the Sentinels names one primary" in route.readiness.reason
         assert topology.endpoint is None
-        sentinels[0].primary = servers[1].port
-        assert port_of(await connection(route)) == servers[1].port
+        sentinels[0].primary = trio[1].port
+        assert port_of(await connection(route)) == trio[1].port
 
-    play(case, None, servers[0].port, servers[1].port)
+    play(case, None, trio[0].port, trio[1].port)
 
 
-def test_a_name_that_no_sentinel_knows(servers: list[Engine], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_name_that_no_sentinel_knows(trio: list[Engine], caplog: pytest.LogCaptureFixture) -> None:
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
         assert "the Sentinels know no primary named 'mymaster'" in route.readiness.reason
         assert not route.readiness.ready
@@ -250,32 +202,32 @@ def test_a_name_that_no_sentinel_knows(servers: list[Engine], caplog: pytest.Log
     assert len(told(caplog, "the Sentinels know no primary named 'mymaster'")) == 1
 
 
-def test_sentinels_that_others_know_are_asked(servers: list[Engine]) -> None:
+def test_sentinels_that_others_know_are_asked(trio: list[Engine]) -> None:
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
         await until(lambda: route.readiness.ready)
         sentinels[0].stop()
         for each in sentinels[1:]:
-            each.primary = servers[1].port
-        await until(lambda: topology.endpoint == at(servers[1].port))
+            each.primary = trio[1].port
+        await until(lambda: topology.endpoint == at(trio[1].port))
 
-    play(case, *[servers[0].port] * 3, named=1)
+    play(case, *[trio[0].port] * 3, named=1)
 
 
-def test_one_look_is_enough_to_know_all_sentinels(servers: list[Engine]) -> None:
+def test_one_look_is_enough_to_know_all_sentinels(trio: list[Engine]) -> None:
     async def main() -> None:
-        sentinels = [await FakeSentinel(f"id{number}", servers[0].port).start() for number in range(3)]
+        sentinels = [await FakeSentinel(f"id{number}", trio[0].port).start() for number in range(3)]
         introduce(sentinels)
         upstream = parse_upstream(url_of(sentinels[1], database="/2"))
         assert upstream.sentinels is not None
         found, problem = await find_primary(upstream, upstream.sentinels, None, 5.0)
-        assert (str(found), problem) == (f"redis://127.0.0.1:{servers[0].port}/2", "")
+        assert (str(found), problem) == (f"redis://127.0.0.1:{trio[0].port}/2", "")
         for each in sentinels:
             each.stop()
 
     asyncio.run(main())
 
 
-def test_a_sentinel_that_has_left_is_forgotten(servers: list[Engine]) -> None:
+def test_a_sentinel_that_has_left_is_forgotten(trio: list[Engine]) -> None:
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
         await until(lambda: route.readiness.ready)
         sentinels[2].stop()
@@ -284,28 +236,28 @@ def test_a_sentinel_that_has_left_is_forgotten(servers: list[Engine]) -> None:
             del each.others["id2"]
         await until(lambda: not route.readiness.reason)
 
-    play(case, *[servers[0].port] * 3, named=2)
+    play(case, *[trio[0].port] * 3, named=2)
 
 
-def test_the_only_named_sentinel_forgets_the_others_and_is_cut_off_from_them(servers: list[Engine]) -> None:
+def test_the_only_named_sentinel_forgets_the_others_and_is_cut_off_from_them(trio: list[Engine]) -> None:
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
         await until(lambda: route.readiness.ready and len(sentinels[1]._subscribed) == 1)
         sentinels[0].others.clear()
-        sentinels[0].primary = servers[1].port
+        sentinels[0].primary = trio[1].port
         await until(lambda: "most others" in route.readiness.reason)
         for each in sentinels[1:]:
             each.stop()
         await until(lambda: "1 of 3 Sentinels answer" in route.readiness.reason)
-        assert topology.endpoint == at(servers[0].port)
+        assert topology.endpoint == at(trio[0].port)
         for each in sentinels[1:]:
             await each.start()
-            each.primary = servers[1].port
-        await until(lambda: topology.endpoint == at(servers[1].port))
+            each.primary = trio[1].port
+        await until(lambda: topology.endpoint == at(trio[1].port))
 
-    play(case, *[servers[0].port] * 3, named=1)
+    play(case, *[trio[0].port] * 3, named=1)
 
 
-def test_a_named_sentinel_is_at_another_address_now(servers: list[Engine]) -> None:
+def test_a_named_sentinel_is_at_another_address_now(trio: list[Engine]) -> None:
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
         await until(lambda: route.readiness.ready)
         sentinels[0].stop()
@@ -315,41 +267,15 @@ def test_a_named_sentinel_is_at_another_address_now(servers: list[Engine]) -> No
         introduce(sentinels)
         sentinels[2].stop()
         for each in sentinels[:2]:
-            each.primary = servers[1].port
-        await until(lambda: topology.endpoint == at(servers[1].port))
+            each.primary = trio[1].port
+        await until(lambda: topology.endpoint == at(trio[1].port))
 
-    play(case, *[servers[0].port] * 3)
-
-
-def test_the_named_primary_is_silent_and_named_again(servers: list[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
-    server = Engine(kind_named("redis-7.0"))
-    monkeypatch.setattr("proxy.net.links.ANSWER_SECONDS", 0.1)
-
-    async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
-        def name(port: int) -> None:
-            for each in sentinels:
-                each.primary = port
-
-        await until(lambda: route.readiness.ready)
-        server.freeze()
-        name(server.port)
-        await until(lambda: f"{server.port}: it does not answer" in route.readiness.reason)
-        name(servers[0].port)
-        await until(lambda: not route.readiness.reason)
-        name(server.port)
-        await until(lambda: f"{server.port}: it does not answer" in route.readiness.reason)
-        assert "periodic_failures" not in route._connections.all.events
-
-    try:
-        play(case, *[servers[0].port] * 3)
-    finally:
-        server.thaw()
-        server.close()
+    play(case, *[trio[0].port] * 3)
 
 
-def test_a_liar_brings_its_friends(servers: list[Engine]) -> None:
+def test_a_liar_brings_its_friends(trio: list[Engine]) -> None:
     """Three of five voices would be a majority, if those that one Sentinel alone lists had any."""
-    truth, lie = servers[0].port, servers[1].port
+    truth, lie = trio[0].port, trio[1].port
 
     def lies(sentinel: FakeSentinel) -> None:
         if sentinel.primary == truth:
@@ -363,17 +289,17 @@ def test_a_liar_brings_its_friends(servers: list[Engine]) -> None:
     play(case, truth, truth, lie, lie, lie, made=lies)
 
 
-def test_sentinels_before_6_2_are_known_by_their_addresses(servers: list[Engine]) -> None:
+def test_sentinels_before_6_2_are_known_by_their_addresses(trio: list[Engine]) -> None:
     def grow_old(sentinel: FakeSentinel) -> None:
         sentinel.old = True
 
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
         await until(lambda: route.readiness.ready)
 
-    play(case, *[servers[0].port] * 3, made=grow_old)
+    play(case, *[trio[0].port] * 3, made=grow_old)
 
 
-def test_passwords_of_sentinels(servers: list[Engine], tmp_path: Any) -> None:
+def test_passwords_of_sentinels(trio: list[Engine], tmp_path: Any) -> None:
     file = tmp_path / "password"
     file.write_text("secret\n")
 
@@ -385,21 +311,21 @@ def test_passwords_of_sentinels(servers: list[Engine], tmp_path: Any) -> None:
         assert f"{sentinels[2].port}: it refuses the connection: WRONGPASS" in route.readiness.reason
 
     options = f"?sentinel_user=watcher&sentinel_password_file={file}"
-    play(case, *[servers[0].port] * 3, options=options, made=ask_for_it)
+    play(case, *[trio[0].port] * 3, options=options, made=ask_for_it)
 
 
-def test_addresses_behind_nat(servers: list[Engine], tmp_path: Any) -> None:
+def test_addresses_behind_nat(trio: list[Engine], tmp_path: Any) -> None:
     announced = free_port()
     file = tmp_path / "nat"
-    file.write_text(f"127.0.0.1:{announced} 127.0.0.1:{servers[0].port}\n")
+    file.write_text(f"127.0.0.1:{announced} 127.0.0.1:{trio[0].port}\n")
 
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
-        assert port_of(await connection(route)) == servers[0].port
+        assert port_of(await connection(route)) == trio[0].port
 
     play(case, *[announced] * 3, options=f"?map={file}")
 
 
-def test_clients_that_rely_on_the_old_process_are_closed(servers: list[Engine]) -> None:
+def test_clients_that_rely_on_the_old_process_are_closed(trio: list[Engine]) -> None:
     """Their scripts are not on the new primary; other clients stay."""
 
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
@@ -407,8 +333,8 @@ def test_clients_that_rely_on_the_old_process_are_closed(servers: list[Engine]) 
         relies = Waiter()
         route.ports.pools.relies_on_process(relies)
         for each in sentinels:
-            each.primary = servers[1].port
+            each.primary = trio[1].port
         with pytest.raises(ConnectionError, match="redis_restarted"):
             await relies.came
 
-    play(case, *[servers[0].port] * 3)
+    play(case, *[trio[0].port] * 3)

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from proxy.hotpath.client_reads import ReaderPlace, Replica
+from proxy.hotpath.client_reads import ClientReads, ReaderPlace, Replica, ReplicaGroup
 from proxy.hotpath.in_flight import ReplySink
 from proxy.net.replica_history import Told
-from proxy.net.replica_watch import WatchedPrimary, WatchedReplica
 from proxy.net.slot_map import Endpoint
+from proxy.net.watched_replicas import WatchedPrimary, WatchedReplica
 from proxy.session.pool_key import Node
 from tests.hotpath.gathering import Upstream
 
@@ -256,7 +256,7 @@ def test_the_simulation_can_fail(broken: str, monkeypatch: pytest.MonkeyPatch) -
             if broken != "marks" and not (broken == "changes" and not wrote):
                 super().note(wrote)
 
-        def reader(self, max_lag: float, now: float) -> Any:
+        def reader(self, max_lag: float, now: float, hides_absence: bool = False) -> Any:
             if broken == "coverage":
                 self.mark = 0
             if broken == "age" and self.replica is not None:
@@ -266,3 +266,47 @@ def test_the_simulation_can_fail(broken: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("tests.hotpath.test_client_reads.ReaderPlace", Broken)
     with pytest.raises(AssertionError, match=r"back|own|old"):
         _ = [played(seed) for seed in range(20)]
+
+
+# What is kept
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_nothing_is_kept_of_clients_that_have_gone(seed: int) -> None:
+    random = Random(seed)
+    unknown, primaries = ReplicaGroup(watched=False), [WatchedPrimary(Node(number)) for number in range(3)]
+    groups = [unknown, *(each.group for each in primaries)]
+
+    def choose(place: ReaderPlace) -> None:
+        group = random.choice((unknown, primaries[place.number].group))
+        if place.group is not group:
+            place.attach(group)
+        place.choose(random.choice((None, Replica())), None)
+
+    clients: list[tuple[ReplySink, ClientReads]] = []
+    for _ in range(500):
+        sink = ReplySink()
+        sink.requested = random.choice((0, 1))
+        clients.append((sink, ClientReads(sink, unknown, lambda: 0.0, choose)))
+        sink, reads = random.choice(clients)
+        sink.pending_replies = random.choice((0, 1))
+        act = random.randrange(6)
+        if act == 0:
+            reads.note(random.randrange(3), random.random() < 0.5)
+        elif act == 1:
+            reads.note_everywhere(random.random() < 0.5)
+        elif act == 2:
+            reads.place(random.randrange(3))
+        elif act == 3:
+            random.choice(primaries).group.begin_look()
+        elif act == 4 and random.random() < 0.1:
+            primary = random.choice(primaries)
+            primary.leave()
+            groups.append(primary.group)
+        elif act == 5:
+            reads.follow(random.randrange(2))
+    for sink, _ in clients:
+        sink.gone = True
+    for primary in primaries:
+        primary.group.begin_look()
+    assert [len(group.marked) for group in groups] == [0] * len(groups)

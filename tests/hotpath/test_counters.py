@@ -47,6 +47,35 @@ def test_the_truth_is_within_the_bounds_when_keys_fight_for_counters(
     assert_bounds_hold(harvested, Counter(stream))
 
 
+moves = st.lists(st.tuples(st.integers(0, 40).map(lambda n: b"k%d" % n), st.sampled_from(["", "last", "named"])))
+
+
+@given(moves, moves, st.integers(1, PRIME - 1))
+def test_reads_of_replicas_are_counted_with_their_keys(
+    before: list[tuple[bytes, str]], stream: list[tuple[bytes, str]], point: int
+) -> None:
+    counters = Counters(sets=2, point=point)
+    for part in (before, stream):
+        truth: Counter[bytes] = Counter()
+        for key, how in part:
+            count(counters, key)
+            if how == "last":
+                counters.move_last()
+            elif how:
+                counters.move(key, 0, len(key))
+            truth[key] += bool(how)
+        for each in counters.harvest(50).key_counts:
+            assert each.moved <= truth[each.key] <= each.moved + each.error
+            assert each.moved <= each.reads
+
+
+def test_a_key_without_a_counter_is_not_moved() -> None:
+    counters = Counters()
+    counters.move(b"k", 0, 1)
+    count(counters, b"k")
+    assert [each.moved for each in counters.harvest(9).key_counts] == [0]
+
+
 @given(uses)
 def test_counts_are_exact_while_every_key_has_a_counter(stream: list[tuple[bytes, bool]]) -> None:
     counters = Counters()

@@ -91,5 +91,7 @@ def test_workers_get_the_terms() -> None:
 def test_replicas_answer_what_only_reads_data() -> None:
     served = {spec.name for spec in STANDARD.specs if served_by_replicas(spec)}
     assert served >= {"GET", "MGET", "HGETALL", "ZRANGE", "EXISTS", "TTL", "SINTER", "XRANGE"}
-    others = {"SET", "GETEX", "GETDEL", "HSCAN", "SCAN", "OBJECT|ENCODING", "TOUCH", "XREAD", "XREADGROUP", "EVAL_RO"}
+    assert served >= {"EVAL_RO", "EVALSHA_RO", "FCALL_RO"}
+    others = {"SET", "GETEX", "GETDEL", "HSCAN", "SCAN", "OBJECT|ENCODING", "TOUCH", "XREAD", "XREADGROUP"}
     assert served.isdisjoint(others | {"PING", "KEYS", "RANDOMKEY", "WATCH", "SORT", "BLPOP", "SPOP", "DBSIZE"})
+    assert served.isdisjoint({"EVAL", "EVALSHA", "FCALL", "SCRIPT|LOAD", "FUNCTION|LIST"})

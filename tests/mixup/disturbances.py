@@ -1,4 +1,5 @@
-"""What happens to a cluster while its clients go on: slots move, replicas are promoted, nodes die, hang, come and go.
+"""What happens to a cluster while its clients go on: slots move, replicas are promoted, nodes die, hang, are cut off,
+come and go.
 
 Each is a function of (cluster, world, randomness) that returns when the cluster is whole again. Where a primary is
 lost, `losing` tells the world whose acknowledged writes may be lost with it: those that the replica had not got. What
@@ -90,6 +91,20 @@ def primary_hangs(cluster: RealCluster, world: World, chance: random.Random) -> 
             eventually(lambda: cluster.role(replica) == "master")
         finally:
             primary.thaw()
+        cluster.settle()
+
+
+def primary_is_cut_off(cluster: RealCluster, world: World, chance: random.Random) -> None:
+    """Clients still reach it, and the other nodes do not: they promote its replica, and what clients write there must
+    go to that one before the network is whole again."""
+    primary = chance.choice(cluster.primaries())
+    (replica,) = cluster.replicas_of(primary)
+    with losing(cluster, world, primary, replica):
+        with cluster.cut_off(primary):
+            eventually(lambda: cluster.role(replica) == "master")
+            applied = replica.calls("set")
+            eventually(lambda: replica.calls("set") > applied)
+            assert cluster.role(primary) == "master", "nobody has told it"
         cluster.settle()
 
 

@@ -1,8 +1,8 @@
 """The mix-up hunt before a cluster: clients that know what their keys hold, while the cluster is disturbed.
 
-Proves: nobody hears another client's reply, MOVED or ASK; each key's history is in the order in which its client wrote
-it; what was acknowledged is there in the end, unless the cluster itself has lost it with a primary; nothing runs twice.
-And the hunt can fail: it sees a cluster that loses one write behind Keyrail's back.
+Proves, with one worker and with two: nobody hears another client's reply, MOVED or ASK; each key's history is in the
+order in which its client wrote it; what was acknowledged is there in the end, unless the cluster itself has lost it
+with a primary; nothing runs twice. And the hunt can fail: it sees a cluster that loses one write behind Keyrail's back.
 """
 
 from __future__ import annotations
@@ -52,9 +52,23 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
     started.close()
 
 
+@pytest.fixture(params=KINDS)
+def divisible(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
+    """One whose nodes can be cut off. They talk through this process, which has enough to do: only where they must."""
+    started = RealCluster(kind_named(request.param), divisible=True)
+    yield started
+    started.close()
+
+
 @pytest.fixture
-def keyrail(cluster: RealCluster, new_keyrail: Callable[..., Keyrail]) -> Keyrail:
-    running = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}")
+def keyrail(cluster: RealCluster, new_keyrail: Callable[..., Keyrail], request: pytest.FixtureRequest) -> Keyrail:
+    """With one worker, or as many as a test asks for: each follows the cluster by itself."""
+    return served(cluster, new_keyrail, getattr(request, "param", 1))
+
+
+def served(cluster: RealCluster, new_keyrail: Callable[..., Keyrail], workers: int = 1) -> Keyrail:
+    """Keyrail before this cluster."""
+    running = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}", workers=workers)
     eventually(lambda: running.http("/readyz")[0] == 200)
     return running
 
@@ -67,8 +81,11 @@ def hunt(cluster: RealCluster, keyrail: Keyrail, events: Sequence[Disturbance], 
     async def disturber(swarm: Swarm, name: str, _: random.Random) -> None:
         await more_replies(swarm)
         for event in events:
-            await asyncio.to_thread(event, cluster, world, chance)
-            await more_replies(swarm)
+            try:
+                await asyncio.to_thread(event, cluster, world, chance)
+                await more_replies(swarm)
+            except TimeoutError as error:
+                raise AssertionError(f"{event.__name__}: a node or the clients have hung") from error
             swarm.count(name, 1)
         await until(lambda: swarm.over)
 
@@ -101,8 +118,17 @@ def check(keyrail: Keyrail, world: World) -> None:
     assert "Traceback" not in keyrail.stderr, keyrail.stderr[keyrail.stderr.index("Traceback") :][:3000]
 
 
+@pytest.mark.parametrize(
+    "keyrail",
+    [pytest.param(2, id="two-workers"), pytest.param(1, id="one-worker", marks=pytest.mark.long)],
+    indirect=True,
+)
 def test_a_cluster_in_trouble(cluster: RealCluster, keyrail: Keyrail) -> None:
     hunt(cluster, keyrail, SHORT, 1)
+
+
+def test_a_primary_that_the_others_cannot_reach(divisible: RealCluster, new_keyrail: Callable[..., Keyrail]) -> None:
+    hunt(divisible, served(divisible, new_keyrail), [disturbances.primary_is_cut_off], 4)
 
 
 @pytest.mark.long
@@ -114,6 +140,7 @@ def test_all_that_happens_to_clusters(cluster: RealCluster, keyrail: Keyrail, ev
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(3, 6))
+@pytest.mark.parametrize("keyrail", [2], indirect=True, ids=["two-workers"])
 def test_for_long(cluster: RealCluster, keyrail: Keyrail, seed: int) -> None:
     hunt(cluster, keyrail, random.Random(seed).choices([*SHORT, *REST], k=12), seed)
 

@@ -9,11 +9,11 @@ from typing import Any
 from proxy.net.address import parse_listen, parse_upstream
 from proxy.net.admission import Admission
 from proxy.net.entrance import Entrance
+from proxy.net.group_counts import of_one_worker
 from proxy.net.plan_compiler import PlanCompiler
 from proxy.net.route import Route
 from proxy.net.settings import ListenerSettings, PolicySource, RouteSettings, Settings
 from proxy.net.topology import Single
-from proxy.net.user_changes import of_one_worker
 from proxy.policy.model import Policy
 from proxy.wire.encode import encode_command
 from tests.engines import Engine

@@ -6,15 +6,17 @@ import asyncio
 
 from proxy.net.address import UpstreamAddress
 from proxy.net.admission import Admission
+from proxy.net.group_counts import GroupCounts, of_one_worker
 from proxy.net.plan_compiler import PlanCompiler
 from proxy.net.route import Route
 from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.net.topology import Topology
-from proxy.net.user_changes import of_one_worker
 from proxy.policy.model import TRANSPARENT
 
 
-def new_route(upstream: UpstreamAddress, topology: Topology, failover_wait: float = 2.0) -> Route:
+def new_route(
+    upstream: UpstreamAddress, topology: Topology, failover_wait: float = 2.0, counts: GroupCounts | None = None
+) -> Route:
     """Not started yet."""
     settings = RouteSettings("r", (), upstream, PolicySource())
     loop = asyncio.get_running_loop()
@@ -31,5 +33,5 @@ def new_route(upstream: UpstreamAddress, topology: Topology, failover_wait: floa
         None,
         lambda: None,
         Admission(0),
-        of_one_worker(),
+        counts or of_one_worker(),
     )

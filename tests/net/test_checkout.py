@@ -62,7 +62,13 @@ class Client:
 
 
 def checkout_from(
-    pool: Pool, clock: Clock, *, alive: bool = False, topology: Topology | None = None, lost_at: float | None = None
+    pool: Pool,
+    clock: Clock,
+    *,
+    alive: bool = False,
+    topology: Topology | None = None,
+    lost_at: float | None = None,
+    must_log_in: bool = False,
 ) -> tuple[Checkout, Capabilities]:
     """The checkout of a pool's connections, while Redis is there or not."""
     loop = cast("asyncio.AbstractEventLoop", clock)
@@ -71,6 +77,7 @@ def checkout_from(
         settings=SimpleNamespace(connect_timeout=5.0, failover_wait=2.0),
         topology=topology or Single(UpstreamAddress()),
         loop=loop,
+        logins=SimpleNamespace(must_log_in=lambda _key: must_log_in, lacks=lambda _key: must_log_in),
         supply=SimpleNamespace(
             supply=lambda _pool: None,
             alive=lambda _node: alive,
@@ -94,6 +101,24 @@ def test_a_command_that_finds_no_upstream_waits_a_quarter_of_a_second() -> None:
         assert (clock.seconds, client.cause) == ([0.25], "")
         clock.next()
         assert (client.cause, clock.timers) == ("no_upstream", [])
+
+
+def test_where_only_a_login_brings_a_connection_nobody_waits() -> None:
+    for shared in (True, False):
+        clock, client = Clock(), Client()
+        pool = Pool(KEY._replace(user="app"))
+        checkout, _ = checkout_from(pool, clock, alive=True, must_log_in=True)
+        if shared:
+            checkout.await_shared(client, pool.key, Lane.FAST)
+        else:
+            pool.waiting_private.append(Wait(client, pool, 0.0))
+            checkout._abandon_private_wait(pool.waiting_private[0])
+        if shared:
+            assert clock.seconds == [0.0]
+            clock.next()
+        assert client.cause == "login_lost"
+        assert not pool.waiting_private
+        assert not pool.waiting_shared[Lane.FAST]
 
 
 def test_where_another_primary_can_come_a_command_waits_for_it() -> None:

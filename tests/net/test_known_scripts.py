@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from proxy.net.known_scripts import KnownScripts
+from proxy.net.known_scripts import KnownScripts, ScriptNews
 from tests.session.clustered import Routed
 from tests.session.given import HOME, FakeRoute, call
 
@@ -34,6 +34,32 @@ def test_the_least_recently_used_ones_are_forgotten() -> None:
     for text in texts[:3]:
         known.remember(text)
     assert kept(known, texts) == texts[:3], "what is forgotten takes no room"
+
+
+def test_workers_tell_each_other_what_is_new() -> None:
+    one, other = KnownScripts(), KnownScripts()
+    one.remember(b"return 1")
+    one.remember(b"return 2")
+    assert not one.knows(b"return 3")
+    other.learn(one.take_news())
+    assert kept(other, [b"return 1", b"return 2", b"return 3"]) == [b"return 1", b"return 2"]
+    assert one.take_news() == other.take_news() == ScriptNews(), "each is told once"
+    other.remember(b"return 3")
+    other.forget()
+    other.remember(b"return 4")
+    one.learn(other.take_news())
+    assert kept(one, [b"return 1", b"return 3", b"return 4"]) == [b"return 4"]
+    assert other.all() == ScriptNews(False, (b"return 4",))
+
+
+def test_many_new_ones_are_not_all_told() -> None:
+    known = KnownScripts()
+    for number in range(30):
+        known.remember(b"%d" % number * 50_000)
+    told = known.take_news().texts
+    assert 0 < sum(map(len, told)) <= 1 << 20
+    known.remember(b"return 1")
+    assert known.take_news().texts == (b"return 1",)
 
 
 def seen(*words: str, reply: bytes) -> bool:

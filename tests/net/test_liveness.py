@@ -68,6 +68,7 @@ class Bench:
         self.own, self.shared = Upstream(self.loop), Upstream(self.loop)
         self.fresh: list[Upstream | OSError] = [self.own]
         self.events: list[str] = []
+        self.late: list[bool] = []
         pool = SimpleNamespace(key=PoolKey(None, 0, 2), lanes={Lane.FAST: [self.shared]})
         self.connections = SimpleNamespace(
             topology=Single(UpstreamAddress("there")),
@@ -76,6 +77,7 @@ class Bench:
             supply=SimpleNamespace(alive=lambda _node: True, open_apart=self.open_apart),
             pools=[pool],
             count=self.events.append,
+            hesitates=lambda node, *, late: self.late.append(late),
         )
         self.tasks: list[asyncio.Task[None]] = []
         self.liveness = Liveness(cast("Any", self.connections), SILENCE)
@@ -136,6 +138,24 @@ def test_a_node_is_silent_by_itself_and_only_as_long_as_it_is_one() -> None:
         topology.nodes = (SOLE_NODE,)
         await bench.seconds(1, bench.own, bench.shared)
         assert (bench.silent(), bench.liveness.reason) == (False, "")
+
+    run(case)
+
+
+@pytest.mark.parametrize("hangs", ["own", "shared"])
+def test_a_node_is_late_from_the_first_turn_without_an_answer_until_there_is_one(hangs: str) -> None:
+    async def case(bench: Bench) -> None:
+        late, other = (bench.own, bench.shared) if hangs == "own" else (bench.shared, bench.own)
+        await bench.seconds(1, other)
+        assert bench.late == []
+        await bench.seconds(1, other)
+        assert bench.late == [True]
+        await bench.seconds(1, other)
+        late.answer()
+        await asyncio.sleep(0)
+        assert bench.late == [True, False]
+        await bench.seconds(3, late, other)
+        assert bench.late == [True, False]
 
     run(case)
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from proxy.net.group_counts import of_one_worker
 from proxy.net.logins import REMEMBERED_SECONDS, Logins
-from proxy.net.user_changes import of_one_worker
 from proxy.session.client_identity import Origin
 from proxy.session.pool_key import PoolKey
 from proxy.session.ports import Credentials, LoginReply
@@ -80,9 +81,9 @@ class Redis:
             supply=SimpleNamespace(open_for_login=self.open),
             settings=SimpleNamespace(connect_timeout=5.0),
             restarts=self.restarts,
-            refused_logins={},
+            logins=SimpleNamespace(refused={}, under_way=Counter()),
         )
-        self.changes = of_one_worker()
+        self.changes = of_one_worker().users
         self.logins = Logins(connections, self.given_back.append, self.changes)
 
     async def open(self) -> Upstream:

@@ -24,6 +24,7 @@ class Cluster:
     def __init__(self) -> None:
         self.time = 1000.0
         self.replies = dict.fromkeys(NODES, OK)
+        self.down: set[Node] = set()
         self.given_back: list[Any] = []
         self.tasks: list[asyncio.Task[None]] = []
         connections: Any = SimpleNamespace(
@@ -32,12 +33,16 @@ class Cluster:
             all=SimpleNamespace(start=lambda coroutine: self.tasks.append(asyncio.ensure_future(coroutine))),
             supply=SimpleNamespace(open_for_login=self.open, busy=Counter()),
             settings=SimpleNamespace(connect_timeout=5.0),
-            refused_logins={},
+            logins=SimpleNamespace(refused={}, under_way=Counter()),
         )
-        self.refused: dict[tuple[Node, str], str] = connections.refused_logins
+        self.refused: dict[tuple[Node, str], str] = connections.logins.refused
+        self.under_way: Counter[tuple[Node, str]] = connections.logins.under_way
         self.logins = NodeLogins(connections, self.given_back.append)
 
     async def open(self, node: Node) -> Any:
+        if node in self.down:
+            raise ConnectionRefusedError(111, "Connect call failed ('10.0.0.2', 7001)")
+
         async def ask(_: list[bytes]) -> bytes:
             return self.replies[node]
 
@@ -65,6 +70,20 @@ def test_errors_can_name_the_node_until_it_accepts_a_login() -> None:
         assert refused == {}
 
     asyncio.run(case())
+
+
+def test_the_log_says_where_a_node_cannot_be_reached_and_clients_are_not_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def case() -> None:
+        cluster = Cluster()
+        cluster.down = {SECOND}
+        await cluster.log_in("ann", FIRST)
+        assert cluster.refused == {}, "it has refused nothing"
+        assert cluster.under_way.total() == 0
+
+    asyncio.run(case())
+    assert "10.0.0.2" in caplog.text
 
 
 def test_the_log_has_one_line_a_second_for_each_node(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
 
 from proxy.cluster.shares import Advertised
+from proxy.hotpath.client_reads import Replica
 from proxy.net.address import parse_upstream
 from proxy.net.cluster import Cluster
 from proxy.net.nodes import Nodes
+from proxy.net.replica_history import Told
+from proxy.net.replica_watch import ReplicaWatch
 from proxy.net.slot_map import ClusterNode, Endpoint, SlotMap, SlotRange
+from proxy.net.watched_replicas import WatchedReplica
+from proxy.session.pool_key import Node
 
 LAST = 16383
 
@@ -91,6 +97,22 @@ def test_whom_a_redirect_names(cluster: Cluster, error: bytes, number: int | Non
     by = nodes.primaries()[0]
     assert nodes.redirected(error, by) is (None if number is None else nodes.node(number))
     assert cluster.doubted.is_set()
+
+
+def test_what_any_node_can_do_is_for_the_first_one_that_answers(cluster: Cluster) -> None:
+    first, second = cluster.nodes
+    home = cluster.home
+    assert cluster.place(home) is first, "nobody knows more yet"
+    cluster.connected(second)
+    assert cluster.place(home) is second
+    cluster.connected(first)
+    assert cluster.place(home) is first
+    cluster.hesitates(first, late=True)
+    assert (cluster.place(home), Nodes(cluster).reachable(first)) == (second, False)
+    cluster.disconnected(second)
+    assert cluster.place(home) is first, "none is better"
+    cluster.hesitates(first, late=False)
+    assert (cluster.place(home), Nodes(cluster).reachable(first)) == (first, True)
 
 
 def test_who_waits_is_told_after_the_next_look(cluster: Cluster) -> None:
@@ -174,3 +196,29 @@ def test_all_share_out_alike_and_anew_with_each_map(cluster: Cluster) -> None:
 
 def test_without_addresses_clients_see_one_redis(cluster: Cluster) -> None:
     assert Nodes(cluster).presented("a:1") is None
+
+
+def test_a_node_that_sends_a_client_elsewhere_answers_all_reads_of_its_shard(cluster: Cluster) -> None:
+    now = 10.0
+    loop = asyncio.new_event_loop()
+    watch = ReplicaWatch(cluster, loop, 1.0, lambda _: None, clock=lambda: now)
+    watch.follow()
+    nodes = Nodes(cluster)
+    nodes.when_asked(watch.migrates)
+    first, other = (watch.primaries[node] for node in nodes.primaries())
+    replicas = [WatchedReplica(Node(9), Endpoint("r", 1), Replica()) for _ in range(2)]
+    for primary, replica in zip((first, other), replicas, strict=True):
+        primary.replicas[replica.endpoint] = replica
+        primary.told(primary.group.begin_look(), now, Told(False, "s", 5))
+        primary.measured(replica, Told(True, "s", 5), now)
+    assert nodes.redirected(b"-ASK 1 h2:1\r\n", first.node) is other.node
+    assert [replica.readable.until > now for replica in replicas] == [False, True]
+    now += 1.0
+    first.measured(replicas[0], Told(True, "s", 5), now)
+    assert replicas[0].readable.until < now
+    now += 1.1
+    first.measured(replicas[0], Told(True, "s", 5), now)
+    assert replicas[0].readable.until > now
+    assert nodes.redirected(b"-MOVED 1 h2:1\r\n", other.node) is other.node
+    assert replicas[1].readable.until > 0
+    loop.close()

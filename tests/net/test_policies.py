@@ -22,6 +22,7 @@ from proxy.net.engine import Engine, Probed
 from proxy.net.plan_compiler import PlanCompiler, PlanUnavailableError, WantedPlans
 from proxy.net.policies import Policies
 from proxy.net.policy_generation import PolicyGeneration
+from proxy.net.rights import Rights
 from proxy.policy.apps import App, Caller, identify
 from proxy.policy.compile import PolicyCompiler, needs_of
 from proxy.policy.lower_policy import LoweredPolicy
@@ -29,7 +30,7 @@ from proxy.policy.model import Mode, Policy
 from proxy.policy.plan_tables import NewParts
 from proxy.rules.limits.token_buckets import TokenBuckets
 from proxy.rules.verdict import Refuse
-from proxy.session.pool_key import PoolKey
+from proxy.session.pool_key import SOLE_NODE, PoolKey
 from proxy.session.ports import EffectivePolicy
 from tests.policy.given import policy
 from tests.resp import PATIENCE_SECONDS
@@ -71,8 +72,9 @@ class Bench:
         self.able: dict[str | None, frozenset[str]] = {}
         self.clients: list[Any] = []
         capabilities = self.capabilities = SimpleNamespace(
-            table=lambda: self.table, able=self.able, engine=Engine(version_text="7.0.15"), unknown=frozenset()
+            table=lambda: self.table, able=self.able, engine=Engine(version_text="7.0.15"), rights=Rights(lambda: 0.0)
         )
+        capabilities.rights.able = self.able
         self.loop = asyncio.new_event_loop()
         first = policy(TEXT)
         self.policies = Policies(
@@ -121,7 +123,8 @@ class Bench:
             self.table = table
             return True
 
-        self.capabilities.meet, self.capabilities.asks_about = met, lambda _user, lacks: False
+        self.capabilities.meet = met
+        self.capabilities.rights.due = lambda *_: False
         self.run(self.policies.learn_user(cast("Any", SimpleNamespace(key=PoolKey(None, 0, 2))), Engine()))
         self.settle()
 
@@ -204,7 +207,7 @@ def test_a_command_that_redis_lacks_is_told_from_one_that_the_user_may_not_run(b
     assert "MSETEX" in lacked
     refused = [f"the user may not run {name}, which rules of the policy send" for name in sorted(lacked)]
     assert bench.policies.features_off == refused
-    bench.capabilities.unknown = lacked
+    bench.capabilities.rights.tell(None, SOLE_NODE, bench.able[None], frozenset(), lacked)
     told = "Redis 7.0.15 has no MSETEX; lifetimes on MSET and MSETNX use a follow-up EXPIRE instead"
     assert told in bench.policies.features_off
     assert all(" has no " in text for text in bench.policies.features_off)
@@ -389,6 +392,21 @@ class Plans:
         return await self.find_plans(wanted)
 
 
+def test_a_plan_that_is_asked_for_twice_at_a_time_comes_once_and_keeps_its_counts(bench: Bench) -> None:
+    bench.clients.append(late := Client(bench.policies, None))
+    generation = bench.policies._current
+
+    async def both() -> Plan:
+        late.adopt()
+        first, second = (bench.loop.create_task(generation.complete()) for _ in range(2))
+        await asyncio.wait([first, second], return_when=asyncio.FIRST_COMPLETED)
+        plan = late.effective_policy.config.plan
+        await asyncio.gather(first, second)
+        return plan
+
+    assert bench.run(both()) is late.effective_policy.config.plan
+
+
 def test_a_policy_whose_plans_cannot_be_had_is_not_prepared(bench: Bench) -> None:
     before = [client.effective_policy for client in bench.clients]
     coming = policy(TEXT)
@@ -472,10 +490,7 @@ def test_a_user_that_may_run_more_changes_over_wholly_even_if_the_one_who_asked_
     async def probed(*_: object) -> Probed:
         return Probed(frozenset({"UNLINK"}))
 
-    bench.capabilities.meet, bench.capabilities.asks_about = met, lambda _user, lacks: True
-    bench.capabilities.look_at = lambda _user: None
-    bench.capabilities.doubted = set()
-
+    bench.capabilities.meet = met
     changing = asyncio.Event()
     bind = PolicyGeneration.bind
 
@@ -485,7 +500,8 @@ def test_a_user_that_may_run_more_changes_over_wholly_even_if_the_one_who_asked_
 
     async def learn() -> None:
         upstream = cast("Any", SimpleNamespace(key=PoolKey("till", 0, 2)))
-        learning = asyncio.create_task(bench.policies.learn_user(upstream, Engine()))
+        await bench.policies.learn_user(upstream, Engine())
+        learning = asyncio.create_task(bench.policies.settle("till"))
         await changing.wait()
         learning.cancel()
         await asyncio.wait([learning])

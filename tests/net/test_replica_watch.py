@@ -6,8 +6,8 @@ import pytest
 
 from proxy.hotpath.client_reads import Replica
 from proxy.net.replica_history import Told
-from proxy.net.replica_watch import ReplicaState, WatchedPrimary, WatchedReplica
 from proxy.net.slot_map import Endpoint
+from proxy.net.watched_replicas import ReplicaState, WatchedPrimary, WatchedReplica
 from proxy.session.pool_key import Node
 
 

@@ -17,12 +17,12 @@ from proxy.net.address import UpstreamAddress
 from proxy.net.cluster import Cluster
 from proxy.net.replica_connections import ReplicaConnections
 from proxy.net.replica_history import Told
-from proxy.net.replica_watch import WatchedPrimary, WatchedReplica
 from proxy.net.slot_map import ClusterNode, Endpoint, OwnSlots, SlotMap, SlotRange
+from proxy.net.watched_replicas import WatchedPrimary, WatchedReplica
 from proxy.policy.zones import NO_ZONES
 from proxy.session.switching import HELD_SECONDS
 from tests.hotpath.routed import owners
-from tests.net.test_replica_connections import Connection
+from tests.net.replica_stage import Connection, process
 from tests.policy.given import policy as policy_of
 from tests.session.clustered import NODES, ClusterRoute, Routed
 from tests.session.given import HOME, Upstream, call
@@ -53,11 +53,12 @@ class Stage:
         self.route = ClusterRoute(POLICY)
         self.primaries = {node: WatchedPrimary(node) for node in self.cluster.nodes}
         watch: Any = SimpleNamespace(
-            primaries=self.primaries, report_to=lambda *_: None, hurry=lambda: None, begin=lambda _: None, reads=dict
+            primaries=self.primaries, report_to=lambda _: None, hurry=lambda: None, begin=lambda _: None, reads=dict
         )
         self.members: dict[Upstream, Connection] = {}
         connections: Any = SimpleNamespace(
             output_limit=1 << 20,
+            known_scripts=None,
             errors=ErrorCounts(),
             supply=SimpleNamespace(tls=None, busy=Counter()),
             settings=SimpleNamespace(zone=None),
@@ -70,7 +71,7 @@ class Stage:
             ),
             count=lambda _: None,
         )
-        policies: Any = SimpleNamespace(zones=NO_ZONES, replica_lag=1.0)
+        policies: Any = SimpleNamespace(zones=NO_ZONES, replica_lags=[1.0])
         self.readers = ReplicaConnections(watch, connections, policies)
         self.readers.clock = lambda: self.now
         self.route.ports = replace(self.route.ports, replicas=self.readers)
@@ -86,9 +87,10 @@ class Stage:
         connection: Any = Connection(self.readers, node)
         connection.pipeline.number = node.number
         self.members[connection.pipeline] = connection
-        self.readers._connection(replica, HOME)
-        slot = self.readers._slots[node, HOME.database, HOME.protocol]
-        slot.upstream, slot.opening = connection, False
+        slot = self.readers._slot(replica, HOME)
+        slot.fill(connection)
+        slot.opening = False
+        self.readers._open_slots[connection] = slot
         pipeline: Upstream = connection.pipeline
         return pipeline
 
@@ -97,7 +99,8 @@ class Stage:
         for primary in self.primaries.values():
             primary.told(primary.group.begin_look(), self.now, Told(False, "s", offset))
             for replica in primary.replicas.values():
-                primary.measured(replica, Told(True, "s", offset if applied is None else applied), self.now)
+                told = Told(True, "s", offset if applied is None else applied, process=process(replica.node))
+                primary.measured(replica, told, self.now)
 
     def taken(self) -> tuple[list[bytes], list[bytes]]:
         """What the primaries and their replicas were sent since the last call."""
@@ -220,12 +223,13 @@ def test_what_a_lost_replica_owes_is_asked_of_the_owners_of_its_slots() -> None:
     assert stage.client.heard() == b"$1\r\n4\r\n$1\r\n5\r\n"
 
 
-def test_a_replica_that_knows_another_owner_is_left_and_the_cluster_looked_at() -> None:
+def test_a_replica_that_knows_another_owner_is_not_asked_and_the_cluster_looked_at() -> None:
     stage = Stage()
     stage.client.send(gets(A, A))
     stage.taken()
     stage.replicas[2].answer(MOVED, MOVED)
     assert stage.cluster.doubted.is_set()
+    assert not stage.replicas[2].closed
     assert stage.taken()[0] == [b"", b"", gets(A, A)]
     stage.client.at(2).answer(VALUE, MOVED.replace(b"7000", b"7001"))
     assert stage.client.heard() == VALUE
@@ -250,3 +254,107 @@ def test_a_read_whose_slot_gets_no_owner_in_time_is_answered_and_the_client_stay
     stage.client.nodes.looking.pop().arrived()
     assert stage.client.heard() == b"-CLUSTERDOWN Hash slot not served\r\n" + VALUE
     assert not stage.client.gone
+
+
+# Keys that a replica does not have
+
+NIL = b"$-1\r\n"
+ASK = b"-ASK 15495 127.0.0.1:7001\r\n"
+
+
+class Doubting(Stage):
+    """Replicas do not know which slots are on their way, as those of Redis."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for replica in self.replicas:
+            replica.doubts = True
+
+
+def test_that_a_key_does_not_exist_is_believed_where_its_owner_does_not_send_the_read_elsewhere() -> None:
+    stage = Doubting()
+    stage.client.send(gets(A, A, B, A))
+    stage.taken()
+    stage.replicas[2].answer(VALUE, NIL, VALUE)
+    stage.replicas[0].answer(VALUE)
+    assert stage.client.heard() == VALUE
+    assert stage.taken() == ([b"", b"", gets(A)], NOTHING)
+    stage.client.at(2).answer(b"$3\r\nnew\r\n")
+    assert stage.client.heard() == NIL + VALUE + VALUE, "what the replica knows is not mixed with what is newer"
+    stage.client.send(gets(A))
+    assert stage.taken() == (NOTHING, [b"", b"", gets(A)]), "the client has learnt nothing"
+
+
+def test_a_key_that_has_moved_is_read_at_its_new_node() -> None:
+    stage = Doubting()
+    stage.client.send(gets(A, A))
+    stage.taken()
+    stage.replicas[2].answer(NIL, VALUE)
+    assert stage.taken()[0] == [b"", b"", gets(A)]
+    stage.client.at(2).answer(ASK)
+    assert stage.client.heard() == b""
+    assert stage.taken()[0] == [b"", b"", gets(A)], "now its reply counts"
+    stage.client.at(2).answer(ASK)
+    assert stage.taken()[0] == [b"", call("ASKING") + gets(A), b""]
+    stage.client.at(1).answer(OK, b"$5\r\nthere\r\n")
+    assert stage.client.heard() == b"$5\r\nthere\r\n" + VALUE
+    stage.client.send(gets(A))
+    assert stage.taken()[1] == NOTHING, "the client has learnt of it"
+
+
+def test_an_error_of_the_owner_is_the_clients() -> None:
+    stage = Doubting()
+    stage.client.send(gets(A))
+    stage.taken()
+    stage.replicas[2].answer(NIL)
+    stage.taken()
+    error = b"-NOPERM this user has no permissions to run the 'get' command\r\n"
+    stage.client.at(2).answer(error)
+    assert stage.client.heard() == error
+
+
+def test_of_several_missing_keys_one_is_asked_for_and_the_rest_is_read_at_the_owner() -> None:
+    stage = Doubting()
+    stage.client.send(gets(A, A, A))
+    stage.taken()
+    stage.replicas[2].answer(NIL, NIL, VALUE)
+    assert stage.taken()[0] == [b"", b"", gets(A) + gets(A, A)]
+    stage.client.at(2).answer(NIL, b"$3\r\nnew\r\n", VALUE)
+    assert stage.client.heard() == NIL + b"$3\r\nnew\r\n" + VALUE
+    stage.client.send(gets(A))
+    assert stage.taken()[1] == NOTHING, "the client has read of the primary"
+
+
+def test_a_read_of_several_keys_goes_to_their_owner() -> None:
+    stage = Doubting()
+    stage.client.say("MGET", A, A + "2")
+    assert stage.taken() == ([b"", b"", call("MGET", A, A + "2")], NOTHING)
+
+
+def test_what_a_large_value_is_at_the_owner_is_not_kept() -> None:
+    stage = Doubting()
+    stage.client.send(gets(A))
+    stage.taken()
+    stage.replicas[2].answer(NIL)
+    owner = stage.client.at(2)
+    owner.answer(b"$1000000\r\n")
+    for _ in range(1000):
+        owner.answer(b"x" * 1000)
+        assert len(owner.rest) == 0
+    assert stage.client.heard() == b""
+    owner.answer(b"\r\n")
+    assert stage.client.heard() == NIL
+
+
+def test_a_client_that_leaves_meanwhile_gets_nothing() -> None:
+    stage = Doubting()
+    stage.client.send(gets(A, B))
+    stage.taken()
+    stage.replicas[2].answer(NIL)
+    stage.client.on_close()
+    stage.client.at(2).answer(NIL)
+    stage.replicas[0].answer(VALUE)
+    assert stage.client.heard() == b""
+    for upstream in (stage.client.at(2), stage.replicas[0]):
+        assert upstream.head is None
+        assert not upstream.closed

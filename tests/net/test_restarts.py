@@ -52,7 +52,7 @@ class Given:
 
     def __init__(self) -> None:
         self.connections: set[Any] = set()
-        self.restarts = Restarts(Single(UpstreamAddress()), self.connections, lambda: None)
+        self.restarts = Restarts(Single(UpstreamAddress()), self.connections, lambda _: None)
 
     def connect(self, process: int, answer: str, node: Node = SOLE_NODE) -> Any:
         connection: Any = Connection(process, answer, node)

@@ -6,11 +6,11 @@ import asyncio
 
 from proxy.net.address import UpstreamAddress
 from proxy.net.admission import Admission
+from proxy.net.group_counts import of_one_worker
 from proxy.net.plan_compiler import PlanCompiler
 from proxy.net.route import Route
 from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.net.topology import Single
-from proxy.net.user_changes import of_one_worker
 from proxy.policy.model import TRANSPARENT
 from tests.engines import free_port
 

@@ -19,6 +19,7 @@ from proxy.net.sentinel_views import (
     dissent,
     listed,
     read_sentinel,
+    replicas,
     size,
 )
 from proxy.net.slot_map import Endpoint
@@ -179,6 +180,32 @@ def fields(name: str, port: int, *, as_map: bool) -> Any:
 def test_replies_of_both_protocols(as_map: bool) -> None:
     found = read_sentinel("at", b"me", [b"10.0.0.1", b"6379"], [fields("x", 1, as_map=as_map)])
     assert found == SentinelView("me", OLD, {"x": Endpoint("10.0.1.9", 1)})
+
+
+def test_replicas_as_a_sentinel_sees_them() -> None:
+    good = {b"ip": b"10.0.0.2", b"port": b"6379", b"flags": b"slave"}
+    good |= {b"role-reported": b"slave", b"master-link-status": b"ok"}
+    for change in (
+        {b"flags": b"s_down,slave,disconnected"},
+        {b"role-reported": b"master"},
+        {b"master-link-status": b"err"},
+        {b"flags": None},
+    ):
+        found = read_sentinel("at", b"me", [b"10.0.0.1", b"6379"], [], [good | {b"port": b"1"}, good | change])
+        assert found.replicas == {Endpoint("10.0.0.2", 1): True, NEW: False}
+
+
+def test_a_replica_is_one_that_most_list_and_replicates_if_all_say_so() -> None:
+    def lists(by: str, **told: bool) -> SentinelView:
+        return SentinelView(by, OLD, replicas={Endpoint(host, 1): well for host, well in told.items()})
+
+    assert replicas([lists("a", x=True, y=True), lists("b", x=True, y=False), lists("c", x=True, y=True, z=False)]) == {
+        Endpoint("x", 1): True,
+        Endpoint("y", 1): False,
+    }
+    assert replicas([lists("a", x=True), lists("b", x=True), lists("c")]) == {Endpoint("x", 1): False}
+    assert replicas([lists("a", x=True), lists("a", x=True), lists("b"), lists("c")]) == {}, "one voice each"
+    assert replicas([]) == {}
 
 
 def test_replies_of_other_servers() -> None:

@@ -59,6 +59,9 @@ class TwoNodes:
     def disconnected(self, node: Node) -> None:
         pass
 
+    def hesitates(self, node: Node, *, late: bool) -> None:
+        pass
+
 
 TOPOLOGY = TwoNodes()
 
@@ -159,7 +162,7 @@ class Route:
             connect_timeout=5.0,
             pooling=True,
         )
-        policies: Any = SimpleNamespace(learn=self._nothing, asks_about=lambda _user: False)
+        policies: Any = SimpleNamespace(learn=self._nothing, asks_about=lambda _user, _node: False)
         capabilities = Capabilities(loop, TOPOLOGY)
         capabilities.able["app"] = frozenset()
         self.clients: list[Any] = []

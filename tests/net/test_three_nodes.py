@@ -21,10 +21,10 @@ from proxy.hotpath.router import Router
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.net.address import UpstreamAddress
 from proxy.net.admission import Admission
+from proxy.net.group_counts import of_one_worker
 from proxy.net.plan_compiler import PlanCompiler
 from proxy.net.route import Route
 from proxy.net.settings import PolicySource, RouteSettings, Settings
-from proxy.net.user_changes import of_one_worker
 from proxy.policy.apps import Caller
 from proxy.policy.model import TRANSPARENT
 from proxy.session.pool_key import Node, PoolKey, Role
@@ -67,6 +67,9 @@ class SlotMap:
         pass
 
     def disconnected(self, node: Node) -> None:
+        pass
+
+    def hesitates(self, node: Node, *, late: bool) -> None:
         pass
 
 

@@ -158,7 +158,7 @@ class Shared:
         self.loop = Loop()
         loop: Any = self.loop
         settings: Any = SimpleNamespace(client_output_limit=LARGE, upstream_connections=0)
-        known: Any = SimpleNamespace(refusal=None, forget_all=lambda: None)
+        known: Any = SimpleNamespace(refusal=None, renew=lambda _: None)
         self.keeper = Connections(
             Single(UpstreamAddress()),
             settings,

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from proxy.cli import main
-from tests.conftest import Fleet
 from tests.engines import Engine, free_port
-from tests.failover.fake_sentinel import sentinels_naming, url_of
+from tests.failover.troubles import staged
 from tests.page.browser import PHONE, Browser, Tab
 from tests.page.watching import HOT, LIVE, TOKEN, TOP, faint, give_token, shown
 from tests.resp import pack
@@ -35,19 +34,18 @@ def test_a_lost_connection_is_said_and_comes_back_by_itself(browser: Browser, up
         assert all("ERR_CONNECTION_REFUSED" in each or "ERR_INCOMPLETE" in each for each in tab.complaints)
 
 
-def test_a_problem_of_a_route_that_is_ready_is_said(browser: Browser, fleet: Fleet) -> None:
-    dead = free_port()
-    with (
-        sentinels_naming(*[fleet.engine("valkey-9.1", "server").port] * 2) as sentinels,
-        serve("--upstream", url_of(*sentinels, dead)) as running,
-        browser.tab() as tab,
-    ):
-        running.ready()
-        tab.go(running.admin)
-        words = f"Sentinel 127.0.0.1:{dead}: Connection refused"
-        tab.until(f"document.querySelector('#notice-warning')?.textContent.includes('{words}')")
+def test_problems_of_routes_that_are_ready_are_said(browser: Browser, tmp_path: Path) -> None:
+    """Each with Sentinels, a name or a deposed primary."""
+    with staged(tmp_path) as stage, browser.tab() as tab:
+        tab.go(stage.keyrail.admin)
+        tab.until(f"{LIVE} && !document.querySelector('#notice-warning')")
+        lines = list(stage.begin().values())
+        is_said = "document.querySelector('#notice-warning')?.textContent.includes(line)"
+        tab.until(f"{json.dumps(lines)}.every((line) => {is_said})")
         assert not tab.js("document.querySelector('#notice-ready')")
         assert not faint(tab)
+        stage.mend()
+        tab.until("!document.querySelector('#notice-warning')")
 
 
 def test_a_token_is_asked_for_once_and_routes_can_be_chosen(browser: Browser, guarded: Running) -> None:

@@ -7,7 +7,6 @@ its own writes, nothing is missing while its slot moves and nothing is too old; 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -18,6 +17,7 @@ from tests.conftest import kind_named, rest_is_long
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.replicas.actors import Stage
 from tests.replicas.history import History, Write
+from tests.replicas.seen import moved, serving
 from tests.resp import decode, eventually, pack
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="a plain relay knows no replicas")
@@ -39,21 +39,8 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
 def keyrail(cluster: RealCluster, new_keyrail: Callable[..., Keyrail]) -> Keyrail:
     seeds = ",".join(f"127.0.0.1:{each.port}" for each in cluster.living())
     running = new_keyrail(f"redis+cluster://{seeds}", extra=FROM_REPLICAS)
-    eventually(lambda: serving(running) == 4)
+    eventually(lambda: serving(running, *KEYS) == 4)
     return running
-
-
-def serving(keyrail: Keyrail) -> int:
-    """How many replicas answer reads now; the first reads open the connections to them."""
-    with keyrail.wire() as wire:
-        for key in KEYS:
-            wire.ask("GET", key)
-    (nodes,) = json.loads(keyrail.http("/nodes")[1])["routes"].values()
-    return sum(node["serves"] for node in nodes)
-
-
-def moved(keyrail: Keyrail) -> float:
-    return keyrail.metric("keyrail_replica_reads_total", outcome="moved")
 
 
 def gets(cluster: RealCluster) -> tuple[int, list[int]]:
@@ -65,7 +52,7 @@ def test_reads_of_all_slots_are_spread(cluster: RealCluster, keyrail: Keyrail) -
     with keyrail.wire() as wire:
         for key in KEYS:
             assert wire.ask("SET", key, f"v-{key}") == b"+OK\r\n"
-    eventually(lambda: serving(keyrail) == 4)
+    eventually(lambda: serving(keyrail, *KEYS) == 4)
 
     def is_spread() -> bool:
         # On a machine that stands still for a second, nobody knows how old the data of replicas is.
@@ -102,13 +89,11 @@ def test_slots_move(cluster: RealCluster, keyrail: Keyrail) -> None:
     mine = [slot for slot in slots if cluster.owner(slot) is source][:10]
 
     def move() -> None:
-        cluster.open_slot(mine[0], source, target)
-        eventually(lambda: serving(keyrail) <= 2)
-        cluster.move_slots(mine, source, target)
-        cluster.settle()
-        eventually(lambda: serving(keyrail) == 4)
-        cluster.move_slots(mine, target, source)
-        cluster.settle()
+        # At once: nobody has seen yet that the slots are on their way.
+        for there, back in ((source, target), (target, source)):
+            eventually(lambda: serving(keyrail, *KEYS) == 4)
+            cluster.move_slots(mine, there, back)
+            cluster.settle()
 
     async def act() -> None:
         await stage.until_reads(1000)
@@ -134,7 +119,7 @@ def test_nodes_fail(cluster: RealCluster, keyrail: Keyrail, event: str) -> None:
             cluster.failover(victim)
         else:
             victim.kill()
-            eventually(lambda: serving(keyrail) == 3)
+            eventually(lambda: serving(keyrail, *KEYS) == 3)
             victim.start()
         cluster.settle()
 
@@ -143,7 +128,7 @@ def test_nodes_fail(cluster: RealCluster, keyrail: Keyrail, event: str) -> None:
         doubtful.append(asyncio.get_running_loop().time())
         await asyncio.to_thread(happen)
         doubtful.append(asyncio.get_running_loop().time())
-        await asyncio.to_thread(eventually, lambda: serving(keyrail) == 4)
+        await asyncio.to_thread(eventually, lambda: serving(keyrail, *KEYS) == 4)
         await stage.until_reads(300)
 
     asyncio.run(stage.run(8, act))

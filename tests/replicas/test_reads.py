@@ -8,6 +8,7 @@ clients stay connected.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -15,10 +16,12 @@ from pathlib import Path
 import pytest
 import redis
 
+from tests.black_hole import BlackHole
 from tests.conftest import kind_named, rest_is_long
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.replicas.actors import Stage
 from tests.replicas.lab import Lab
+from tests.replicas.seen import moved, serving
 from tests.resp import eventually
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="a plain relay knows no replicas")
@@ -55,14 +58,6 @@ def policy(folder: Path, mode: str) -> Path:
     return folder / "policy.yaml"
 
 
-def serving(keyrail: Keyrail) -> int:
-    """How many replicas answer reads now; the first reads open the connections to them."""
-    with keyrail.wire() as wire:
-        wire.ask("GET", "a:1")
-    (nodes,) = json.loads(keyrail.http("/nodes")[1])["routes"].values()
-    return sum(node["serves"] for node in nodes)
-
-
 def reads_of(lab: Lab, act: Callable[[], None]) -> list[int]:
     """How many GETs each server has run meanwhile, the primary first."""
     before = lab.reads()
@@ -91,6 +86,12 @@ def test_reads_of_the_keys_are_spread_and_nothing_else_is(lab: Lab, keyrail: Key
 
     eventually(is_spread)
     assert reads_of(lab, read("x:1", b"$1\r\nw\r\n")) == [200, 0, 0]
+
+    def shares() -> dict[str, float]:
+        told = json.loads(keyrail.http("/hotkeys")[1])
+        return {row["key"]: row["replica_share"] for row in told["keys"]}
+
+    eventually(lambda: shares().get("a:1", 0.0) > 0.5 and shares().get("x:1") == 0.0)
 
 
 def test_state_keeps_reads_with_the_primary(lab: Lab, keyrail: Keyrail) -> None:
@@ -162,6 +163,34 @@ def test_a_library_that_tells_its_name_reads_from_replicas_at_once(lab: Lab, key
     eventually(lambda: reads_of(lab, act)[0] == 0)
 
 
+def test_read_only_scripts_run_on_replicas(lab: Lab, new_keyrail: NewKeyrail, tmp_path: Path) -> None:
+    lab.primary.do("SET", "a:1", "v")
+    get = "callback=function(keys) return redis.call('GET', keys[1]) end"
+    library = f"#!lua name=l\nredis.register_function{{function_name='f', {get}, flags={{'no-writes'}}}}"
+    lab.primary.do("FUNCTION", "LOAD", "REPLACE", library)
+    keyrail = new_keyrail(url(lab), policy=policy(tmp_path, "enforce"))
+    eventually(lambda: serving(keyrail) == 2)
+    text = "return redis.call('GET', KEYS[1])"
+    sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    commands = (("EVAL_RO", text), ("EVALSHA_RO", sha), ("FCALL_RO", "f"))
+
+    def calls() -> list[int]:
+        return [sum(server.calls(name) for server in lab.replicas) for name, _ in commands]
+
+    with keyrail.wire() as wire:
+        before = calls()
+
+        def all_have_run() -> bool:
+            # The first one runs on the primary, which has to know it.
+            for words in commands:
+                assert wire.ask(*words, 1, "a:1") == b"$1\r\nv\r\n"
+            return all(now > then for then, now in zip(before, calls(), strict=True))
+
+        eventually(all_have_run)
+        assert wire.ask("FCALL_RO", "none", 1, "a:1").startswith(b"-ERR Function not found")
+    assert keyrail.metric("keyrail_out_of_step_total") == 0
+
+
 async def is_(condition: Callable[[], bool]) -> None:
     """Wait for what a server tells."""
     await asyncio.to_thread(eventually, condition)
@@ -228,13 +257,71 @@ def test_nobody_sees_what_it_must_not(lab: Lab, keyrail: Keyrail, event: Event) 
     lab.primary.do("FLUSHALL")
     eventually(lambda: serving(keyrail) == 2)
     stage = Stage(keyrail.address.port)
-    moved = keyrail.metric("keyrail_replica_reads_total", outcome="moved")
+    before = moved(keyrail)
     try:
         asyncio.run(stage.run(12, lambda: event(lab, keyrail, stage)))
     finally:
         lab.mend()
     assert stage.history.problems(MAX_LAG + 1.0) == []
     assert (stage.closed, stage.errors) == (0, [])
-    eventually(lambda: keyrail.metric("keyrail_replica_reads_total", outcome="moved") > moved)
+    eventually(lambda: moved(keyrail) > before)
     assert keyrail.metric("keyrail_out_of_step_total") == 0
     assert "Traceback" not in keyrail.stderr
+
+
+# Connections to a replica
+
+
+def test_a_client_reads_from_no_other_server_than_the_one_whose_lag_is_known(
+    lab: Lab, new_keyrail: NewKeyrail, tmp_path: Path
+) -> None:
+    # A balancer leads the next connection to a replica that gets nothing from its primary.
+    lab.mend()
+    lab.primary.do("FLUSHALL")
+    eventually(lab.is_linked)
+    with BlackHole(*(each.port for each in lab.replicas)) as balancer:
+        keyrail = new_keyrail(
+            f"{lab.primary.url}?replicas=127.0.0.1:{balancer.port}", policy=policy(tmp_path, "enforce")
+        )
+        stage = Stage(keyrail.address.port)
+        lab.streams[1].hold()
+
+        async def act() -> None:
+            await stage.until_reads(200)
+            await is_(lambda: serving(keyrail) == 1)
+            await stage.until_reads(500)
+
+        try:
+            asyncio.run(stage.run(8, act))
+        finally:
+            lab.mend()
+    assert stage.history.problems(MAX_LAG + 1.0) == []
+    assert moved(keyrail) > 0
+
+
+def test_a_connection_that_has_died_unseen_is_replaced_although_its_replica_answers(
+    lab: Lab, new_keyrail: NewKeyrail, tmp_path: Path
+) -> None:
+    lab.mend()
+    lab.primary.do("SET", "a:1", "v")
+    with BlackHole(lab.replicas[0].port) as hole:
+        keyrail = new_keyrail(f"{lab.primary.url}?replicas=127.0.0.1:{hole.port}", policy=policy(tmp_path, "enforce"))
+        eventually(lambda: serving(keyrail) == 1)
+        eventually(lambda: first_replica_answers(lab, keyrail))
+        hole.swallow_newest()
+        for _ in range(20):
+            assert ask(keyrail, "a:1") == b"$1\r\nv\r\n"
+        eventually(lambda: first_replica_answers(lab, keyrail))
+    assert keyrail.metric("keyrail_out_of_step_total") == 0
+
+
+def ask(keyrail: Keyrail, key: str) -> bytes:
+    with keyrail.wire() as wire:
+        return wire.ask("GET", key)
+
+
+def first_replica_answers(lab: Lab, keyrail: Keyrail) -> bool:
+    """Whether it answers a client that asks once."""
+    before = lab.replicas[0].calls("get")
+    ask(keyrail, "a:1")
+    return lab.replicas[0].calls("get") > before

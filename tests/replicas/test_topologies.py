@@ -7,7 +7,6 @@ does not count. redis-py and ioredis notice nothing.
 from __future__ import annotations
 
 import asyncio
-import json
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from tests.failover.group import RealGroup
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.replicas.actors import Stage
 from tests.replicas.history import Write
+from tests.replicas.seen import moved, serving
 from tests.resp import PATIENCE_SECONDS, eventually
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="a plain relay knows no replicas")
@@ -29,18 +29,6 @@ OLDEST = 2.0
 """Seconds: the lag that is allowed, and one more."""
 FROM_REPLICAS = ("--read-from", "replicas")
 SESSION = Path(__file__).parent.parent / "clients" / "ioredis.cjs"
-
-
-def serving(keyrail: Keyrail) -> int:
-    """How many replicas answer reads now; the first reads open the connections to them."""
-    with keyrail.wire() as wire:
-        wire.ask("GET", "a:1")
-    (nodes,) = json.loads(keyrail.http("/nodes")[1])["routes"].values()
-    return sum(node["serves"] for node in nodes)
-
-
-def moved(keyrail: Keyrail) -> float:
-    return keyrail.metric("keyrail_replica_reads_total", outcome="moved")
 
 
 @pytest.fixture(scope="module")

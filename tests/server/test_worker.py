@@ -13,6 +13,7 @@ from typing import Any, assert_never, cast
 import pytest
 
 from proxy.net.address import UpstreamAddress
+from proxy.net.known_scripts import ScriptNews
 from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.net.verdicts import VerdictUpdate
 from proxy.policy.model import TRANSPARENT
@@ -26,6 +27,7 @@ from proxy.server.control import (
     GroupInfo,
     Prepare,
     RecallScript,
+    SeenScripts,
     ShareLimits,
     Start,
     SupervisorNotification,
@@ -52,6 +54,8 @@ class FakeRoute:
         self.compiled = asyncio.Event()
         self.well: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self.leased: asyncio.Queue[object] = asyncio.Queue()
+        self.news = ScriptNews()
+        self.learnt: list[ScriptNews] = []
 
     def _do(self, part: str) -> None:
         if self.failing[part]:
@@ -80,6 +84,14 @@ class FakeRoute:
     def snapshot(self) -> dict[str, Any]:
         self._do("snapshot")
         return {}
+
+    def script_news(self) -> ScriptNews:
+        self._do("scripts")
+        news, self.news = self.news, ScriptNews()
+        return news
+
+    def learn_scripts(self, news: ScriptNews) -> None:
+        self.learnt.append(news)
 
     def verdict_update(self) -> VerdictUpdate:
         self._do("seen")
@@ -118,6 +130,8 @@ class Supervisor:
         self.running = running
         self.reported = asyncio.Event()
         self.shared = asyncio.Event()
+        self.scripts = asyncio.Event()
+        self.told: list[SeenScripts] = []
 
     async def answer(self, request: SupervisorRequest) -> TypedReply:
         match request:
@@ -132,6 +146,9 @@ class Supervisor:
     def take(self, notification: SupervisorNotification) -> None:
         if isinstance(notification, WorkerReport):
             self.reported.set()
+        elif isinstance(notification, SeenScripts):
+            self.told.append(notification)
+            self.scripts.set()
 
     async def end(self) -> int:
         self.channel.notify(Drain(2.0))
@@ -154,7 +171,9 @@ async def a_worker(**failing: int) -> AsyncIterator[tuple[Supervisor, FakeRoute]
     here, there = socket.socketpair()
     ours, theirs = await Channel.over(here), await Channel.over(there)
     route_settings = RouteSettings("r", (), UpstreamAddress(), PolicySource())
-    worker = Worker(theirs, Start(Settings((route_settings,), workers=2), (TRANSPARENT,), 1, 1, 0, (), False, ({},)))
+    scripts = (ScriptNews(),)
+    start = Start(Settings((route_settings,), workers=2), (TRANSPARENT,), 1, 1, 0, (), False, ({},), scripts)
+    worker = Worker(theirs, start)
     route = cast("FakeRoute", worker._routes[0])
     route.failing.update(failing)
     loop = asyncio.get_running_loop()
@@ -170,7 +189,12 @@ async def a_worker(**failing: int) -> AsyncIterator[tuple[Supervisor, FakeRoute]
 
 @pytest.mark.parametrize(
     ("part", "name"),
-    [("snapshot", "reporting figures"), ("seen", "reporting what rules found"), ("demand", "sharing limits")],
+    [
+        ("snapshot", "reporting figures"),
+        ("seen", "reporting what rules found"),
+        ("scripts", "telling of scripts"),
+        ("demand", "sharing limits"),
+    ],
 )
 @pytest.mark.usefixtures("quick")
 def test_a_mistake_in_a_report_is_counted_and_the_worker_goes_on(
@@ -188,6 +212,22 @@ def test_a_mistake_in_a_report_is_counted_and_the_worker_goes_on(
     asyncio.run(main())
     (record,) = caplog.records
     assert record.getMessage().startswith(f"{name} failed")
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_is_new_of_scripts_is_told_and_learnt() -> None:
+    async def main() -> None:
+        async with a_worker() as (supervisor, route):
+            assert route.learnt == [ScriptNews()], "what the group knew at its start"
+            route.news = ScriptNews(texts=(b"return 1",))
+            await supervisor.scripts.wait()
+            assert supervisor.told == [SeenScripts((ScriptNews(texts=(b"return 1",)),))]
+            supervisor.channel.notify(SeenScripts((ScriptNews(flushed=True),)))
+            assert await supervisor.channel.request(RecallScript(0, KEY)) == cast("Any", "what it calls")
+            assert route.learnt[1:] == [ScriptNews(flushed=True)]
+            assert await supervisor.end() == 0
+
+    asyncio.run(main())
 
 
 @pytest.mark.usefixtures("quick")

@@ -12,6 +12,7 @@ from typing import Any, assert_never, cast
 import pytest
 
 from proxy.net.address import UpstreamAddress
+from proxy.net.known_scripts import ScriptNews
 from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.policy.model import TRANSPARENT
 from proxy.rules.scripts.memory import script_key
@@ -21,9 +22,11 @@ from proxy.server.control import (
     FindScript,
     Prepare,
     RecallScript,
+    SeenScripts,
     Serving,
     ShareLimits,
     Switch,
+    WorkerNotification,
     WorkerRequest,
 )
 from proxy.server.listeners import Listeners
@@ -71,8 +74,15 @@ class FakeWorker:
         self.problem: str | None = None
         self.knows = knows
         self.recalled = 0
+        self.told: list[SeenScripts] = []
+        self.told_of_scripts = asyncio.Event()
         self.hangs_at: type[object] | None = None
         self.ends_at: type[object] | None = None
+
+    def take(self, notification: WorkerNotification) -> None:
+        if isinstance(notification, SeenScripts):
+            self.told.append(notification)
+            self.told_of_scripts.set()
 
     async def answer(self, request: WorkerRequest) -> TypedReply:
         if type(request) is self.ends_at:
@@ -109,7 +119,7 @@ async def workers_of(fakes: int) -> AsyncIterator[tuple[Workers, list[FakeWorker
         workers._workers[number] = worker
         tasks += [
             loop.create_task(workers._hear(worker)),
-            loop.create_task(fake.channel.serve(fake.answer, lambda _: None)),
+            loop.create_task(fake.channel.serve(fake.answer, fake.take)),
         ]
         fake.channel.notify(Serving())
         await fake.channel.request(ShareLimits(()))
@@ -178,6 +188,21 @@ def test_who_does_not_follow_is_named(monkeypatch: pytest.MonkeyPatch, capsys: p
     asyncio.run(main())
     said = STAMP.sub("", capsys.readouterr().err)
     assert said == "keyrail: worker 1 has not confirmed in 0.05 s: Commit(generation=2)\n"
+
+
+def test_a_worker_hears_of_the_scripts_of_all_others_and_one_that_begins_of_all() -> None:
+    async def main() -> None:
+        async with workers_of(3) as (workers, fakes):
+            news = SeenScripts((ScriptNews(texts=(b"return 1",)),))
+            fakes[0].channel.notify(news)
+            await fakes[0].channel.request(ShareLimits(()))
+            for other in fakes[1:]:
+                await other.told_of_scripts.wait()
+                assert other.told == [news]
+            assert fakes[0].told == []
+            assert workers._start_of(None, 0, ()).scripts == news.routes
+
+    asyncio.run(main())
 
 
 def test_a_script_is_sought_in_all_other_workers() -> None:

@@ -175,18 +175,20 @@ class Served:
 
 class FakeNodes(NodePort):
     """What Keyrail takes the cluster for: three nodes, n1 to n3. ``lost`` are the numbers of nodes that commands do not
-    go to; ``asked`` is what ``replicas`` are asked, ``asked_of`` whose they are, and ``looking`` are those who wait for
-    a look at the cluster."""
+    go to, ``silent`` of those that do not answer; ``named`` are the errors that name nodes, ``asked`` is what
+    ``replicas`` are asked, ``asked_of`` whose they are, and ``looking`` who waits for a look at the cluster."""
 
     def __init__(self) -> None:
         self.owners = owners(3)
         self.lost: set[int] = set()
+        self.silent: set[int] = set()
         self.looking: list[PoolWaiter] = []
         self.shown: Presented | None = None
         self.replicas = False
         self.asked: list[tuple[Sequence[bytes], Callable[[Sequence[tuple[str, bytes]]], None]]] = []
         self.asked_of: list[Sequence[Node] | None] = []
         self.followers: list[NodeFollower] = []
+        self.named: list[bytes] = []
 
     def presented(self, listener: str) -> Presented | None:
         return self.shown
@@ -195,7 +197,10 @@ class FakeNodes(NodePort):
         return [node for node in NODES if node.number not in self.lost]
 
     def any(self, among: Sequence[Node]) -> Node | None:
-        return next(iter(among), None)
+        return next((node for node in among if self.reachable(node)), next(iter(among), None))
+
+    def reachable(self, node: Node) -> bool:
+        return node.number not in self.silent
 
     def size(self) -> int:
         return len(NODES)
@@ -213,6 +218,7 @@ class FakeNodes(NodePort):
         return self.node(self.owners[slot])
 
     def redirected(self, error: bytes, by: Node) -> Node | None:
+        self.named.append(error)
         found = re.fullmatch(rb"-(?:MOVED|ASK) \d+ 127.0.0.1:700(\d)\r\n", error)
         return None if found is None else self.node(int(found[1]))
 

@@ -203,6 +203,8 @@ class FakeRoute(
         self.anywhere: list[Upstream] = []
         self.closed_gracefully: list[Upstream] = []
         self.starving = False
+        self.unknown_databases: set[int] = set()
+        self.lacking_databases: dict[int, bytes] = {}
         self.refusals: dict[Node, str] = {}
         self.private_connections = 1
         self.waiting: list[PoolWaiter] = []
@@ -299,6 +301,12 @@ class FakeRoute(
 
     def refusal(self, key: PoolKey) -> str:
         return self.refusals.get(key.node, "")
+
+    def lacking_database(self, waiter: PoolWaiter, number: int) -> bytes | None:
+        if number in self.unknown_databases:
+            self.waiting.append(waiter)
+            return None
+        return self.lacking_databases.get(number, b"")
 
     def await_shared(self, waiter: PoolWaiter, key: PoolKey, lane: Lane) -> None:
         self.waiting.append(waiter)

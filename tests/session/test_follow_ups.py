@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from proxy.session.follow_ups import MOST_WAITING
+from tests.policy.given import policy
+from tests.session.clustered import NODES, ClusterRoute, Routed
 from tests.session.given import HOME, LARGE, Client, Upstream, call, route_with
 from tests.session.test_hidden_commands import EXPIRE, GIVES, OK, QUEUED, begin
 
@@ -216,3 +220,57 @@ def test_what_waited_for_a_client_that_leaves_is_sent(state: str) -> None:
     client.close("gone")
     assert own.taken() == (call("DISCARD") if state == "MULTI" else b"") + call("EXPIRE", "s", 300, "GT")
     assert route.closed_gracefully == [own]
+
+
+# Before a cluster
+
+
+def left_behind() -> tuple[Routed, Upstream]:
+    """A client that has left before its LPUSH was answered, and the connection on which the EXPIRE follows."""
+    client = Routed(ClusterRoute(policy(GIVES)))
+    client.say("LPUSH", "k{a}", "1")
+    shared = client.at(2)
+    shared.taken()
+    client.close("client")
+    shared.answer(b":1\r\n")
+    assert shared.taken() == call("EXPIRE", "k{a}", 300, "NX")
+    return client, shared
+
+
+def again(client: Routed) -> tuple[Any, Any, Any]:
+    """What is asked on a connection of Keyrail's own after a moment."""
+    (act,) = client.route.timers
+    client.route.timers.clear()
+    act()
+    (asked,) = client.route.asked
+    client.route.asked.clear()
+    return asked
+
+
+@pytest.mark.parametrize(("error", "asking"), [(b"-MOVED", []), (b"-ASK", [[b"ASKING"]])])
+def test_what_follows_a_command_of_a_client_that_has_left_is_sent_again_where_its_slot_is_now(
+    error: bytes, asking: list[list[bytes]]
+) -> None:
+    client, shared = left_behind()
+    shared.answer(error + b" 15495 127.0.0.1:7001\r\n")
+    key, questions, answered = again(client)
+    assert key.node is NODES[1]
+    assert [list(each) for each in questions] == [*asking, [b"EXPIRE", b"k{a}", b"300", b"NX"]]
+    answered([b"-TRYAGAIN not yet\r\n"])
+    key, _, answered = again(client)
+    assert key.node is NODES[2], "the owner, as far as Keyrail knows"
+    answered([b":1\r\n"])
+    assert client.route.hits[-1][2] == "followed"
+    assert client.route.timers == []
+
+
+def test_it_is_not_sent_again_for_ever() -> None:
+    client, shared = left_behind()
+    shared.answer(b"-CLUSTERDOWN down\r\n")
+    times = 0
+    while client.route.timers:
+        _, _, answered = again(client)
+        answered([b"-CLUSTERDOWN down\r\n"])
+        times += 1
+    assert times == 20
+    assert client.route.hits[-1][2] == "error"

@@ -45,6 +45,20 @@ def test_select_of_a_database_that_has_a_pool_is_asked_there() -> None:
     assert route.lent == []
 
 
+def test_before_a_cluster_all_nodes_must_have_the_database() -> None:
+    route = FakeRoute()
+    client = Client(route)
+    route.unknown_databases = {1}
+    client.send(call("SELECT", 1) + call("GET", "a"))
+    assert route.all_upstreams() == []
+    route.unknown_databases.clear()
+    route.lacking_databases[1] = b"-ERR DB index is out of range\r\n"
+    route.feed()
+    assert client.heard() == b"-ERR DB index is out of range\r\n"
+    assert client.key == HOME
+    assert route.upstream().taken() == call("GET", "a")
+
+
 @pytest.mark.parametrize("number", ["1", "01"])
 def test_a_select_that_failed_leaves_the_client_where_it_was(number: str) -> None:
     route = FakeRoute()

@@ -55,12 +55,28 @@ def test_one_name_is_looked_up_where_it_is() -> None:
     assert client.heard() == b"*1\r\n$1\r\nc\r\n"
 
 
-@pytest.mark.parametrize("error", [b"-MOVED 1 127.0.0.1:7001\r\n", b"-ASK 1 127.0.0.1:7001\r\n"])
-def test_no_node_is_named(error: bytes) -> None:
+@pytest.mark.parametrize("word", [b"MOVED", b"ASK"])
+def test_a_key_that_has_moved_is_looked_up_where_it_is_and_no_node_is_named(word: bytes) -> None:
     client = Routed(route_with(WALK))
     client.say("KEYS", "c")
-    tell(client, error)
+    asked, before = ([b"EXISTS c"], []) if word == b"MOVED" else ([b"ASKING", b"EXISTS c"], [b"+OK\r\n"])
+    assert tell(client, b"-%b 1 127.0.0.1:7000\r\n" % word)[0].node is NODES[1]
+    for number, then in ((0, 2), (2, 1)):
+        told = tell(client, *before, b"-%b 1 127.0.0.1:700%d\r\n" % (word, then))
+        assert told == (HOME._replace(node=NODES[number]), asked)
+    told = tell(client, *before, b"-%b 1 127.0.0.1:7000\r\n" % word)
+    assert told == (HOME._replace(node=NODES[1]), asked), "the last of three times"
     assert client.heard().startswith(b"-CLUSTERDOWN keyrail: ")
+
+
+def test_sizes_of_keys_that_go_to_several_nodes() -> None:
+    client = Routed(route_with(WHOLE))
+    client.say("SUNION", "{c}1", "{c}2", "{c}3")
+    key, questions = tell(client, b":1\r\n", b"-ASK 1 127.0.0.1:7000\r\n", b"-MOVED 1 127.0.0.1:7002\r\n")
+    assert (key.node, questions) == (NODES[1], [b"SCARD {c}1", b"SCARD {c}2", b"SCARD {c}3"])
+    assert tell(client, b"+OK\r\n", b":1\r\n") == (HOME._replace(node=NODES[0]), [b"ASKING", b"SCARD {c}2"])
+    assert tell(client, b":2\r\n") == (HOME._replace(node=NODES[2]), [b"SCARD {c}3"])
+    assert client.heard().startswith(b"-DENIED keyrail/small: SUNION would read 4 members")
 
 
 def test_slots_that_move_meanwhile_are_told() -> None:

@@ -107,6 +107,26 @@ def test_a_walk() -> None:
     assert client.heard() == b"-ERR invalid cursor\r\n"
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_nothing_more_is_asked_for_a_client_that_leaves_in_mid_walk(*, apart: bool) -> None:
+    client, model = Routed(FakeRoute()), Model(KEYS)
+    if apart:
+        client.enter(HOME._replace(user="app"))
+    client.say("SCAN", "0")
+    asked: list[Any] = drain(client.route.asked) if apart else [*enumerate(client.taken())]
+    client.close("client")
+    if apart:
+        for key, questions, answered in asked:
+            answered([model.answer(key.node.number, list(argv)) for argv in questions])
+    else:
+        for number, commands in asked:
+            client.at(number).answer(*(model.answer(number, argv) for argv in commands))
+    assert client.taken() == [[], [], []]
+    assert [each.taken() for each in client.route.all_upstreams()] == [b""] * len(client.route.all_upstreams())
+    assert client.route.asked == []
+    assert client.sender.pending_replies == 0
+
+
 def test_for_a_user_of_its_own_a_walk_asks_only_scan_and_the_rest_goes_as_keyrails_user() -> None:
     route, model = FakeRoute(), Model(KEYS)
     client = Routed(route)

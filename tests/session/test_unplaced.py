@@ -4,12 +4,39 @@ from __future__ import annotations
 
 import pytest
 
+from proxy.cluster.own_answers import has_its_arguments
+from proxy.commands.command import Command
+from proxy.commands.over_nodes import Destination
+from proxy.commands.table import STANDARD, ConnectionState
 from proxy.session.state import POOLED
 from proxy.session.switching import HELD_SECONDS
-from proxy.session.unplaced import MOST_KEPT
+from proxy.session.unplaced import MOST_KEPT, MOST_KEPT_BYTES
+from tests.cluster.test_every_command import invocations
 from tests.hotpath.test_split import arguments
 from tests.session.clustered import NODES, Routed
 from tests.session.given import FakeRoute, call, route_with
+
+OF_ONE_NODE = {
+    Destination.SLOT,
+    Destination.ANY,
+    Destination.ONE_NODE,
+    Destination.PUBLISH,
+    Destination.TRANSACTION,
+    Destination.WAIT,
+}
+CHANGING = {
+    ConnectionState.MULTI,
+    ConnectionState.EXEC,
+    ConnectionState.DISCARD,
+    ConnectionState.WATCH,
+    ConnectionState.SUBSCRIBE,
+    ConnectionState.UNSUBSCRIBE,
+    ConnectionState.UNKNOWN,
+    ConnectionState.REFUSED,
+    ConnectionState.IDLE,
+    ConnectionState.KEYRAIL,
+}
+"""Commands of these are refused inside MULTI, or end it, or are about more than one node."""
 
 
 def begun() -> Routed:
@@ -55,6 +82,48 @@ def test_without_any_key_it_runs_on_any_node() -> None:
     assert arguments(client.own.taken()) == [[b"MULTI"], [b"PUBLISH", b"a", b"b"], [b"EXEC"]]
     client.own.answer(b"+OK\r\n", b"+QUEUED\r\n", b"*1\r\n:0\r\n")
     assert client.heard() == b"+QUEUED\r\n*1\r\n:0\r\n"
+
+
+def without_keys() -> list[tuple[bytes, ...]]:
+    """Commands of each kind that may stand in a transaction, and name no key."""
+    found: dict[str, tuple[bytes, ...]] = {}
+    for argv in invocations():
+        command = Command(STANDARD, list(argv))
+        name, state = command.spec.display, command.spec.state
+        goes_to_one = command.spec.over_nodes.destination in OF_ONE_NODE
+        if not name or not goes_to_one or not has_its_arguments(command) or state in CHANGING or name == "SPUBLISH":
+            continue
+        if not command.spec.may_have_keys or (command.known_keys == () and b"0" in argv):
+            found.setdefault(name, argv)
+    return list(found.values())
+
+
+@pytest.mark.parametrize("argv", without_keys(), ids=lambda argv: argv[0].decode())
+def test_no_command_without_keys_takes_the_transaction_to_a_node(argv: tuple[bytes, ...]) -> None:
+    client = begun()
+    client.send(call(*argv))
+    assert client.heard() == b"+QUEUED\r\n"
+    client.send(call("SET", "a", "1") + call("EXEC"))
+    assert client.own.key.node is NODES[2]
+    assert arguments(client.own.taken()) == [[b"MULTI"], [*argv], [b"SET", b"a", b"1"], [b"EXEC"]]
+
+
+def test_those_that_are_named_here_are_among_them() -> None:
+    assert {argv[0] for argv in without_keys()} >= {b"EVAL", b"EVALSHA", b"FCALL", b"UNWATCH", b"WAIT", b"PUBLISH"}
+
+
+def test_keys_that_nobody_can_tell_name_a_node() -> None:
+    client = begun()
+    client.say("EVAL", "return 1", "x")
+    assert client.is_pinned(), "the node complains"
+
+
+def test_no_more_bytes_than_so_many_wait() -> None:
+    client = begun()
+    client.say("ECHO", "x" * 1000)
+    assert not client.is_pinned()
+    client.say("EVAL", "x" * MOST_KEPT_BYTES, "0")
+    assert client.is_pinned()
 
 
 def test_no_more_than_so_many_wait() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from proxy.hotpath.intake import FINISHED
 from proxy.session.node_connections import CLUSTERDOWN
 from proxy.session.switching import HELD_SECONDS
 from tests.session.clustered import NODES, Routed
-from tests.session.given import LARGE, FakeRoute, call
+from tests.session.given import HOME, LARGE, FakeRoute, call
 
 REFUSED = b"-CLUSTERDOWN keyrail: n3 has not accepted this login: WRONGPASS no such user\r\n"
 ABORTED = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
@@ -30,36 +31,59 @@ def wait_in_vain(client: Routed, seconds: float = 3 * HELD_SECONDS) -> None:
             act()
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("WATCH", "a"),
-        ("BLPOP", "a", "0"),
-        ("XREAD", "BLOCK", "0", "STREAMS", "a", "$"),
-        ("SUBSCRIBE", "x"),
-        ("PSUBSCRIBE", "x*"),
-        ("SSUBSCRIBE", "a"),
-        ("WAIT", "1", "0"),
-        ("NOSUCHCOMMAND", "a"),
-        ("SCRIPT", "KILL"),
-        ("AUTH", "user", "password"),
-        ("SELECT", "1"),
-        ("SET", "a", "x" * 2 * LARGE),
-        ("BLPOP", "x" * 2 * LARGE, "0"),
-    ],
-    ids=lambda words: " ".join(words)[:20],
-)
+KILL = ("SCRIPT", "KILL")
+COMMANDS: list[tuple[str, ...]] = [
+    ("WATCH", "a"),
+    ("BLPOP", "a", "0"),
+    ("XREAD", "BLOCK", "0", "STREAMS", "a", "$"),
+    ("SUBSCRIBE", "x"),
+    ("PSUBSCRIBE", "x*"),
+    ("SSUBSCRIBE", "a"),
+    ("WAIT", "1", "0"),
+    ("NOSUCHCOMMAND", "a"),
+    KILL,
+    ("AUTH", "user", "password"),
+    ("SELECT", "1"),
+    ("SET", "a", "x" * 2 * LARGE),
+    ("BLPOP", "x" * 2 * LARGE, "0"),
+]
+
+
+def name(words: tuple[str, ...]) -> str:
+    return " ".join(words)[:20]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=name)
 def test_it_gets_clusterdown_and_stays(words: tuple[str, ...]) -> None:
     client = Routed(FakeRoute())
     client.route.starving = True
     client.send(call(*words))
     wait_in_vain(client)
-    assert client.heard() == CLUSTERDOWN
+    assert client.heard() == (CLUSTERDOWN if words != KILL else b"-CLUSTERDOWN keyrail: no connection to n1\r\n")
     assert not client.gone
     client.route.feed()
     client.say("GET", "b")
     client.at(0).answer(b"$1\r\nx\r\n")
     assert client.heard() == b"$1\r\nx\r\n"
+
+
+@pytest.mark.parametrize("words", [*COMMANDS, ("GET", "a"), ("MGET", "a", "b"), ("DBSIZE",), ("PUBLISH", "a", "b")])
+def test_it_is_closed_where_only_a_login_brings_a_connection(words: tuple[str, ...]) -> None:
+    client = Routed(FakeRoute())
+    client.enter(HOME._replace(user="app"))
+    client.route.known_users.add("app")
+    client.say("GET", "b")
+    client.route.starving = True
+    client.send(call(*words))
+    client.route.upstream(client.key._replace(node=NODES[0])).answer(b"$1\r\nx\r\n")
+    assert client.heard() == b"$1\r\nx\r\n"
+    waiting, client.route.waiting = client.route.waiting, []
+    assert waiting != []
+    for waiter in waiting:
+        if not waiter.gone:
+            waiter.close("login_lost")
+    assert (client.link.leaving, client.cause, client.heard()) == (True, "login_lost", b"")
+    assert (client.intake.phase, client.sender.pending_replies) == (FINISHED, 0), "it is closed at once"
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,11 @@ def test_no_part_is_nothing() -> None:
     assert combined([]) == CounterSnapshot(0, 0, ())
 
 
+def test_reads_by_replicas_are_added_up() -> None:
+    parts = [CounterSnapshot(9, 0, (KeyCount(b"a", 9, 0, 9, 0, moved=moved),)) for moved in (4, 0, 5)]
+    assert combined(parts).key_counts == (KeyCount(b"a", 27, 0, 27, 0, moved=9),)
+
+
 def test_reads_from_memory_are_added_up() -> None:
     parts = [CounterSnapshot(9, 0, (KeyCount(b"a", 9, 0, 9, 0, cached),)) for cached in (4, 0, 5)]
     assert combined(parts).key_counts == (KeyCount(b"a", 27, 0, 27, 0, 9),)

@@ -249,3 +249,61 @@ def test_a_frame_that_is_wanted_whole_begins_anew_until_it_is() -> None:
         assert (scanner.elements, scanner.bulk) == (0, 0)
     assert scanner.whole(frame + b"+next\r\n", 0, len(frame) + 7) == len(frame)
     assert ReplyScanner().whole(b"?\r\n", 0, 3) == -1
+
+
+NOTHING = [
+    b"$-1\r\n",
+    b"$0\r\n\r\n",
+    b"_\r\n",
+    b":0\r\n",
+    b":-1\r\n",
+    b":-2\r\n",
+    b"+none\r\n",
+    b"-NOGROUP No such key 'k' or consumer group 'g'\r\n",
+    b"*-1\r\n",
+    b"*0\r\n",
+    b"~0\r\n",
+    b"%0\r\n",
+]
+SOMETHING = [
+    b":1\r\n",
+    b":-3\r\n",
+    b":10\r\n",
+    b":20\r\n",
+    b"+OK\r\n",
+    b"+nonE\r\n",
+    b"$1\r\n0\r\n",
+    b"$4\r\nnone\r\n",
+    b",0\r\n",
+    b"#t\r\n",
+    b"*1\r\n:7\r\n",
+    b"%1\r\n$1\r\na\r\n_\r\n",
+]
+
+
+def aggregate(kind: bytes, elements: list[bytes]) -> bytes:
+    count = len(elements) // 2 if kind == b"%" else len(elements)
+    return kind + b"%d\r\n" % count + b"".join(elements[: 2 * count] if kind == b"%" else elements)
+
+
+def nested(leaves: list[bytes]) -> st.SearchStrategy[bytes]:
+    kinds = st.sampled_from([b"*", b"~", b"%"])
+    return st.recursive(
+        st.sampled_from(leaves),
+        lambda inner: st.builds(aggregate, kinds, st.lists(inner, max_size=4)),
+        max_leaves=8,
+    )
+
+
+@given(nested(NOTHING), st.sampled_from([b"", b"+", b"$5\r\nhe", b"\xff"]))
+def test_a_frame_that_says_nothing_ends_where_it_ends(frame: bytes, behind: bytes) -> None:
+    assert ReplyScanner().nothing_end(b"+x\r\n" + frame + behind, 4, 4 + len(frame + behind)) == 4 + len(frame)
+    for cut in range(len(frame)):
+        assert ReplyScanner().nothing_end(frame, 0, cut) == -2
+
+
+@given(nested(NOTHING), st.sampled_from(SOMETHING), nested(NOTHING))
+def test_a_frame_with_something_in_it_says_something(before: bytes, leaf: bytes, behind: bytes) -> None:
+    frame = aggregate(b"*", [before, leaf, behind])
+    assert ReplyScanner().nothing_end(frame, 0, len(frame)) == 0
+    assert ReplyScanner().nothing_end(leaf, 0, len(leaf)) == 0

@@ -32,6 +32,7 @@ def _story(told: dict[str, Any], row: Row) -> list[Line]:
         rate_before = f"was {rate(row['before'])}/s" if row["before"] else "not among the busiest keys"
         before = [f"{rate_before} until {clock(row['since'])}"]
     cached = f" ({share(row['cached_share'])} of them answered from memory)" if row["cached_share"] else ""
+    cached += f" ({share(row['replica_share'])} of them answered by replicas)" if row["replica_share"] else ""
     what = f"reads {share(reads_share(row))}{cached}, hit {share(row['hit_ratio'])}, "
     what += f"{size(row['bytes_in'])}/s in, {size(row['bytes_out'])}/s out"
     where = f"slot {row['slot']}, pattern {row['pattern'] or 'not known yet'}"

@@ -153,6 +153,14 @@ KEYS = View(
             tint=lambda _: Tint.GOOD,
             worth=lambda row: bool(row["cached_share"]),
         ),
+        Column(
+            "REPLICAS",
+            lambda row: share(row["replica_share"]) if row["replica_share"] else UNKNOWN,
+            8,
+            right=True,
+            tint=lambda _: Tint.GOOD,
+            worth=lambda row: bool(row["replica_share"]),
+        ),
         Column("BYTES/s", lambda row: size(row["bytes_in"] + row["bytes_out"]), 7, right=True),
         Column("SLOT", lambda row: row["slot"], 5, right=True),
         Column("PATTERN", _of("pattern"), weight=2, least=150),
@@ -385,6 +393,14 @@ def _reads(row: Row) -> str:
     return f"{row['reads']:,}" if row["serves"] else f"({row['reads']:,})"
 
 
+def _nodes(told: Told, order: SortOrder) -> list[Row]:
+    """The nodes; of each replica, its share of all reads that replicas have answered."""
+    found = _sorted("nodes", "nodes")(told, order)
+    total = sum(row["reads"] for row in found)
+    shares = [row["reads"] / total if total and row["role"] == "replica" else None for row in found]
+    return [{**row, "read_share": part} for row, part in zip(found, shares, strict=True)]
+
+
 def slot_count(row: Row) -> int:
     """How many slots a node owns."""
     return sum(end + 1 - begin for begin, end in row["slots"])
@@ -393,7 +409,7 @@ def slot_count(row: Row) -> int:
 NODES = View(
     "Nodes",
     ("nodes",),
-    _sorted("nodes", "nodes"),
+    _nodes,
     lambda row: str(row["node"]),
     (
         Column("NODE", lambda row: row["node"], 8, tint=lambda _: Tint.STRONG),
@@ -404,6 +420,22 @@ NODES = View(
         Column("LAG", lambda row: size(row["lag"]), 7, right=True),
         Column("LAG ms", lambda row: milliseconds(_lag_ms(row)), 7, right=True, least=110),
         Column("READS", _reads, 12, right=True, least=100),
+        Column(
+            "SHARE",
+            lambda row: share(row["read_share"]),
+            6,
+            right=True,
+            least=100,
+            worth=lambda row: row["read_share"] is not None,
+        ),
+        Column(
+            "FAILED",
+            lambda row: f"{row['read_errors']:,}" if row["read_errors"] else UNKNOWN,
+            6,
+            right=True,
+            tint=lambda row: Tint.BAD if row["read_errors"] else Tint.PLAIN,
+            worth=lambda row: bool(row["read_errors"]),
+        ),
         Column("PING ms", lambda row: milliseconds(row["ping_ms"]), 7, right=True),
         Column("CONNECTIONS", lambda row: row["connections"], 11, right=True, least=100),
         Column("ADDRESS", _of("address")),

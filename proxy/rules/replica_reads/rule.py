@@ -58,9 +58,10 @@ class ReplicaReads(Rule):
 
     def judge(self, command: Command, context: Context) -> Verdict:
         """Replicas may answer if all keys match; never inside MULTI, or on a connection of the client's own."""
-        if context.in_transaction or context.at_primary or not command.keys:
+        keys = command.known_keys  # what cannot be told is the primary's
+        if context.in_transaction or context.at_primary or not keys:
             return PASS
-        return self._verdict if all(self._is_about(key.name) for key in command.keys) else PASS
+        return self._verdict if all(self._is_about(key.name) for key in keys) else PASS
 
     def _is_about(self, key: bytes) -> bool:
         return any(glob.fits(key) for glob in self._keys)

@@ -1,7 +1,8 @@
 """The version, routes and state of this Keyrail, without names of keys or clients: ``/info``.
 
 {"age": 0.4, "kill_switch": {"on": false, …}, "routes": [{"version", "form", "route", "ready", "reason", "upstream",
- "workers", "policy", "policy_generation", "clients", …}]}: each route as ``KEYRAIL INFO`` has it.
+ "workers", "policy", "policy_generation", "clients", …}]}: each route as ``KEYRAIL INFO`` has it,
+and with the ``reason`` why it is not ready.
 """
 
 from aiohttp import web

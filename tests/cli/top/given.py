@@ -24,6 +24,7 @@ HOT = {
     "reads": 2_452_620,
     "writes": 7_380,
     "cached_share": 0.0,
+    "replica_share": 0.0,
     "bytes_in": 9_318,
     "bytes_out": 391_118_848,
     "hit_ratio": 1.0,

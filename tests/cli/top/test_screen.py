@@ -11,7 +11,7 @@ from proxy.cli.top.screen import Paper, page, plain, screen
 from proxy.cli.top.state import ViewState
 from proxy.cli.top.text import cells
 from proxy.cli.top.views import VIEWS, Line, Tint, View
-from tests.cli.top.given import CACHE, COLD, HOT, INFO, NOW, SECOND, TOLD, answers, view
+from tests.cli.top.given import CACHE, COLD, HOT, INFO, NODE, NOW, REPLICA, SECOND, TOLD, answers, view
 
 USUAL = Paper(80, 24)
 
@@ -52,6 +52,29 @@ def test_a_local_cache_has_a_line_and_its_keys_a_column() -> None:
     assert wide.endswith("  hit 99.8%  883K of 128M  1,204 replies  60/s filled  12/s invalidated")
     detail = drawn(ViewState(chosen=str(HOT["key"]), detail=True), **told)
     assert any(line.startswith("reads 99.7% (95.0% of them answered from memory), hit 100.0%") for line in detail)
+
+
+def test_keys_that_replicas_answer_have_a_column() -> None:
+    told: dict[str, Any] = {"hotkeys": {**TOLD["hotkeys"], "keys": [{**HOT, "replica_share": 0.95}, COLD]}}
+    lines = drawn(ViewState(), **told)
+    assert "REPLICAS" in lines[4]
+    assert " 95.0% " in lines[5]
+    detail = drawn(ViewState(chosen=str(HOT["key"]), detail=True), **told)
+    assert any(line.startswith("reads 99.7% (95.0% of them answered by replicas), hit 100.0%") for line in detail)
+
+
+def test_replicas_have_their_share_of_reads_and_how_often_they_failed() -> None:
+    nodes = [NODE, REPLICA, {**REPLICA, "node": "n5", "reads": 3_702, "serves": True, "read_errors": 2}]
+    lines = drawn(ViewState(view=view("Nodes")), Paper(160, 24), nodes={"nodes": nodes})
+    head = next(line for line in lines if line.startswith("NODE"))
+    rows = {line[:2]: line for line in lines if line[:2] in ("n1", "n4", "n5")}
+    assert head.split()[8:11] == ["READS", "SHARE", "FAILED"]
+    about_reads = slice(head.index("READS") - 10, head.index("FAILED") + len("FAILED"))
+    assert [rows[name][about_reads].split()[-3:] for name in sorted(rows)] == [
+        ["-", "-", "-"],
+        ["(1,234)", "25.0%", "-"],
+        ["3,702", "75.0%", "2"],
+    ]
 
 
 def test_a_local_cache_that_only_audits_or_is_off_says_so() -> None:

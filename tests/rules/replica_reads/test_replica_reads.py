@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
 from proxy.hotpath.plan import JUDGE, PASS
 from proxy.hotpath.replica_reads import AT_PRIMARY, OUTSIDE, UNTOLD, ReplicaTerms
@@ -13,6 +14,7 @@ from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Decision
 from proxy.policy.expectations import run_tests
 from proxy.policy.explain import explain
+from proxy.rules.verdict import Pass, Refuse
 from tests.policy.given import compile_policy, compiled, policy, problems
 from tests.policy.test_plan_agrees import planned
 from tests.rules.given import command, context
@@ -48,6 +50,12 @@ def hits(decision: Decision) -> list[tuple[str, str, str]]:
         ("OBJECT ENCODING catalog:1", False),
         ("TOUCH catalog:1", False),
         ("XREAD STREAMS catalog:1 0", False),
+        ("SINTER catalog:1 catalog:2", True),
+        ("EVALSHA_RO 0000000000000000000000000000000000000000 1 catalog:1", True),
+        ("EVALSHA_RO 0000000000000000000000000000000000000000 2 catalog:1 user:1", False),
+        ("EVALSHA_RO 0000000000000000000000000000000000000000 0", False),
+        ("FCALL_RO f 1 catalog:1 user:1", True),
+        ("FCALL f 1 catalog:1", False),
     ],
 )
 def test_reads_of_its_keys_are_moved(text: str, moved: bool) -> None:
@@ -139,6 +147,25 @@ def test_nothing_inside_a_transaction_is_moved() -> None:
     rules = compiled(ENFORCED)
     inside = replace(context(), in_transaction=True)
     assert rules.judge(command("GET catalog:1"), inside).hits == ()
+
+
+def test_a_script_whose_keys_cannot_be_told_stays_and_is_not_refused() -> None:
+    decision = decided(compiled(ENFORCED), "FCALL_RO f x catalog:1")
+    assert (type(decision.verdict), decision.replica, decision.hits) == (Pass, None, ())
+
+
+def test_what_other_rules_say_of_scripts_holds() -> None:
+    rules = compiled("""
+        defaults: {mode: enforce}
+        rules:
+          catalog: {replica_reads: {keys: ["catalog:*"]}}
+          scripts: {scripts: {commands: follow_rules, undeclared_keys: refuse}}
+    """)
+    texts = [b"return redis.call('GET', %s)" % key for key in (b"KEYS[1]", b"'cart:' .. ARGV[1]")]
+    commands = [Command(STANDARD, [b"EVAL_RO", text, b"1", b"catalog:1"]) for text in texts]
+    declared, undeclared = (rules.judge(each, context()) for each in commands)
+    assert declared.replica == ReplicaTerms(1.0)
+    assert isinstance(undeclared.verdict, Refuse)
 
 
 def test_what_another_rule_changes_stays_with_the_primary() -> None:

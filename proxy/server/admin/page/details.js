@@ -121,11 +121,9 @@ const READ = 0.9; // the share of reads from which a local cache helps most, as 
 /**
  * The kinds of remedy, the advised one first. Clients that log in to Redis as users of their own get nothing from memory.
  * @param {HotKey} key
- * @param {boolean} caches whether it can be in a local cache
  * @returns {Kind[]}
  */
-function kindsOf(key, caches) {
-  if (!caches) return ["cap"];
+function kindsOf(key) {
   const read = key.reads >= READ * (key.reads + key.writes) && key.clients.every(({ user }) => user === "default");
   return read && !key.cached_share ? ["cache", "cap"] : ["cap", "cache"];
 }
@@ -188,7 +186,7 @@ export class Details {
     this.id = key.id;
     this.show(key, overview, history);
     const known = key.whole || this.incidents.length > 0;
-    const choice = { kinds: kindsOf(key, known && overview.caches), limit: limitOf(key, this.incidents[0]) };
+    const choice = { kinds: kindsOf(key), limit: limitOf(key, this.incidents[0]) };
     byId("remedy-form").hidden = !overview.takes_orders || !known;
     byId("details-command").hidden = !known;
     byId("remedy-does").hidden = !known;
@@ -220,11 +218,14 @@ export class Details {
     const uses = key.reads + key.writes;
     /** @type {[string, string][]} */
     const cached = key.cached_share ? [["Reads from memory", share(key.cached_share)]] : [];
+    /** @type {[string, string][]} */
+    const moved = key.replica_share ? [["Reads by replicas", share(key.replica_share)]] : [];
     putFacts(byId("details-facts"), [
       ["Reads", uses ? share(key.reads / uses) : "–"],
       ["Writes", uses ? share(key.writes / uses) : "–"],
       ["Reads that hit", share(key.hit_ratio)],
       ...cached,
+      ...moved,
       ["In", byteRate(key.bytes_in)],
       ["Out", byteRate(key.bytes_out)],
       ["TTL left", key.ttl === -1 ? "none" : span(key.ttl)],

@@ -59,7 +59,11 @@ export function numbered(nodes) {
 const lag = (row) => (row.lag_seconds === null ? bytes(row.lag) : `${bytes(row.lag)}, ${milliseconds(row.lag_seconds * 1000)}`);
 
 /** @param {ShownNode} row */
-const reads = (row) => (row.share === null ? "–" : `${count(row.reads)}, ${share(row.share)}${row.serves ? "" : ", none now"}`);
+function reads(row) {
+  if (row.share === null) return "–";
+  const failed = row.read_errors ? `, failed ${count(row.read_errors)}×` : "";
+  return `${count(row.reads)}, ${share(row.share)}${failed}${row.serves ? "" : ", none now"}`;
+}
 
 /** @returns {Table<ShownNode>} */
 export const nodesTable = () => new Table(
@@ -92,7 +96,8 @@ export const nodesTable = () => new Table(
       sort: (row) => row.lag, cell: text(lag),
     },
     {
-      label: "Reads", hint: "Reads that it has answered in its primary's place, and its share of those that replicas have answered",
+      label: "Reads",
+      hint: "Reads that it was sent in its primary's place, its share of those of all replicas, and how often it has failed meanwhile",
       kind: "number", from: 680, sort: (row) => row.share, cell: text(reads),
     },
     {

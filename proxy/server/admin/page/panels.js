@@ -92,7 +92,11 @@ export function keysTable({ open, history }) {
       const behind = make("span", { class: "soft behind" });
       // Where there is little room, it stands below the key.
       const cached = [0, 1].map(() => make("span", { class: "tag", "data-kind": "cached", title: "Reads answered from memory" }));
-      cell.append(make("span", { class: "pair" }, button, hot, cached[0]), make("span", { class: "under" }, cached[1], behind));
+      const moved = [0, 1].map(() => make("span", { class: "tag", "data-kind": "moved", title: "Reads answered by replicas" }));
+      cell.append(
+        make("span", { class: "pair" }, button, hot, cached[0], moved[0]),
+        make("span", { class: "under" }, cached[1], moved[1], behind),
+      );
       return (row) => {
         shown = row;
         putKey(button, keyName(row.key));
@@ -100,6 +104,10 @@ export function keysTable({ open, history }) {
         for (const each of cached) {
           each.hidden = !row.cached_share;
           put(each, `cached ${share(row.cached_share)}`);
+        }
+        for (const each of moved) {
+          each.hidden = !row.replica_share;
+          put(each, `replicas ${share(row.replica_share)}`);
         }
         put(behind, busiest(row));
       };
@@ -130,7 +138,7 @@ export function keysTable({ open, history }) {
     name, shareColumn, number("Rate", "rate", rate), trend, readsAndWrites, hits,
     number("Out", "bytes_out", byteRate, { from: 980 }), behind,
   ];
-  return new Table(byId("keys-table"), columns, { id: ({ id }) => id, empty: "No key was used in this window", mark: { hot: (row) => row.hot, cached: (row) => row.cached_share > 0 } });
+  return new Table(byId("keys-table"), columns, { id: ({ id }) => id, empty: "No key was used in this window", mark: { hot: (row) => row.hot, cached: (row) => row.cached_share > 0, moved: (row) => row.replica_share > 0 } });
 }
 
 /** @returns {Table<Pattern>} */

@@ -26,6 +26,8 @@ export interface HotKey {
   writes: number;
   /** The share of its reads that were answered from memory. */
   cached_share: number;
+  /** The share of its reads that went to replicas. */
+  replica_share: number;
   whole: boolean;
   bytes_in: number;
   bytes_out: number;
@@ -268,8 +270,6 @@ export interface Overview<Key = HotKey> {
   slow: { commands: SlowCommand[] };
   nodes: ClusterNode[];
   local_cache: LocalCache;
-  /** Whether the route can have a local cache. */
-  caches: boolean;
   seconds: Stretch[];
   incidents: Incident[];
   remedies: Remedy[];

@@ -1,0 +1,106 @@
+"""A route that Sentinels tell the primary of, and what the servers say of themselves (ROLE): both must agree.
+
+The Sentinels are made up, the servers are real.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from proxy.net.primary import Primary
+from proxy.net.route import Route
+from tests.conftest import kind_named
+from tests.engines import Engine
+from tests.failover.fake_sentinel import FakeSentinel, at
+from tests.failover.test_sentinel_watch import connection, play, port_of, told
+from tests.resp import until
+
+
+@pytest.fixture(autouse=True)
+def _lines(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "keyrail.route")
+
+
+def test_a_replica_is_no_primary(trio: list[Engine], caplog: pytest.LogCaptureFixture) -> None:
+    replica = trio[2].port
+
+    async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
+        before = await connection(route)
+        for each in sentinels:
+            each.primary = replica
+        sentinels[0].publish("+switch-master")
+        await until(lambda: f"primary 127.0.0.1:{replica}: it is a replica" in route.readiness.reason)
+        assert topology.endpoint == at(trio[0].port)
+        assert not before.closed
+
+    play(case, *[trio[0].port] * 3)
+    assert len(told(caplog, f"primary 127.0.0.1:{replica}: it is a replica")) == 1
+
+
+def test_the_primary_becomes_a_replica_before_the_sentinels_say_so(trio: list[Engine]) -> None:
+    server = Engine(kind_named("redis-7.0"))
+
+    async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
+        before = await connection(route)
+        await asyncio.to_thread(server.do, "REPLICAOF", "127.0.0.1", trio[0].port)
+        assert (await before.ask(["SET", "k", "v"])).startswith(b"-READONLY")
+        await until(lambda: before.closed)
+        await until(lambda: "it is a replica" in route.readiness.reason and not route.readiness.ready)
+        waiting = asyncio.ensure_future(connection(route))
+        for each in sentinels:
+            each.primary = trio[1].port
+        assert port_of(await waiting) == trio[1].port
+
+    try:
+        play(case, *[server.port] * 3)
+    finally:
+        server.close()
+
+
+def test_the_named_primary_is_silent_and_named_again(trio: list[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Engine(kind_named("redis-7.0"))
+    monkeypatch.setattr("proxy.net.links.ANSWER_SECONDS", 0.1)
+
+    async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
+        def name(port: int) -> None:
+            for each in sentinels:
+                each.primary = port
+
+        await until(lambda: route.readiness.ready)
+        server.freeze()
+        name(server.port)
+        await until(lambda: f"{server.port}: it does not answer" in route.readiness.reason)
+        name(trio[0].port)
+        await until(lambda: not route.readiness.reason)
+        name(server.port)
+        await until(lambda: f"{server.port}: it does not answer" in route.readiness.reason)
+        assert "periodic_failures" not in route._connections.all.events
+
+    try:
+        play(case, *[trio[0].port] * 3)
+    finally:
+        server.thaw()
+        server.close()
+
+
+def test_nobody_waits_for_the_old_primary_that_hangs(trio: list[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.net.roles.ANSWER_SECONDS", 3600.0)
+    server = Engine(kind_named("redis-7.0"))
+
+    async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
+        await until(lambda: route.readiness.ready)
+        server.freeze()
+        sentinels[0].primary = None  # a look after this one has asked the primary, too
+        await until(lambda: "names no primary" in route.readiness.reason)
+        for each in sentinels:
+            each.primary = trio[0].port
+        await until(lambda: topology.endpoint == at(trio[0].port))
+
+    try:
+        play(case, *[server.port] * 3)
+    finally:
+        server.thaw()
+        server.close()
