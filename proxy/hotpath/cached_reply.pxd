@@ -1,11 +1,5 @@
-cdef class ReplySource:
-    cdef public object cache
-    cdef public double until
-
-
 cdef class CachedReply:
-    cdef public ReplySource source
-    cdef public long long mark
+    cdef public object cache
     cdef public ReplyMemory memory
     cdef public CachedKey key
     cdef public bytes request
@@ -28,7 +22,6 @@ cdef class CachedKey:
     cdef public Py_ssize_t fills
     cdef public long long hits
     cdef public bint touched
-    cdef public int slot
 
 
 cdef class ReplyMemory:
