@@ -3,6 +3,8 @@
 One hot key, and a Zipf distribution over many keys with writes among the reads: direct to Redis, through Keyrail
 without a policy, and through Keyrail with ``local_cache``, ``when: hot``. Each run begins when keys have had time to
 become hot. A responder that only answers stands beside them: more than its figures, the load generator cannot show.
+
+What the rule costs while no key is hot is measured by itself: random keys, beside the same policy without the rule.
 """
 
 import bisect
@@ -18,16 +20,19 @@ from pathlib import Path
 
 import redis as redis_py
 
-from loadtest import benchmark, generator, targets, workloads
+from loadtest import benchmark, generator, quick, targets, workloads
 from loadtest.benchmark import Measured, RunError
 from loadtest.generator import Batch
 from loadtest.processes import free_port, running
 from loadtest.quick import CLIENTS, Course, Sample, sampled, spent, told
+from loadtest.rules import NO_RULE
 from loadtest.targets import DIRECT, KEYRAIL_NONE, Redis, Target
 from loadtest.workloads import Probe
 
 KEYRAIL_CACHE = "keyrail local_cache"
+NOTHING_HOT = "keyrail local_cache, nothing hot"
 RESPONDER = "responder"
+NO_RULES = "keyrail: 1\nrules: {}\n"
 POLICY = (
     'keyrail: 1\nrules:\n  hot-reads:\n    local_cache:\n      keys: ["bench:*"]\n      when: hot\n    mode: enforce\n'
 )
@@ -68,6 +73,14 @@ WORKLOADS = [
     Workload(ZIPF, 1, 120_000),
     Workload(ZIPF, 16, 600_000),
 ]
+COLD = [
+    quick.Workload("GET", 1, 60_000),
+    quick.Workload("SET", 1, 60_000),
+    quick.Workload("GET", 16, 400_000),
+    quick.Workload("SET", 16, 400_000),
+    quick.Workload("GET", 64, 800_000),
+]
+"""With random keys, of which none becomes hot."""
 
 Responders = Mapping[str, Target]
 """By workload."""
@@ -116,13 +129,17 @@ def all_targets(redis_program: str, keyrail_program: list[str]) -> Iterator[tupl
         with redis_py.Redis(port=redis.port, protocol=2) as connection:
             for key, size in HOT_KEYS.values():
                 connection.set(key, b"v" * size)
-            workloads.preload_as(connection, _ZIPF_PREFIX)
-        policy = folder / "cache.yaml"
+            for prefix in (_ZIPF_PREFIX, workloads.GET_PREFIX):
+                workloads.preload_as(connection, prefix)
+        policy, without = folder / "cache.yaml", folder / "none.yaml"
         policy.write_text(POLICY, encoding="utf-8")
+        without.write_text(NO_RULES, encoding="utf-8")
         ways = [
             targets.direct(redis),
             stack.enter_context(targets.keyrail(KEYRAIL_NONE, keyrail_program, redis, "none")),
             stack.enter_context(targets.keyrail(KEYRAIL_CACHE, keyrail_program, redis, str(policy))),
+            stack.enter_context(targets.keyrail(NO_RULE, keyrail_program, redis, str(without))),
+            stack.enter_context(targets.keyrail(NOTHING_HOT, keyrail_program, redis, str(policy))),
         ]
         yield redis, ways, {name: stack.enter_context(_responder(name)) for name in HOT_KEYS}
 
@@ -141,8 +158,10 @@ def _responder(workload: str) -> Iterator[Target]:
 def rounds(
     redis: Redis, ways: Sequence[Target], responders: Responders, course: Course, say: Callable[[str], None]
 ) -> Iterator[Sample]:
-    """In each round every workload runs on every target, in an order that rotates."""
+    """In each round every workload runs on each of its targets, in an order that rotates."""
     probes = zipf_probes(random.Random(_SEED), PROBES)
+    cold = [way for way in ways if way.name in {NO_RULE, NOTHING_HOT}]
+    ways = [way for way in ways if way not in cold]
     for way in ways:
         generator.rehearse(way.port, probes, _REHEARSED_AT_ONCE)
     batches = {each.pipeline: zipf_batches(probes, each.pipeline) for each in WORKLOADS if each.is_zipf}
@@ -152,6 +171,11 @@ def rounds(
             for target in targets.rotated([*ways, *beside], number):
                 send = _sender(target, workload, batches.get(workload.pipeline, ()))
                 sample = _measure(redis, target, workload, send, number, course)
+                say(told(sample, course.rounds))
+                yield sample
+        for random_keys in COLD:
+            for target in targets.rotated(cold, number):
+                sample = quick.measure([redis], target, random_keys, number, course)
                 say(told(sample, course.rounds))
                 yield sample
 
