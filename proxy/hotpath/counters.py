@@ -103,10 +103,7 @@ class Counters:
         """Count one use of the key ``p[start:end]``; true if the key had a counter already."""
         if end - start > _LONGEST_NAME:
             end = start + _LONGEST_NAME
-        if _INTERPRETED:
-            mark = hash(bytes(p[start:end])) & 0xFFFF_FFFF_FFFF_FFFF
-        else:
-            mark = fingerprint(p, start, end, self._point)
+        mark = self._mark(p, start, end)
         self.total += 1
         # Marks of keys in a row are in arithmetic progression, so their low bits alone would share few sets.
         spread = (mark ^ (mark >> 32)) * _MIXER
@@ -147,6 +144,11 @@ class Counters:
             self._names[names + way] = None
         return False
 
+    def _mark(self, p: bytes, start: int, end: int) -> int:
+        if _INTERPRETED:
+            return hash(bytes(p[start:end])) & 0xFFFF_FFFF_FFFF_FFFF
+        return fingerprint(p, start, end, self._point)
+
     def move_last(self) -> None:
         """The use that was counted last is a read that a replica answers in the primary's place."""
         self._moves = True
@@ -156,10 +158,7 @@ class Counters:
         """The same of the key ``p[start:end]``, which has been counted, while it has a counter."""
         if end - start > _LONGEST_NAME:
             end = start + _LONGEST_NAME
-        if _INTERPRETED:
-            mark = hash(bytes(p[start:end])) & 0xFFFF_FFFF_FFFF_FFFF
-        else:
-            mark = fingerprint(p, start, end, self._point)
+        mark = self._mark(p, start, end)
         spread = (mark ^ (mark >> 32)) * _MIXER
         marks = ((spread >> 40) & self._last_set) * _SET
         way = 0

@@ -41,7 +41,8 @@ class Splice:
         if _INTERPRETED:
             self._target[at : at + size] = p[start:end]
         else:
-            memcpy(self._target + at, p + start, size)  # type: ignore[name-defined, operator]  # noqa: F821  # see the .pxd
+            # C's own, which the .pxd imports: without it, each byte is copied by itself.
+            memcpy(self._target + at, p + start, size)  # type: ignore[name-defined, operator]  # noqa: F821  # not Python's
         self.size = at + size
 
     def fill(self, byte: int, count: int) -> None:

@@ -175,7 +175,7 @@ class ReplicaWatch:
             self._wanted.clear()
             try:
                 await (self.look() if regular else self._look_again())
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next look may go well
+            except Exception as error:  # noqa: BLE001 - told, and no reason to look no more
                 self._failed(error)
             await self._rest(begun + _SOONEST_SECONDS, due)
 

@@ -100,7 +100,7 @@ class Looking:
             self.looked_at = self._loop.time()
             try:
                 await look()
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next look may go well
+            except Exception as error:  # noqa: BLE001 - told, and no reason to look no more
                 self._count("periodic_failures")
                 if self._may_log(repr(error)):
                     _log.exception("%s: looking at the servers failed", self._name)

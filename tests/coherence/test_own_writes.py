@@ -337,6 +337,12 @@ def test_what_was_written_in_silence_runs_before_what_stands_behind_a_silent_res
         assert silent.frame() == BULK
 
 
+def looks_whether_memory_may_answer(engine: Engine) -> None:
+    """Wait until Keyrail has asked once more on its connection for invalidations, and on those for health checks."""
+    pings = engine.calls("ping")
+    eventually(lambda: engine.calls("ping") >= pings + 3)
+
+
 SWAPS: dict[str, tuple[bytes, bool]] = {
     "answered": (pack("SWAPDB", 0, 1), False),
     "skipped": (pack("CLIENT", "REPLY", "SKIP") + pack("SWAPDB", 0, 1), False),
@@ -368,11 +374,11 @@ def test_nothing_is_answered_before_a_swap_has_run(engine: Engine, keyrail: Keyr
             eventually(lambda: waits_in(engine))
             if leaves:
                 swapper.reset()
-            time.sleep(0.5)  # nothing may happen meanwhile, although Keyrail looks whether it may
             before = engine.calls("get")
-            for _ in range(20):
-                wire.say("GET", "k")  # Redis may answer it behind the swap
-                time.sleep(0.01)
+            for _ in range(2):
+                looks_whether_memory_may_answer(engine)
+                for _ in range(10):
+                    wire.say("GET", "k")  # Redis may answer it behind the swap
         finally:
             engine.do("CLIENT", "UNPAUSE")
         # Redis forgets what waits when its connection ends.
@@ -380,7 +386,8 @@ def test_nothing_is_answered_before_a_swap_has_run(engine: Engine, keyrail: Keyr
         eventually(lambda: engine.wire().ask("GET", "k") == there and not waits_in(engine))
         assert set(wire.frames(20)) <= {b"$3\r\nold\r\n", there}
         assert wire.ask("GET", "k") == there
-        assert engine.calls("get") >= before + 20, "memory has answered"
+        if there == BULK:
+            assert engine.calls("get") >= before + 20, "memory has answered"
         assert warm(engine, wire, "GET", "k") == there
 
 

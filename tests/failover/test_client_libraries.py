@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import IO, Protocol
@@ -85,18 +86,12 @@ class RedisPy:
         self._port = port
         self._over = threading.Event()
         self.heard = 0
-        self._failed: list[BaseException] = []
-        self._threads = [threading.Thread(target=self._run, args=(work,)) for work in (self._write, self._listen)]
-        for thread in self._threads:
-            thread.start()
+        self._threads = ThreadPoolExecutor(2)
+        self._work = [self._threads.submit(self._run, work) for work in (self._write, self._listen)]
 
-    def _run(self, work: object) -> None:
-        try:
-            assert callable(work)
-            with redis.Redis(port=self._port, decode_responses=True) as client:
-                work(client)
-        except BaseException as error:  # noqa: BLE001 - the test tells of it
-            self._failed.append(error)
+    def _run(self, work: Callable[[redis.Redis], None]) -> None:
+        with redis.Redis(port=self._port, decode_responses=True) as client:
+            work(client)
 
     def _write(self, client: redis.Redis) -> None:
         for number in iter(range(1 << 30)):
@@ -113,17 +108,16 @@ class RedisPy:
             client.publish("news:redis-py", number)
 
     def _listen(self, client: redis.Redis) -> None:
-        with client.pubsub(ignore_subscribe_messages=True) as pubsub:  # type: ignore[no-untyped-call]  # redis-py lacks it
+        with client.pubsub(ignore_subscribe_messages=True) as pubsub:  # type: ignore[no-untyped-call]  # redis-py's is untyped
             pubsub.subscribe("news:redis-py")
             while not self._over.is_set():
                 self.heard += pubsub.get_message(timeout=0.1) is not None
 
     def end(self) -> None:
         self._over.set()
-        for thread in self._threads:
-            thread.join()
-        if self._failed:
-            raise self._failed[0]
+        self._threads.shutdown()
+        for each in self._work:
+            each.result()
 
 
 @pytest.fixture(scope="module")

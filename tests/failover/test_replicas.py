@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from proxy.net.address import parse_upstream
+from proxy.net.links import ANSWER_SECONDS
 from proxy.net.replica_watch import ReplicaWatch
 from proxy.net.route import Route
 from proxy.net.topologies import topology_of
@@ -119,7 +120,7 @@ def test_a_primary_that_is_slow_for_a_moment_is_waited_for(servers: list[Engine]
         primary.freeze()
         try:
             await watch.look()
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(ANSWER_SECONDS)  # so long is a moment
         finally:
             primary.thaw()
         while found.history.last == before:
