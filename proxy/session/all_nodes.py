@@ -20,7 +20,14 @@ from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import idle_connections, sending, switching
 from proxy.session.idle_connections import UnhinderedClient
 from proxy.session.item import Item
-from proxy.session.node_connections import NodeClient, connection_to, has_waited, no_connection, wait_for_node
+from proxy.session.node_connections import (
+    NodeClient,
+    connection_to,
+    has_waited,
+    no_connection,
+    wait_for_node,
+    waits_for_lane,
+)
 from proxy.session.node_questions import stood_for
 from proxy.session.pool_key import Node, PoolKey
 from proxy.session.ports import NodePort, Questions
@@ -40,9 +47,6 @@ def send(session: AllNodesClient, nodes: NodePort, item: Item) -> int:
     primaries = stood_for(nodes, session.origin)
     if command.spec.state in idle_connections.STATES:
         return _unhindered(session, nodes, item, primaries)
-    if command.spec.lane is Lane.SLOW and session.sender.pending_replies > 0:
-        switching.wait_until_drained(session)
-        return WAIT
     upstreams = connections_to(session, nodes, item, primaries or [None], command.spec.lane)
     if isinstance(upstreams, int):
         return upstreams
@@ -61,6 +65,8 @@ def send(session: AllNodesClient, nodes: NodePort, item: Item) -> int:
 
 def _publish(session: AllNodesClient, nodes: NodePort, item: Item) -> int:
     # Clients of all addresses are reached; they are counted on the nodes that answer.
+    if waits_for_lane(session, Lane.FAST):
+        return WAIT
     node = nodes.any(nodes.primaries())
     others = [each for each in nodes.primaries() if each is not node and nodes.reachable(each)]
     upstreams = []
@@ -142,6 +148,8 @@ def connections_to(
     session: NodeClient, nodes: NodePort, item: Item, wanted: Sequence[Node | None], lane: Lane
 ) -> list[UpstreamPipeline] | int:
     """A shared connection to each; otherwise what becomes of the command."""
+    if waits_for_lane(session, lane):
+        return WAIT
     found = []
     for node in wanted:
         upstream = None if node is None else connection_to(session, node, lane)

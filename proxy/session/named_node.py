@@ -7,14 +7,14 @@ nor what Keyrail answers in place of the nodes. If the node refuses it because o
 from proxy.cluster.own_answers import own_answer
 from proxy.commands.command import Command
 from proxy.commands.over_nodes import Destination
-from proxy.commands.table import ConnectionState, Lane
+from proxy.commands.table import ConnectionState
 from proxy.hotpath.in_flight import ONCE, RAN
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.router import SEVERAL_SLOTS, UNOWNED
 from proxy.session import idle_connections, sending, switching
 from proxy.session.item import Item
 from proxy.session.keyrail_command import confined_error
-from proxy.session.node_connections import connection_to, unreached, wait_for_node
+from proxy.session.node_connections import connection_to, unreached, wait_for_node, waits_for_lane
 from proxy.session.over_nodes import CROSSSLOT, ManyNodesClient, answered, hide_nodes, leave_node, locate
 from proxy.session.pinned import may_block
 from proxy.session.pool_key import Node
@@ -86,8 +86,7 @@ def _to_node(session: ManyNodesClient, nodes: NodePort, item: Item, node: Node) 
         return answered(session, item, _elsewhere(nodes, item.command, node, session.node))
     if item.command.spec.state in idle_connections.STATES:
         return _past_others(session, nodes, item, node)
-    if lane is Lane.SLOW and session.sender.pending_replies > 0:
-        switching.wait_until_drained(session)
+    if waits_for_lane(session, lane):
         return WAIT
     upstream = connection_to(session, node, lane)
     if upstream is None:

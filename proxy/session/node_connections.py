@@ -51,6 +51,15 @@ def _with_connection(session: NodeClient, nodes: Sequence[Node]) -> Sequence[Nod
     return [node for node in nodes if session.ports.pools.has_pool(session.key._replace(node=node))] or nodes
 
 
+def waits_for_lane(session: NodeClient, lane: Lane) -> bool:
+    """Whether a command waits for the replies to those before it, as it or they are of the slow lane: on two
+    connections to one node, it could run before them."""
+    if session.sender.pending_replies == 0 or (lane is Lane.FAST and session.intake.direct):
+        return False
+    switching.wait_until_drained(session)
+    return True
+
+
 def connection_to(session: NodeClient, node: Node, lane: Lane) -> UpstreamPipeline | None:
     """The connection for a command of this node; None where there is none now, or the session waits for replies."""
     session.settle_nodes()

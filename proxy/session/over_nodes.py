@@ -28,7 +28,7 @@ from proxy.session import all_nodes, blocking, over_slots, sending, subscribing,
 from proxy.session.all_nodes import AllNodesClient, connections_to, note
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
-from proxy.session.node_connections import any_node, connection_to, has_waited, wait_for_node
+from proxy.session.node_connections import any_node, connection_to, has_waited, wait_for_node, waits_for_lane
 from proxy.session.node_questions import stood_for
 from proxy.session.over_slots import SplittingClient
 from proxy.session.pinned import PinningClient, may_block
@@ -251,8 +251,7 @@ def _within_transaction(session: ManyNodesClient, item: Item) -> int | None:
 def _to_shared(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | None:
     # What handlers take for the current connection is that of the command's node.
     sender, lane = session.sender, item.command.spec.lane
-    if sender.pending_replies > 0 and (lane is Lane.SLOW or not session.intake.direct):
-        switching.wait_until_drained(session)
+    if waits_for_lane(session, lane):
         return WAIT
     current = sender.upstream
     node = session.node

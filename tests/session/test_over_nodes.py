@@ -81,6 +81,40 @@ def test_all_nodes_get_it_on_their_slow_lane_and_nothing_overtakes() -> None:
     assert client.taken() == [[[b"DBSIZE"]]] * 3
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("GET", "a"),
+        ("MGET", "a", "b", "c"),
+        ("EXISTS", "a", "b"),
+        ("DEL", "a", "b"),
+        ("DBSIZE",),
+        ("KEYS", "*"),
+        ("SCAN", "0"),
+        ("PUBLISH", "news", "x"),
+        ("SPUBLISH", "a", "x"),
+        ("KEYRAIL", "NODE", "n1", "GET", "b"),
+        ("EVAL", "return 2", "1", "a"),
+        ("FLUSHALL",),
+        ("BLPOP", "a", "0"),
+        ("MULTI",),
+        ("WATCH", "a"),
+        ("WAIT", "0", "0"),
+    ],
+)
+def test_nothing_overtakes_a_command_of_the_slow_lane(words: tuple[str, ...]) -> None:
+    """On another connection to its node it might run before."""
+    client = Routed(FakeRoute())
+    script = [[b"MULTI"], [b"EVAL", b"return 1", b"1", b"a"], [b"EXEC"]]
+    client.send(call("EVAL", "return 1", "1", "a") + call(*words) + call("GET", "a"))
+    assert (client.taken(), client.taken(Lane.SLOW)) == ([[], [], []], [[], [], script])
+    assert not any(each.taken() for each in client.route.lent)
+    client.at(2, Lane.SLOW).answer(b"+OK\r\n", b"+QUEUED\r\n", b"*1\r\n:1\r\n")
+    assert client.heard().startswith(b":1\r\n")
+    went = [*client.taken(), *client.taken(Lane.SLOW), *(each.taken() for each in client.route.lent)]
+    assert any(went) or words == ("MULTI",)
+
+
 def test_it_waits_for_a_connection_to_each() -> None:
     route = FakeRoute()
     client = Routed(route)
