@@ -31,7 +31,8 @@ portions.py           what each node gets of a client's read
 reply_order.py        the order in which a client asked, where several sources send its replies
 cached_reads.py       a client and the reply cache: what is answered from memory, and what holds its keys
 reply_cache.py        replies to reads, kept until their key changes
-cached_reply.py       what a reply cache holds: replies, their keys, and the memory that they take
+cached_reply.py       what a reply cache holds: replies, their sources and keys, and the memory that they take
+slot_marks.py         the slots of a cluster from whose keys replies may be kept
 sampler.py            picks the commands to trace
 error_counts.py       counts error replies by their first word
 counters.py           counts uses of keys in fixed memory, with error bounds

@@ -1,5 +1,11 @@
-cdef class CachedReply:
+cdef class ReplySource:
     cdef public object cache
+    cdef public double until
+
+
+cdef class CachedReply:
+    cdef public ReplySource source
+    cdef public long long mark
     cdef public ReplyMemory memory
     cdef public CachedKey key
     cdef public bytes request
@@ -22,6 +28,7 @@ cdef class CachedKey:
     cdef public Py_ssize_t fills
     cdef public long long hits
     cdef public bint touched
+    cdef public int slot
 
 
 cdef class ReplyMemory:

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
-"""What a reply cache holds: replies, their keys, and the memory of a rule, which several caches share.
+"""What a reply cache holds: replies, where they come from, their keys, and the memory of a rule, which several caches
+share.
 
 Of a memory that is full, the replies leave that were used least recently.
 """
@@ -8,6 +9,7 @@ from typing import Protocol
 
 from proxy.hotpath.in_flight import ReplySink
 
+NO_SLOT = -1
 _OVERHEAD = 960
 """Bytes that a reply takes beside its own and those of its request: objects, and its places in tables (measured)."""
 
@@ -19,8 +21,20 @@ class Evicting(Protocol):
         """Drop one reply for lack of room."""
 
 
+class ReplySource:
+    """A server whose replies are kept in this ``cache``, as long as a tracking connection to it tells of all changes.
+    ``until`` is how far what it has told may be trusted."""
+
+    __slots__ = ("cache", "until")
+
+    def __init__(self, cache: Evicting) -> None:
+        self.cache = cache
+        self.until = 0.0
+
+
 class CachedReply:
-    """The reply to one request, in both protocols. Without one (None), it is only known not to be kept.
+    """The reply of its ``source`` to one request, in both protocols. Without one (None), it is only known not to be
+    kept. Before a cluster, it counts as long as the slot of its key has this ``mark`` (``SlotMarks``).
 
     Redis was asked for it at ``since``, and it may be sent up to ``ends``. ``served`` has the bits of the uses that
     send it, ``audited`` those of the uses that only count it (``CacheUse``). ``newer`` and ``older`` are the replies in
@@ -29,9 +43,9 @@ class CachedReply:
 
     __slots__ = (
         "audited",
-        "cache",
         "ends",
         "key",
+        "mark",
         "memory",
         "newer",
         "older",
@@ -41,11 +55,13 @@ class CachedReply:
         "served",
         "since",
         "size",
+        "source",
     )
 
     def __init__(
         self,
-        cache: Evicting,
+        source: ReplySource,
+        mark: int,
         memory: "ReplyMemory",
         key: "CachedKey",
         request: bytes,
@@ -56,7 +72,8 @@ class CachedReply:
         served: int,
         audited: int,
     ) -> None:
-        self.cache = cache
+        self.source = source
+        self.mark = mark
         self.memory = memory
         self.served = served
         self.audited = audited
@@ -78,9 +95,10 @@ class CachedReply:
 class CachedKey:
     """What is kept of one key. ``holds`` are positions of commands that may write it, by the client that has sent them,
     and ``writes`` counts them. While ``fills`` are under way, the key is not forgotten. ``touched``: a reply of it was
-    found since the last ``take_touched``; ``hits`` counts those that were sent."""
+    found since the last ``take_touched``; ``hits`` counts those that were sent. Before a cluster, ``slot`` is its own,
+    once a reply was fetched."""
 
-    __slots__ = ("fills", "hits", "holds", "name", "replies", "touched", "writes")
+    __slots__ = ("fills", "hits", "holds", "name", "replies", "slot", "touched", "writes")
 
     def __init__(self, name: bytes) -> None:
         self.name = name
@@ -90,6 +108,7 @@ class CachedKey:
         self.fills = 0
         self.hits = 0
         self.touched = False
+        self.slot = NO_SLOT
 
 
 class ReplyMemory:
@@ -110,7 +129,7 @@ class ReplyMemory:
         self.entries += 1
         self._link(reply)
         while self.size > self.limit and self.oldest is not None:
-            self.oldest.cache.evict(self.oldest)
+            self.oldest.source.cache.evict(self.oldest)
 
     def remove(self, reply: CachedReply) -> None:
         """Count a reply out."""

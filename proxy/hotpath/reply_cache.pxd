@@ -1,18 +1,20 @@
 cimport cython
 
 from proxy.hotpath.automaton cimport Automaton
-from proxy.hotpath.cached_reply cimport CachedKey, CachedReply, ReplyMemory
+from proxy.hotpath.cached_reply cimport CachedKey, CachedReply, ReplyMemory, ReplySource
 from proxy.hotpath.in_flight cimport ReplySink
+from proxy.hotpath.slot_marks cimport SlotMarks
 
 cdef bint _INTERPRETED
 cdef Py_ssize_t _HINTS
+cdef long long CLOSED
 
 
 cdef class ReplyCache:
+    cdef public SlotMarks slots
     cdef public bint idle
     cdef public set hot
     cdef public Automaton uncached
-    cdef public double until
     cdef public bint held_back
     cdef public long long held_back_by
     cdef public long long evicted
@@ -34,10 +36,13 @@ cdef class ReplyCache:
     cpdef CachedKey begin_fill(self, bytes name)
     cpdef end_fill(self, CachedKey key)
     @cython.locals(reply=CachedReply, old=CachedReply)
-    cpdef keep(self, ReplyMemory memory, CachedKey key, bytes request, bytes resp3, bytes resp2, double since,
-               double ends, long long served, long long audited)
+    cpdef long long mark_of(self, CachedKey key) except -1
+    cpdef keep(self, ReplySource source, long long mark, ReplyMemory memory, CachedKey key, bytes request, bytes resp3,
+               bytes resp2, double since, double ends, long long served, long long audited)
     @cython.locals(key=CachedKey)
     cpdef drop(self, bytes name)
+    @cython.locals(reply=CachedReply)
+    cpdef clear_of(self, ReplySource source)
     @cython.locals(key=CachedKey)
     cdef _expire(self, bytes name)
     cpdef evict(self, CachedReply reply)

@@ -9,14 +9,19 @@ client that has the reply to its write never finds the value from before.
 A command whose keys are unknown holds back everything: nothing is found, and nothing is dropped, as Redis tells by
 invalidations which keys it has changed. ``release`` ends that, when they have come.
 
-Times are seconds of a clock that never goes back. ``until`` is how far the cache may be trusted.
+Before a cluster, the replies of all nodes are here, each with its source. A key is held whichever node its command goes
+to, so it stays held when the command is sent on to another one. Replies are found only of ``slots`` that are open.
+
+Times are seconds of a clock that never goes back.
 """
 
 from collections.abc import Iterable
 
+from proxy.commands.slots import slot_of
 from proxy.hotpath.automaton import Automaton
-from proxy.hotpath.cached_reply import CachedKey, CachedReply, ReplyMemory
+from proxy.hotpath.cached_reply import CachedKey, CachedReply, ReplyMemory, ReplySource
 from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.slot_marks import CLOSED, SlotMarks
 
 _HINTS = 256
 _INTERPRETED = __file__.endswith((".py", ".pyc"))
@@ -25,7 +30,7 @@ _SWEEP = 1024
 
 
 class ReplyCache:
-    """The replies from one database of one node, as long as a tracking connection to it tells of all changes.
+    """The replies of one database, of one server or of all nodes of a cluster (which has ``slots``).
 
     It concerns keys that are ``hot``, and those that the automaton ``uncached`` does not own. All other keys are left
     alone; while there can be no other, it is ``idle``.
@@ -48,16 +53,16 @@ class ReplyCache:
         "held_back_by",
         "hot",
         "idle",
+        "slots",
         "uncached",
-        "until",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, slots: SlotMarks | None = None) -> None:
+        self.slots = slots
         self.idle = True
         self.hot: set[bytes] = set()
         self._hints = bytearray(_HINTS)
         self.uncached: Automaton | None = None
-        self.until = 0.0
         self.held_back = False
         self.held_back_by = 0
         self.evicted = 0
@@ -86,9 +91,9 @@ class ReplyCache:
             if reply is None:
                 return None
             self._last = reply
-        if self.held_back or now >= self.until:
+        if self.held_back or now >= reply.source.until:
             return None
-        if now >= reply.ends:
+        if now >= reply.ends or (self.slots is not None and self.slots.of(reply.key.slot) != reply.mark):
             self._remove(reply)
             return None
         reply.memory.use(reply)
@@ -154,12 +159,22 @@ class ReplyCache:
     # Filling
 
     def begin_fill(self, name: bytes) -> CachedKey | None:
-        """The key, which a fill will ask for; None while a client's write of it may still run."""
+        """The key, which a fill will ask for; None while a client's write of it may still run, or its slot is
+        closed."""
         key = self._key(name)
         if self._held(key):
             return None
+        if self.slots is not None:
+            key.slot = slot_of(name)
+            if self.slots.of(key.slot) == CLOSED:
+                self._forget_unused(key)
+                return None
         key.fills += 1
         return key
+
+    def mark_of(self, key: CachedKey) -> int:
+        """With which mark a reply that is asked for now is kept."""
+        return 0 if self.slots is None else self.slots.of(key.slot)
 
     def end_fill(self, key: CachedKey) -> None:
         """The fill that ``begin_fill`` began is over, and has kept what it keeps."""
@@ -168,6 +183,8 @@ class ReplyCache:
 
     def keep(
         self,
+        source: ReplySource,
+        mark: int,
         memory: ReplyMemory,
         key: CachedKey,
         request: bytes,
@@ -178,11 +195,12 @@ class ReplyCache:
         served: int,
         audited: int,
     ) -> None:
-        """Keep a reply. The fill must have begun after all writes of the key (``CachedKey.writes``) were over."""
+        """Keep a reply. The fill must have begun after all writes of the key (``CachedKey.writes``) were over, when its
+        slot had this mark."""
         old = self._replies.get(request)
         if old is not None:
             self._remove(old)
-        reply = CachedReply(self, memory, key, request, resp3, resp2, since, ends, served, audited)
+        reply = CachedReply(source, mark, memory, key, request, resp3, resp2, since, ends, served, audited)
         if reply.size > memory.limit:
             return
         self._replies[request] = reply
@@ -203,6 +221,11 @@ class ReplyCache:
         if key is not None:
             key.writes += 1
             self._drop(key)
+
+    def clear_of(self, source: ReplySource) -> None:
+        """Everything may have changed there."""
+        for reply in [reply for reply in self._replies.values() if reply.source is source]:
+            self._remove(reply)
 
     def clear(self) -> None:
         """Everything may have changed."""

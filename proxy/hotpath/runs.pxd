@@ -19,7 +19,7 @@ cdef Py_ssize_t UNSOUGHT
 cdef int SEVERAL_SLOTS, REACHED
 cdef int MAY_WRITE, COUNTED, MISSED, UNASKED, UNREAD
 cdef int _SPECIAL, _STALLED, _REFUSED, _SPLIT, _FULL, _ANSWERED
-cdef Py_ssize_t _LARGE_ANSWER, _MOST_ANSWERED
+cdef Py_ssize_t _LARGE_ANSWER, _MOST_ANSWERED, _MOST_AT_ONCE
 cdef KeySplitter _SPLITTER
 cdef SpareRun _SPARE
 
@@ -57,12 +57,15 @@ cdef class Runs:
     cdef int _turn_to_node(self, HotPathConfig config, OpenRun run, const unsigned char *p, Py_ssize_t found) except -1
     @cython.locals(portions=Portions, portion=Portion)
     cdef bint _turn_to(self, OpenRun run, bytes data, const unsigned char *p, UpstreamPipeline source) except -1
-    @cython.locals(sender=CommandSender)
+    @cython.locals(sender=CommandSender, place=cython.int)
     cdef int _answer(self, HotPathConfig config, OpenRun run, bytes data, const unsigned char *p, bytes payload) except -1
+    cdef int _remember(self, HotPathConfig config, bytes payload) except -1
     @cython.locals(request=Request, plan=Plan, router=Router, sender=CommandSender, commands=SplitCommands,
-                   reads=ClientReads, command_id=cython.int, kinds="const unsigned char *", parts=cython.Py_ssize_t,
+                   reads=ClientReads, remembers=CachedReads, code=cython.int, command_id=cython.int, kinds="const unsigned char *", parts=cython.Py_ssize_t,
                    decision=cython.int, name=bytes, wrote=cython.bint, node=cython.int, simple="const unsigned char *")
     cdef int _split(self, HotPathConfig config, Portions portions, const unsigned char *p) except -1
+    @cython.locals(sender=CommandSender, request=Request, command_id=cython.int, payload=bytes, absent=cython.bint)
+    cdef int _answer_split(self, HotPathConfig config, CachedReads remembers, const unsigned char *p) except -1
     @cython.locals(nodes=list, target=UpstreamPipeline)
     cdef UpstreamPipeline _connection(self, int node)
 

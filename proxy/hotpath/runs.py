@@ -44,6 +44,9 @@ _LARGE_ANSWER = 4096
 _MOST_ANSWERED = 65536
 """Bytes of answers from memory; with more of them, or a large one, they leave, as the client may not take them."""
 
+_MOST_AT_ONCE = 16
+"""Smaller ones that gather, where each ends a run."""
+
 _SPLITTER = KeySplitter()
 _SPARE = SpareRun()
 
@@ -277,12 +280,11 @@ class Runs:
     def _answer(self, config: HotPathConfig, run: OpenRun, data: bytes, p: bytes, payload: bytes) -> int:
         # The command is answered from memory, behind the replies to all that was gathered.
         sender = self.sender
+        place = run.place()
         run.leave(sender, data, p, config.request.end)
         if run.reads is not None:
-            run.reads.note(0, False)  # memory may know more than its replica
-        sender.answer(payload)
-        sender.remembered += 1
-        config.calls[self.command_id] += 1
+            run.reads.note(place, False)  # memory may know more than its replica
+        self._remember(config, payload)
         run.room = sender.room(config.window)
         run.answered += len(payload)
         if run.answered > _MOST_ANSWERED or len(payload) > _LARGE_ANSWER:
@@ -291,6 +293,12 @@ class Runs:
             if sender.full:
                 return _FULL
         return _ANSWERED
+
+    def _remember(self, config: HotPathConfig, payload: bytes) -> int:
+        self.sender.answer(payload)
+        self.sender.remembered += 1
+        config.calls[self.command_id] += 1
+        return 0
 
     def _split(self, config: HotPathConfig, portions: Portions | None, p: bytes) -> int:
         # The next command has keys of several slots: what becomes of it. If COMPLETE, each node was sent its part.
@@ -320,6 +328,13 @@ class Runs:
         decision = config.spend_and_decide(command_id, p, self.token_sets)
         if decision == JUDGE:
             return _SPECIAL
+        remembers = self.cached_reads
+        if remembers is not None and remembers.cache.idle:
+            remembers = None
+        if remembers is not None and decision == PASS:
+            code = self._answer_split(config, remembers, p)
+            if code != COMPLETE:
+                return COMPLETE if code == _ANSWERED else code
         name = plan.editor.name if decision == EDIT else b""
         simple = self.simple
         wrote = simple[command_id] == MAY_WRITE
@@ -327,8 +342,30 @@ class Runs:
             reads.note_everywhere(wrote)
         _SPLITTER.put(portions, sender.nodes, request, p, name, wrote)
         sender.forward_split(portions, _SPLITTER, commands, command_id, name)
+        if remembers is not None and (decision != PASS or remembers.outcome != COUNTED):
+            remembers.hold(command_id, request, p, config.keys, sender, sender.requested)
         config.calls[command_id] += 1
         return COMPLETE
+
+    def _answer_split(self, config: HotPathConfig, remembers: CachedReads, p: bytes) -> int:
+        # Memory may have all that the command reads, from several nodes. ANSWERED, COMPLETE if it is to be sent, or why
+        # the run ends before it.
+        sender, request, command_id = self.sender, config.request, self.command_id
+        payload = remembers.answer_request(command_id, request, p, config.keys)
+        if payload is None:
+            absent = remembers.outcome == MISSED or remembers.outcome == UNREAD
+            if not absent or not remembers.may_serve(command_id, request, p, config.keys):
+                return COMPLETE
+            self.missed = True
+            return _SPECIAL
+        if sender.reads is not None:
+            sender.reads.note_everywhere(False)  # memory may know more than its replicas
+        self._remember(config, payload)
+        if len(payload) > _LARGE_ANSWER or len(sender.out) >= _MOST_AT_ONCE:
+            sender.flush()
+            if sender.full:
+                return _FULL
+        return _ANSWERED
 
     def _connection(self, node: int) -> UpstreamPipeline | None:
         # The connection that this client uses for a node; None where the session must decide.

@@ -70,7 +70,9 @@ missing_replies.py      replies that the local cache lacks, and reads that wait 
 unheld_commands.py      commands that are pending when the local cache begins to be about their keys
 cache_scope.py          what the rules of a policy say about the local cache
 command_cost.py         what a command costs Redis
+tracked_database.py     the replies of one database, and the connections that keep them true
 tracking.py             the connection that fills a local cache and tells it what has changed
+cluster_slots.py        of which slots of a cluster replies are kept, and from which node
 tracking_setup.py       how such a connection begins, and what its user may not do there
 expiries.py             asks Redis when traced keys expire
 readiness.py            whether commands reach Redis, and why not

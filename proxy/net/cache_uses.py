@@ -10,7 +10,7 @@ from proxy.commands.table import Table
 from proxy.hotpath.automaton import Automaton
 from proxy.hotpath.cached_reads import CacheUse
 from proxy.hotpath.cached_reply import ReplyMemory
-from proxy.local_cache.fills import CacheBounds
+from proxy.local_cache.expected import CacheBounds
 from proxy.net.cache_scope import always_cached
 from proxy.policy.decision import Step
 from proxy.policy.model import Mode

@@ -1,12 +1,24 @@
 """The local cache of one route in one worker: a tracked database for each database, and what its clients use of them.
 
+Before a cluster, a database has a tracking connection to each node from which somebody reads. Its cache has the replies
+of all of them, and the keys that clients' commands hold whichever node they go to:
+
+    own writes     A key is held up to the reply that the client gets, also if its command was sent on to another node.
+    moved slots    A reply is found only while both the map and the node itself say that the node owns the slot, and it
+                   is not open. As soon as a node has sent a client elsewhere, nothing of it is found before it has said
+                   again, behind that, which slots it owns.
+    missing keys   That a key is missing is not remembered: Redis does not tell that another node has it now, and no
+                   look at the cluster is in time. Of a key that is there it tells, as it deletes it when it moves.
+    old primaries  A node is trusted for a second from when it was asked for its slots and its state last: one that is
+                   cut off, or has a new primary, says so, or nothing. So what it has told is never older than that.
+
 While no rule of the policy in force is about the cache, there is none, and clients have no part in it. When another
 policy comes into force, it is empty.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
@@ -19,39 +31,44 @@ from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.counter_snapshot import CounterSnapshot
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.reply_cache import ReplyCache
-from proxy.local_cache.fills import PING_EVERY, CachedRequest
+from proxy.local_cache.expected import CachedRequest
+from proxy.local_cache.fills import PING_EVERY
 from proxy.net.cache_scope import CacheScope
 from proxy.net.cache_totals import CacheTotals, with_hits
 from proxy.net.cache_uses import CacheUses
+from proxy.net.cluster import Cluster
+from proxy.net.cluster_slots import ClusterSlots
 from proxy.net.command_cost import CommandCost
 from proxy.net.group_counts import GroupCount
 from proxy.net.missing_replies import MOST_WAIT, MissingReplies, Wait
 from proxy.net.often_read import OftenRead
 from proxy.net.periodic import Periodic
-from proxy.net.tracking import TrackedDatabase
+from proxy.net.topology import Topology
+from proxy.net.tracked_database import TrackedDatabase
+from proxy.net.tracking import TrackedServer
 from proxy.net.tracking_setup import FieldTtls
 from proxy.net.unheld_commands import UnheldCommands
 from proxy.net.upstream import Keeper, UpstreamConnection
 from proxy.net.verdicts import Verdicts
 from proxy.rules.scripts.own_keys import OwnKeys
+from proxy.session.pool_key import Node
 from proxy.session.ports import AwaitedReply, CachePort, CachingClient, CachingWaiter
 from proxy.session.session import Session
 from proxy.traffic.cache_figures import CacheFigures
 
-_TOUCHED_AT_ONCE = 1000
-
 
 class LocalCaches(CachePort):
-    """``open_connection`` opens a connection of Keyrail's own to a database, in RESP3; ``forget`` is called when it is
-    lost. ``touch`` tells Redis of keys of a database that were used. ``cost`` is that of a command. ``clients`` are
-    those of the route; ``count`` counts events for the metrics."""
+    """``open_connection`` opens a connection of Keyrail's own to a database of a node, in RESP3; ``forget`` is called
+    when it is lost. ``touch`` tells a node of keys of a database that were used, part by part. ``cost`` is that of a
+    command. ``clients`` are those of the route; ``count`` counts events for the metrics."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        open_connection: Callable[[int, Keeper], Awaitable[UpstreamConnection]],
+        topology: Topology,
+        open_connection: Callable[[int, Node, Keeper], Awaitable[UpstreamConnection]],
         forget: Callable[[UpstreamConnection], None],
-        touch: Callable[[int, list[bytes]], None],
+        touch: Callable[[int, Node, Sequence[Sequence[bytes]]], None],
         cost: CommandCost,
         clients: Collection[Session],
         user_changes: GroupCount,
@@ -59,6 +76,7 @@ class LocalCaches(CachePort):
         count: Callable[[str], None],
     ) -> None:
         self._loop = loop
+        self._topology = topology
         self._open_connection = open_connection
         self._forget = forget
         self._touch = touch
@@ -113,10 +131,15 @@ class LocalCaches(CachePort):
         # Clients that have not been told yet still have the list.
         self._caches = []
 
-    def renew(self) -> None:
-        """Another server, or another process of it, takes the commands."""
+    def server_changed(self) -> None:
+        """Another server, or another process of it, takes commands."""
         for database in self._databases.values():
-            database.renew()
+            database.follow()
+
+    def sent_elsewhere(self, node: Node) -> None:
+        """Before a cluster: this node has sent a client elsewhere."""
+        for database in self._databases.values():
+            database.doubt(node)
 
     def look_at_users(self) -> None:
         """If users have changed, in any worker, Redis may refuse now what is in memory."""
@@ -155,8 +178,9 @@ class LocalCaches(CachePort):
         database = self._databases.get(number)
         if database is None:
             opening = partial(self._open_connection, number)
+            slots = ClusterSlots(self._topology) if isinstance(self._topology, Cluster) else None
             database = self._databases[number] = TrackedDatabase(
-                opening, self._forget, self._loop, self._user_changes, self._count
+                opening, self._forget, self._loop, self._user_changes, self._count, self._topology.home, slots
             )
             database.cache.concern(self._scope.uncached)
             database.cache.become_hot(self._hot.names, ())
@@ -184,14 +208,14 @@ class LocalCaches(CachePort):
         if len(about) < len(names):
             return None, served > 0
         self._counted.figures.misses += before is None
-        database.wanted = True
-        if database.cache.held_back or not database.connected:
+        servers = self._wanted(database, names)
+        if servers is None or database.cache.held_back:
             return None, served > 0
         if any(waiter.sender is each or _lasts(each) for name in names for each in database.cache.holders(name)):
             return None, served > 0
         missing = [
-            (_cached_request(database, command, name, request), each)
-            for name, each in zip(names, about, strict=True)
+            (_cached_request(server, command, name, request), each)
+            for server, name, each in zip(servers, names, about, strict=True)
             if len(names) == 1 or name in reads.absent
         ]
         requests = [(read, each) for read, each in missing if read is not None]
@@ -210,6 +234,15 @@ class LocalCaches(CachePort):
             return wait, True
         return (wait, True) if self._missing.wait_for(wait, requests, database) else (None, True)
 
+    def _wanted(self, database: TrackedDatabase, names: Sequence[bytes]) -> list[TrackedServer] | None:
+        # The servers of these keys, if all have a connection; those that have none get one.
+        found = [database.server_of(name) for name in names]
+        for server in found:
+            if server is not None:
+                server.wanted = True
+        servers = [server for server in found if server is not None and server.connected]
+        return servers if len(servers) == len(names) else None
+
     def look_again(self, sender: CommandSender) -> None:
         """Replies to this client have come: look which keys are not held any more."""
         self._unheld.look_again(sender, self._caches)
@@ -217,8 +250,7 @@ class LocalCaches(CachePort):
 
     def _settle(self) -> None:
         for database in self._databases.values():
-            if database.cache.held_back:
-                database.settle()
+            database.settle()
 
     # Every now and then
 
@@ -226,8 +258,7 @@ class LocalCaches(CachePort):
         self.look_at_users()
         self._unheld.look_at_all(self._caches)
         for database in self._databases.values():
-            if database.wanted:
-                database.tick()
+            database.tick()
 
     def another_second(self, counts: CounterSnapshot) -> tuple[CounterSnapshot, CacheFigures | None]:
         """A second is over, in which keys were used so often: the same with the part of memory in it, and what the
@@ -245,10 +276,9 @@ class LocalCaches(CachePort):
         hits: Counter[bytes] = Counter()
         for number, database in self._databases.items():
             touched = database.cache.take_touched()
-            names = list(touched)
-            self._counted.figures.touched += len(names)
-            for start in range(0, len(names), _TOUCHED_AT_ONCE):
-                self._touch(number, names[start : start + _TOUCHED_AT_ONCE])
+            self._counted.figures.touched += len(touched)
+            for node, parts in database.by_server(list(touched)):
+                self._touch(number, node, parts)
             hits.update(touched)
         return hits
 
@@ -296,7 +326,7 @@ class LocalCaches(CachePort):
             "hot_keys": len(self._hot.names),
             "changing_keys": self._hot.changing,
             "connections": sum(database.connected for database in databases),
-            "off": sum(database.wanted and not database.connected for database in databases),
+            "off": sum(database.off for database in databases),
         }
         return {
             "local_cache": asdict(self._totals()),
@@ -307,21 +337,21 @@ class LocalCaches(CachePort):
     @property
     def features_off(self) -> list[str]:
         """Why there is no cache, or what it lacks, where the policy has one."""
-        refused = {database.refused for database in self._databases.values() if database.refused}
+        refused = {text for database in self._databases.values() for text in database.refused}
         lacking = {text for database in self._databases.values() for text in database.features_off}
         told = [f"the local cache, as Redis refuses its connection ({text})" for text in sorted(refused)]
         return told or sorted(lacking)
 
 
-def _cached_request(database: TrackedDatabase, command: Command, name: bytes, request: bytes) -> CachedRequest | None:
+def _cached_request(server: TrackedServer, command: Command, name: bytes, request: bytes) -> CachedRequest | None:
     read = CACHED_READS[command.spec.name]
     if read.parts:
         return CachedRequest(name, part_of(name), (), partial(reply_in_resp2, read, 2))
     fields = fields_read(read, command.argv)
     if depends_on_whole_hash(read) or fields:
-        if database.field_ttls is FieldTtls.UNTOLD:
+        if server.field_ttls is FieldTtls.UNTOLD:
             return None
-        if database.field_ttls is FieldTtls.NONE:
+        if server.field_ttls is FieldTtls.NONE:
             fields = ()
         elif depends_on_whole_hash(read):
             return None

@@ -10,8 +10,8 @@ from functools import partial
 from typing import NamedTuple
 
 from proxy.hotpath.reply_cache import ReplyCache
-from proxy.local_cache.fills import CacheBounds, CachedRequest
-from proxy.net.tracking import TrackedDatabase
+from proxy.local_cache.expected import CacheBounds, CachedRequest
+from proxy.net.tracked_database import TrackedDatabase
 from proxy.session.ports import AwaitedReply, CachingWaiter
 
 MOST_WAIT = 0.05

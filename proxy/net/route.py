@@ -80,6 +80,7 @@ from proxy.net.upstream import UpstreamConnection
 from proxy.net.verdicts import Verdicts, VerdictUpdate
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Demand, DividedState, Fact, FactKey, Lease, SharedFacts
+from proxy.session.pool_key import Node
 from proxy.session.ports import Ports, Questions, RoutePort
 from proxy.session.session import Session
 from proxy.traffic.interval_stats import IntervalStats
@@ -201,20 +202,19 @@ class Route(RoutePort):
         owner = None if nodes is None else nodes.owner
         self._expiries = Expiries(self._internal_queries.ask, self._checkout.has_spare, owner)
         self._tracer = Tracer(sampler, self._expiries)
-        self._caches: LocalCaches | None = None
-        if topology.router is None:
-            self._caches = LocalCaches(
-                loop,
-                self._connections.supply.open_tracking,
-                self._connections.all.remove,
-                self._touch,
-                CommandCost(self._ask_home),
-                self.clients,
-                counts.users,
-                self._verdicts,
-                self._connections.count,
-            )
-            self._policies.cached_by(self._caches)
+        self._caches = LocalCaches(
+            loop,
+            topology,
+            self._connections.supply.open_tracking,
+            self._connections.all.remove,
+            self._touch,
+            CommandCost(self._ask_home),
+            self.clients,
+            counts.users,
+            self._verdicts,
+            self._connections.count,
+        )
+        self._policies.cached_by(self._caches)
         self._acceptors: list[Acceptor] = []
         self._ticker = Periodic(loop, 1.0, self._each_second(on_second), count)
         self.ports = Ports(
@@ -237,8 +237,7 @@ class Route(RoutePort):
     def _server_changed(self) -> None:
         self._counts.servers.add()
         self._replicas.follow()
-        if self._caches is not None:
-            self._caches.renew()
+        self._caches.server_changed()
 
     def _heed_other_workers(self) -> None:
         # A name can have moved without a sign that each worker sees.
@@ -250,10 +249,10 @@ class Route(RoutePort):
     def _ask_home(self, questions: Questions, answered: Callable[[Sequence[bytes] | None], None]) -> None:
         self._internal_queries.ask(self._connections.pools.home, questions, answered)
 
-    def _touch(self, database: int, names: list[bytes]) -> None:
+    def _touch(self, database: int, node: Node, parts: Sequence[Sequence[bytes]]) -> None:
         # Redis evicts by the last use that it knows of, or by how often there was one.
-        key = self._connections.pools.home._replace(database=database)
-        self._internal_queries.ask(key, [[b"TOUCH", *names]], lambda _: None)
+        key = self._connections.pools.home_of(node)._replace(database=database)
+        self._internal_queries.ask(key, [[b"TOUCH", *names] for names in parts], lambda _: None)
 
     def _give_back(self, upstream: UpstreamConnection) -> None:
         self._checkout.give_back(upstream)
@@ -284,8 +283,7 @@ class Route(RoutePort):
     def note_user_change(self) -> None:
         """Users or passwords may have changed."""
         self._counts.users.add()
-        if self._caches is not None:
-            self._caches.look_at_users()
+        self._caches.look_at_users()
 
     def recall_script(self, key: FactKey) -> Fact | None:
         """The calls of a script, as far as this worker knows them."""
@@ -362,17 +360,14 @@ class Route(RoutePort):
         self._latency_probe.end()
         self._reply_timeout.end()
         self.clients.close()
-        if self._caches is not None:
-            self._caches.close()
+        self._caches.close()
         self._connections.close()
         self._ticker.end()
         self._end_second()
 
     def _end_second(self) -> None:
         counts = self._counters.harvest(KEYS_OF_SECOND)
-        cached = None
-        if self._caches is not None:
-            counts, cached = self._caches.another_second(counts)
+        counts, cached = self._caches.another_second(counts)
         self._tracer.another_second(sum(self.clients.commands_by_app().values()), counts, cached)
 
     def _each_second(self, on_second: Callable[[], None]) -> dict[str, Callable[[], object]]:
@@ -431,7 +426,6 @@ class Route(RoutePort):
     def snapshot(self) -> dict[str, Any]:
         """All figures since the start, as JSON can hold them."""
         self._policies.count_into(self._verdicts)
-        cached = {} if self._caches is None else self._caches.figures()
         self._backlog.look(self.loop.time())
         engine = self._capabilities.engine
         return {
@@ -458,17 +452,15 @@ class Route(RoutePort):
             "reconnects": self._events["reconnects"],
             "traces": self._tracer.latencies(),
             "breakers": self._latency_probe.figures(),
-            **cached,
+            **self._caches.figures(),
             "features_off": [] if engine is None else self._features_off(engine),
             "generation": self._policies.generation,
         }
 
     def _features_off(self, engine: Engine) -> list[str]:
-        off = (self._policies.features_off, self._expiries.off, self._connections.restarts.off, self._caches_off())
+        others = (self._policies.features_off, self._expiries.off, self._connections.restarts.off)
+        off = (*others, self._caches.features_off)
         return [*engine.features_off, *(feature for each in off for feature in each)]
-
-    def _caches_off(self) -> list[str]:
-        return [] if self._caches is None else self._caches.features_off
 
     def intervals(self) -> list[IntervalStats]:
         """The statistics of each second since the last call."""

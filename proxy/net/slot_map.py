@@ -134,10 +134,12 @@ def read_view(nodes: Any, slots: Any, asked: str) -> View:
 
 
 class OwnSlots(NamedTuple):
-    """The slots of the node that was asked, and whether some of them are on their way to other nodes."""
+    """The slots of the node that was asked, and whether some of them are on their way to other nodes: those that are
+    ``opened``."""
 
     slots: tuple[SlotRange, ...]
     gives: bool
+    opened: frozenset[int] = frozenset()
 
     def lack(self, before: "OwnSlots") -> bool:
         """Whether it has given slots away since."""
@@ -151,7 +153,10 @@ def read_own_slots(nodes: Any) -> OwnSlots | None:
     """The same of a node's reply to CLUSTER NODES; None if it does not tell. Raises ViewError."""
     found = _OWN_LINE.search(nodes) if isinstance(nodes, bytes) else None
     row = None if found is None else _read_row(found[0].decode("utf-8", "replace").split(" "))
-    return None if row is None else OwnSlots(row.slots, any(each.source == row.id for each in row.opened))
+    if row is None:
+        return None
+    opened = frozenset(each.slot for each in row.opened if each.source == row.id)
+    return OwnSlots(row.slots, bool(opened), opened)
 
 
 class _Row(NamedTuple):

@@ -222,12 +222,12 @@ class Supply:
         else:
             self.share(pool, upstream, lane)
 
-    async def open_tracking(self, database: int, keeper: Keeper) -> UpstreamConnection:
-        """Open a connection of the route's own login, in RESP3, for this keeper.
+    async def open_tracking(self, database: int, node: Node, keeper: Keeper) -> UpstreamConnection:
+        """Open a connection of the route's own login to this node, in RESP3, for this keeper.
 
         Raises OSError if Redis cannot be reached, and UpstreamRefusedError if it refuses the connection.
         """
-        key = self._pools.home._replace(database=database, protocol=3)
+        key = self._pools.home_of(node)._replace(database=database, protocol=3)
         opened = await self._connect(key, keeper)
         opened.upstream.apart = True
         return opened.upstream

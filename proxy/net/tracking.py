@@ -1,31 +1,27 @@
-"""The tracking connection of one database of one node: it fills a reply cache, and tells it what has changed.
+"""The tracking connection to one server, for one database: it fills a reply cache, and tells it what has changed.
 
-It is a connection of Keyrail's own, in RESP3, with ``CLIENT TRACKING ON``. While there is none, the cache is empty and
-off. A connection that is lost, silent, refused or out of step is replaced after a second.
+It is a connection of Keyrail's own, in RESP3, with ``CLIENT TRACKING ON``. While there is none, nothing of that server
+is in the cache. A connection that is lost, silent, refused or out of step is replaced after a second.
 """
 
 import asyncio
 import logging
 import os
-import select
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
 
+from proxy.hotpath.cached_reply import ReplySource
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.reply_cache import ReplyCache
-from proxy.local_cache.fills import (
-    CacheBounds,
-    CachedRequest,
-    Fills,
-    OutOfStepError,
-    RefusedFillError,
-    RefusedPingError,
-)
+from proxy.local_cache.expected import CacheBounds, CachedRequest, RefusedFillError, RefusedPingError, Word
+from proxy.local_cache.fills import Fills
+from proxy.local_cache.frames import OutOfStepError
 from proxy.net.connect import UpstreamRefusedError
-from proxy.net.group_counts import GroupCount
 from proxy.net.own_connections import OwnConnections
 from proxy.net.tracking_setup import FieldTtls, begin_tracking
 from proxy.net.upstream import Keeper, UpstreamConnection
+from proxy.session.pool_key import Node
 
 _PIECE = 65536
 """Bytes that are read at once, while a client waits."""
@@ -35,38 +31,56 @@ _AGAIN = 1.0
 _log = logging.getLogger("keyrail.route")
 
 
-class TrackedDatabase(OwnConnections):
-    """The cache of one database, and its tracking connection. ``open_connection`` opens one for this keeper, which is
-    logged in, in RESP3, in this database; ``forget`` is called when it is lost. What Redis has said before one of the
-    ``user_changes`` counts no more. ``count`` counts events for the metrics.
+class TrackingListener(Protocol):
+    """Who has to know of the connections of a database."""
 
-    ``refused`` is why there can be no cache; empty if there can, or Redis has not been asked. ``features_off`` say
-    what it lacks. ``wanted``: somebody reads from this database.
+    def opened(self, connection: "TrackedServer", descriptor: int) -> None:
+        """There is a connection, with this descriptor; bytes that can be read there may be invalidations."""
+
+    def received(self, connection: "TrackedServer", *, within_push: bool) -> None:
+        """Bytes have come; whether a part of an invalidation is among them, whose end is to come."""
+
+    def closed(self, connection: "TrackedServer", fills: Fills, descriptor: int) -> None:
+        """It is lost, and nothing that came from there is in the cache any more."""
+
+
+class TrackedServer(OwnConnections):
+    """The server of this ``node`` as a source of the ``cache``, and the tracking connection to it. ``open_connection``
+    opens one for this keeper, which is logged in, in RESP3, in the cache's database; ``forget`` is called when it is
+    lost. Before a cluster, ``word`` gets what the node says of itself. ``count`` counts events for the metrics.
+
+    ``refused`` is why there can be none; empty if there can, or Redis has not been asked. ``features_off`` say what the
+    cache lacks. ``wanted``: somebody reads from there.
     """
 
     def __init__(
         self,
+        node: Node,
+        cache: ReplyCache,
+        listener: TrackingListener,
         open_connection: Callable[[Keeper], Awaitable[UpstreamConnection]],
         forget: Callable[[UpstreamConnection], None],
         loop: asyncio.AbstractEventLoop,
-        user_changes: GroupCount,
         count: Callable[[str], None],
+        word: Word | None = None,
     ) -> None:
         super().__init__(count)
-        self.cache = ReplyCache()
+        self.node = node
+        self.source = ReplySource(cache)
         self.field_ttls = FieldTtls.UNTOLD
         self.features_off: Sequence[str] = ()
         self.refused = ""
         self.wanted = False
+        self.fills: Fills | None = None
+        self._cache = cache
+        self._listener = listener
         self._open_connection = open_connection
         self._forget = forget
         self._loop = loop
-        self._user_changes = user_changes
-        self._users_known = user_changes.counts()
+        self._word = word
         self._upstream: UpstreamConnection | None = None
-        self._fills: Fills | None = None
-        self._readable = select.poll()
         self._descriptor = -1
+        self._encrypted = False
         self._within_pass = False
         self._task: asyncio.Task[None] | None = None
         self._again = 0.0
@@ -76,13 +90,13 @@ class TrackedDatabase(OwnConnections):
     @property
     def connected(self) -> bool:
         """Whether there is a tracking connection."""
-        return self._fills is not None
+        return self.fills is not None
 
     def tick(self) -> None:
         """To be called every ``PING_EVERY`` seconds."""
         now = self._loop.time()
-        if self._fills is not None:
-            if not self._fills.tick(now):
+        if self.fills is not None:
+            if not self.fills.tick(now):
                 self._count("cache_silent")
                 self._drop()
         elif self._task is None and now >= self._again and not self._closed:
@@ -96,15 +110,6 @@ class TrackedDatabase(OwnConnections):
         self._drop()
         self._again = 0.0
 
-    def look_at_users(self) -> bool:
-        """Whether users have changed, in any worker: Redis may refuse now what is in memory."""
-        changes = self._user_changes.counts()
-        if changes == self._users_known:
-            return False
-        self._users_known = changes
-        self.renew()
-        return True
-
     def close(self) -> None:
         """Close the connection, for good."""
         self._closed = True
@@ -114,20 +119,11 @@ class TrackedDatabase(OwnConnections):
 
     # Reading
 
-    def unread(self) -> bool:
-        """Take in what Redis has sent on the connection; whether something of it is left, or has not come to its
-        end. Encrypted bytes are left to the event loop. Nothing is left where users have changed, but memory is empty
-        now."""
-        if self.look_at_users():
-            return True
-        if self._readable.poll(0) and not self._take_in():
-            return True
-        return self._fills is not None and self._fills.within_push()
-
-    def _take_in(self) -> bool:
-        # As if the event loop had read it, which finds nothing then. Others go on behind the client that reads now.
+    def take_in(self) -> bool:
+        """Take in what Redis has sent, as if the event loop had read it, which finds nothing then. Others go on behind
+        the client that reads now. False if something is left; encrypted bytes are left to the event loop."""
         upstream = self._upstream
-        if upstream is None or self._descriptor < 0:
+        if upstream is None or self._encrypted:
             return False
         try:
             data = os.read(self._descriptor, _PIECE)
@@ -144,33 +140,33 @@ class TrackedDatabase(OwnConnections):
 
     def when_read(self, act: Callable[[], None]) -> bool:
         """Call ``act`` once that has been read; False if there is no connection."""
-        if self._fills is None:
+        if self.fills is None:
             return False
-        self._fills.when_read(act)
+        self.fills.when_read(act)
         return True
-
-    def settle(self) -> None:
-        """Commands that hold the cache back may have been answered."""
-        if self._fills is not None:
-            self._fills.settle(self._loop.time())
 
     def take_changes(self) -> Counter[bytes]:
         """How often Redis has told of a change of each key since the last call."""
-        return Counter() if self._fills is None else self._fills.take_changes()
+        return Counter() if self.fills is None else self.fills.take_changes()
 
     def figures(self) -> tuple[int, int, int]:
         """Since the start: fills, those of them that kept nothing, and invalidated keys."""
         now = (0, 0, 0)
-        if self._fills is not None:
-            now = (self._fills.begun, self._fills.in_vain, self._fills.invalidations)
+        if self.fills is not None:
+            now = (self.fills.begun, self.fills.in_vain, self.fills.invalidations)
         begun, in_vain, invalidations = (sum(each) for each in zip(self._before, now, strict=True))
         return begun, in_vain, invalidations
 
     def fill(self, read: CachedRequest, bounds: CacheBounds, over: Callable[[], None]) -> bool:
         """Fill the reply to a read; ``over`` is called when that has ended. False if it cannot be filled now."""
-        if self._fills is None:
+        if self.fills is None:
             return False
-        return self._fills.begin(read, bounds, self._loop.time(), over)
+        return self.fills.begin(read, bounds, self._loop.time(), over)
+
+    def doubt(self) -> None:
+        """Before a cluster: the node has sent somebody elsewhere."""
+        if self.fills is not None:
+            self.fills.doubt(self._loop.time())
 
     # Its connection
 
@@ -194,11 +190,11 @@ class TrackedDatabase(OwnConnections):
         pipeline.owner = replies
         pipeline.relay = True
         self._upstream = upstream
-        descriptor = upstream.transport.get_extra_info("socket").fileno()
-        self._readable = select.poll()
-        self._readable.register(descriptor, select.POLLIN)
-        self._descriptor = -1 if upstream.transport.get_extra_info("ssl_object") else descriptor
-        self._fills = Fills(self.cache, lambda data: pipeline.offer_commands(replies, data), self._loop.time())
+        self._descriptor = upstream.transport.get_extra_info("socket").fileno()
+        self._encrypted = bool(upstream.transport.get_extra_info("ssl_object"))
+        now, write = self._loop.time(), lambda data: pipeline.offer_commands(replies, data)
+        self.fills = Fills(self._cache, self.source, write, now, self._word)
+        self._listener.opened(self, self._descriptor)
 
     def _opened(self, task: "asyncio.Task[None]") -> None:
         self._task = None
@@ -211,14 +207,15 @@ class TrackedDatabase(OwnConnections):
             _log.error("the local cache cannot open its connection", exc_info=error)
 
     def _receive(self, data: bytes) -> None:
-        if self._fills is None:
+        fills = self.fills
+        if fills is None:
             return
         try:
             if self._within_pass:
-                self._fills.take_in(data, self._loop.time())
-                self._loop.call_soon(self._fills.tell)
+                fills.take_in(data, self._loop.time())
+                self._loop.call_soon(fills.tell)
             else:
-                self._fills.receive(data, self._loop.time())
+                fills.receive(data, self._loop.time())
         except RefusedPingError:
             self._count("cache_refused")
             self._drop()
@@ -230,6 +227,8 @@ class TrackedDatabase(OwnConnections):
             self._count("out_of_step")
             _log.error("the connection of the local cache is out of step and is replaced: %s", error)
             self._drop()
+        if self.fills is fills:
+            self._listener.received(self, within_push=fills.within_push())
 
     def _drop(self) -> None:
         upstream, self._upstream = self._upstream, None
@@ -242,7 +241,7 @@ class TrackedDatabase(OwnConnections):
         self.renew()
 
     def lost(self, upstream: UpstreamConnection) -> None:
-        """The connection is lost, and with it all that is in the cache."""
+        """The connection is lost, and with it all that came from there."""
         super().lost(upstream)
         self._forget(upstream)
         if upstream is self._upstream:
@@ -250,13 +249,13 @@ class TrackedDatabase(OwnConnections):
             self._end_fills()
 
     def _end_fills(self) -> None:
-        fills = self._fills
+        fills = self.fills
         if fills is not None:
             self._before = self.figures()
-            self._fills = None
-            self._readable = select.poll()
-            self._descriptor = -1
+            self.fills = None
+            descriptor, self._descriptor = self._descriptor, -1
             self._again = self._loop.time() + _AGAIN
             fills.lost()
+            self._listener.closed(self, fills, descriptor)
             # Those who wait go on behind whatever else the loss changes.
             self._loop.call_soon(fills.tell)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from proxy.local_cache.fills import refuses_command
+from proxy.local_cache.expected import refuses_command
 from proxy.net.connect import UpstreamRefusedError
 from proxy.net.upstream import UpstreamConnection
 

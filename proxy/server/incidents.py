@@ -27,7 +27,7 @@ import os
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ class Incidents:
     """All incidents; ``routes`` are the names of the group's routes.
 
     With ``admin_options``, for example `` --admin URL``, ``keyrail remedy`` reaches this Keyrail. ``standing`` returns
-    the remedies in force, ``caching`` are the routes that cache replies if a rule says so.
+    the remedies in force.
     """
 
     def __init__(
@@ -69,7 +69,6 @@ class Incidents:
         file: Path | None,
         admin_options: str = "",
         standing: Callable[[], Sequence[Remedy]] = tuple,
-        caching: Collection[str] = (),
     ) -> None:
         """Continue the incidents of the file. Raises IncidentsError."""
         self.begun: Counter[tuple[str, str]] = Counter()
@@ -78,7 +77,6 @@ class Incidents:
         self._file = file
         self._admin_options = admin_options
         self._standing = standing
-        self._caching = caching
         self._lines = LineWriter()
         self._written = 0
         self._complaint = ""
@@ -99,8 +97,7 @@ class Incidents:
         for each in known:
             each.found = now  # Whether it continued is unknown: from now on it is searched.
         options = f" --route {route}" if several else ""
-        caches = route in self._caching
-        return Lookout(route, options + self._admin_options, numbers.__next__, known, caches=caches)
+        return Lookout(route, options + self._admin_options, numbers.__next__, known)
 
     async def run(self) -> None:
         """Search every second until cancelled."""

@@ -7,15 +7,13 @@ that metrics show. A reload ends when every worker has confirmed: the new polici
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from proxy.net.settings import Embedded, PolicyKind, PolicySource, RouteSettings
+from proxy.net.settings import PolicyKind, PolicySource, RouteSettings
 from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Policy
-from proxy.policy.precedence import is_active
 from proxy.policy_yaml.errors import PolicyError, Problem, Where
 from proxy.policy_yaml.shipped import packaged
-from proxy.rules.local_cache.rule import LocalCacheSettings
 from proxy.server.notices import Level, notice
 from proxy.server.replica_options import reading_from, zone_warnings
 from proxy.server.workers import Workers
@@ -33,7 +31,6 @@ def read_policies(routes: Sequence[RouteSettings], zone: str | None = None) -> t
             policies[source] = _read(source)
         except PolicyError as error:
             problems.extend(error.problems)
-    problems.extend(_caches_before_clusters(routes, policies))
     if problems:
         raise PolicyError(problems)
     for policy in policies.values():
@@ -42,25 +39,6 @@ def read_policies(routes: Sequence[RouteSettings], zone: str | None = None) -> t
     for warning in zone_warnings(policies.values(), zone):
         notice(warning, Level.WARNING)
     return tuple(reading_from(policies[route.policy], route.read_from) for route in routes)
-
-
-def caches_replies(route: RouteSettings) -> bool:
-    """Whether rules about the local cache can be in force on this route: not before a cluster."""
-    return not route.upstream.seeds and route.embedded is not Embedded.CLUSTER
-
-
-def _caches_before_clusters(
-    routes: Sequence[RouteSettings], policies: Mapping[PolicySource, Policy]
-) -> Iterator[Problem]:
-    # What comes with Keyrail is for any upstream: there, such a rule does nothing before a cluster.
-    expected = "another rule: before a cluster there is no local cache"
-    for route in routes:
-        policy = policies.get(route.policy)
-        if policy is None or route.policy.kind is PolicyKind.PACKAGED or caches_replies(route):
-            continue
-        for rule in policy.rules:
-            if isinstance(rule.settings, LocalCacheSettings) and is_active(policy, rule):
-                yield Problem(rule.where, f"rules.{rule.name}", f"local_cache on route {route.name}", expected)
 
 
 def _read(source: PolicySource) -> Policy:

@@ -37,7 +37,7 @@ from proxy.server.notices import Level, notice
 from proxy.server.open_files import allow_many_files, summary, within
 from proxy.server.policy_file_watcher import PolicyFileWatcher
 from proxy.server.readiness import Readiness
-from proxy.server.reload import Reloader, caches_replies
+from proxy.server.reload import Reloader
 from proxy.server.remedies import Remedies, StandingRemedies
 from proxy.server.service_manager import ServiceManager
 from proxy.server.state_file import StateError, StateFile
@@ -168,8 +168,7 @@ class Supervisor:
             self._remedies = remedies = Remedies(self._workers, reloader, standing)
             options = "" if self._admin is None else self._admin.options
             file = self._settings.incidents
-            caching = [route.name for route in self._settings.routes if caches_replies(route)]
-            incidents = Incidents(self._workers, names, file, options, lambda: remedies.standing, caching)
+            incidents = Incidents(self._workers, names, file, options, lambda: remedies.standing)
             if self._admin is not None:
                 state = AdminState(
                     settings=self._settings,

@@ -182,6 +182,9 @@ def _hold_back_untold(session: SendingClient, reads: CachedReads, mode: int) -> 
     # Redis does not tell what the command changes, so memory must know when it has run, also if its client has left,
     # or gets no reply: that shows by a reply behind it on its connection.
     sender, state, upstream = session.sender, session.state, session.sender.upstream
+    if session.ports.nodes is not None:
+        reads.hold_back(sender, sender.requested)  # nodes of a cluster refuse it
+        return
     if upstream is None or (state.subscriptions is not None and state.subscriptions.confines()):
         return  # nothing has been sent, or Redis refuses it
     if state.reply_mode == reply_mode.RELAYED:

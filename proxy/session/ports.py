@@ -501,6 +501,9 @@ class CachePort(Protocol):
     def look_again(self, sender: CommandSender) -> None:
         """Replies to this client have come: its commands may not hold keys any more that others wait for."""
 
+    def sent_elsewhere(self, node: Node) -> None:
+        """Before a cluster: this node has answered a client with MOVED, ASK, TRYAGAIN or CLUSTERDOWN."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ports:
@@ -521,6 +524,5 @@ class Ports:
     known_scripts: KnownScriptsPort | None = None
     """Of a cluster."""
     caches: CachePort | None = None
-    """Of one Redis."""
     replicas: ReplicaPort | None = None
     """Of the primaries."""

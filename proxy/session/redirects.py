@@ -370,6 +370,8 @@ def told_instead(
     nodes = session.ports.nodes
     if entry.sent is RAN:
         return hidden_own_error(error)
+    if session.ports.caches is not None and isinstance(upstream, PrivatePipeline):
+        session.ports.caches.sent_elsewhere(upstream.key.node)
     if entry.sent in (AS_IT_IS, READ_AS_IT_IS) or session.gone:
         return error
     if not _is_kept(entry.sent) or nodes is None:

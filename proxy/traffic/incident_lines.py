@@ -48,7 +48,7 @@ _SHOWN_KEYS = 3
 class Scene:
     """The traffic of the last seconds before `now`, and the busiest keys in them.
 
-    `options` are those that ``keyrail remedy`` needs to reach the route, which `caches` replies if a rule says so.
+    `options` are those that ``keyrail remedy`` needs to reach the route.
     """
 
     time_series: TimeSeries
@@ -57,7 +57,6 @@ class Scene:
     redaction: Redaction
     alerts: Alerts
     options: str = ""
-    caches: bool = False
 
     @property
     def until(self) -> float:
@@ -151,7 +150,7 @@ def _hot_key(scene: Scene, hot: Hotspot, past: Past, name: str, peak: float) -> 
     cap = advice.cap_of(scene.alerts.hot_key, all_keys.rate - used.rate, past.before, peak)
     words = [advice.MISSING_KEY] if missing else []
     read = used.reads >= _READ * used.certain
-    if scene.caches and not used.cached and read and _of_the_route(figures):
+    if not used.cached and read and _of_the_route(figures):
         words += [advice.of_read_key(), advice.cache(scene.redaction, key, name, scene.options)]
     if read and used.cached_share >= _READ:
         words += [advice.SPARED]

@@ -126,7 +126,7 @@ class Incident:
 class Lookout:
     """Watches over one route. `number` gives out numbers; `known` are incidents that were open before a restart.
 
-    `options` are those that ``keyrail remedy`` needs to reach the route, which `caches` replies if a rule says so.
+    `options` are those that ``keyrail remedy`` needs to reach the route.
     """
 
     def __init__(
@@ -135,10 +135,7 @@ class Lookout:
         options: str,
         number: Callable[[], int],
         known: Iterable[Incident] = (),
-        *,
-        caches: bool = False,
     ) -> None:
-        self._caches = caches
         self._route = route
         self._options = options
         self._number = number
@@ -159,7 +156,7 @@ class Lookout:
     ) -> list[Incident]:
         """Return the incidents to report; the ``event`` of each says why."""
         seen = lately(time_series, now)
-        scene = Scene(time_series, now, seen.hot_keys, redaction, alerts, self._options, self._caches)
+        scene = Scene(time_series, now, seen.hot_keys, redaction, alerts, self._options)
         for hotspot in find(seen, alerts, pattern_of):
             self._take(hotspot, now, scene)
         changed = []

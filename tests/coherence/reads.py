@@ -161,3 +161,6 @@ READS: dict[Way, int] = {
     _one("list", lambda key, _: ("LLEN", key), _whether): 1,
 }
 """Each with how often it is chosen."""
+
+OF_A_CLUSTER = {way: often for way, often in READS.items() if way not in (_transaction, _script_without_keys)}
+"""Those whose keys are of one slot, or whose command may be split."""

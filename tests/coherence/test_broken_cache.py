@@ -25,7 +25,7 @@ ENGINE = "valkey-9.1"
 ROUNDS = 12
 pytestmark = pytest.mark.skipif(DIRECT, reason="a relay has no cache")
 
-CACHE, FILLS = "hotpath/reply_cache.py", "local_cache/fills.py"
+CACHE, FILLS, EXPECTED = "hotpath/reply_cache.py", "local_cache/fills.py", "local_cache/expected.py"
 BREAKS = {
     "a write drops nothing": (CACHE, "            if reply.resp3 is not None:", "            if False:"),
     "invalidations are ignored": (FILLS, "self._cache.drop(key)", "pass"),
@@ -67,7 +67,7 @@ def test_a_broken_cache_is_found(new_engine: Callable[..., Engine], tmp_path: Pa
 def test_a_cache_without_ttls_is_found(new_engine: Callable[..., Engine], tmp_path: Path) -> None:
     engine = new_engine(ENGINE)
     engine.do("DEBUG", "SET-ACTIVE-EXPIRE", 0)
-    package = broken(tmp_path, FILLS, "elif lifetime not in (_MISSING, _FOR_EVER):", "elif lifetime == 1 << 62:")
+    package = broken(tmp_path, EXPECTED, "elif lifetime not in (_MISSING, _FOR_EVER):", "elif lifetime == 1 << 62:")
     keyrail = Keyrail(engine.url, policy=policy(tmp_path), package=package)
     try:
         assert any(_outlives_its_key(keyrail, seed) for seed in range(ROUNDS))
@@ -86,7 +86,7 @@ def _outlives_its_key(keyrail: Keyrail, seed: int) -> bool:
 
 @pytest.mark.long
 def test_replies_that_live_for_ever_are_found(new_engine: Callable[..., Engine], tmp_path: Path) -> None:
-    package = broken(tmp_path, FILLS, "self._ends = sent + bounds.max_age", "self._ends = sent + 60")
+    package = broken(tmp_path, EXPECTED, "self._ends = sent + bounds.max_age", "self._ends = sent + 60")
     engine = new_engine(ENGINE)
 
     def found() -> bool:

@@ -255,7 +255,7 @@ def _list(book: Book, choice: Choice) -> Writing:
     return Writing("RPUSH" if anew else "LSET", commands, [slot], learn, {key: {b"": value}}, unsure=True)
 
 
-def _flush(book: Book, choice: Choice) -> Writing:
+def flush(book: Book, choice: Choice) -> Writing:
     keys = [slot.key for slot in book.slots]
 
     def learn(reply: Value, sent: float, answered: float) -> list[Wrote]:
@@ -270,6 +270,7 @@ def _flush(book: Book, choice: Choice) -> Writing:
 _SET = "return redis.call('set', {}[1], ARGV[{}])"
 
 SET = _sets("SET", lambda key, value: ("SET", key, value))
+_EVAL_WITHOUT_KEYS = _sets("EVAL without keys", lambda key, value: ("EVAL", _SET.format("ARGV", 2), 0, key, value))
 
 WRITES: dict[Way, int] = {
     SET: 10,
@@ -277,7 +278,7 @@ WRITES: dict[Way, int] = {
     _sets("SETRANGE", lambda key, value: ("SETRANGE", key, 0, value), keeps_ttl=True): 3,
     _sets("KEEPTTL", lambda key, value: ("SET", key, value, "KEEPTTL"), keeps_ttl=True): 1,
     _sets("EVAL", lambda key, value: ("EVAL", _SET.format("KEYS", 1), 1, key, value)): 3,
-    _sets("EVAL without keys", lambda key, value: ("EVAL", _SET.format("ARGV", 2), 0, key, value)): 3,
+    _EVAL_WITHOUT_KEYS: 3,
     _sets(
         "MULTI",
         lambda *_: ("MULTI",),
@@ -307,7 +308,13 @@ WRITES: dict[Way, int] = {
 }
 """Each with how often it is chosen."""
 
+_OF_ONE_SERVER = (_EVAL_WITHOUT_KEYS, _rename, _copy, _mset)
+OF_A_CLUSTER: dict[Way, float] = {way: often for way, often in WRITES.items() if way not in _OF_ONE_SERVER}
+"""Those whose keys are of one slot."""
+WITHOUT_TTLS = {way: often for way, often in OF_A_CLUSTER.items() if way not in (set_with_ttl, _expire)}
+"""MIGRATE lets keys live for a little longer."""
+
 
 def writings(payloads: list[tuple[bytes, bytes]]) -> dict[Way, float]:
     """All ways, with how often each is chosen. ``payloads`` are values, and what RESTORE makes them of."""
-    return {**WRITES, _restore(payloads): 2, _flush: 0.3}
+    return {**WRITES, _restore(payloads): 2, flush: 0.3}

@@ -18,6 +18,7 @@ from proxy.hotpath.reply_cache import ReplyCache
 from proxy.rules.key_globs import KeyGlob, none_fits
 from proxy.session import cached_answers, reply_mode
 from tests.hotpath.gathering import Client, command_id, pack
+from tests.local_cache.model import trusted
 from tests.resp import words
 
 ROLES = bytes(map(cache_role, STANDARD.specs))
@@ -32,7 +33,7 @@ class Cached(Client):
     def __init__(self, plan: Plan | None = None, *, resp3: bool = False) -> None:
         super().__init__(plan)
         self.cache = ReplyCache()
-        self.cache.until = 100.0
+        self.source = trusted(self.cache)
         self.memory = ReplyMemory(1 << 20)
         self.use = CacheUse(1)
         self.cache.become_hot({b"hot"}, ())
@@ -51,7 +52,9 @@ class Cached(Client):
     def keep(self, request: bytes, resp3: bytes | None, resp2: bytes | None = None, key: bytes = b"hot") -> None:
         found = self.cache.begin_fill(key)
         assert found is not None
-        self.cache.keep(self.memory, found, request, resp3, resp3 if resp2 is None else resp2, ASKED, 50.0, 1, 2)
+        self.cache.keep(
+            self.source, 0, self.memory, found, request, resp3, resp3 if resp2 is None else resp2, ASKED, 50.0, 1, 2
+        )
         self.cache.end_fill(found)
 
     def take_runs(self) -> list[tuple[bytes, int]]:
@@ -208,7 +211,9 @@ def test_a_part_that_is_too_large_and_parts_that_are_only_audited() -> None:
     assert (client.reads.outcome, audit.audited_hits, audit.hits) == (COUNTED, 1, 0)
     found = client.cache.begin_fill(b"warm")
     assert found is not None
-    client.cache.keep(client.memory, found, part_of(b"warm"), b"*1\r\n_\r\n", b"*1\r\n$-1\r\n", ASKED, 50.0, 0, 2)
+    client.cache.keep(
+        client.source, 0, client.memory, found, part_of(b"warm"), b"*1\r\n_\r\n", b"*1\r\n$-1\r\n", ASKED, 50.0, 0, 2
+    )
     client.reads.uses, client.reads.mask = [client.use, audit], 3
     assert client.reads.answer_parts([b"hot", b"warm"]) is None
     assert (client.reads.outcome, audit.audited_hits, client.use.hits) == (MIXED, 2, 0)

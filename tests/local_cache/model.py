@@ -7,19 +7,34 @@ from memory the model checks what an application could notice.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
-from proxy.hotpath.cached_reply import ReplyMemory
+from proxy.hotpath.cached_reply import ReplyMemory, ReplySource
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.reply_cache import ReplyCache
-from proxy.local_cache.fills import CacheBounds, CachedRequest, Fills
+from proxy.local_cache.barrier import Barrier
+from proxy.local_cache.expected import CacheBounds, CachedRequest
+from proxy.local_cache.fills import Fills
 from proxy.wire.encode import encode_command
 
 KEYS = (b"a", b"b", b"large")
 BOUNDS = CacheBounds(max_age=2.0, max_value=100, memory=ReplyMemory(1 << 20), served=1, audited=0)
 MOST_STALE = 1.1
 """Seconds: what Redis has changed so long ago is seen, whether or not Redis still says anything."""
+
+
+def trusted(cache: ReplyCache, until: float = 100.0) -> ReplySource:
+    """A source that has answered a moment ago."""
+    source = ReplySource(cache)
+    source.until = until
+    return source
+
+
+def get(key: bytes) -> CachedRequest:
+    """GET of this key."""
+    return CachedRequest(key, encode_command([b"GET", key]), (), lambda frame: frame.replace(b"_", b"$-1"))
 
 
 class Noticed(AssertionError):
@@ -51,18 +66,18 @@ class ModelRedis:
     to_worker: bytearray = field(default_factory=bytearray)
     delivered: int = 0
     pushes: list[tuple[int, bytes]] = field(default_factory=list)
-    version: int = 0
+    versions: Iterator[int] = field(default_factory=lambda: count(1))
 
     def look(self, key: bytes) -> int:
         return self.values[key].seen(self.now) if key in self.values else 0
 
     def write(self, key: bytes, expires: float | None, *, delete: bool = False, silent: bool = False) -> int:
         """A new version, which is returned; deleted keys have one too."""
-        self.version += 1
-        self._set(key, Value(0 if delete else self.version, self.now, expires))
+        version = next(self.versions)
+        self._set(key, Value(0 if delete else version, self.now, expires))
         if not silent:
             self.invalidate(key)
-        return self.version
+        return version
 
     def expire(self, key: bytes, seconds: float) -> None:
         if self.look(key):
@@ -96,8 +111,20 @@ class ModelRedis:
     def flush(self) -> None:
         for key in KEYS:
             self.write(key, None, delete=True, silent=True)
+        self.tell_all(KEYS)
+
+    def tell_all(self, keys: Iterable[bytes]) -> None:
+        """All keys have changed, these among them."""
         self.tracked.clear()
-        self._push(b"_\r\n", KEYS)
+        self._push(b"_\r\n", keys)
+
+    def ask(self, data: bytes) -> None:
+        """Commands have come on the tracking connection."""
+        words = data.split(b"\r\n")
+        while len(words) > 1:
+            length = int(words[0][1:])
+            self.asked.append(words[2 : 1 + 2 * length : 2])
+            words = words[1 + 2 * length :]
 
     def run_asked(self) -> None:
         """Run the next command of the tracking connection. What it expires itself is told behind its reply."""
@@ -141,6 +168,64 @@ class ModelRedis:
         return any(each == key for _, each in self.pushes)
 
 
+class Applications:
+    """What applications know of each key, by ``history``: they notice what contradicts it. ``most_stale``: in so many
+    seconds what Redis has changed is seen."""
+
+    def __init__(self, history: dict[bytes, list[Value]], most_stale: float = MOST_STALE) -> None:
+        self._history = history
+        self._most_stale = most_stale
+        self._known: dict[bytes, int] = {}
+        self.served = 0
+
+    def learn(self, key: bytes, version: int) -> None:
+        """A client has written or seen this version."""
+        self._known[key] = max(self._known.get(key, 0), version)
+
+    def read(self, key: bytes, payload: bytes, current: int, now: float, *, told: bool) -> None:
+        """This came from memory, while Redis has the ``current`` version. ``told``: Redis has said that it changed."""
+        self.served += 1
+        served = 0 if payload == b"_\r\n" else int(payload.split(b"\r\n")[1].rstrip(b"."))
+        if served != current and not told:
+            raise Noticed(f"{key!r}: {served} came from memory, Redis has {current}, and says no more about it")
+        known = self._known.get(key, 0)
+        states = self._history.get(key, [])
+        last = next((place for place, state in enumerate(states) if state.version == served and served), None)
+        if served and last is None:
+            raise Noticed(f"{key!r}: version {served} never was")
+        if served and served < known:
+            raise Noticed(f"{key!r}: version {served} came from memory, but a client knows {known}")
+        if not served and self._was_there_since_known(key, now):
+            raise Noticed(f"{key!r} is missing in memory, but was there since a client knows {known}")
+        if current != served and self._ended(key, served, now) < now - self._most_stale:
+            raise Noticed(f"{key!r}: {served} is too old")
+        if served:
+            self.learn(key, served)
+
+    def _ended(self, key: bytes, served: int, now: float) -> float:
+        """When the version was the current one for the last time."""
+        states = self._history.get(key, [])
+        ends = [now if not states else states[0].since] if not served else []
+        for place, state in enumerate(states):
+            end = states[place + 1].since if place + 1 < len(states) else now
+            if state.version == served:
+                ends.append(end if state.expires is None or not served else min(end, state.expires))
+            elif not served and state.expires is not None and state.expires < end:
+                ends.append(end)
+        return max(ends, default=0.0)
+
+    def _was_there_since_known(self, key: bytes, now: float) -> bool:
+        """Whether the key has not been missing since the state that a client knows."""
+        known = self._known.get(key, 0)
+        if not known:
+            return False
+        since = [state for state in self._history[key] if state.version >= known or not state.version]
+        for place, state in enumerate(self._history[key]):
+            if state.version == known:
+                since = self._history[key][place:]
+        return not any(not state.version or (state.expires is not None and state.expires <= now) for state in since)
+
+
 @dataclass
 class Sent:
     """A command of a client: what it does when Redis runs it, and what the client knows when it is answered."""
@@ -151,6 +236,20 @@ class Sent:
     expires: float | None = None
     result: dict[bytes, int] = field(default_factory=dict)
 
+    def run(self, redis: ModelRedis) -> None:
+        """Redis runs it."""
+        match self.kind:
+            case "look":
+                self.result[self.key] = redis.look(self.key)
+            case "delete":
+                self.result[self.key] = redis.write(self.key, None, delete=True)
+            case "swap":
+                for key in KEYS:
+                    self.result[key] = redis.write(key, None, silent=True)
+            case _:
+                expires = None if self.expires is None else redis.now + self.expires
+                self.result[self.key] = redis.write(self.key, expires)
+
 
 class World:
     """A worker with two clients, each with a connection of its own to Redis."""
@@ -158,36 +257,29 @@ class World:
     def __init__(self) -> None:
         self.redis = ModelRedis()
         self.cache = ReplyCache()
+        self.source = ReplySource(self.cache)
+        self.barrier = Barrier(self.cache, lambda: [self.fills])
         self.clients = (ReplySink(), ReplySink())
         self.to_redis: dict[ReplySink, deque[Sent]] = {client: deque() for client in self.clients}
         self.to_client: dict[ReplySink, deque[Sent]] = {client: deque() for client in self.clients}
-        self.known: dict[bytes, int] = {}
-        self.served = 0
+        self.applications = Applications(self.redis.history)
         self.connect()
 
     def connect(self) -> None:
         self.redis.disconnect()
-        self.fills = Fills(self.cache, self._ask, self.redis.now)
-
-    def _ask(self, data: bytes) -> None:
-        words = data.split(b"\r\n")
-        while len(words) > 1:
-            count = int(words[0][1:])
-            self.redis.asked.append(words[2 : 1 + 2 * count : 2])
-            words = words[1 + 2 * count :]
+        self.fills = Fills(self.cache, self.source, self.redis.ask, self.redis.now)
 
     # Steps
 
     def read(self, key: bytes) -> None:
         """A client reads. Without a reply in memory, a fill is begun."""
-        request = encode_command([b"GET", key])
-        reply = self.cache.find(request, self.redis.now)
+        read = get(key)
+        reply = self.cache.find(read.request, self.redis.now)
         if reply is None:
-            read = CachedRequest(key, request, (), lambda frame: frame.replace(b"_", b"$-1"))
             self.fills.begin(read, BOUNDS, self.redis.now, lambda: None)
         elif reply.resp3 is not None:
-            self.served += 1
-            self._check(key, 0 if reply.resp3 == b"_\r\n" else int(reply.resp3.split(b"\r\n")[1].rstrip(b".")))
+            told = self.redis.told(key)
+            self.applications.read(key, reply.resp3, self.redis.look(key), self.redis.now, told=told)
 
     def send(self, client: ReplySink, kind: str, key: bytes, expires: float | None = None) -> None:
         """A client's command is forwarded: a write, a read that Redis answers, or one whose keys are unknown."""
@@ -206,18 +298,7 @@ class World:
         if not self.to_redis[client]:
             return
         sent = self.to_redis[client].popleft()
-        redis = self.redis
-        match sent.kind:
-            case "look":
-                sent.result[sent.key] = redis.look(sent.key)
-            case "delete":
-                sent.result[sent.key] = redis.write(sent.key, None, delete=True)
-            case "swap":
-                for key in KEYS:
-                    sent.result[key] = redis.write(key, None, silent=True)
-            case _:
-                expires = None if sent.expires is None else redis.now + sent.expires
-                sent.result[sent.key] = redis.write(sent.key, expires)
+        sent.run(self.redis)
         self.to_client[client].append(sent)
 
     def answer(self, client: ReplySink) -> None:
@@ -226,7 +307,7 @@ class World:
             sent = self.to_client[client].popleft()
             client.pending_replies -= 1
             for key, version in sent.result.items():
-                self.known[key] = max(self.known.get(key, 0), version)
+                self.applications.learn(key, version)
 
     def deliver(self, size: int) -> None:
         """The worker reads so many bytes of its tracking connection."""
@@ -235,10 +316,13 @@ class World:
     def tick(self) -> None:
         if not self.fills.tick(self.redis.now):
             self.lose()
+        self.barrier.settle(self.redis.now)
 
     def lose(self) -> None:
-        self.fills.lost()
+        lost = self.fills
+        lost.lost()
         self.connect()
+        self.barrier.passed(lost, self.redis.now)
 
     def settle(self) -> None:
         """Everything that is under way comes to an end."""
@@ -252,48 +336,3 @@ class World:
                 self.redis.run_asked()
             self.deliver(len(self.redis.to_worker))
             self.tick()
-
-    # Checks
-
-    def _check(self, key: bytes, served: int) -> None:
-        redis = self.redis
-        current = redis.look(key)
-        if served != current and not redis.told(key):
-            raise Noticed(f"{key!r}: {served} came from memory, Redis has {current}, and says no more about it")
-        states = redis.history.get(key, [])
-        last = next((place for place, state in enumerate(states) if state.version == served and served), None)
-        if served and last is None:
-            raise Noticed(f"{key!r}: version {served} never was")
-        if served and served < self.known.get(key, 0):
-            raise Noticed(f"{key!r}: version {served} came from memory, but a client knows {self.known[key]}")
-        if not served and self._was_there_since_known(key):
-            raise Noticed(f"{key!r} is missing in memory, but was there since a client knows {self.known[key]}")
-        if current != served and self._ended(key, served) < redis.now - MOST_STALE:
-            raise Noticed(f"{key!r}: {served} is too old")
-        if served:
-            self.known[key] = max(self.known.get(key, 0), served)
-
-    def _ended(self, key: bytes, served: int) -> float:
-        """When the version was the current one for the last time."""
-        states = self.redis.history.get(key, [])
-        ends = [self.redis.now if not states else states[0].since] if not served else []
-        for place, state in enumerate(states):
-            end = states[place + 1].since if place + 1 < len(states) else self.redis.now
-            if state.version == served:
-                ends.append(end if state.expires is None or not served else min(end, state.expires))
-            elif not served and state.expires is not None and state.expires < end:
-                ends.append(end)
-        return max(ends, default=0.0)
-
-    def _was_there_since_known(self, key: bytes) -> bool:
-        """Whether the key has not been missing since the state that a client knows."""
-        known = self.known.get(key, 0)
-        if not known:
-            return False
-        since = [state for state in self.redis.history[key] if state.version >= known or not state.version]
-        for place, state in enumerate(self.redis.history[key]):
-            if state.version == known:
-                since = self.redis.history[key][place:]
-        return not any(
-            not state.version or (state.expires is not None and state.expires <= self.redis.now) for state in since
-        )

@@ -8,20 +8,16 @@ from collections.abc import Callable
 import pytest
 
 from proxy.build_form import BUILD_FORM
-from proxy.hotpath.cached_reply import ReplyMemory
+from proxy.hotpath.cached_reply import ReplyMemory, ReplySource
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.reply_cache import ReplyCache
 from proxy.local_cache import fills
-from proxy.local_cache.fills import (
-    CacheBounds,
-    CachedRequest,
-    Fills,
-    OutOfStepError,
-    RefusedFillError,
-    RefusedPingError,
-)
+from proxy.local_cache.barrier import Barrier
+from proxy.local_cache.expected import CacheBounds, CachedRequest, Fill, RefusedFillError, RefusedPingError
+from proxy.local_cache.fills import Fills
+from proxy.local_cache.frames import OutOfStepError
 from proxy.rules.key_globs import KeyGlob, none_fits
-from tests.local_cache.model import BOUNDS, KEYS, MOST_STALE, Noticed, World
+from tests.local_cache.model import BOUNDS, KEYS, MOST_STALE, Noticed, World, trusted
 
 EVENTS = {
     "read": 35.0,
@@ -95,7 +91,7 @@ def play(seed: int) -> int:
         for _ in range(2):
             world.read(key)
             world.settle()
-    return world.served
+    return world.applications.served
 
 
 def test_no_order_of_events_can_be_noticed() -> None:
@@ -119,13 +115,13 @@ def never(*_: object) -> None:
 @pytest.mark.parametrize(
     ("where", "name", "broken"),
     [
-        pytest.param(fills._Fill, "changed", never, id="an invalidation between TTL and value is ignored"),
-        pytest.param(fills._Fill, "_end_with", never, id="the TTL is ignored"),
+        pytest.param(Fill, "changed", never, id="an invalidation between TTL and value is ignored"),
+        pytest.param(Fill, "_end_with", never, id="the TTL is ignored"),
         pytest.param(ReplyCache, "drop", never, id="invalidations are ignored"),
         pytest.param(ReplyCache, "_held", lambda *_: False, id="fills begin while a write can still run"),
         pytest.param(ReplyCache, "_drop", never, id="a write drops nothing"),
         pytest.param(ReplyCache, "waits_for_writers", lambda _: False, id="a script that still runs is not waited for"),
-        pytest.param(ReplyCache, "clear", never, id="a lost connection leaves the cache as it is"),
+        pytest.param(ReplyCache, "clear_of", never, id="a lost connection leaves the cache as it is"),
     ],
 )
 def test_each_rule_is_needed(
@@ -138,9 +134,9 @@ def test_each_rule_is_needed(
 
 
 def test_a_fill_that_began_before_a_write_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    keeps = fills._Fill._keep
-    monkeypatch.setattr(fills._Fill, "in_vain", lambda fill: fill._spoilt)
-    assert fills._Fill._keep is keeps
+    keeps = Fill._keep
+    monkeypatch.setattr(Fill, "in_vain", lambda fill: fill._spoilt)
+    assert Fill._keep is keeps
     assert caught()
 
 
@@ -163,13 +159,11 @@ def test_replies_are_not_trusted_for_longer_than_redis_has_answered(monkeypatch:
 
 
 def test_nothing_is_served_before_the_invalidations_of_a_script_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    release = ReplyCache.release
+    def settled(self: Barrier, _now: float) -> None:
+        if self._cache.held_back and not self._cache.waits_for_writers():
+            self._cache.release()
 
-    def settled(self: Fills, _now: float) -> None:
-        if not self._cache.waits_for_writers():
-            release(self._cache)
-
-    monkeypatch.setattr(Fills, "_settle", settled)
+    monkeypatch.setattr(Barrier, "settle", settled)
     assert caught()
 
 
@@ -179,7 +173,7 @@ class Wire:
     def __init__(self) -> None:
         self.sent: list[bytes] = []
         self.cache = ReplyCache()
-        self.fills = Fills(self.cache, self.sent.append, 10.0)
+        self.fills = Fills(self.cache, ReplySource(self.cache), self.sent.append, 10.0)
         self.ended = 0
         self.fills.receive(b"+PONG\r\n", 10.0)
         self.sent.clear()
@@ -307,13 +301,12 @@ def test_fills_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def keep(cache: ReplyCache, memory: ReplyMemory, name: bytes, value: bytes) -> None:
     key = cache.begin_fill(name)
     assert key is not None
-    cache.keep(memory, key, b"GET " + name, value, value, 0.0, 100.0, 1, 0)
+    cache.keep(trusted(cache), 0, memory, key, b"GET " + name, value, value, 0.0, 100.0, 1, 0)
     cache.end_fill(key)
 
 
 def test_the_replies_used_least_recently_leave() -> None:
     cache, memory = ReplyCache(), ReplyMemory(6500)
-    cache.until = 100.0
     for name in (b"a", b"b", b"c", b"d"):
         keep(cache, memory, name, b"x" * 600)
     assert cache.find(b"GET a", 1.0) is not None
@@ -349,12 +342,11 @@ def test_writes_that_are_over_are_forgotten() -> None:
 @pytest.mark.parametrize("change", ["drop", "evict", "clear", "replace", "hold"])
 def test_the_reply_that_was_found_last_is_found_no_more_when_it_has_gone(change: str) -> None:
     cache, memory = ReplyCache(), ReplyMemory(1 << 20)
-    cache.until = 100.0
 
     def keep(reply: bytes) -> None:
         key = cache.begin_fill(b"a")
         assert key is not None
-        cache.keep(memory, key, b"GET a", reply, reply, 0.0, 50.0, 1, 0)
+        cache.keep(trusted(cache), 0, memory, key, b"GET a", reply, reply, 0.0, 50.0, 1, 0)
         cache.end_fill(key)
 
     def found() -> bytes | None:
@@ -397,7 +389,6 @@ def test_most_keys_are_told_from_those_that_are_hot_without_a_look_at_their_name
 
 def test_touched_keys_are_told_once() -> None:
     cache = ReplyCache()
-    cache.until = 100.0
     keep(cache, ReplyMemory(5000), b"a", b"v")
     for _ in range(3):
         assert cache.find(b"GET a", 1.0) is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import select
 from dataclasses import replace
 from typing import Any
 
@@ -469,7 +468,8 @@ def test_keys_that_keyrail_has_looked_up_are_never_read_as_they_were_before(engi
             engine.do("SET", "k", "v")
             assert await client.ask("KEYS", pattern) == b"*1\r\n$1\r\nk\r\n"
             assert await client.ask("EXISTS", "k") == b":1\r\n"
-            caches._databases[0]._upstream.transport.resume_reading()
+            (server,) = caches._databases[0]._servers.values()
+            server._upstream.transport.resume_reading()
 
     run(engine, play, rules)
 
@@ -477,8 +477,9 @@ def test_keys_that_keyrail_has_looked_up_are_never_read_as_they_were_before(engi
 def read_later(keyrail: Keyrail) -> None:
     """From now on nobody reads what Redis sends on the tracking connection, as if it were on its way."""
     caches: Any = keyrail.route._caches
-    caches._databases[0]._upstream.transport.pause_reading()
-    caches._databases[0]._readable = select.poll()
+    (server,) = caches._databases[0]._servers.values()
+    server._upstream.transport.pause_reading()
+    caches._databases[0]._readable.modify(server._descriptor, 0)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -10,6 +10,7 @@ from proxy.commands.table import STANDARD
 from proxy.hotpath.cached_reads import CachedReads, CacheUse
 from proxy.hotpath.cached_reply import ReplyMemory
 from proxy.hotpath.reply_cache import ReplyCache
+from tests.local_cache.model import trusted
 from tests.net.replica_stage import VALUE, Stage
 from tests.session.given import Client, call
 
@@ -24,12 +25,11 @@ class Both(Stage):
         """A client; memory has the reply to GET of these keys."""
         client = self.client()
         cache, use = ReplyCache(), CacheUse(1)
-        cache.until = 100.0
         cache.become_hot({b"a:hot"}, ())
         for key in kept:
             entry = cache.begin_fill(key.encode())
             assert entry is not None
-            cache.keep(ReplyMemory(1 << 20), entry, call("GET", key), KEPT, KEPT, 0.0, 50.0, 1, 2)
+            cache.keep(trusted(cache), 0, ReplyMemory(1 << 20), entry, call("GET", key), KEPT, KEPT, 0.0, 50.0, 1, 2)
             cache.end_fill(entry)
         client.intake.cached_reads = CachedReads(cache, [cache], ROLES, lambda: 1.0, lambda: False, [use])
         return client

@@ -59,7 +59,8 @@ def test_what_a_real_node_tells_of_its_own_slots(name: str) -> None:
     assert isinstance(told, bytes)
     own = read_own_slots(told)
     assert own == OwnSlots((SlotRange(5461, 10921),), gives=False)
-    assert read_own_slots(told.replace(b"[100-<-", b"[100->-")) == OwnSlots(own.slots, gives=True)
+    opened = OwnSlots(own.slots, gives=True, opened=frozenset({100}))
+    assert read_own_slots(told.replace(b"[100-<-", b"[100->-")) == opened
     assert not own.lack(OwnSlots((SlotRange(5462, 10921),), gives=False))
     assert own.lack(OwnSlots((SlotRange(5460, 10921),), gives=False))
     assert read_own_slots(told.replace(b"myself", b"other")) is None

@@ -10,15 +10,16 @@ import pytest
 
 from proxy.hotpath.cached_reply import ReplyMemory
 from proxy.hotpath.in_flight import ReplySink
-from proxy.local_cache.fills import PING_EVERY, CacheBounds, CachedRequest
+from proxy.local_cache.expected import CacheBounds, CachedRequest
+from proxy.local_cache.fills import PING_EVERY
 from proxy.net.address import parse_upstream
 from proxy.net.connect import open_upstream
 from proxy.net.group_counts import of_one_worker
 from proxy.net.own_connections import OwnConnections
-from proxy.net.tracking import TrackedDatabase
+from proxy.net.tracked_database import TrackedDatabase
 from proxy.net.tracking_setup import FieldTtls
 from proxy.net.upstream import Keeper, UpstreamConnection
-from proxy.session.pool_key import PoolKey
+from proxy.session.pool_key import SOLE_NODE, PoolKey
 from proxy.wire.encode import encode_command
 from tests.conftest import Fleet
 from tests.engines import Engine
@@ -53,7 +54,13 @@ class Worker:
         self.events: list[str] = []
         self.loop = asyncio.get_running_loop()
         self.users = of_one_worker().users
-        self.tracked = TrackedDatabase(self.open, lambda _: None, self.loop, self.users, self.events.append)
+        self.tracked = TrackedDatabase(
+            lambda _, keeper: self.open(keeper), lambda _: None, self.loop, self.users, self.events.append, SOLE_NODE
+        )
+        server = self.tracked.server_of(b"")
+        assert server is not None
+        self.server = server
+        self.server.wanted = True
         self.hits = 0
         self._ticker = self.loop.create_task(self._tick())
         self._keeper = OwnConnections(self.events.append)
@@ -74,7 +81,7 @@ class Worker:
             await asyncio.sleep(PING_EVERY / 5)
 
     async def connected(self) -> None:
-        await until(lambda: self.tracked.connected and self.tracked.cache.until > self.loop.time())
+        await until(lambda: self.tracked.connected and self.server.source.until > self.loop.time())
 
     async def close(self) -> None:
         self._ticker.cancel()
@@ -180,7 +187,7 @@ def test_what_redis_has_sent_is_taken_in_before_an_answer(engine: Engine) -> Non
 def test_encrypted_bytes_are_left_to_the_event_loop(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     async def play(worker: Worker) -> None:
         assert await worker.filled(b"GET", b"k")
-        monkeypatch.setattr(worker.tracked, "_descriptor", -1)
+        monkeypatch.setattr(worker.server, "_encrypted", True)
         engine.do("SET", "k", "2")
         engine.do("PING")
         assert worker.tracked.unread()
@@ -213,7 +220,7 @@ def test_fields_with_a_ttl_of_their_own(engine: Engine) -> None:
         client = await worker.client()
         await client.upstream.ask(["HSET", "h", "a", "1", "b", "2"])
         fields_expire = not (await client.upstream.ask(["HEXPIRE", "h", "20", "FIELDS", "1", "a"])).startswith(b"-")
-        assert worker.tracked.field_ttls is (FieldTtls.ASKED if fields_expire else FieldTtls.NONE)
+        assert worker.server.field_ttls is (FieldTtls.ASKED if fields_expire else FieldTtls.NONE)
         if not fields_expire:
             return
         read = (b"HMGET", b"h", b"a", b"b")
@@ -268,10 +275,10 @@ def test_an_engine_that_allows_no_tracking_says_so(fleet: Fleet, engine_name: st
     async def play() -> None:
         worker = Worker(engine)
         try:
-            await until(lambda: bool(worker.tracked.refused))
+            await until(lambda: bool(worker.server.refused))
         finally:
             await worker.close()
-        assert "NOPERM" in worker.tracked.refused
+        assert "NOPERM" in worker.server.refused
         assert worker.found(b"GET", b"k") is None
 
     try:

@@ -20,7 +20,7 @@ CHECKS = "policy/checks/"
 """Checks compare guardrails with each other."""
 KNOWN_BY = {
     "lifetime": {"rules/schema/yaml.py"},
-    "local_cache": {"net/cache_scope.py", "net/cache_uses.py", "server/reload.py"},
+    "local_cache": {"net/cache_scope.py", "net/cache_uses.py"},
     "names": {"rules/schema/yaml.py"},
     "one_slot": {"rules/transactions/yaml.py"},
     "scripts": {"net/local_caches.py", "session/ports.py"},

@@ -65,11 +65,8 @@ class Stream:
         return [each for _ in range(number) for each in self.second(uses, total, traces)]
 
 
-def lines_of_a_hot_key(
-    writes: int, cached: int, user: str = "default", caches: bool = True, moved: int = 0
-) -> tuple[str, ...]:
+def lines_of_a_hot_key(writes: int, cached: int, user: str = "default", moved: int = 0) -> tuple[str, ...]:
     stream = Stream()
-    stream.lookout = Lookout("default", "", itertools.count(9).__next__, caches=caches)
     interval = CounterSnapshot(108_000, 0, (KeyCount(KEY, 41_000, 0, 41_000 - writes, writes, cached, moved),))
     incidents: list[Incident] = []
     for _ in range(12):
@@ -83,19 +80,16 @@ def lines_of_a_hot_key(
 
 
 @pytest.mark.parametrize(
-    ("caches", "user", "writes", "cached", "first"),
+    ("user", "writes", "cached", "first"),
     [
-        (True, "default", 0, 0, "--local-cache --for 2h"),
-        (False, "default", 0, 0, "--cap"),
-        (True, "checkout", 0, 0, "--cap"),
-        (True, "default", 20_000, 0, "--cap"),
-        (True, "default", 0, 30_000, "--cap"),
+        ("default", 0, 0, "--local-cache --for 2h"),
+        ("checkout", 0, 0, "--cap"),
+        ("default", 20_000, 0, "--cap"),
+        ("default", 0, 30_000, "--cap"),
     ],
 )
-def test_a_key_that_is_read_is_cached_before_it_is_capped(
-    caches: bool, user: str, writes: int, cached: int, first: str
-) -> None:
-    lines = lines_of_a_hot_key(writes, cached, user, caches)
+def test_a_key_that_is_read_is_cached_before_it_is_capped(user: str, writes: int, cached: int, first: str) -> None:
+    lines = lines_of_a_hot_key(writes, cached, user)
     remedies = [line for line in lines if line.startswith("remedy: ")]
     assert remedies[0].startswith(f"remedy: keyrail remedy product:8841:stock {first}")
     assert len(remedies) == 1 + (first != "--cap")

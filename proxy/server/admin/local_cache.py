@@ -16,7 +16,6 @@ from typing import Any
 
 from proxy.net.cache_scope import cache_rules
 from proxy.server.admin.state import AdminState
-from proxy.server.reload import caches_replies
 from proxy.traffic.cache_figures import CacheFigures
 
 _NOW = ("entries", "memory_bytes", "memory_limit_bytes", "hot_keys", "changing_keys", "connections", "off")
@@ -27,7 +26,7 @@ def local_cache(state: AdminState, route: int, window: int) -> dict[str, Any]:
     now, time_series = time.time(), state.workers.time_series[route]
     interval = time_series.window(window, now)
     gauges = state.workers.figures()[route].gauges.get("local_cache_now", {})
-    rules = cache_rules(state.workers.policies[route]) if caches_replies(state.settings.routes[route]) else {}
+    rules = cache_rules(state.workers.policies[route])
     return {
         "window": window,
         "age": round(max(0.0, now - time_series.newest), 3),

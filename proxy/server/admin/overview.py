@@ -20,7 +20,6 @@ from proxy.server.admin.remedies import present as present_remedy
 from proxy.server.admin.state import AdminState
 from proxy.server.admin.traffic import hot_keys
 from proxy.server.incidents import present as present_incident
-from proxy.server.reload import caches_replies
 from proxy.traffic import json_views
 from proxy.traffic.evidence import moment
 
@@ -51,7 +50,6 @@ def overview(state: AdminState, route: int, window: int) -> dict[str, Any]:
         "slow": json_views.slow(time_series, _SLOW, redaction),
         "nodes": state.workers.figures()[route].nodes,
         "local_cache": local_cache(state, route, window),
-        "caches": caches_replies(state.settings.routes[route]),
         "seconds": json_views.seconds(time_series)[-_NEW_SECONDS:],
         "incidents": [present_incident(each) for each in incidents[:_INCIDENTS]],
         "remedies": [present_remedy(state, each) for each in state.remedies.standing if each.route == name],

@@ -25,7 +25,6 @@ from aiohttp import web
 from proxy.rules.rates import Rate, parse_rate
 from proxy.server.admin.orders import read_body, read_order, read_reason, read_time
 from proxy.server.admin.state import STATE, AdminState
-from proxy.server.reload import caches_replies
 from proxy.server.remedies import Remedy, RemedyError
 from proxy.traffic.effects import Effect, effect_of
 from proxy.traffic.evidence import moment
@@ -107,8 +106,6 @@ def _read(state: AdminState, text: str) -> _RemedyRequest:
     rate = None if caches else parse_rate(str(asked.get("rate", "")))
     if caches and "rate" in asked:
         raise ValueError("expected either a rate or local_cache")
-    if caches and not caches_replies(state.settings.routes[_index(state, route)]):
-        raise ValueError("local_cache: before a cluster there is no local cache; cap the key instead")
     if rate is None and not caches:
         raise ValueError("rate: expected a number of commands per time, such as 1000/s, 600/m or 50/h")
     app = asked.get("app", ALL if caches else "")

@@ -121,11 +121,9 @@ const READ = 0.9; // the share of reads from which a local cache helps most, as 
 /**
  * The kinds of remedy, the advised one first. Clients that log in to Redis as users of their own get nothing from memory.
  * @param {HotKey} key
- * @param {boolean} caches whether it can be in a local cache
  * @returns {Kind[]}
  */
-function kindsOf(key, caches) {
-  if (!caches) return ["cap"];
+function kindsOf(key) {
   const read = key.reads >= READ * (key.reads + key.writes) && key.clients.every(({ user }) => user === "default");
   return read && !key.cached_share ? ["cache", "cap"] : ["cap", "cache"];
 }
@@ -188,7 +186,7 @@ export class Details {
     this.id = key.id;
     this.show(key, overview, history);
     const known = key.whole || this.incidents.length > 0;
-    const choice = { kinds: kindsOf(key, known && overview.caches), limit: limitOf(key, this.incidents[0]) };
+    const choice = { kinds: kindsOf(key), limit: limitOf(key, this.incidents[0]) };
     byId("remedy-form").hidden = !overview.takes_orders || !known;
     byId("details-command").hidden = !known;
     byId("remedy-does").hidden = !known;

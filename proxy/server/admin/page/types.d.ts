@@ -270,8 +270,6 @@ export interface Overview<Key = HotKey> {
   slow: { commands: SlowCommand[] };
   nodes: ClusterNode[];
   local_cache: LocalCache;
-  /** Whether the route can have a local cache. */
-  caches: boolean;
   seconds: Stretch[];
   incidents: Incident[];
   remedies: Remedy[];

@@ -1,0 +1,162 @@
+"""What clients read of cached keys can have been so before a cluster, whatever happens to its slots and nodes.
+
+As in ``test_coherence.py``, with writes whose keys are of one slot, and reads that may be split. While nodes are
+replaced, writes that were acknowledged may be lost: the keys of before are read no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from proxy.commands.slots import slot_of
+from tests.cluster.nodes import RealCluster
+from tests.coherence import reads, writes
+from tests.coherence.book import Book
+from tests.coherence.clients import Swarm
+from tests.coherence.history import Bounds, check
+from tests.coherence.world import KINDS, hits, policy
+from tests.conftest import kind_named, rest_is_long
+from tests.engines import Engine
+from tests.keyrail_process import DIRECT, Keyrail
+from tests.resp import eventually
+
+pytestmark = pytest.mark.skipif(DIRECT, reason="a relay has no cache")
+OPERATIONS = {"short": 1_000, "long": 15_000}
+ROUNDS = {"short": 2, "long": 8}
+MEANWHILE = 200
+NEAR = Bounds(lag=1.0, behind_messages=0.5)
+"""A message that another node has passed on may be there before the invalidation."""
+STALE = Bounds(lag=1.5, behind_messages=1.5)
+"""A node that is replaced tells of no change any more, and is believed for a second."""
+
+Disturbance = Callable[[RealCluster, Swarm], Awaitable[None]]
+
+
+async def keys_leave_one_by_one(cluster: RealCluster, swarm: Swarm) -> None:
+    """The slots of all keys move to one node after the other, as ``redis-cli --cluster reshard`` moves them."""
+    for target in await asyncio.to_thread(cluster.primaries):
+        for slot in sorted({slot_of(each.key.name) for each in swarm.book.slots}):
+            await asyncio.to_thread(_move, cluster, slot, target)
+        await asyncio.to_thread(cluster.settle)
+
+
+def _move(cluster: RealCluster, slot: int, target: Engine) -> None:
+    source = cluster.owner(slot)
+    if source is target:
+        return
+    cluster.open_slot(slot, source, target)
+    while keys := cluster.keys_in(slot, source, 1):
+        cluster.move_keys(slot, source, target, keys)
+    cluster.close_slot(slot, target)
+
+
+async def slots_leave_at_once(cluster: RealCluster, swarm: Swarm) -> None:
+    """By MIGRATESLOTS."""
+    await asyncio.to_thread(cluster.reshard_all)
+
+
+async def replicas_take_over(cluster: RealCluster, swarm: Swarm) -> None:
+    """By CLUSTER FAILOVER, which loses nothing. The former primaries go on as replicas."""
+    for primary in await asyncio.to_thread(cluster.primaries):
+        await asyncio.to_thread(cluster.failover, cluster.replicas_of(primary)[0])
+    await asyncio.to_thread(cluster.settle)
+
+
+async def primary_dies(cluster: RealCluster, swarm: Swarm) -> None:
+    """And its replica takes its place. What it had not passed on is lost."""
+    primary = (await asyncio.to_thread(cluster.primaries))[0]
+    replica = cluster.replicas_of(primary)[0]
+    loses_writes(swarm)
+    await asyncio.to_thread(primary.kill)
+    await asyncio.to_thread(eventually, lambda: cluster.role(replica) == "master")
+    await asyncio.to_thread(primary.start)
+    await asyncio.to_thread(cluster.settle)
+
+
+async def primary_is_deposed_in_its_sleep(cluster: RealCluster, swarm: Swarm) -> None:
+    """It comes back, and takes itself for a primary at first."""
+    primary = (await asyncio.to_thread(cluster.primaries))[0]
+    replica = cluster.replicas_of(primary)[0]
+    loses_writes(swarm)
+    primary.freeze()
+    try:
+        await asyncio.to_thread(eventually, lambda: cluster.role(replica) == "master")
+        await swarm.more(MEANWHILE)
+    finally:
+        primary.thaw()
+    await asyncio.to_thread(cluster.settle)
+
+
+def loses_writes(swarm: Swarm) -> None:
+    """From now on, writes may be lost that were acknowledged."""
+    since = asyncio.get_running_loop().time()
+    for slot in swarm.book.slots:
+        swarm.book.abandon(slot)
+    swarm.book.everything_unknown(since)
+
+
+class Event(NamedTuple):
+    """What happens, how late reads may be then, and what clients write."""
+
+    happens: Disturbance
+    bounds: Bounds
+    writes: dict[writes.Way, float]
+
+
+ALL = {**writes.OF_A_CLUSTER, writes.flush: 0.3}
+EVENTS = {
+    "keys one by one": Event(keys_leave_one_by_one, NEAR, {**writes.WITHOUT_TTLS, writes.flush: 0.3}),
+    "nothing": Event(lambda _cluster, swarm: swarm.more(MEANWHILE), NEAR, ALL),
+    "slots at once": Event(slots_leave_at_once, STALE, writes.OF_A_CLUSTER),  # FLUSHALL ends a migration
+    "a planned failover": Event(replicas_take_over, STALE, ALL),
+    "a primary dies": Event(primary_dies, STALE, ALL),
+    "a primary is deposed": Event(primary_is_deposed_in_its_sleep, STALE, ALL),
+}
+
+
+def memory_answers(keyrails: list[Keyrail]) -> None:
+    """Clients go on until memory has answered some of their reads."""
+    before = hits(keyrails)
+    eventually(lambda: hits(keyrails) > before + 20)
+
+
+@pytest.mark.parametrize("cluster_name", rest_is_long("valkey-9.1", "redis-7.0"))
+@pytest.mark.parametrize("amount", rest_is_long(*OPERATIONS))
+@pytest.mark.parametrize("keyrails", rest_is_long("1", "2"))
+@pytest.mark.parametrize("event", rest_is_long(*EVENTS))
+def test_reads_can_have_been_so(
+    new_keyrail: Callable[..., Keyrail], tmp_path: Path, cluster_name: str, amount: str, keyrails: str, event: str
+) -> None:
+    kind = kind_named(cluster_name)
+    if event == "slots at once" and not kind.is_valkey:
+        pytest.skip("Redis 7.0 has no MIGRATESLOTS")
+    cluster = RealCluster(kind)
+    try:
+        url = f"redis+cluster://127.0.0.1:{cluster.nodes[-1].port}"
+        proxies = [new_keyrail(url, policy=policy(tmp_path), workers=3 - int(keyrails)) for _ in range(int(keyrails))]
+        swarm = Swarm(
+            [proxy.address for proxy in proxies],
+            Book(KINDS),
+            EVENTS[event].writes,
+            reads.OF_A_CLUSTER,
+            seed=int(keyrails),
+            refusals=(b"CLUSTERDOWN", b"READONLY", b"TRYAGAIN", b"EXECABORT", b"MOVED", b"ASK", b"ERR", b"UNBLOCKED"),
+        )
+
+        async def beside() -> None:
+            for _ in range(ROUNDS[amount]):
+                await asyncio.to_thread(memory_answers, proxies)
+                await EVENTS[event].happens(cluster, swarm)
+                await swarm.more(MEANWHILE)
+            await asyncio.to_thread(memory_answers, proxies)
+
+        asyncio.run(swarm.run(OPERATIONS[amount], beside=beside))
+    finally:
+        cluster.close()
+    report = check(swarm.trails, EVENTS[event].bounds)
+    assert not report.anomalies, report.lines()
