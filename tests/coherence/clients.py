@@ -164,11 +164,11 @@ class Swarm:
             for slot in each.slots:
                 repeated = slot.number in lost
                 lost[slot.number] = slot
-                values = each.may.get(slot.key)
-                if values is None or repeated or each.unsure:
+                if slot.key not in each.may or repeated or each.unsure:
                     slot.key.unknown(sent)
-                for field_name, value in (values or {}).items():
-                    slot.key.registers[field_name].write(Version(value, sent))
+            for key, values in each.may.items():
+                for field_name, value in values.items():
+                    key.registers[field_name].write(Version(value, sent))
         for slot in lost.values():
             self.book.abandon(slot)
 
