@@ -83,6 +83,9 @@ cdef class ClientReads:
     cdef ReplicaGroup _unknown
     cdef double _now
     cdef long long _map_version
+    cdef Py_ssize_t _last_number
+    cdef int _last_terms
+    cdef bint _last_hides_absence
     cdef bint _new
 
     @cython.locals(place=ReaderPlace)
@@ -105,6 +108,8 @@ cdef class ClientReads:
                    hides_absence=cython.bint)
     cdef UpstreamPipeline source(self, HotPathConfig config, CachedReads cached_reads, int command_id,
                                  const unsigned char *data, bint passes, Py_ssize_t count, Py_ssize_t number)
+    cdef UpstreamPipeline _reader(self, ReplicaReads reads, int terms, ReaderPlace place, bint hides_absence)
+    cdef bint _goes_on(self, Py_ssize_t number, int terms, bint hides_absence) except -1
     cdef bint _is_movable(self, HotPathConfig config, CachedReads cached_reads, int command_id,
                           const unsigned char *data, int terms) except -1
     cpdef bint waits(self, Py_ssize_t count) except -1

@@ -23,6 +23,7 @@ from proxy.hotpath.cached_reads import CachedReads
 from proxy.hotpath.hot_path_config import MAY_WRITE, HotPathConfig
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.outgoing import MOST_KEPT
+from proxy.hotpath.replica_reads import ReplicaReads
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 
 _NEVER = -1
@@ -247,6 +248,10 @@ class ClientReads:
         self._unknown = unknown
         self._now = _UNTOLD
         self._map_version = _NEVER
+        # What the last read of this run was like, if a replica answers it: so does the next one that is like it.
+        self._last_number = _NEVER
+        self._last_terms = _NEVER
+        self._last_hides_absence = False
         # To primaries that have no place yet, it has sent nothing.
         self._new = sender.requested == 0
 
@@ -254,6 +259,7 @@ class ClientReads:
         """The place for the primary of this number: what it chose still holds."""
         place = self._at(number)
         if place.version != place.group.version:
+            self._last_number = _NEVER
             self.choose(place)
         return place
 
@@ -275,10 +281,12 @@ class ClientReads:
 
     def note(self, number: int, wrote: bool) -> None:
         """The client sends something to this primary by which it may learn or change what it reads."""
+        self._last_number = _NEVER
         self._at(number).note(wrote)
 
     def note_everywhere(self, wrote: bool) -> None:
         """The same for all of them."""
+        self._last_number = _NEVER
         self._new = False
         for place in self.places:
             place.note(wrote)
@@ -293,6 +301,7 @@ class ClientReads:
     def choose_anew(self, eligible: bool) -> None:
         """The connections to replicas that the client may use are others; it may use none if it is not eligible."""
         self.eligible = eligible
+        self._last_number = _NEVER
         for place in self.places:
             place.version = _NEVER
 
@@ -303,6 +312,7 @@ class ClientReads:
         if upstream is None or not upstream.reads_only:
             self.primary = upstream
         self._now = _UNTOLD
+        self._last_number = _NEVER
         return self.primary
 
     def end_round(self) -> None:
@@ -319,17 +329,22 @@ class ClientReads:
         count: int,
         number: int,
     ) -> bool:
-        """Whether a command waits for replies of replicas, behind ``count`` commands that have not left: it is for the
-        primary of this number, or memory answers it, and replicas of that primary owe replies. Nothing is counted."""
+        """Whether a command that the plan has looked at waits for replies of replicas, behind ``count`` commands that
+        have not left: it is for the primary of this number, or memory answers it, and replicas of that primary owe
+        replies. Nothing is counted."""
         if not self.away or config.beside[command_id] != 0 or not self._waits_at(self._at(number), count):
             return False
         plan = config.plan
         reads = plan.replica_reads
-        terms = plan.terms_of(command_id, config.request, data, config.keys)
-        if reads is None or not self._is_movable(config, cached_reads, command_id, data, terms):
+        if reads is None or plan.may_edit(command_id):
+            return True
+        terms = plan.terms
+        if not self._is_movable(config, cached_reads, command_id, data, terms):
             return True
         hides_absence = plan.several or config.hides_absence[command_id] != 0
         place = self.place(number)
+        if self._goes_on(number, terms, hides_absence):
+            return False
         if reads.same_zone[terms] != 0:
             self.prefer_zone(place)
         return not place.may_read(reads.max_lags[terms], self._now, hides_absence)
@@ -357,10 +372,7 @@ class ClientReads:
             if self.eligible:
                 plan.count_terms()
             if reads is not None and self._is_movable(config, cached_reads, command_id, data, plan.terms):
-                hides_absence = plan.several or config.hides_absence[command_id] != 0
-                if reads.same_zone[plan.terms] != 0:
-                    self.prefer_zone(place)
-                replica = place.reader(reads.max_lags[plan.terms], self._now, hides_absence)
+                replica = self._reader(reads, plan.terms, place, plan.several or config.hides_absence[command_id] != 0)
                 if replica is not None:
                     plan.count_moved(command_id, config.request, data, config.keys, config.counters)
                     self.away = True
@@ -369,8 +381,26 @@ class ClientReads:
         assert not self._waits_at(place, count), "it was not held"
         if self.away and not self.waits(count):
             self.end_round()
+        self._last_number = _NEVER
         place.note(config.pooled[command_id] == MAY_WRITE)
         return primary
+
+    def _reader(
+        self, reads: ReplicaReads, terms: int, place: ReaderPlace, hides_absence: bool
+    ) -> UpstreamPipeline | None:
+        if self._goes_on(place.number, terms, hides_absence):
+            place.group.moved += 1
+            return place.upstream
+        if reads.same_zone[terms] != 0:
+            self.prefer_zone(place)
+        replica = place.reader(reads.max_lags[terms], self._now, hides_absence)
+        if replica is not None:
+            self._last_number, self._last_terms, self._last_hides_absence = place.number, terms, hides_absence
+        return replica
+
+    def _goes_on(self, number: int, terms: int, hides_absence: bool) -> bool:
+        # Whether a read is like the one before it in the same run, which a replica answers.
+        return number == self._last_number and terms == self._last_terms and hides_absence == self._last_hides_absence
 
     def _is_movable(
         self, config: HotPathConfig, cached_reads: CachedReads | None, command_id: int, data: bytes, terms: int

@@ -12,7 +12,7 @@ from proxy.wire.request cimport Request
 cdef int _PASS, _EDIT, _JUDGE, _REFUSE
 cdef Py_ssize_t _UNSOUGHT
 cdef int _OP_JUDGE, _OP_COUNT, _OP_NAMES, _OP_EDIT, _OP_LIMIT, _OP_ENTRIES, _OP_EDIT_BY_ENTRY, _OP_REPLICA
-cdef int AT_PRIMARY, MIXED, UNTOLD
+cdef int MIXED, UNTOLD
 cdef int _SEPARATOR, _FORBIDDEN, _WRITES
 
 
@@ -70,8 +70,11 @@ cdef class Plan:
     cpdef int decide(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
                      Counters counters) except -1
     @cython.locals(operation=cython.int, outcome=cython.int)
-    cpdef int decide_by(self, Py_ssize_t found, int command_id, Request request, const unsigned char *data,
+    cpdef int decide_by(self, Py_ssize_t found, bint looked, int command_id, Request request, const unsigned char *data,
                         KeyFinder keys, Counters counters) except -1
+    @cython.locals(operation=cython.int)
+    cpdef Py_ssize_t look(self, Py_ssize_t found, int command_id, Request request, const unsigned char *data,
+                          KeyFinder keys) except? -1
     @cython.locals(operation=cython.int, found=cython.Py_ssize_t)
     cpdef bint passes(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -1
     cdef Py_ssize_t _check(self, Py_ssize_t found, int command_id, int operation, Request request,
@@ -83,8 +86,7 @@ cdef class Plan:
     @cython.locals(found=cython.Py_ssize_t, i=cython.Py_ssize_t)
     cpdef count_moved(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
                       Counters counters)
-    @cython.locals(operation=cython.int, reads=ReplicaReads, found=cython.Py_ssize_t)
-    cpdef int terms_of(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -5
+    cpdef bint may_edit(self, int command_id) except -1
     @cython.locals(program=NameProgram, i=cython.Py_ssize_t, index=cython.Py_ssize_t)
     cdef bint _names_pass(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
                           Py_ssize_t found) except -1

@@ -25,7 +25,7 @@ from array import array
 from proxy.commands.keys import KeyFinder
 from proxy.hotpath.automaton import Automaton
 from proxy.hotpath.counters import Counters
-from proxy.hotpath.replica_reads import AT_PRIMARY, MIXED, UNTOLD, ReplicaReads
+from proxy.hotpath.replica_reads import MIXED, UNTOLD, ReplicaReads
 from proxy.hotpath.request_edit import RequestEdit, RequestEditor
 from proxy.hotpath.schema_checks import EntryProgram
 from proxy.wire.request import Request
@@ -287,14 +287,37 @@ class Plan:
 
     def decide(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, counters: Counters) -> int:
         """What to do; the ``editor`` or ``error`` says how, and ``terms`` by which terms a replica may answer."""
-        return self.decide_by(_UNSOUGHT, command_id, request, data, keys, counters)
+        return self.decide_by(_UNSOUGHT, False, command_id, request, data, keys, counters)
+
+    def look(self, found: int, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> int:
+        """Find the ``terms`` of a request before it is decided, for whoever may hold it back. Nothing is counted.
+
+        Of its keys, ``keys`` holds those that were ``found`` already, or none (UNSOUGHT). Returns the same for now.
+        """
+        self.terms = self._counted = UNTOLD
+        operation = self.operations[command_id]
+        if operation & _OP_JUDGE or not operation & _OP_REPLICA:
+            return found
+        if found == _UNSOUGHT:
+            found = keys.find(command_id, request)
+        self.find_terms(request, data, keys, found)
+        return found
 
     def decide_by(
-        self, found: int, command_id: int, request: Request, data: bytes, keys: KeyFinder, counters: Counters
+        self,
+        found: int,
+        looked: bool,
+        command_id: int,
+        request: Request,
+        data: bytes,
+        keys: KeyFinder,
+        counters: Counters,
     ) -> int:
-        """The same for a request whose ``found`` keys ``keys`` holds already; UNSOUGHT if not."""
+        """The same for a request whose ``found`` keys ``keys`` holds already; UNSOUGHT if not. ``looked``: ``look`` was
+        called before."""
         operation = self.operations[command_id]
-        self.terms = self._counted = UNTOLD
+        if not looked:
+            self.terms = self._counted = UNTOLD
         if operation == 0:
             return _PASS
         if operation & _OP_JUDGE:
@@ -311,8 +334,11 @@ class Plan:
             outcome = self._edit(command_id, operation, request, data, found)
             if outcome == _JUDGE:
                 return _JUDGE
-        if operation & _OP_REPLICA and outcome == _PASS:
-            self.find_terms(request, data, keys, found)
+        if operation & _OP_REPLICA:
+            if outcome != _PASS:
+                self.terms = self._counted = UNTOLD
+            elif not looked:
+                self.find_terms(request, data, keys, found)
             if self.terms == MIXED:
                 return _JUDGE
         if operation & _OP_COUNT:
@@ -378,15 +404,9 @@ class Plan:
             counters.move(data, request.starts[keys.indexes[i]], request.ends[keys.indexes[i]])
             i += 1
 
-    def terms_of(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> int:
-        """What ``terms`` will be if the request goes on as it is; AT_PRIMARY if it may be edited."""
-        operation = self.operations[command_id]
-        reads = self.replica_reads
-        if reads is None or not operation & _OP_REPLICA or operation & (_OP_EDIT | _OP_EDIT_BY_ENTRY):
-            return AT_PRIMARY
-        found = keys.find(command_id, request)
-        self.several = found > 1
-        return reads.in_force(reads.place(request, data, keys, found))
+    def may_edit(self, command_id: int) -> bool:
+        """Whether a request of this command may go on as another one."""
+        return self.operations[command_id] & (_OP_EDIT | _OP_EDIT_BY_ENTRY) != 0
 
     def _names_pass(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, found: int) -> bool:
         program = self.programs[self.program_of[command_id]]

@@ -166,11 +166,14 @@ class Runs:
             if code != COMPLETE:
                 return code
         reads = run.reads
-        if reads is not None and reads.holds(config, self.cached_reads, command_id, p, run.unsent(), run.place()):
-            return _SPECIAL
+        looked = reads is not None and reads.away
+        if looked and reads is not None:
+            found = plan.look(found, command_id, request, p, config.keys)
+            if reads.holds(config, self.cached_reads, command_id, p, run.unsent(), run.place()):
+                return _SPECIAL
         if plan.spends and not self._affords(config):
             return _SPECIAL
-        decision = plan.decide_by(found, command_id, request, p, config.keys, config.counters)
+        decision = plan.decide_by(found, looked, command_id, request, p, config.keys, config.counters)
         if decision == JUDGE:
             return _SPECIAL
         if decision == REFUSE:

@@ -9,6 +9,7 @@
 The memory is an array of 64-bit integers, one for each worker, which it alone writes, so nobody needs a lock.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -18,14 +19,13 @@ class GroupCount:
     def __init__(self, memory: memoryview, number: int) -> None:
         self._of_workers = memory.cast("B").cast("q")
         self._number = number
+        # Not a method, as memory that answers for Redis asks for each piece of a client's bytes.
+        self.counts: Callable[[], bytes] = self._of_workers.tobytes
+        """Those of all workers so far, to be compared: other ones after each time."""
 
     def add(self) -> None:
         """It has happened in this worker."""
         self._of_workers[self._number] += 1
-
-    def counts(self) -> bytes:
-        """Those of all workers so far, to be compared: other ones after each time."""
-        return self._of_workers.tobytes()
 
 
 @dataclass(frozen=True, slots=True)

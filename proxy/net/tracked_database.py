@@ -50,6 +50,7 @@ class TrackedDatabase(TrackingListener):
         self._by_descriptor: dict[int, TrackedServer] = {}
         self._within_push: set[TrackedServer] = set()
         self._readable = select.poll()
+        self._poll = self._readable.poll
         self._barrier = Barrier(self.cache, self._connections)
         self._before = (0, 0, 0)
 
@@ -143,9 +144,9 @@ class TrackedDatabase(TrackingListener):
     def unread(self) -> bool:
         """Take in what Redis has sent; whether something of it is left, or has not come to its end. Nothing is left
         where users have changed, but memory is empty now."""
-        if self.look_at_users():
-            return True
-        for descriptor, _ in self._readable.poll(0):
+        if self._user_changes.counts() != self._users_known:
+            return self.look_at_users()
+        for descriptor, _ in self._poll(0):
             server = self._by_descriptor.get(descriptor)
             if server is None or not server.take_in():
                 return True
