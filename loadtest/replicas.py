@@ -40,7 +40,7 @@ def all_targets(redis_program: str, keyrail_program: list[str]) -> Iterator[tupl
         for number in range(1 + _REPLICAS):
             own = folder / f"server{number}"
             own.mkdir()
-            options = ("--replicaof", f"127.0.0.1 {servers[0].port}") if servers else ()
+            options = ("--replicaof", "127.0.0.1", str(servers[0].port)) if servers else ()
             options = (*options, "--repl-diskless-sync-delay", "0")
             servers.append(stack.enter_context(targets.redis_server(own, redis_program, *options)))
         with redis_py.Redis(port=servers[0].port, protocol=2) as connection:

@@ -58,12 +58,17 @@ cdef class ReaderPlace:
     cdef public bint used
     cdef public long long asked
     cdef public bint same_zone
+    cdef long long _run
+    cdef int _terms
+    cdef bint _hides_absence
 
     cpdef note(self, bint wrote)
     cpdef attach(self, ReplicaGroup group)
     cpdef choose(self, Replica replica, UpstreamPipeline upstream)
     @cython.locals(group=ReplicaGroup)
     cpdef UpstreamPipeline reader(self, double max_lag, double now, bint hides_absence=*)
+    cpdef note_reader(self, long long run, int terms, bint hides_absence)
+    cpdef bint goes_on(self, long long run, int terms, bint hides_absence) except -1
     cpdef bint may_read(self, double max_lag, double now, bint hides_absence) except -1
     @cython.locals(replica=Replica, upstream=UpstreamPipeline)
     cdef bint _is_near(self, double max_lag, double now, bint hides_absence) except -1
@@ -83,10 +88,9 @@ cdef class ClientReads:
     cdef ReplicaGroup _unknown
     cdef double _now
     cdef long long _map_version
-    cdef Py_ssize_t _last_number
-    cdef int _last_terms
-    cdef bint _last_hides_absence
     cdef bint _new
+    cdef long long _run
+    cdef ReaderPlace _last
 
     @cython.locals(place=ReaderPlace)
     cpdef ReaderPlace place(self, Py_ssize_t number)
@@ -101,6 +105,10 @@ cdef class ClientReads:
     cpdef choose_anew(self, bint eligible)
     cpdef UpstreamPipeline home(self, UpstreamPipeline upstream)
     cpdef end_round(self)
+    @cython.locals(plan=Plan, place=ReaderPlace, hides_absence=cython.bint)
+    cdef bint goes_on(self, HotPathConfig config, int command_id, UpstreamPipeline upstream) except -1
+    @cython.locals(plan=Plan, place=ReaderPlace)
+    cdef int go_on(self, HotPathConfig config, int command_id, const unsigned char *data) except -1
     @cython.locals(plan=Plan, reads=ReplicaReads, place=ReaderPlace, terms=cython.int, hides_absence=cython.bint)
     cdef bint holds(self, HotPathConfig config, CachedReads cached_reads, int command_id, const unsigned char *data,
                     Py_ssize_t count, Py_ssize_t number) except -1
@@ -108,8 +116,6 @@ cdef class ClientReads:
                    hides_absence=cython.bint)
     cdef UpstreamPipeline source(self, HotPathConfig config, CachedReads cached_reads, int command_id,
                                  const unsigned char *data, bint passes, Py_ssize_t count, Py_ssize_t number)
-    cdef UpstreamPipeline _reader(self, ReplicaReads reads, int terms, ReaderPlace place, bint hides_absence)
-    cdef bint _goes_on(self, Py_ssize_t number, int terms, bint hides_absence) except -1
     cdef bint _is_movable(self, HotPathConfig config, CachedReads cached_reads, int command_id,
                           const unsigned char *data, int terms) except -1
     cpdef bint waits(self, Py_ssize_t count) except -1

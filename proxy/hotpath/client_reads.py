@@ -23,7 +23,6 @@ from proxy.hotpath.cached_reads import CachedReads
 from proxy.hotpath.hot_path_config import MAY_WRITE, HotPathConfig
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.outgoing import MOST_KEPT
-from proxy.hotpath.replica_reads import ReplicaReads
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 
 _NEVER = -1
@@ -151,10 +150,14 @@ class ReaderPlace:
         self.used = False
         self.asked = _NEVER
         self.same_zone = False
+        self._run = _NEVER
+        self._terms = _NEVER
+        self._hides_absence = False
 
     def note(self, wrote: bool) -> None:
         """The client sends something to the primary by which it may learn or change what it reads here."""
         self.used = True
+        self._run = _NEVER
         if wrote:
             self.wrote = True
         if not self.marked:
@@ -165,7 +168,7 @@ class ReaderPlace:
     def attach(self, group: ReplicaGroup) -> None:
         """From now on its replicas are those of another group: what is known of the client is void."""
         self.group = group
-        self.version = self.chosen = _NEVER
+        self.version = self.chosen = self._run = _NEVER
         self.replica = None
         self.upstream = None
         self.marked = False
@@ -179,6 +182,7 @@ class ReaderPlace:
             return
         self.replica = replica
         self.upstream = upstream
+        self._run = _NEVER
         if self.used:
             self.note(False)
 
@@ -200,6 +204,16 @@ class ReaderPlace:
         self.used = True
         group.moved += 1
         return self.upstream
+
+    def note_reader(self, run: int, terms: int, hides_absence: bool) -> None:
+        """The replica answers a read by these terms, in this run of the client's commands."""
+        self._run = run
+        self._terms = terms
+        self._hides_absence = hides_absence
+
+    def goes_on(self, run: int, terms: int, hides_absence: bool) -> bool:
+        """Whether a read is like that one, and the client has learned nothing since: the replica answers it, too."""
+        return run == self._run and terms == self._terms and hides_absence == self._hides_absence
 
     def may_read(self, max_lag: float, now: float, hides_absence: bool) -> bool:
         """Whether ``reader`` would find a connection. Nothing is counted."""
@@ -248,10 +262,8 @@ class ClientReads:
         self._unknown = unknown
         self._now = _UNTOLD
         self._map_version = _NEVER
-        # What the last read of this run was like, if a replica answers it: so does the next one that is like it.
-        self._last_number = _NEVER
-        self._last_terms = _NEVER
-        self._last_hides_absence = False
+        self._run = 0
+        self._last: ReaderPlace | None = None
         # To primaries that have no place yet, it has sent nothing.
         self._new = sender.requested == 0
 
@@ -259,7 +271,6 @@ class ClientReads:
         """The place for the primary of this number: what it chose still holds."""
         place = self._at(number)
         if place.version != place.group.version:
-            self._last_number = _NEVER
             self.choose(place)
         return place
 
@@ -281,12 +292,10 @@ class ClientReads:
 
     def note(self, number: int, wrote: bool) -> None:
         """The client sends something to this primary by which it may learn or change what it reads."""
-        self._last_number = _NEVER
         self._at(number).note(wrote)
 
     def note_everywhere(self, wrote: bool) -> None:
         """The same for all of them."""
-        self._last_number = _NEVER
         self._new = False
         for place in self.places:
             place.note(wrote)
@@ -301,7 +310,6 @@ class ClientReads:
     def choose_anew(self, eligible: bool) -> None:
         """The connections to replicas that the client may use are others; it may use none if it is not eligible."""
         self.eligible = eligible
-        self._last_number = _NEVER
         for place in self.places:
             place.version = _NEVER
 
@@ -312,13 +320,34 @@ class ClientReads:
         if upstream is None or not upstream.reads_only:
             self.primary = upstream
         self._now = _UNTOLD
-        self._last_number = _NEVER
+        self._run += 1
         return self.primary
 
     def end_round(self) -> None:
         """No replica owes the client anything."""
         self.away = False
         self.round += 1
+
+    def goes_on(self, config: HotPathConfig, command_id: int, upstream: UpstreamPipeline | None) -> bool:
+        """Whether a command that the plan has looked at is a read like the last one of its run, which went to a replica
+        on this connection, so that it goes there, too, if the plan lets it pass as it is. Memory must have no part in
+        it. Nothing is counted."""
+        place = self._last
+        if place is None or place.upstream is not upstream or place.version != place.group.version:
+            return False
+        plan = config.plan
+        hides_absence = plan.several or config.hides_absence[command_id] != 0
+        return place.goes_on(self._run, plan.terms, hides_absence) and not plan.may_edit(command_id)
+
+    def go_on(self, config: HotPathConfig, command_id: int, data: bytes) -> int:
+        """The command goes there."""
+        plan, place = config.plan, self._last
+        assert place is not None, "another one has gone before"
+        plan.count_terms()
+        plan.count_moved(command_id, config.request, data, config.keys, config.counters)
+        place.group.moved += 1
+        place.asked = self.round
+        return 0
 
     def holds(
         self,
@@ -343,8 +372,6 @@ class ClientReads:
             return True
         hides_absence = plan.several or config.hides_absence[command_id] != 0
         place = self.place(number)
-        if self._goes_on(number, terms, hides_absence):
-            return False
         if reads.same_zone[terms] != 0:
             self.prefer_zone(place)
         return not place.may_read(reads.max_lags[terms], self._now, hides_absence)
@@ -372,35 +399,22 @@ class ClientReads:
             if self.eligible:
                 plan.count_terms()
             if reads is not None and self._is_movable(config, cached_reads, command_id, data, plan.terms):
-                replica = self._reader(reads, plan.terms, place, plan.several or config.hides_absence[command_id] != 0)
+                hides_absence = plan.several or config.hides_absence[command_id] != 0
+                if reads.same_zone[plan.terms] != 0:
+                    self.prefer_zone(place)
+                replica = place.reader(reads.max_lags[plan.terms], self._now, hides_absence)
                 if replica is not None:
                     plan.count_moved(command_id, config.request, data, config.keys, config.counters)
+                    place.note_reader(self._run, plan.terms, hides_absence)
+                    self._last = place
                     self.away = True
                     place.asked = self.round
                     return replica
         assert not self._waits_at(place, count), "it was not held"
         if self.away and not self.waits(count):
             self.end_round()
-        self._last_number = _NEVER
         place.note(config.pooled[command_id] == MAY_WRITE)
         return primary
-
-    def _reader(
-        self, reads: ReplicaReads, terms: int, place: ReaderPlace, hides_absence: bool
-    ) -> UpstreamPipeline | None:
-        if self._goes_on(place.number, terms, hides_absence):
-            place.group.moved += 1
-            return place.upstream
-        if reads.same_zone[terms] != 0:
-            self.prefer_zone(place)
-        replica = place.reader(reads.max_lags[terms], self._now, hides_absence)
-        if replica is not None:
-            self._last_number, self._last_terms, self._last_hides_absence = place.number, terms, hides_absence
-        return replica
-
-    def _goes_on(self, number: int, terms: int, hides_absence: bool) -> bool:
-        # Whether a read is like the one before it in the same run, which a replica answers.
-        return number == self._last_number and terms == self._last_terms and hides_absence == self._last_hides_absence
 
     def _is_movable(
         self, config: HotPathConfig, cached_reads: CachedReads | None, command_id: int, data: bytes, terms: int

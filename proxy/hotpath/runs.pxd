@@ -45,7 +45,7 @@ cdef class Runs:
     cdef int _begin(self, HotPathConfig config, OpenRun run, Py_ssize_t position) except -1
     @cython.locals(plan=Plan, request=Request, command_id=cython.int, simple="const unsigned char *",
                    found=cython.Py_ssize_t, code=cython.int, reads=ClientReads, looked=cython.bint,
-                   decision=cython.int)
+                   goes_on=cython.bint, decision=cython.int)
     cdef int _take(self, HotPathConfig config, OpenRun run, bytes data, const unsigned char *p) except -1
     @cython.locals(command_id=cython.int, request=Request, reads=ClientReads, remembers=CachedReads, payload=bytes,
                    served=cython.int, source=UpstreamPipeline, absent=cython.bint, at=cython.longlong)

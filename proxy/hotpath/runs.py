@@ -167,9 +167,11 @@ class Runs:
                 return code
         reads = run.reads
         looked = reads is not None and reads.away
+        goes_on = False
         if looked and reads is not None:
             found = plan.look(found, command_id, request, p, config.keys)
-            if reads.holds(config, self.cached_reads, command_id, p, run.unsent(), run.place()):
+            goes_on = self.cached_reads is None and reads.goes_on(config, command_id, run.upstream)
+            if not goes_on and reads.holds(config, self.cached_reads, command_id, p, run.unsent(), run.place()):
                 return _SPECIAL
         if plan.spends and not self._affords(config):
             return _SPECIAL
@@ -178,7 +180,11 @@ class Runs:
             return _SPECIAL
         if decision == REFUSE:
             return _REFUSED
-        if run.reads is not None or self.cached_reads is not None:
+        if goes_on and decision == PASS and reads is not None:
+            reads.go_on(config, command_id, p)
+            if plan.spends:
+                config.spender.take(request.end - request.start)
+        elif run.reads is not None or self.cached_reads is not None:
             code = self._read_elsewhere(config, run, data, p, decision == PASS)
             if code != COMPLETE:
                 return COMPLETE if code == _ANSWERED else code

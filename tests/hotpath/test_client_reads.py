@@ -268,6 +268,22 @@ def test_the_simulation_can_fail(broken: str, monkeypatch: pytest.MonkeyPatch) -
         _ = [played(seed) for seed in range(20)]
 
 
+@pytest.mark.parametrize("learns", ["note", "choose", "attach", "another run", "other terms"])
+def test_a_read_is_like_the_last_one_only_until_the_client_learns_something(learns: str) -> None:
+    place = ReaderPlace(ReplySink(), ReplicaGroup())
+    place.choose(Replica(), None)
+    place.note_reader(1, 2, False)
+    assert place.goes_on(1, 2, False)
+    assert not place.goes_on(1, 2, True)
+    if learns == "note":
+        place.note(False)
+    elif learns == "choose":
+        place.choose(Replica(), None)
+    elif learns == "attach":
+        place.attach(ReplicaGroup())
+    assert not place.goes_on(1 + (learns == "another run"), 2 + (learns == "other terms"), False)
+
+
 # What is kept
 
 
