@@ -10,7 +10,7 @@ from proxy.wire.request cimport Request
 
 cdef int _ANY_KEYS, _ANY_KEYS_UNTOLD, _CACHED, _CACHED_PARTS, _NO_KEYS, _READS, _READS_ANY_KEYS
 cdef int _MISSED, _COUNTED, _NOT_KEPT, _UNREAD, _MIXED, _UNASKED
-cdef Py_ssize_t _MOST_PARTS, _MOST_QUEUED, _BEFORE_PART
+cdef Py_ssize_t _MOST_PARTS, _MOST_QUEUED, _BEFORE_PART, _UNSOUGHT
 cdef bytes _PART
 
 
@@ -68,8 +68,9 @@ cdef class CachedReads:
     cdef bint _count_parts(self, list replies, Py_ssize_t size, double since) except -1
     cdef bint _is_up_to_date(self) except -1
     cdef bint _is_about(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t end) except -1
-    @cython.locals(role=cython.int, found=cython.Py_ssize_t, i=cython.Py_ssize_t, index=cython.Py_ssize_t)
-    cpdef bint may_concern(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -1
+    @cython.locals(role=cython.int, i=cython.Py_ssize_t, index=cython.Py_ssize_t)
+    cpdef bint may_concern(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
+                           Py_ssize_t found) except -1
     @cython.locals(index=cython.Py_ssize_t, found=cython.Py_ssize_t, i=cython.Py_ssize_t)
     cpdef bint may_serve(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -1
     @cython.locals(found=cython.Py_ssize_t, i=cython.Py_ssize_t)

@@ -26,6 +26,7 @@ from proxy.commands.keys import KeyFinder
 from proxy.hotpath.automaton import Automaton
 from proxy.hotpath.cached_reply import CachedReply
 from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.plan import UNSOUGHT as _UNSOUGHT
 from proxy.hotpath.reply_cache import ReplyCache
 from proxy.wire.request import Request
 
@@ -175,7 +176,12 @@ class CachedReads:
     def answer_in(self, data: bytes, start: int, end: int) -> bytes | None:
         """The reply to the request between the offsets, if it can be answered from memory now."""
         self.outcome = _MISSED
-        if self.mask == 0 or len(self.cache) == 0 or not self._is_up_to_date():
+        if self.mask == 0:
+            return None
+        # What memory lacks is no reason to ask whether it is up to date.
+        if not self._checked and not self.cache.has(data, start, end):
+            return None
+        if not self._is_up_to_date():
             return None
         reply = self.cache.find_in(data, start, end, self._now)
         if reply is None:
@@ -290,12 +296,16 @@ class CachedReads:
             self.outcome = _UNREAD
         return self._up_to_date
 
-    def may_concern(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> bool:
-        """Whether memory may have to do with this command; not, for most commands."""
+    def may_concern(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, found: int) -> bool:
+        """Whether memory may have to do with this command, of which ``keys`` holds as many keys as were ``found``, or
+        none (UNSOUGHT); not, for most commands."""
         role = self.roles[command_id]
         if role == _NO_KEYS:
             return False
-        found = -1 if role >= _ANY_KEYS else keys.find(command_id, request)
+        if role >= _ANY_KEYS:
+            return True
+        if found == _UNSOUGHT:
+            found = keys.find(command_id, request)
         if found < 0:
             return True
         i = 0

@@ -11,7 +11,7 @@ from proxy.wire.request cimport Request
 
 cdef int _PASS, _EDIT, _JUDGE, _REFUSE
 cdef Py_ssize_t _UNSOUGHT
-cdef int _OP_JUDGE, _OP_COUNT, _OP_NAMES, _OP_EDIT, _OP_LIMIT, _OP_ENTRIES, _OP_EDIT_BY_ENTRY, _OP_REPLICA
+cdef int _OP_JUDGE, _OP_COUNT, _OP_NAMES, _OP_EDIT, _OP_LIMIT, _OP_ENTRIES, _OP_EDIT_BY_ENTRY, _OP_REPLICA, _OP_KEYS
 cdef int MIXED, UNTOLD
 cdef int _SEPARATOR, _FORBIDDEN, _WRITES
 
@@ -60,6 +60,7 @@ cdef class Plan:
     cdef public ReplicaReads replica_reads
     cdef public int terms
     cdef public bint several
+    cdef public Py_ssize_t found
     cdef int _counted
 
     cpdef bint judges(self, int command_id) except -1

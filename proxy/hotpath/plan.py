@@ -52,6 +52,7 @@ _OP_LIMIT = 16
 _OP_ENTRIES = 32
 _OP_EDIT_BY_ENTRY = 64
 _OP_REPLICA = 128
+_OP_KEYS = _OP_COUNT | _OP_NAMES | _OP_ENTRIES | _OP_REPLICA
 
 # What a byte is to a name, beside 0 for most.
 _SEPARATOR = 1
@@ -126,7 +127,7 @@ class Plan:
     paid from; whoever runs the plan sees to that, as they are the client's. ``replica_reads`` has the keys for which
     replicas may be asked, and ``terms`` the place of the terms for the request that was decided last, or why none;
     ``several`` says whether it has several keys. Whoever knows whether its client reads from replicas counts it by
-    ``count_terms``.
+    ``count_terms``. Of a request that passes, the key finder holds as many keys as ``found`` says, or none (UNSOUGHT).
 
     Each ``..._of`` has a place in the list beside it for every command id. So a plan refers to few objects. That
     matters, since a worker may hold hundreds of plans, the garbage collector follows each reference, and no client is
@@ -156,6 +157,7 @@ class Plan:
         self.replica_reads: ReplicaReads | None = None
         self.terms = UNTOLD
         self.several = False
+        self.found = _UNSOUGHT
         self._counted = UNTOLD
 
     @classmethod
@@ -318,6 +320,7 @@ class Plan:
         operation = self.operations[command_id]
         if not looked:
             self.terms = self._counted = UNTOLD
+        self.found = found
         if operation == 0:
             return _PASS
         if operation & _OP_JUDGE:
@@ -329,6 +332,8 @@ class Plan:
         found = self._check(found, command_id, operation, request, data, keys)
         if found < 0:
             return _JUDGE
+        if operation & _OP_KEYS:
+            self.found = found
         outcome = _PASS
         if operation & (_OP_EDIT | _OP_EDIT_BY_ENTRY):
             outcome = self._edit(command_id, operation, request, data, found)
@@ -365,7 +370,7 @@ class Plan:
             request.end - request.start > self.most_bytes[command_id] or request.argc > self.most_arguments[command_id]
         ):
             return -1
-        if not operation & (_OP_COUNT | _OP_NAMES | _OP_ENTRIES | _OP_REPLICA):
+        if not operation & _OP_KEYS:
             return 0
         if found == _UNSOUGHT:
             found = keys.find(command_id, request)

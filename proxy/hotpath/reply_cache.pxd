@@ -30,6 +30,7 @@ cdef class ReplyCache:
     cpdef CachedReply find(self, bytes request, double now)
     @cython.locals(reply=CachedReply, key=CachedKey)
     cpdef CachedReply find_in(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t end, double now)
+    cpdef bint has(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t end) except -1
     cpdef bint may_concern(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t end) except -1
     cpdef bint concerns(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t end) except -1
     @cython.locals(key=CachedKey)

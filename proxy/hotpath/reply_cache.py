@@ -23,7 +23,7 @@ from proxy.hotpath.cached_reply import CachedKey, CachedReply, ReplyMemory, Repl
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.slot_marks import CLOSED, SlotMarks
 
-_HINTS = 256
+_HINTS = 256  # as the mask in ``_hint`` is
 _INTERPRETED = __file__.endswith((".py", ".pyc"))
 _SWEEP = 1024
 """Keys that are remembered before the first look for those that need not be."""
@@ -102,6 +102,12 @@ class ReplyCache:
             key.touched = True
             self._touched.append(key)
         return reply
+
+    def has(self, data: bytes, start: int, end: int) -> bool:
+        """Whether there is a reply to the request between the offsets, whatever it is worth."""
+        if self._last is not None and _is_between(self._last.request, data, start, end):
+            return True
+        return data[start:end] in self._replies
 
     def may_concern(self, data: bytes, start: int, end: int) -> bool:
         """The same as ``concerns`` for most keys that it does not concern, at a tenth of the cost; otherwise True."""
@@ -321,7 +327,7 @@ def _hint(data: bytes, start: int, end: int) -> int:
     # Names of keys differ at their ends.
     last = data[end - 1] if end > start else 0
     before = data[end - 2] if end > start + 1 else 0
-    return (end - start + 13 * last + 101 * before) % _HINTS
+    return (end - start + 13 * last + 101 * before) & 255
 
 
 def _is_between(request: bytes, data: bytes, start: int, end: int) -> bool:

@@ -47,6 +47,8 @@ cdef class Runs:
                    found=cython.Py_ssize_t, code=cython.int, reads=ClientReads, looked=cython.bint,
                    goes_on=cython.bint, decision=cython.int)
     cdef int _take(self, HotPathConfig config, OpenRun run, bytes data, const unsigned char *p) except -1
+    @cython.locals(remembers=CachedReads)
+    cdef bint _is_remembered(self, HotPathConfig config, const unsigned char *p) except -1
     @cython.locals(command_id=cython.int, request=Request, reads=ClientReads, remembers=CachedReads, payload=bytes,
                    served=cython.int, source=UpstreamPipeline, absent=cython.bint, at=cython.longlong)
     cdef int _read_elsewhere(self, HotPathConfig config, OpenRun run, bytes data, const unsigned char *p,

@@ -184,7 +184,7 @@ class Runs:
             reads.go_on(config, command_id, p)
             if plan.spends:
                 config.spender.take(request.end - request.start)
-        elif run.reads is not None or self.cached_reads is not None:
+        elif reads is not None or self._is_remembered(config, p):
             code = self._read_elsewhere(config, run, data, p, decision == PASS)
             if code != COMPLETE:
                 return COMPLETE if code == _ANSWERED else code
@@ -201,13 +201,18 @@ class Runs:
             run.start = request.end
         return COMPLETE
 
+    def _is_remembered(self, config: HotPathConfig, p: bytes) -> bool:
+        # Whether memory may have to do with the command that the plan has decided.
+        remembers = self.cached_reads
+        if remembers is None or remembers.cache.idle:
+            return False
+        return remembers.may_concern(self.command_id, config.request, p, config.keys, config.plan.found)
+
     def _read_elsewhere(self, config: HotPathConfig, run: OpenRun, data: bytes, p: bytes, passes: bool) -> int:
         # Memory may have the reply, or a replica; the plan has decided about the command, which ``passes`` as it is or
         # is edited. It is paid for. ANSWERED, COMPLETE if it joins the run, or why the run ends before it.
         command_id, request, reads, remembers = self.command_id, config.request, run.reads, self.cached_reads
-        if remembers is not None and remembers.cache.idle:
-            remembers = None
-        if remembers is not None and not remembers.may_concern(command_id, request, p, config.keys):
+        if reads is not None and not self._is_remembered(config, p):
             remembers = None
         payload = None
         served = UNASKED

@@ -3,7 +3,9 @@
 After each change of a cached key, memory lacks it until the change is answered and the new value has been fetched:
 reads wait, one more command goes to Redis, and Redis tells of the change. That costs as much as ``WORTH`` answers from
 memory save. A hot key that changes more often than once in so many reads leaves, and comes back after a rest, which
-doubles each time: changes that clients make elsewhere are seen only while the key is cached.
+doubles each time: changes that clients make elsewhere are seen only while the key is cached. Many keys that change too
+often have, by chance, a second without: so one that has rested must first be read ``QUIET`` times without changing more
+often.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,6 +17,8 @@ HOT = 100
 """Reads of a key per second in this worker, from which on it is hot, until there are less than half as many."""
 WORTH = 100
 """Reads for each change, from which on a key is worth its place."""
+QUIET = 4 * WORTH
+"""Reads in seconds that are worth it, from which on a key that has rested is hot again."""
 _SHORTEST_REST = 4.0
 _LONGEST_REST = 256.0
 _RESTED_WELL = 2.0
@@ -25,6 +29,7 @@ _RESTED_WELL = 2.0
 class _Rest:
     length: float
     until: float
+    quiet_reads: int = 0
 
 
 class OftenRead:
@@ -48,7 +53,7 @@ class OftenRead:
                 continue
             if count.reads < WORTH * max(count.writes, changes.get(key, 0)):
                 self._rest(key, now)
-            elif key not in self._rests or now >= self._rests[key].until:
+            elif self._has_rested(key, count.reads, now):
                 names.add(key)
         self.names = names
         self._forget(now)
@@ -58,6 +63,13 @@ class OftenRead:
         """No key is hot any more, nor rests."""
         self.names = set()
         self._rests.clear()
+
+    def _has_rested(self, key: bytes, reads: int, now: float) -> bool:
+        rest = self._rests.get(key)
+        if rest is None:
+            return True
+        rest.quiet_reads += reads
+        return now >= rest.until and rest.quiet_reads >= QUIET
 
     def _rest(self, key: bytes, now: float) -> None:
         before = self._rests.get(key)

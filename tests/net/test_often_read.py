@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 
 import pytest
 
 from proxy.hotpath.counter_snapshot import KeyCount
-from proxy.net.often_read import HOT, WORTH, OftenRead
+from proxy.net.often_read import HOT, QUIET, WORTH, OftenRead
 
 NONE: Mapping[bytes, int] = {}
 
@@ -55,7 +56,7 @@ def test_a_rest_is_bounded_and_forgotten() -> None:
     for _ in range(12):
         assert not often.another_second(used(HOT, HOT), NONE, now)
         begun = now
-        while not often.another_second(used(HOT), NONE, now):
+        while not often.another_second(used(QUIET), NONE, now):
             now += 1.0
         rests.append(now - begun)
     assert rests == sorted(rests)
@@ -63,15 +64,38 @@ def test_a_rest_is_bounded_and_forgotten() -> None:
     now += 1000.0
     assert often.another_second(used(HOT), NONE, now) == {b"k"}
     often.another_second(used(HOT, HOT), NONE, now)
-    assert often.another_second(used(HOT), NONE, now + rests[0]) == {b"k"}
+    assert often.another_second(used(QUIET), NONE, now + rests[0]) == {b"k"}
 
 
 def test_a_key_that_goes_on_to_change_rests_on() -> None:
     often = OftenRead()
     for second in range(20):
         assert not often.another_second(used(HOT, HOT), NONE, float(second))
-    assert not often.another_second(used(HOT), NONE, 22.9)
+    assert not often.another_second(used(QUIET), NONE, 22.9)
     assert often.another_second(used(HOT), NONE, 23.0) == {b"k"}
+
+
+def test_a_key_that_has_rested_shows_first_that_it_changes_seldom() -> None:
+    often = OftenRead()
+    often.another_second(used(HOT, HOT), NONE, 0.0)
+    assert not often.another_second(used(QUIET - HOT - 1), NONE, 1.0)
+    assert not often.another_second(used(HOT), NONE, 4.0)
+    assert often.another_second(used(HOT), NONE, 5.0) == {b"k"}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_chance_makes_no_key_hot_that_changes_too_often(seed: int) -> None:
+    """A worker without hot keys need not look at each command whether it is about one."""
+    random, often = Random(seed), OftenRead()
+    seconds_with_any = 0
+    for second in range(60):
+        counts = []
+        for key in range(200):
+            reads = HOT + key // 4
+            writes = sum(random.random() < 0.05 for _ in range(reads))
+            counts += used(reads, writes, b"%d" % key)
+        seconds_with_any += bool(often.another_second(counts, NONE, float(second)))
+    assert seconds_with_any <= 4
 
 
 def test_another_policy_begins_anew() -> None:
