@@ -221,7 +221,7 @@ def _local_cache(program: list[str], redis_program: str, course: Course) -> None
         samples = list(local_cache.rounds(redis, ways, responders, course, _say))
     form = next(way.about for way in ways if way.name == local_cache.KEYRAIL_CACHE)
     about = {
-        "Keyrail": f"{form}, one worker, without a policy, and with `local_cache`, `when: hot`",
+        "Keyrail": f"{form}, one worker, without the rule, and with `local_cache`, `when: hot`",
         "GET, SET": "of random keys, of which none is hot: with that rule, and with a policy without rules",
         "Redis": redis.version,
         **_machine(),

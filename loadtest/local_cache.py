@@ -1,7 +1,7 @@
 """``local-cache``: reads of hot keys that Keyrail answers from its memory, beside Redis itself.
 
 One hot key, and a Zipf distribution over many keys with writes among the reads: direct to Redis, through Keyrail
-without a policy, and through Keyrail with ``local_cache``, ``when: hot``. Each run begins when keys have had time to
+without that rule, and through Keyrail with ``local_cache``, ``when: hot``. Each run begins when keys have had time to
 become hot. A responder that only answers stands beside them: more than its figures, the load generator cannot show.
 
 What the rule costs while no key is hot is measured by itself: random keys, beside the same policy without the rule.
@@ -161,14 +161,15 @@ def rounds(
     """In each round every workload runs on each of its targets, in an order that rotates."""
     probes = zipf_probes(random.Random(_SEED), PROBES)
     cold = [way for way in ways if way.name in {NO_RULE, NOTHING_HOT}]
-    ways = [way for way in ways if way not in cold]
+    hot = [way for way in ways if way not in cold]
+    zipf = [way for way in ways if way.name in {DIRECT, NO_RULE, KEYRAIL_CACHE}]
     for way in ways:
         generator.rehearse(way.port, probes, _REHEARSED_AT_ONCE)
     batches = {each.pipeline: zipf_batches(probes, each.pipeline) for each in WORKLOADS if each.is_zipf}
     for number in range(course.rounds):
         for workload in WORKLOADS:
-            beside = [] if workload.is_zipf else [responders[workload.name]]
-            for target in targets.rotated([*ways, *beside], number):
+            measured = zipf if workload.is_zipf else [*hot, responders[workload.name]]
+            for target in targets.rotated(measured, number):
                 send = _sender(target, workload, batches.get(workload.pipeline, ()))
                 sample = _measure(redis, target, workload, send, number, course)
                 say(told(sample, course.rounds))
@@ -214,7 +215,7 @@ def _processed(connection: redis_py.Redis) -> int:
 
 def _check(target: Target, workload: Workload, arrived: float) -> None:
     """Raises RunError if the target did not answer as its name says."""
-    if target.name in {DIRECT, KEYRAIL_NONE} and arrived < FROM_MEMORY:
+    if target.name in {DIRECT, KEYRAIL_NONE, NO_RULE} and arrived < FROM_MEMORY:
         raise RunError(f"{target.name}: only {arrived:.0%} of the commands reached Redis")
     if target.name == KEYRAIL_CACHE and not workload.is_zipf and 1 - arrived < FROM_MEMORY:
         raise RunError(f"{target.name}: {arrived:.0%} of the commands reached Redis")

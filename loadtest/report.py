@@ -40,6 +40,8 @@ class Goal:
     to: tuple[str, int, str] | None
     bound: float
     at_most: bool
+    best: tuple[str, int, str] | None = None
+    """What does no work of a proxy, beside which the bound is seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,8 @@ class Outcome:
 
     goal: Goal
     ratio: Spread
-    direct: Spread | None
-    """The same ratio for Redis without a proxy, if it has one: no proxy is much better."""
+    best: Spread | None
+    """The same ratio for what does no work of a proxy, if it has one: no proxy is much better."""
 
     @property
     def met(self) -> bool:
@@ -132,14 +134,18 @@ def local_cache_goals() -> list[Goal]:
         ("hot GET, 10 KB", 1, 1.2),
     ):
         own, to = (workload, pipeline, local_cache.KEYRAIL_CACHE), (workload, pipeline, DIRECT)
-        promised.append(Goal(f"{workload}, P={pipeline}: throughput, of Redis's own", _rate, own, to, bound, False))
+        what, best = (
+            f"{workload}, P={pipeline}: throughput, of Redis's own",
+            (workload, pipeline, local_cache.RESPONDER),
+        )
+        promised.append(Goal(what, _rate, own, to, bound, False, best))
     hot = ("hot GET, 64 B", 1, local_cache.KEYRAIL_CACHE)
     promised.append(Goal("hot GET, 64 B, P=1: Redis's CPU per command, µs", _redis_cpu, hot, None, 0.1, True))
     for pipeline in (1, 16):
         own = (local_cache.ZIPF, pipeline, local_cache.KEYRAIL_CACHE)
-        to = (local_cache.ZIPF, pipeline, KEYRAIL_NONE)
+        to, best = (local_cache.ZIPF, pipeline, NO_RULE), ("hot GET, 64 B", pipeline, local_cache.RESPONDER)
         what = f"{local_cache.ZIPF}, P={pipeline}: CPU of proxy and Redis, of that without the cache"
-        promised.append(Goal(what, _whole_cpu, own, to, 0.83, True))
+        promised.append(Goal(what, _whole_cpu, own, to, 0.83, True, best))
     return promised
 
 
@@ -159,8 +165,8 @@ def judge(samples: Sequence[Sample], promised: Sequence[Goal]) -> list[Outcome]:
         theirs = by_case.get(goal.to, {})
         ratios = [goal.figure(ours[n]) / goal.figure(theirs[n]) for n in ours if n in theirs]
         if ratios:
-            direct = by_case.get((*goal.of[:2], DIRECT), {}) if goal.figure is _rate else {}
-            bare = [goal.figure(direct[n]) / goal.figure(theirs[n]) for n in direct if n in theirs]
+            best = by_case.get(goal.best or (*goal.of[:2], DIRECT), {}) if goal.best or goal.figure is _rate else {}
+            bare = [goal.figure(best[n]) / goal.figure(theirs[n]) for n in best if n in theirs]
             outcomes.append(Outcome(goal, spread(ratios), spread(bare) if bare else None))
     return outcomes
 
@@ -181,7 +187,8 @@ def local_cache_markdown(samples: Sequence[Sample], about: Mapping[str, str]) ->
     """The report on the local cache, beside Redis itself, Keyrail without it, and a responder that only answers."""
     own, to = local_cache.NOTHING_HOT, NO_RULE
     order = (DIRECT, KEYRAIL_NONE, local_cache.KEYRAIL_CACHE, local_cache.RESPONDER, to, own)
-    page = _page("Hot keys answered from memory", samples, about, order, local_cache_goals())
+    beside = "a responder that only answers"
+    page = _page("Hot keys answered from memory", samples, about, order, local_cache_goals(), beside)
     return page + _proxy_cpu_of_cells([sample for sample in samples if sample.target in {own, to}], own, to)
 
 
@@ -214,7 +221,12 @@ def _proxy_cpu_of_cells(samples: Sequence[Sample], own: str, to: str) -> str:
 
 
 def _page(
-    title: str, samples: Sequence[Sample], about: Mapping[str, str], order: Sequence[str], promised: Sequence[Goal]
+    title: str,
+    samples: Sequence[Sample],
+    about: Mapping[str, str],
+    order: Sequence[str],
+    promised: Sequence[Goal],
+    beside: str = "Redis without a proxy",
 ) -> str:
     lines = [f"# {title}", ""]
     lines += [f"- {name}: {text}" for name, text in about.items()]
@@ -230,14 +242,14 @@ def _page(
                 lines.append(_row(target, rows))
         lines.append("")
     outcomes = judge(samples, promised)
-    lines += ["## Goals", "", "Ratios within a round; that of Redis without a proxy beside them, where it has one.", ""]
-    lines += ["| | goal | measured | | without a proxy |", "|---|---|---|---|---|"]
+    lines += ["## Goals", "", f"Ratios within a round; that of {beside} beside them, where it has one.", ""]
+    lines += [f"| | goal | measured | | {beside} |", "|---|---|---|---|---|"]
     for outcome in outcomes:
         goal, ratio = outcome.goal, outcome.ratio
         sign = "≤" if goal.at_most else "≥"
         lines.append(
             f"| {goal.what} | {sign} {goal.bound:g} | {_told(ratio)} "
-            f"| {'met' if outcome.met else 'MISSED'} | {'' if outcome.direct is None else _told(outcome.direct)} |"
+            f"| {'met' if outcome.met else 'MISSED'} | {'' if outcome.best is None else _told(outcome.best)} |"
         )
     return "\n".join([*lines, ""])
 
