@@ -71,6 +71,7 @@ cdef class CachedReads:
     @cython.locals(role=cython.int, i=cython.Py_ssize_t, index=cython.Py_ssize_t)
     cpdef bint may_concern(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
                            Py_ssize_t found) except -1
+    cpdef bint waits_for_untold(self, int command_id) except -1
     @cython.locals(index=cython.Py_ssize_t, found=cython.Py_ssize_t, i=cython.Py_ssize_t)
     cpdef bint may_serve(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -1
     @cython.locals(found=cython.Py_ssize_t, i=cython.Py_ssize_t)

@@ -316,6 +316,11 @@ class CachedReads:
             i += 1
         return False
 
+    def waits_for_untold(self, command_id: int) -> bool:
+        """Whether memory must wait until this command has run, also if its client leaves: Redis does not tell what it
+        changes. In a transaction it waits for EXEC."""
+        return self.roles[command_id] == _ANY_KEYS_UNTOLD and self.queued is None
+
     def may_serve(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> bool:
         """Whether rules for this client may be about all keys of this read."""
         if self.mask == 0:

@@ -44,6 +44,7 @@ cdef class Runs:
     @cython.locals(sender=CommandSender, router=Router, upstream=UpstreamPipeline, reads=ClientReads)
     cdef int _begin(self, HotPathConfig config, OpenRun run, Py_ssize_t position) except -1
     @cython.locals(plan=Plan, request=Request, command_id=cython.int, simple="const unsigned char *",
+                   remembers=CachedReads,
                    found=cython.Py_ssize_t, code=cython.int, reads=ClientReads, looked=cython.bint,
                    goes_on=cython.bint, decision=cython.int)
     cdef int _take(self, HotPathConfig config, OpenRun run, bytes data, const unsigned char *p) except -1

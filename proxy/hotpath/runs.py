@@ -159,6 +159,9 @@ class Runs:
             return _SPECIAL
         if run.count >= run.room:
             return _STALLED
+        remembers = self.cached_reads
+        if remembers is not None and remembers.waits_for_untold(command_id):
+            return _SPECIAL
         found = UNSOUGHT
         if run.portions is not None and not plan.judges(command_id):
             found = config.keys.find(command_id, request)

@@ -116,7 +116,8 @@ def hold(session: HoldingClient, reads: CachedReads, command: Command, since: Be
         caches.scripts.note(command)
     role = reads.roles[command.spec.id]
     only_reads = role in (CACHED, CACHED_PARTS, READS, READS_ANY_KEYS)
-    if reads.cache.idle or role == NO_KEYS or (only_reads and reads.mask == 0):
+    # What Redis does not tell counts also for keys that become hot before it has run.
+    if (reads.cache.idle and role != ANY_KEYS_UNTOLD) or role == NO_KEYS or (only_reads and reads.mask == 0):
         return
     sender = session.sender
     if reads.queued is None and sender.requested == since.requested:
