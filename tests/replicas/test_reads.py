@@ -71,6 +71,7 @@ def reads_of(lab: Lab, act: Callable[[], None]) -> list[int]:
 
 def test_reads_of_the_keys_are_spread_and_nothing_else_is(lab: Lab, keyrail: Keyrail) -> None:
     lab.primary.do("MSET", "a:1", "v", "x:1", "w")
+    eventually(lab.is_linked)
     eventually(lambda: serving(keyrail) == 2)
 
     def read(key: str, expected: bytes) -> Callable[[], None]:
@@ -200,6 +201,7 @@ def test_read_only_scripts_run_on_replicas(lab: Lab, new_keyrail: NewKeyrail, tm
     get = "callback=function(keys) return redis.call('GET', keys[1]) end"
     library = f"#!lua name=l\nredis.register_function{{function_name='f', {get}, flags={{'no-writes'}}}}"
     lab.primary.do("FUNCTION", "LOAD", "REPLACE", library)
+    eventually(lab.is_linked)
     keyrail = new_keyrail(url(lab), policy=policy(tmp_path, "enforce"))
     eventually(lambda: serving(keyrail) == 2)
     text = "return redis.call('GET', KEYS[1])"
