@@ -94,6 +94,7 @@ class LocalCaches(CachePort):
         self._hot = OftenRead()
         self._counted = CacheTotals(cost, verdicts)
         self._unheld = UnheldCommands()
+        self._untold: list[ReplySink] = []
         self.scripts = OwnKeys()
         self._was_on = False
         self._ticker = Periodic(loop, PING_EVERY, {"tending the local cache": self._tick}, count)
@@ -186,6 +187,9 @@ class LocalCaches(CachePort):
             database.cache.become_hot(self._hot.names, ())
             for client in self._clients:
                 self._unheld.note(client, [database.cache])
+            for running in self._untold:
+                if not running.finished(1):
+                    database.cache.hold_back(running, 1, forget=True)
             self._caches.append(database.cache)
             self._by_cache[database.cache] = database
         return database
@@ -242,6 +246,12 @@ class LocalCaches(CachePort):
                 server.wanted = True
         servers = [server for server in found if server is not None and server.connected]
         return servers if len(servers) == len(names) else None
+
+    def hold_back_untold(self, reads: CachedReads, running: ReplySink) -> None:
+        """Answer nothing from memory until ``running`` has finished, whose changes Redis does not tell."""
+        self._untold = [each for each in self._untold if not each.finished(1)]
+        self._untold.append(running)
+        reads.hold_back(running, 1, True)
 
     def look_again(self, sender: CommandSender) -> None:
         """Replies to this client have come: look which keys are not held any more."""

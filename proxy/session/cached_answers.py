@@ -186,10 +186,11 @@ def _hold_back_untold(session: SendingClient, reads: CachedReads, mode: int) -> 
     if session.ports.nodes is not None:
         reads.hold_back(sender, sender.requested)  # nodes of a cluster refuse it
         return
-    if upstream is None or (state.subscriptions is not None and state.subscriptions.confines()):
+    caches = session.ports.caches
+    if caches is None or upstream is None or (state.subscriptions is not None and state.subscriptions.confines()):
         return  # nothing has been sent, or Redis refuses it
     if state.reply_mode == reply_mode.RELAYED:
-        reads.hold_back(_UntilClosed(upstream), 1, True)
+        caches.hold_back_untold(reads, _UntilClosed(upstream))
         return
     own = state.upstream
     if own is not None:
@@ -200,7 +201,7 @@ def _hold_back_untold(session: SendingClient, reads: CachedReads, mode: int) -> 
             sender.hide(own, _PING)
     running = ReplySink()
     running.requested = running.pending_replies = 1
-    reads.hold_back(running, 1, True)
+    caches.hold_back_untold(reads, running)
     upstream.when_drained(partial(_ran, session.ports, sender, running, upstream))
 
 

@@ -13,6 +13,7 @@ from proxy.hotpath.client_reads import ReaderPlace, Replica, ReplicaGroup
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.hot_path_config import HotPathConfig
+from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.intake import Intake
 from proxy.hotpath.outgoing import Redirects, Schedule
 from proxy.hotpath.pipeline_listener import PipelineListener
@@ -497,6 +498,10 @@ class CachePort(Protocol):
         """Fetch the reply to a read that is not in memory. Where ``waiter`` should wait for it, its ``arrived`` is
         called when that is over; it has waited ``before``. Otherwise Redis answers; then the second value says whether
         the read holds its key."""
+
+    def hold_back_untold(self, reads: CachedReads, running: ReplySink) -> None:
+        """Answer nothing from memory until ``running`` has finished, as Redis will not tell what its command changes;
+        nor from that of databases that are read for the first time meanwhile."""
 
     def look_again(self, sender: CommandSender) -> None:
         """Replies to this client have come: its commands may not hold keys any more that others wait for."""

@@ -106,6 +106,26 @@ def test_a_write_is_read_however_it_is_made(
     run(engine, play)
 
 
+def test_a_swap_of_a_client_that_has_left_holds_back_a_database_that_is_read_first_meanwhile(engine: Engine) -> None:
+    async def play(keyrail: Keyrail) -> None:
+        reader, other = await keyrail.client("SET", "k", "v"), await keyrail.client()
+        await keyrail.cached(reader, "GET", "k")
+        caches: Any = keyrail.route._caches
+        reads = next(iter(caches._clients)).intake.cached_reads
+        running = ReplySink()
+        running.requested = running.pending_replies = 1
+        caches.hold_back_untold(reads, running)
+        await other.ask("SELECT", "1")
+        first, cache = caches._caches
+        assert first.held_back
+        assert cache.held_back
+        assert cache.waits_for_writers()
+        running.pending_replies = 0
+        assert not cache.waits_for_writers()
+
+    run(engine, play)
+
+
 def test_a_script_that_proves_its_keys_holds_no_others(engine: Engine) -> None:
     proves, hides = "return redis.call('set', KEYS[1], 'w')", "return redis.call('set', KEYS[1] .. '', 'w')"
 
