@@ -1,8 +1,8 @@
 """Counts of what has happened in a group of workers, in memory that all of them see. Nobody has to be told.
 
-    users      how often users or passwords were changed through Keyrail. Who remembers what Redis has said (``logins``,
-               ``tracking``) compares the counts before each use: by the time that the administrator has the reply to a
-               change, no worker uses anything from before it
+    users      how often users or passwords were changed through Keyrail, or databases were swapped. Who remembers what
+               Redis has said (``logins``, ``tracking``) compares the counts before each use: by the time that the
+               administrator has the reply to a change of users, no worker uses anything from before it
     servers    how often a worker found that another server, or another process of it, takes the commands: the others
                look, too, so that all of them use the same one
 

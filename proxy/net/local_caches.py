@@ -253,6 +253,12 @@ class LocalCaches(CachePort):
         self._untold.append(running)
         reads.hold_back(running, 1, True)
 
+    def untold_has_run(self, sender: CommandSender) -> None:
+        """Such a command of this client has run: memory of all workers is void, as after a change of users."""
+        self._user_changes.add()
+        self.look_at_users()
+        self.look_again(sender)
+
     def look_again(self, sender: CommandSender) -> None:
         """Replies to this client have come: look which keys are not held any more."""
         self._unheld.look_again(sender, self._caches)

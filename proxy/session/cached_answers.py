@@ -115,6 +115,8 @@ def hold(session: HoldingClient, reads: CachedReads, command: Command, since: Be
     if caches is not None and command.spec.process_bound:
         caches.scripts.note(command)
     role = reads.roles[command.spec.id]
+    if role == ANY_KEYS and command.spec.own_errors and caches is not None and caches.scripts.may_be_untold(command):
+        role = ANY_KEYS_UNTOLD
     only_reads = role in (CACHED, CACHED_PARTS, READS, READS_ANY_KEYS)
     # What Redis does not tell counts also for keys that become hot before it has run.
     if (reads.cache.idle and role != ANY_KEYS_UNTOLD) or role == NO_KEYS or (only_reads and reads.mask == 0):
@@ -215,7 +217,7 @@ def _ran(ports: Ports, sender: CommandSender, running: ReplySink, upstream: Upst
 def _end(ports: Ports, sender: CommandSender, running: ReplySink) -> None:
     running.pending_replies = 0
     if ports.caches is not None:
-        ports.caches.look_again(sender)
+        ports.caches.untold_has_run(sender)
 
 
 class _UntilClosed(ReplySink):

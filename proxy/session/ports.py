@@ -503,6 +503,9 @@ class CachePort(Protocol):
         """Answer nothing from memory until ``running`` has finished, as Redis will not tell what its command changes;
         nor from that of databases that are read for the first time meanwhile."""
 
+    def untold_has_run(self, sender: CommandSender) -> None:
+        """Such a command has run: no worker answers anything from before."""
+
     def look_again(self, sender: CommandSender) -> None:
         """Replies to this client have come: its commands may not hold keys any more that others wait for."""
 

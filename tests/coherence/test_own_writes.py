@@ -391,6 +391,46 @@ def test_nothing_is_answered_before_a_swap_has_run(engine: Engine, keyrail: Keyr
         assert warm(engine, wire, "GET", "k") == there
 
 
+@pytest.mark.parametrize(
+    "swap",
+    [
+        ("EVAL", "return redis.call('swapdb', 0, 1)", 0),
+        ("EVAL", "return redis.call(ARGV[1], 0, 1)", 0, "swapdb"),
+    ],
+    ids=["whose text says so", "told by an argument"],
+)
+def test_a_client_whose_script_swaps_databases_reads_what_is_there_now(
+    engine: Engine, wire: Wire, swap: tuple[str | int, ...]
+) -> None:
+    engine.do("SET", "k", "old")
+    with engine.wire() as direct:
+        direct.ask("SELECT", 1)
+        direct.ask("SET", "k", "new")
+    for again in range(2):
+        warm(engine, wire, "GET", "k")
+        assert wire.ask(*swap) == b"+OK\r\n"
+        assert wire.ask("GET", "k") == (b"$3\r\nold\r\n" if again else BULK)
+
+
+def test_what_was_swapped_is_seen_by_clients_of_all_workers(
+    new_engine: Callable[..., Engine], new_keyrail: Callable[..., Keyrail], tmp_path: Path
+) -> None:
+    engine = new_engine("valkey-9.1")
+    (tmp_path / "cached.yaml").write_text(POLICY)
+    keyrail = new_keyrail(engine.url, policy=tmp_path / "cached.yaml", workers=2)
+    with engine.wire() as direct:
+        direct.ask("SET", "k", "old")
+        direct.ask("SELECT", 1)
+        direct.ask("SET", "k", "new")
+    with contextlib.ExitStack() as wires:
+        clients = [wires.enter_context(keyrail.wire()) for _ in range(8)]
+        for client in clients:
+            warm(engine, client, "GET", "k")
+        assert clients[0].ask("SWAPDB", 0, 1) == b"+OK\r\n"
+        assert clients[0].ask("GET", "k") == BULK
+        eventually(lambda: all(client.ask("GET", "k") == BULK for client in clients))
+
+
 def test_rights_that_are_taken_away_reach_all_workers_before_the_administrator_is_answered(
     new_engine: Callable[..., Engine], new_keyrail: Callable[..., Keyrail], tmp_path: Path
 ) -> None:

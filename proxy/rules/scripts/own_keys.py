@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from proxy.commands.cached_reads import CACHED, CACHED_PARTS, KEYS, NO_KEYS, READS, cache_role
 from proxy.commands.command import Command, KeysUnknownError
+from proxy.commands.rows import ROWS
 from proxy.commands.spec import ConnectionState
 from proxy.commands.table import Table
 from proxy.rules.scripts.calls import SCRIPT_USES, PreparedCall, inputs_of, undeclared_keys
@@ -23,6 +24,8 @@ MOST_BYTES = 4 << 20
 """Of the texts that are remembered. The least recently used ones are forgotten."""
 _BYTES_EACH = 500
 _TEXT_AT = {"text": 1, "load": 2}
+_UNTOLD = [name.lower().encode() for name, row in ROWS.items() if row.changes_untold]
+"""Commands of which Redis does not tell what they change."""
 _ABOUT_THEIR_KEYS = (NO_KEYS, CACHED, CACHED_PARTS, READS, KEYS)
 
 
@@ -31,6 +34,7 @@ class _Script:
 
     def __init__(self, text: bytes) -> None:
         self.size = len(text) + _BYTES_EACH
+        self.may_be_untold = _names_untold(text)
         self._has_run = False
         self._text = text
         self._found: ScriptCalls | None = None
@@ -52,6 +56,11 @@ class _Script:
         return self._calls
 
 
+def _names_untold(text: bytes) -> bool:
+    lower = text.lower()
+    return any(name in lower for name in _UNTOLD)
+
+
 class OwnKeys:
     """The scripts that this worker has seen, by their SHA1. A SHA1 stands for the same text everywhere, so scripts are
     remembered whether or not Redis accepts them."""
@@ -63,6 +72,14 @@ class OwnKeys:
     def note(self, command: Command) -> None:
         """Remember the text that comes with a command, if one does."""
         self._script_of(command)
+
+    def may_be_untold(self, command: Command) -> bool:
+        """Whether a script or a function may change what Redis does not tell: its text, as far as it is known, or an
+        argument has the name of such a command."""
+        script = self._script_of(command)
+        if script is not None and script.may_be_untold:
+            return True
+        return any(len(each) <= LONGEST and _names_untold(each) for each in command.argv[1:])
 
     def of(self, command: Command, table: Table) -> set[bytes] | None:
         """The keys that the script which this command runs can use; None if it may use others."""
