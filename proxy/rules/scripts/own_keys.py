@@ -6,6 +6,7 @@ alone. A text that is not known, and a function, prove nothing. A text is read w
 clients write a new one for each run.
 """
 
+import re
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -24,8 +25,8 @@ MOST_BYTES = 4 << 20
 """Of the texts that are remembered. The least recently used ones are forgotten."""
 _BYTES_EACH = 500
 _TEXT_AT = {"text": 1, "load": 2}
-_UNTOLD = [name.lower().encode() for name, row in ROWS.items() if row.changes_untold]
-"""Commands of which Redis does not tell what they change."""
+_UNTOLD = re.compile("|".join(name for name, row in ROWS.items() if row.changes_untold).encode(), re.IGNORECASE)
+"""Names of commands of which Redis does not tell what they change, anywhere in a text."""
 _ABOUT_THEIR_KEYS = (NO_KEYS, CACHED, CACHED_PARTS, READS, KEYS)
 
 
@@ -34,7 +35,7 @@ class _Script:
 
     def __init__(self, text: bytes) -> None:
         self.size = len(text) + _BYTES_EACH
-        self.may_be_untold = _names_untold(text)
+        self.may_be_untold = _UNTOLD.search(text) is not None
         self._has_run = False
         self._text = text
         self._found: ScriptCalls | None = None
@@ -56,11 +57,6 @@ class _Script:
         return self._calls
 
 
-def _names_untold(text: bytes) -> bool:
-    lower = text.lower()
-    return any(name in lower for name in _UNTOLD)
-
-
 class OwnKeys:
     """The scripts that this worker has seen, by their SHA1. A SHA1 stands for the same text everywhere, so scripts are
     remembered whether or not Redis accepts them."""
@@ -79,7 +75,7 @@ class OwnKeys:
         script = self._script_of(command)
         if script is not None and script.may_be_untold:
             return True
-        return any(len(each) <= LONGEST and _names_untold(each) for each in command.argv[1:])
+        return any(len(each) <= LONGEST and _UNTOLD.search(each) for each in command.argv[1:])
 
     def of(self, command: Command, table: Table) -> set[bytes] | None:
         """The keys that the script which this command runs can use; None if it may use others."""
