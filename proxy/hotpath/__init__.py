@@ -11,8 +11,9 @@ request_edit.py       changes of a request by the plan: closed edits, which comp
 appending.py          arguments that a rewrite appends, such as a TTL
 automaton.py          finds the schema entry of a key in one pass over its bytes
 schema_checks.py      passes requests by the schema entry of their keys, without a rule
+reader_place.py       whether a replica has all that a client knows of its primary
 replica_reads.py      which reads replicas may answer
-client_reads.py       which replica a client may read from now
+client_reads.py       which of a client's reads go to replicas, and where
 leased_tokens.py      tokens of a rate limit
 command_sender.py     one client towards Redis: the only place through which its bytes leave
 sender_listener.py    the client behind a command sender: what it is told, and what upstream connections ask of it

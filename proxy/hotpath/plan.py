@@ -294,7 +294,7 @@ class Plan:
     def look(self, found: int, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> int:
         """Find the ``terms`` of a request before it is decided, for whoever may hold it back. Nothing is counted.
 
-        Of its keys, ``keys`` holds those that were ``found`` already, or none (UNSOUGHT). Returns the same for now.
+        ``keys`` holds so many of its keys as were ``found`` before, or none (UNSOUGHT). Returns how many it holds then.
         """
         self.terms = self._counted = UNTOLD
         operation = self.operations[command_id]

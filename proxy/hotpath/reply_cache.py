@@ -179,7 +179,7 @@ class ReplyCache:
         return key
 
     def mark_of(self, key: CachedKey) -> int:
-        """With which mark a reply that is asked for now is kept."""
+        """The mark of its slot at this moment, with which a reply is kept whose fill begins."""
         return 0 if self.slots is None else self.slots.of(key.slot)
 
     def end_fill(self, key: CachedKey) -> None:

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from proxy.hotpath.client_reads import ReaderPlace, Replica
+from proxy.hotpath.reader_place import ReaderPlace, Replica
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 
 

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proxy.commands.table import Lane
-from proxy.hotpath.client_reads import ReaderPlace, Replica, ReplicaGroup
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.in_flight import InFlightEntry
+from proxy.hotpath.reader_place import ReaderPlace, Replica, ReplicaGroup
 from proxy.hotpath.replica_reads import ReplicaTerms
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.net.cluster import Cluster

@@ -21,8 +21,8 @@ from functools import partial
 from itertools import count
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from proxy.hotpath.client_reads import Replica, ReplicaGroup
 from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.reader_place import Replica, ReplicaGroup
 from proxy.net.address import UpstreamAddress
 from proxy.net.cluster import Cluster
 from proxy.net.engine import replicates_slot_states, run_id_in

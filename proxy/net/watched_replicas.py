@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from proxy.hotpath.client_reads import Replica, ReplicaGroup
+from proxy.hotpath.reader_place import Replica, ReplicaGroup
 from proxy.net.replica_history import PrimaryHistory, Told
 from proxy.net.slot_map import Endpoint, OwnSlots
 from proxy.session.pool_key import Node

@@ -112,10 +112,8 @@ def hold(session: HoldingClient, reads: CachedReads, command: Command, since: Be
     and for all others its write is like one that is sent to Redis directly.
     """
     caches = session.ports.caches
-    if caches is not None and command.spec.process_bound:
-        caches.scripts.note(command)
     role = reads.roles[command.spec.id]
-    if role == ANY_KEYS and command.spec.own_errors and caches is not None and caches.scripts.may_be_untold(command):
+    if caches is not None and command.spec.process_bound and caches.scripts.note(command) and role == ANY_KEYS:
         role = ANY_KEYS_UNTOLD
     only_reads = role in (CACHED, CACHED_PARTS, READS, READS_ANY_KEYS)
     # What Redis does not tell counts also for keys that become hot before it has run.

@@ -9,7 +9,6 @@ from proxy.cluster.own_slots import KnownMarks
 from proxy.commands.command import Command
 from proxy.commands.table import Lane, Table
 from proxy.hotpath.cached_reads import CachedReads
-from proxy.hotpath.client_reads import ReaderPlace, Replica, ReplicaGroup
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.hot_path_config import HotPathConfig
@@ -17,6 +16,7 @@ from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.intake import Intake
 from proxy.hotpath.outgoing import Redirects, Schedule
 from proxy.hotpath.pipeline_listener import PipelineListener
+from proxy.hotpath.reader_place import ReaderPlace, Replica, ReplicaGroup
 from proxy.hotpath.replica_reads import ReplicaTerms
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline, bit_of
 from proxy.policy.apps import Caller

@@ -15,8 +15,8 @@ from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.table import Lane
-from proxy.hotpath.client_reads import ReaderPlace
 from proxy.hotpath.in_flight import FORWARD, HIDE, JOIN, READ_AS_IT_IS, TRACE, InFlightEntry, ReplyPart, ReplySink
+from proxy.hotpath.reader_place import ReaderPlace
 from proxy.hotpath.reply_order import Segment
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session.guarded import guarded

@@ -16,8 +16,9 @@ from functools import cache
 from proxy.commands.command import Command
 from proxy.commands.replica_reads import hides_absence, read_only_script
 from proxy.commands.table import ConnectionState
-from proxy.hotpath.client_reads import ClientReads, ReaderPlace
+from proxy.hotpath.client_reads import ClientReads
 from proxy.hotpath.in_flight import FORWARD, TRACE, InFlightEntry
+from proxy.hotpath.reader_place import ReaderPlace
 from proxy.hotpath.replica_reads import ReplicaTerms
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.compile import NOTHING

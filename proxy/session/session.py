@@ -10,11 +10,11 @@ Commands and answers of Keyrail's own fall silent where CLIENT REPLY says so.
 from collections.abc import Callable, Hashable
 
 from proxy.commands.command import Command
-from proxy.hotpath.client_reads import ReaderPlace
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.in_flight import InFlightEntry
 from proxy.hotpath.intake import READING, Intake
 from proxy.hotpath.intake_handler import IntakeHandler
+from proxy.hotpath.reader_place import ReaderPlace
 from proxy.hotpath.reply_order import MOST_HELD, Segment
 from proxy.hotpath.sender_listener import HeldUpstream
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from proxy.hotpath.client_reads import ClientReads, ReaderPlace, Replica, ReplicaGroup
+from proxy.hotpath.client_reads import ClientReads
 from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.reader_place import ReaderPlace, Replica, ReplicaGroup
 from proxy.net.replica_history import Told
 from proxy.net.slot_map import Endpoint
 from proxy.net.watched_replicas import WatchedPrimary, WatchedReplica

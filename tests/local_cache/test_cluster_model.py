@@ -12,7 +12,7 @@ from proxy.build_form import BUILD_FORM
 from proxy.local_cache import fills
 from proxy.local_cache.expected import Fill
 from tests.local_cache.cluster_model import CLUSTER_KEYS, SLOTS_OF_KEYS, ClusterWorld
-from tests.local_cache.model import Noticed
+from tests.local_cache.playing import noticed, played
 
 EVENTS = {
     "read": 60.0,
@@ -105,15 +105,7 @@ def step(world: ClusterWorld, rng: random.Random) -> None:
 
 def play(seed: int) -> int:
     """One interleaving; how many replies came from memory."""
-    rng, world = random.Random(seed), ClusterWorld()
-    for _ in range(STEPS):
-        step(world, rng)
-    world.settle()
-    for key in CLUSTER_KEYS:
-        for _ in range(2):
-            world.read(key)
-            world.settle()
-    return world.applications.served
+    return played(ClusterWorld(), step, CLUSTER_KEYS, STEPS, seed)
 
 
 def test_no_order_of_events_can_be_noticed() -> None:
@@ -122,12 +114,7 @@ def test_no_order_of_events_can_be_noticed() -> None:
 
 def caught() -> bool:
     """Whether the model notices anything in some interleaving."""
-    for seed in range(RUNS * 20):
-        try:
-            play(seed)
-        except Noticed:
-            return True
-    return False
+    return noticed(play, RUNS * 20)
 
 
 def keeps_missing(patch: pytest.MonkeyPatch) -> None:

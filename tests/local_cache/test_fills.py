@@ -18,6 +18,7 @@ from proxy.local_cache.fills import Fills
 from proxy.local_cache.frames import OutOfStepError
 from proxy.rules.key_globs import KeyGlob, none_fits
 from tests.local_cache.model import BOUNDS, KEYS, MOST_STALE, Noticed, World, trusted
+from tests.local_cache.playing import noticed, played
 
 EVENTS = {
     "read": 35.0,
@@ -83,15 +84,7 @@ def step(world: World, rng: random.Random) -> None:
 
 def play(seed: int) -> int:
     """One interleaving; how many replies came from memory."""
-    rng, world = random.Random(seed), World()
-    for _ in range(STEPS):
-        step(world, rng)
-    world.settle()
-    for key in KEYS:
-        for _ in range(2):
-            world.read(key)
-            world.settle()
-    return world.applications.served
+    return played(World(), step, KEYS, STEPS, seed)
 
 
 def test_no_order_of_events_can_be_noticed() -> None:
@@ -100,12 +93,7 @@ def test_no_order_of_events_can_be_noticed() -> None:
 
 def caught() -> bool:
     """Whether the model notices anything in some interleaving."""
-    for seed in range(RUNS * 4):
-        try:
-            play(seed)
-        except Noticed:
-            return True
-    return False
+    return noticed(play, RUNS * 4)
 
 
 def never(*_: object) -> None:

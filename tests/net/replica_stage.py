@@ -13,8 +13,8 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
-from proxy.hotpath.client_reads import Replica
 from proxy.hotpath.error_counts import ErrorCounts
+from proxy.hotpath.reader_place import Replica
 from proxy.net.address import UpstreamAddress
 from proxy.net.own_commands import OwnCommands
 from proxy.net.replica_connections import ReplicaConnections

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from proxy.cluster.shares import Advertised
-from proxy.hotpath.client_reads import Replica
+from proxy.hotpath.reader_place import Replica
 from proxy.net.address import parse_upstream
 from proxy.net.cluster import Cluster
 from proxy.net.nodes import Nodes

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from proxy.hotpath.client_reads import ReaderPlace, Replica, ReplicaGroup
 from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.reader_place import ReaderPlace, Replica, ReplicaGroup
 from proxy.net.replica_choice import Candidate, chosen
 from tests.hotpath.gathering import Upstream
 

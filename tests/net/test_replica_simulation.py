@@ -17,7 +17,7 @@ from typing import Any, cast
 import pytest
 
 from proxy.build_form import BUILD_FORM
-from proxy.hotpath.client_reads import ReaderPlace, ReplicaGroup
+from proxy.hotpath.reader_place import ReaderPlace, ReplicaGroup
 from proxy.net.replica_history import Told
 from proxy.net.watched_replicas import WatchedReplica
 from proxy.session.reads_again import ReadsAgain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.hotpath.client_reads import Replica
+from proxy.hotpath.reader_place import Replica
 from proxy.net.replica_history import Told
 from proxy.net.slot_map import Endpoint
 from proxy.net.watched_replicas import ReplicaState, WatchedPrimary, WatchedReplica

@@ -11,8 +11,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from proxy.hotpath.client_reads import Replica
 from proxy.hotpath.error_counts import ErrorCounts
+from proxy.hotpath.reader_place import Replica
 from proxy.net.address import UpstreamAddress
 from proxy.net.cluster import Cluster
 from proxy.net.replica_connections import ReplicaConnections

@@ -26,7 +26,7 @@ MOST_BYTES = 4 << 20
 _BYTES_EACH = 500
 _TEXT_AT = {"text": 1, "load": 2}
 _UNTOLD = re.compile("|".join(name for name, row in ROWS.items() if row.changes_untold).encode(), re.IGNORECASE)
-"""Names of commands of which Redis does not tell what they change, anywhere in a text."""
+"""Names of commands of which Redis does not tell what they change."""
 _ABOUT_THEIR_KEYS = (NO_KEYS, CACHED, CACHED_PARTS, READS, KEYS)
 
 
@@ -35,7 +35,7 @@ class _Script:
 
     def __init__(self, text: bytes) -> None:
         self.size = len(text) + _BYTES_EACH
-        self.may_be_untold = _UNTOLD.search(text) is not None
+        self.names_untold = _UNTOLD.search(text) is not None
         self._has_run = False
         self._text = text
         self._found: ScriptCalls | None = None
@@ -65,17 +65,13 @@ class OwnKeys:
         self._left = most
         self._scripts: OrderedDict[bytes, _Script] = OrderedDict()
 
-    def note(self, command: Command) -> None:
-        """Remember the text that comes with a command, if one does."""
-        self._script_of(command)
-
-    def may_be_untold(self, command: Command) -> bool:
-        """Whether a script or a function may change what Redis does not tell: its text, as far as it is known, or an
-        argument has the name of such a command."""
+    def note(self, command: Command) -> bool:
+        """Remember the text that comes with a command, if one does. Whether the script or function that it runs may
+        change what Redis does not tell: its text, as far as it is known, names such a command, or an argument does."""
         script = self._script_of(command)
-        if script is not None and script.may_be_untold:
+        if script is not None and script.names_untold:
             return True
-        return any(len(each) <= LONGEST and _UNTOLD.search(each) for each in command.argv[1:])
+        return any(_UNTOLD.fullmatch(each) for each in command.argv[1:])
 
     def of(self, command: Command, table: Table) -> set[bytes] | None:
         """The keys that the script which this command runs can use; None if it may use others."""
