@@ -62,6 +62,11 @@ class ConnectionSet:
         for upstream in list(self.members.values()):
             upstream.abort()
 
+    def shared_in_use(self) -> list[UpstreamPipeline]:
+        """The connections of several clients on which replies are pending."""
+        members = self.members.values()
+        return [each.pipeline for each in members if each.shared and each.pipeline.head is not None]
+
     def take_spare(self, key: PoolKey, *, anywhere: bool = False) -> UpstreamConnection | None:
         """Take a connection without pending replies out of this pool; clients that shared it get another one.
 

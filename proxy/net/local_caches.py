@@ -31,6 +31,7 @@ from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.counter_snapshot import CounterSnapshot
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.reply_cache import ReplyCache
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.local_cache.expected import CachedRequest
 from proxy.local_cache.fills import PING_EVERY
 from proxy.net.cache_scope import CacheScope
@@ -39,6 +40,7 @@ from proxy.net.cache_uses import CacheUses
 from proxy.net.cluster import Cluster
 from proxy.net.cluster_slots import ClusterSlots
 from proxy.net.command_cost import CommandCost
+from proxy.net.connection_set import ConnectionSet
 from proxy.net.group_counts import GroupCount
 from proxy.net.missing_replies import MOST_WAIT, MissingReplies, Wait
 from proxy.net.often_read import OftenRead
@@ -48,6 +50,7 @@ from proxy.net.tracked_database import TrackedDatabase
 from proxy.net.tracking import TrackedServer
 from proxy.net.tracking_setup import FieldTtls
 from proxy.net.unheld_commands import UnheldCommands
+from proxy.net.untold_commands import UntoldCommands
 from proxy.net.upstream import Keeper, UpstreamConnection
 from proxy.net.verdicts import Verdicts
 from proxy.rules.scripts.own_keys import OwnKeys
@@ -58,8 +61,8 @@ from proxy.traffic.cache_figures import CacheFigures
 
 
 class LocalCaches(CachePort):
-    """``open_connection`` opens a connection of Keyrail's own to a database of a node, in RESP3; ``forget`` is called
-    when it is lost. ``touch`` tells a node of keys of a database that were used, part by part. ``cost`` is that of a
+    """``open_connection`` opens a connection of Keyrail's own to a database of a node, in RESP3, which is one of
+    ``connections``. ``touch`` tells a node of keys of a database that were used, part by part. ``cost`` is that of a
     command. ``clients`` are those of the route; ``count`` counts events for the metrics."""
 
     def __init__(
@@ -67,7 +70,7 @@ class LocalCaches(CachePort):
         loop: asyncio.AbstractEventLoop,
         topology: Topology,
         open_connection: Callable[[int, Node, Keeper], Awaitable[UpstreamConnection]],
-        forget: Callable[[UpstreamConnection], None],
+        connections: ConnectionSet,
         touch: Callable[[int, Node, Sequence[Sequence[bytes]]], None],
         cost: CommandCost,
         clients: Collection[Session],
@@ -78,7 +81,7 @@ class LocalCaches(CachePort):
         self._loop = loop
         self._topology = topology
         self._open_connection = open_connection
-        self._forget = forget
+        self._connections = connections
         self._touch = touch
         self._cost = cost
         self._clients = clients
@@ -94,7 +97,7 @@ class LocalCaches(CachePort):
         self._hot = OftenRead()
         self._counted = CacheTotals(cost, verdicts)
         self._unheld = UnheldCommands()
-        self._untold: list[ReplySink] = []
+        self._untold = UntoldCommands(loop.call_later)
         self.scripts = OwnKeys()
         self._was_on = False
         self._ticker = Periodic(loop, PING_EVERY, {"tending the local cache": self._tick}, count)
@@ -116,6 +119,7 @@ class LocalCaches(CachePort):
         for client in self._clients:
             self._unheld.note(client, self._caches)
         if scope.rules and not was_on:
+            self._untold.pending_on(self._connections.shared_in_use(), self._untold_has_run)
             self._ticker.begin()
         elif was_on and not scope.rules:
             self.close()
@@ -181,15 +185,19 @@ class LocalCaches(CachePort):
             opening = partial(self._open_connection, number)
             slots = ClusterSlots(self._topology) if isinstance(self._topology, Cluster) else None
             database = self._databases[number] = TrackedDatabase(
-                opening, self._forget, self._loop, self._user_changes, self._count, self._topology.home, slots
+                opening,
+                self._connections.remove,
+                self._loop,
+                self._user_changes,
+                self._count,
+                self._topology.home,
+                slots,
             )
             database.cache.concern(self._scope.uncached)
             database.cache.become_hot(self._hot.names, ())
             for client in self._clients:
                 self._unheld.note(client, [database.cache])
-            for running in self._untold:
-                if not running.finished(1):
-                    database.cache.hold_back(running, 1, forget=True)
+            self._untold.hold_back(database.cache)
             self._caches.append(database.cache)
             self._by_cache[database.cache] = database
         return database
@@ -247,17 +255,20 @@ class LocalCaches(CachePort):
         servers = [server for server in found if server is not None and server.connected]
         return servers if len(servers) == len(names) else None
 
-    def hold_back_untold(self, reads: CachedReads, running: ReplySink) -> None:
-        """Answer nothing from memory until ``running`` has finished, whose changes Redis does not tell."""
-        self._untold = [each for each in self._untold if not each.finished(1)]
-        self._untold.append(running)
+    def hold_back_untold(
+        self, reads: CachedReads, sender: CommandSender, upstream: UpstreamPipeline, *, relayed: bool
+    ) -> None:
+        """Answer nothing from memory until this client's command has run, whose changes Redis does not tell."""
+        ran = partial(self._untold_has_run, sender)
+        running = self._untold.relayed(upstream) if relayed else self._untold.sent(upstream, ran)
         reads.hold_back(running, 1, True)
 
-    def untold_has_run(self, sender: CommandSender) -> None:
-        """Such a command of this client has run: memory of all workers is void, as after a change of users."""
+    def _untold_has_run(self, sender: CommandSender | None = None) -> None:
+        # Memory of all workers is void, as after a change of users.
         self._user_changes.add()
         self.look_at_users()
-        self.look_again(sender)
+        if sender is not None:
+            self.look_again(sender)
 
     def look_again(self, sender: CommandSender) -> None:
         """Replies to this client have come: look which keys are not held any more."""

@@ -206,7 +206,7 @@ class Route(RoutePort):
             loop,
             topology,
             self._connections.supply.open_tracking,
-            self._connections.all.remove,
+            self._connections.all,
             self._touch,
             CommandCost(self._ask_home),
             self.clients,

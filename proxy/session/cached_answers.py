@@ -5,7 +5,6 @@ and what the intake does not send by itself.
 """
 
 from collections.abc import Iterable
-from functools import partial
 from typing import NamedTuple, Protocol
 
 from proxy.commands.cached_reads import (
@@ -20,13 +19,10 @@ from proxy.commands.cached_reads import (
 )
 from proxy.commands.command import Command, KeysUnknownError
 from proxy.hotpath.cached_reads import COUNTED, MIXED, MOST_PARTS, NOT_KEPT, CachedReads
-from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import reply_mode, sending
 from proxy.session.item import Item
-from proxy.session.ports import EffectivePolicy, Ports, TracedCommand
+from proxy.session.ports import EffectivePolicy, TracedCommand
 from proxy.session.sending import SendingClient
 from proxy.session.state import POOLED, Awaited
 from proxy.session.views import WaitingClient
@@ -35,8 +31,6 @@ from proxy.wire.encode import encode_command
 _PING = encode_command([b"PING"])
 _REPLY_ON = encode_command([b"CLIENT", b"REPLY", b"ON"])
 _REPLY_OFF = encode_command([b"CLIENT", b"REPLY", b"OFF"])
-_PERHAPS = 1.0
-"""Seconds in which a command may still run whose connection has ended before its reply."""
 
 
 class CachingClient(SendingClient, WaitingClient, Protocol):
@@ -189,42 +183,12 @@ def _hold_back_untold(session: SendingClient, reads: CachedReads, mode: int) -> 
     caches = session.ports.caches
     if caches is None or upstream is None or (state.subscriptions is not None and state.subscriptions.confines()):
         return  # nothing has been sent, or Redis refuses it
-    if state.reply_mode == reply_mode.RELAYED:
-        caches.hold_back_untold(reads, _UntilClosed(upstream))
-        return
+    relayed = state.reply_mode == reply_mode.RELAYED
     own = state.upstream
-    if own is not None:
+    if own is not None and not relayed:
         if mode == reply_mode.OFF:
             sender.hide(own, _REPLY_ON)
             sender.send_unanswered(_REPLY_OFF)
         else:
             sender.hide(own, _PING)
-    running = ReplySink()
-    running.requested = running.pending_replies = 1
-    caches.hold_back_untold(reads, running)
-    upstream.when_drained(partial(_ran, session.ports, sender, running, upstream))
-
-
-def _ran(ports: Ports, sender: CommandSender, running: ReplySink, upstream: UpstreamPipeline) -> None:
-    if upstream.closed:
-        ports.route.after(_PERHAPS, partial(_end, ports, sender, running))
-    else:
-        _end(ports, sender, running)
-
-
-def _end(ports: Ports, sender: CommandSender, running: ReplySink) -> None:
-    running.pending_replies = 0
-    if ports.caches is not None:
-        ports.caches.untold_has_run(sender)
-
-
-class _UntilClosed(ReplySink):
-    """Stands for a command on a connection whose replies nobody can tell apart."""
-
-    def __init__(self, upstream: UpstreamPipeline) -> None:
-        super().__init__()
-        self._upstream = upstream
-
-    def finished(self, _position: int) -> bool:
-        """Whether the connection has come to its end."""
-        return self._upstream.closed
+    caches.hold_back_untold(reads, sender, upstream, relayed=relayed)

@@ -12,7 +12,6 @@ from proxy.hotpath.cached_reads import CachedReads
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.hot_path_config import HotPathConfig
-from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.intake import Intake
 from proxy.hotpath.outgoing import Redirects, Schedule
 from proxy.hotpath.pipeline_listener import PipelineListener
@@ -499,12 +498,12 @@ class CachePort(Protocol):
         called when that is over; it has waited ``before``. Otherwise Redis answers; then the second value says whether
         the read holds its key."""
 
-    def hold_back_untold(self, reads: CachedReads, running: ReplySink) -> None:
-        """Answer nothing from memory until ``running`` has finished, as Redis will not tell what its command changes;
-        nor from that of databases that are read for the first time meanwhile."""
-
-    def untold_has_run(self, sender: CommandSender) -> None:
-        """Such a command has run: no worker answers anything from before."""
+    def hold_back_untold(
+        self, reads: CachedReads, sender: CommandSender, upstream: UpstreamPipeline, *, relayed: bool
+    ) -> None:
+        """A client's command has been sent last on this connection, and Redis will not tell what it changes: answer
+        nothing from memory until it has run, nor from that of databases that are read for the first time meanwhile.
+        ``relayed``: nobody can tell the replies on the connection apart."""
 
     def look_again(self, sender: CommandSender) -> None:
         """Replies to this client have come: its commands may not hold keys any more that others wait for."""

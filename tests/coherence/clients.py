@@ -24,7 +24,8 @@ NOTES = b"notes"
 
 @dataclass(slots=True)
 class Swarm:
-    """All clients. ``addresses`` are the ways to Redis; connections of each client go to one of them.
+    """All clients. ``addresses`` are the ways to Redis; connections of each client go to one of them, and those to
+    ``readers`` write nothing.
 
     ``operations`` counts reads and writes by how they are done. A reply that begins with one of the ``refusals`` ends
     the connection, and counts as none.
@@ -36,6 +37,7 @@ class Swarm:
     readings: dict[reads.Way, int] = field(default_factory=lambda: dict(reads.READS))
     seed: int = 1
     write_share: float = 0.08
+    readers: Sequence[Address] = ()
     trails: list[Trail] = field(default_factory=list)
     operations: Counter[str] = field(default_factory=Counter)
     refusals: tuple[bytes, ...] = ()
@@ -99,16 +101,17 @@ class Swarm:
     # Clients that read and write
 
     async def _reads_and_writes(self, name: str, address: Address, choice: Choice) -> None:
+        write_share = 0.0 if address in self.readers else self.write_share
         async with self.connection(address, choice.chance.choice((2, 3))) as client:
             trail = self.trail(name)
             for _ in range(choice.chance.choice((5, 200))):
                 if self.over:
                     return
-                await self._pipeline(client, trail, choice)
+                await self._pipeline(client, trail, choice, write_share)
 
-    async def _pipeline(self, client: Client, trail: Trail, choice: Choice) -> None:
+    async def _pipeline(self, client: Client, trail: Trail, choice: Choice, write_share: float) -> None:
         size = choice.chance.choice((1, 1, 1, 2, 4, 10))
-        writing = [choice.chance.random() < self.write_share for _ in range(size)]
+        writing = [choice.chance.random() < write_share for _ in range(size)]
         if not any(writing):
             await self._exchange(client, trail, [self._reading(choice) for _ in writing])
             return

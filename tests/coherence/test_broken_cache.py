@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.broken_program import Change, broken, stale
 from tests.coherence.book import Book
 from tests.coherence.clients import Swarm
 from tests.coherence.disturbances import LOSING
@@ -19,7 +19,7 @@ from tests.coherence.world import KINDS, payloads, policy
 from tests.coherence.writes import set_with_ttl, writings
 from tests.conftest import rest_is_long
 from tests.engines import Engine
-from tests.keyrail_process import DIRECT, Keyrail, package_folder
+from tests.keyrail_process import DIRECT, Keyrail
 
 ENGINE = "valkey-9.1"
 ROUNDS = 12
@@ -27,28 +27,24 @@ pytestmark = pytest.mark.skipif(DIRECT, reason="a relay has no cache")
 
 CACHE, FILLS, EXPECTED = "hotpath/reply_cache.py", "local_cache/fills.py", "local_cache/expected.py"
 BREAKS = {
-    "a write drops nothing": (CACHE, "            if reply.resp3 is not None:", "            if False:"),
-    "invalidations are ignored": (FILLS, "self._cache.drop(key)", "pass"),
-    "scripts hold nothing back": (CACHE, "self.held_back = True", "self.held_back = False"),
+    "a write drops nothing": Change(CACHE, "            if reply.resp3 is not None:", "            if False:"),
+    "invalidations are ignored": Change(FILLS, "self._cache.drop(key)", "pass"),
+    "scripts hold nothing back": Change(CACHE, "self.held_back = True", "self.held_back = False"),
 }
-"""What is changed: the module, what it says, and what it says instead. That reads of Redis hold their keys shows in
-``hotpath/test_cached_reads.py``: here chance would have to meet a moment between two connections."""
+"""That reads of Redis hold their keys shows in ``hotpath/test_cached_reads.py``: here chance would have to meet a
+moment between two connections."""
+NO_TTLS = Change(EXPECTED, "elif lifetime not in (_MISSING, _FOR_EVER):", "elif lifetime == 1 << 62:")
+LIVE_LONG = Change(EXPECTED, "self._ends = sent + bounds.max_age", "self._ends = sent + 60")
 
 
-def broken(folder: Path, module: str, right: str, wrong: str) -> Path:
-    """A copy of the program, as plain Python, with one change."""
-    package = folder / "proxy"
-    shutil.copytree(package_folder(), package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
-    text = (package / module).read_text()
-    assert text.count(right) == 1
-    (package / module).write_text(text.replace(right, wrong))
-    return package
+def test_no_break_is_stale() -> None:
+    assert not stale([*BREAKS.values(), NO_TTLS, LIVE_LONG])
 
 
 @pytest.mark.parametrize("name", rest_is_long(*BREAKS))
 def test_a_broken_cache_is_found(new_engine: Callable[..., Engine], tmp_path: Path, name: str) -> None:
     engine = new_engine(ENGINE)
-    keyrail = Keyrail(engine.url, policy=policy(tmp_path), package=broken(tmp_path, *BREAKS[name]))
+    keyrail = Keyrail(engine.url, policy=policy(tmp_path), package=broken(tmp_path, BREAKS[name]))
     try:
         for seed in range(ROUNDS):
             book = Book(KINDS, prefix=f"cached:{seed}")
@@ -67,8 +63,7 @@ def test_a_broken_cache_is_found(new_engine: Callable[..., Engine], tmp_path: Pa
 def test_a_cache_without_ttls_is_found(new_engine: Callable[..., Engine], tmp_path: Path) -> None:
     engine = new_engine(ENGINE)
     engine.do("DEBUG", "SET-ACTIVE-EXPIRE", 0)
-    package = broken(tmp_path, EXPECTED, "elif lifetime not in (_MISSING, _FOR_EVER):", "elif lifetime == 1 << 62:")
-    keyrail = Keyrail(engine.url, policy=policy(tmp_path), package=package)
+    keyrail = Keyrail(engine.url, policy=policy(tmp_path), package=broken(tmp_path, NO_TTLS))
     try:
         assert any(_outlives_its_key(keyrail, seed) for seed in range(ROUNDS))
     finally:
@@ -86,7 +81,7 @@ def _outlives_its_key(keyrail: Keyrail, seed: int) -> bool:
 
 @pytest.mark.long
 def test_replies_that_live_for_ever_are_found(new_engine: Callable[..., Engine], tmp_path: Path) -> None:
-    package = broken(tmp_path, EXPECTED, "self._ends = sent + bounds.max_age", "self._ends = sent + 60")
+    package = broken(tmp_path, LIVE_LONG)
     engine = new_engine(ENGINE)
 
     def found() -> bool:

@@ -129,8 +129,8 @@ def test_while_invalidations_are_lost(new_engine: NewEngine, tmp_path: Path) -> 
 def behind_a_wrong_link(
     engine: Engine, fault: WrongLink, file: Path, bounds: Bounds, package: Path | None = None
 ) -> Report:
-    """Some clients go through Keyrail and the link, and some directly. They know only GET and SET, as others would drop
-    what memory has."""
+    """Some clients go through Keyrail and the link, and some directly. They know only GET, and SET directly: all else
+    drops what memory has."""
     book = Book(("string",) * 4)
 
     async def act() -> Report:
@@ -138,7 +138,8 @@ def behind_a_wrong_link(
         async with wrong_link(engine.address, port, fault):
             keyrail = await asyncio.to_thread(Keyrail, f"redis://127.0.0.1:{port}", policy=file, package=package)
             try:
-                swarm = Swarm([keyrail.address, engine.address], book, {SET: 1}, {GET: 1}, write_share=0.01)
+                addresses = [keyrail.address, engine.address]
+                swarm = Swarm(addresses, book, {SET: 1}, {GET: 1}, write_share=0.01, readers=addresses[:1])
                 await swarm.run(SHORT, beside=lambda: asyncio.sleep(6.0))
                 await asyncio.to_thread(eventually, lambda: hits([keyrail]) > 0)
             finally:

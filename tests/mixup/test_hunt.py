@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.broken_program import Change, broken
 from tests.conftest import Fleet, rest_is_long
 from tests.engines import Engine
 from tests.hotpath.test_upstream_pipeline_can_fail import BREAKS
@@ -137,16 +137,11 @@ breaks."""
 @pytest.mark.parametrize("name", rest_is_long(*BROKEN))
 def test_a_broken_pipeline_is_caught(fleet: Fleet, tmp_path: Path, name: str) -> None:
     """Keyrail itself with one line of its upstream pipeline changed, as plain Python: the swarm hears it at once."""
-    package = tmp_path / "proxy"
-    shutil.copytree(package_folder(), package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     right, wrong = BREAKS[name]
-    hotpath = package / "hotpath"
-    parts = ("in_flight.py", "outgoing.py", "reply_actions.py")
-    (source,) = (hotpath / part for part in parts if right in (hotpath / part).read_text())
-    text = source.read_text()
-    assert text.count(right) == 1
-    source.write_text(text.replace(right, wrong))
+    parts = [f"hotpath/{part}.py" for part in ("in_flight", "outgoing", "reply_actions")]
+    (module,) = (part for part in parts if right in (package_folder() / part).read_text())
     engine = fleet.engine(ENGINE)
+    package = broken(tmp_path, Change(module, right, wrong))
     keyrail = Keyrail(engine.url, policy=packaged_policy("tour.yaml"), package=package)
     try:
         swarm = Swarm(keyrail.address, engine.address, seed=5, patience=SHORT)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -46,9 +48,12 @@ class Client:
         return (await self.pipe(argv))[0]
 
     async def pipe(self, *commands: tuple[bytes | str | int, ...]) -> list[bytes]:
+        self.send(*commands)
+        return [await self._frame() for _ in commands]
+
+    def send(self, *commands: tuple[bytes | str | int, ...]) -> None:
         words = ([word if isinstance(word, bytes) else str(word).encode() for word in argv] for argv in commands)
         self._writer.write(b"".join(map(encode_command, words)))
-        return [await self._frame() for _ in commands]
 
     async def _frame(self) -> bytes:
         async with asyncio.timeout(PATIENCE):
@@ -60,6 +65,11 @@ class Client:
 
     def close(self) -> None:
         self._writer.close()
+
+    def reset(self) -> None:
+        """Close the connection so that no reply is expected any more."""
+        self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._writer.transport.abort()
 
 
 class Keyrail:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -106,21 +108,29 @@ def test_a_write_is_read_however_it_is_made(
     run(engine, play)
 
 
+class Drains:
+    """A connection on which a command is pending."""
+
+    closed = False
+
+    def when_drained(self, act: Callable[[], None]) -> None:
+        self.drained = act
+
+
 def test_a_swap_of_a_client_that_has_left_holds_back_a_database_that_is_read_first_meanwhile(engine: Engine) -> None:
     async def play(keyrail: Keyrail) -> None:
         reader, other = await keyrail.client("SET", "k", "v"), await keyrail.client()
         await keyrail.cached(reader, "GET", "k")
         caches: Any = keyrail.route._caches
-        reads = next(iter(caches._clients)).intake.cached_reads
-        running = ReplySink()
-        running.requested = running.pending_replies = 1
-        caches.hold_back_untold(reads, running)
+        session = next(iter(caches._clients))
+        pipeline: Any = Drains()
+        caches.hold_back_untold(session.intake.cached_reads, session.sender, pipeline, relayed=False)
         await other.ask("SELECT", "1")
         first, cache = caches._caches
         assert first.held_back
         assert cache.held_back
         assert cache.waits_for_writers()
-        running.pending_replies = 0
+        pipeline.drained()
         assert not cache.waits_for_writers()
 
     run(engine, play)
@@ -250,6 +260,40 @@ def test_the_kill_switch_and_another_policy_end_it_at_once(engine: Engine) -> No
         await keyrail.cached(client, "GET", "k")
 
     run(engine, play)
+
+
+def _asks_again(engine: Engine, pings: int) -> bool:
+    return engine.calls("ping") > pings
+
+
+def test_a_swap_from_before_the_policy_holds_back_what_is_read_while_it_waits(engine: Engine) -> None:
+    """Its client has left. While writes are paused, it waits, and everything else goes on."""
+
+    async def play(keyrail: Keyrail) -> None:
+        reader, swapper = await keyrail.client("SET", "k", "old"), await keyrail.client("PING")
+        readers = [await keyrail.client() for _ in range(8)]
+        engine.do("CLIENT", "PAUSE", 60_000, "WRITE")
+        try:
+            swapper.send(("SWAPDB", 0, 1))
+            await until(lambda: " flags=b" in str(engine.do("CLIENT", "LIST")))
+            swapper.reset()
+            await until(lambda: keyrail.route.snapshot()["clients"] == 9)
+            await keyrail.route.prepare(ALWAYS, 2, PlanCompiler(ALWAYS).find)
+            await keyrail.route.commit()
+            for each in readers:  # while their reads wait for Redis, these hold the key
+                each.send(("GET", "k"))
+                pings = engine.calls("ping")
+                await until(partial(_asks_again, engine, pings))
+                each.reset()
+            assert keyrail.figures()["hits"] == 0
+        finally:
+            engine.do("CLIENT", "UNPAUSE")
+        await until(lambda: engine.do("GET", "k") is None)
+        assert await keyrail.cached(reader, "GET", "k") == b"$-1\r\n"
+
+    engine.do("FLUSHALL")
+    run(engine, play, replace(ALWAYS, rules=()))
+    engine.do("FLUSHALL")
 
 
 def test_only_hot_keys_are_cached(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
