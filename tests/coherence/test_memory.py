@@ -48,7 +48,7 @@ def read_large(wire: Wire, first: int, count: int) -> None:
     ("read", "count"),
     [
         pytest.param(read_missing, 50_000, id="many keys"),
-        pytest.param(read_missing, 1_000_000, id="a million keys", marks=pytest.mark.long),
+        pytest.param(read_missing, 1_000_000, id="a million keys", marks=[pytest.mark.long, pytest.mark.timeout(900)]),
         pytest.param(read_large, 2_000, id="large values"),
     ],
 )
