@@ -10,6 +10,7 @@ import pytest
 
 from proxy.commands.over_nodes import Destination
 from proxy.commands.table import STANDARD
+from tests.cluster.node_ports import NodePorts
 from tests.cluster.nodes import RealCluster
 from tests.commands.invocations import INVOCATIONS, split
 from tests.engines import Engine
@@ -111,16 +112,10 @@ def asked(wire: Wire, argv: tuple[bytes, ...]) -> bytes:
     return frames
 
 
-def addresses(cluster: RealCluster) -> re.Pattern[bytes]:
-    """Any port of a node, or of its bus."""
-    ports = b"|".join(b"%d|%d" % (node.port, node.port + 10_000) for node in cluster.nodes)
-    return re.compile(rb"(?<![0-9.])(%b)(?![0-9])" % ports)
-
-
 def test_each_command(cluster: RealCluster, keyrail: Keyrail, new_engine: Callable[..., Engine]) -> None:
     plain = new_engine(cluster.kind.name)
     protocol = 2 if cluster.kind.is_valkey else 3
-    named = addresses(cluster)
+    ports = NodePorts(cluster)
     unlike = {}
     for argv in invocations():
         name = STANDARD.spec_of(list(argv)).display or "-"
@@ -131,7 +126,7 @@ def test_each_command(cluster: RealCluster, keyrail: Keyrail, new_engine: Callab
                 wire.ask("FLUSHALL")
                 wire.ask("SET", "{t}s", "1")
             reply = asked(proxied, argv)
-            assert not named.search(reply), (argv, reply)
+            assert not ports.told_by(reply), (argv, reply)
             assert not reply.endswith(b"closed"), argv
             if re.match(REFUSED, reply) or (
                 argv[0].decode() in UNLIKE and re.match(UNLIKE[argv[0].decode()], reply, re.DOTALL)
@@ -146,31 +141,31 @@ def test_each_command(cluster: RealCluster, keyrail: Keyrail, new_engine: Callab
 
 def test_each_command_to_a_named_node(cluster: RealCluster, keyrail: Keyrail) -> None:
     """It comes from a node that may not have the key, and still names none."""
-    named, errors = addresses(cluster), 0
+    ports, errors = NodePorts(cluster), 0
     for number, argv in enumerate(invocations()):
         if {STANDARD.spec_of(list(argv)).display.split(" ")[0], argv[0].decode()} & NOT_COMPARED:
             continue
         with keyrail.wire(2 + number % 2) as wire:
             reply = asked(wire, (b"KEYRAIL", b"NODE", b"n%d" % (1 + number % 3), *argv))
-        assert not named.search(reply), (argv, reply)
+        assert not ports.told_by(reply), (argv, reply)
         assert not reply.endswith(b"closed"), argv
         errors += reply.startswith(b"-ERR keyrail: the keys of this ")
     assert errors > 100
 
 
 def test_keyrail_s_own_commands_name_no_node(cluster: RealCluster, keyrail: Keyrail) -> None:
-    named = addresses(cluster)
+    ports = NodePorts(cluster)
     with keyrail.wire() as wire:
         for line in KEYRAIL.replace("\n", "|").strip("|").split("|"):
             reply = wire.ask(*line.split())
-            assert not named.search(reply), line
+            assert not ports.told_by(reply), line
 
 
 def test_commands_of_nodes_with_a_large_argument_are_what_they_are_with_a_small_one(
     cluster: RealCluster, keyrail: Keyrail
 ) -> None:
     """Those that are not for the node of their keys: each goes to the same nodes, and names none."""
-    named = addresses(cluster)
+    ports = NodePorts(cluster)
     longest: dict[str, tuple[bytes, ...]] = {}
     for argv in invocations():
         spec = STANDARD.spec_of(list(argv))
@@ -182,4 +177,4 @@ def test_commands_of_nodes_with_a_large_argument_are_what_they_are_with_a_small_
     for argv in longest.values():
         with keyrail.wire() as wire:
             wire.say(*argv, LARGE)
-            assert not named.search(wire.frame()), argv
+            assert not ports.told_by(wire.frame()), argv

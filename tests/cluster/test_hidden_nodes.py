@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +12,7 @@ from proxy.commands.rows import ROWS
 from proxy.commands.spec import ConnectionState, Spec
 from proxy.commands.table import STANDARD
 from proxy.wire.encode import encode_command
+from tests.cluster.node_ports import NodePorts
 from tests.cluster.nodes import RealCluster
 from tests.commands.invocations import INVOCATIONS, split
 from tests.engines import Engine
@@ -66,16 +66,8 @@ def invocations() -> Iterator[tuple[Spec, list[bytes]]]:
             yield spec, argv
 
 
-def addresses(cluster: RealCluster) -> re.Pattern[bytes]:
-    """Any port of a node, or of its bus."""
-    ports = [str(port) for node in cluster.nodes for port in (node.port, node.port + 10_000)]
-    return re.compile(rb"(?<![0-9])(?:%b)(?![0-9])" % "|".join(ports).encode())
-
-
 FIGURES = {"MEMORY|MALLOC-STATS"}
 """Replies full of numbers, which may be those of ports by chance."""
-FIGURE_LINES = re.compile(rb"^(?!\w*(?:port|addr|host|listener))\w+:\d+\r$", re.MULTILINE)
-"""Lines of INFO with one number that is no port, such as ``mem_replication_backlog:20508``."""
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +97,7 @@ def test_a_slow_log_does_not_tell_who_the_primary_is() -> None:
 @pytest.mark.parametrize("protocol", [2, 3])
 @pytest.mark.parametrize("single", [True, False])
 def test_no_reply_names_a_node(busy: RealCluster, protocol: int, single: bool) -> None:
-    ports, leaks, named = addresses(busy), [], set()
+    ports, leaks, named = NodePorts(busy), [], set()
     shown = Shown(SHOWN.host, SHOWN.port, single)
     for node in (busy.nodes[0], busy.nodes[-1]):
         wire = node.wire(protocol)
@@ -120,11 +112,10 @@ def test_no_reply_names_a_node(busy: RealCluster, protocol: int, single: bool) -
             signs = ROWS[spec.name].shows_nodes if spec.name in ROWS else None
             edited = hidden_redirect(frame if signs is None else hidden(signs, shown, frame))
             assert type(decode(edited)) is type(decode(frame)), argv
-            if ports.search(frame):
+            if ports.told_by(frame):
                 named.add(spec.name)
-            told = FIGURE_LINES.sub(b"", edited)
-            if spec.name not in FIGURES and (found := ports.search(told)):
-                leaks.append((spec.name, told[max(0, found.start() - 60) : found.end() + 20]))
+            if spec.name not in FIGURES and (told := ports.told_by(edited)):
+                leaks.append((spec.name, told))
         wire.close()
     assert leaks == []
     assert {"INFO", "ROLE", "CLIENT|LIST", "CLIENT|INFO", "CONFIG|GET", "SLOWLOG|GET", "ACL|LOG", "GET"} <= named

@@ -19,6 +19,7 @@ from redis.exceptions import ResponseError
 
 from proxy.commands.slots import slot_of
 from tests.clients.test_tools import node_with
+from tests.cluster.node_ports import NodePorts
 from tests.cluster.nodes import RealCluster
 from tests.engines import Engine, free_port
 from tests.keyrail_process import DIRECT, Keyrail
@@ -199,14 +200,13 @@ def run(*words: str, script: str = "") -> str:
 
 @with_addresses(2)
 def test_no_reply_about_the_cluster_names_a_node(full: RealCluster, ports: list[int]) -> None:
-    nodes = b"|".join(b"%d|%d" % (node.port, node.port + 10_000) for node in full.nodes)
-    named = re.compile(rb"(?<![0-9.])(%b)(?![0-9])" % nodes)
+    of_nodes = NodePorts(full)
     for protocol in (2, 3):
         with Wire(Address(port=ports[1]), protocol=protocol) as wire:
             for line in ABOUT:
                 reply = wire.ask(*line.split())
                 assert not reply.startswith(b"-"), (line, reply)
-                assert not named.search(reply), (line, reply)
+                assert not of_nodes.told_by(reply), line
             assert b"cluster_enabled:1" in wire.ask("INFO")
             text = decode(wire.ask("CLUSTER", "NODES"))
             assert isinstance(text, bytes)

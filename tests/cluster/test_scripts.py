@@ -12,8 +12,8 @@ from itertools import count
 import pytest
 
 from proxy.commands.slots import slot_of
+from tests.cluster.node_ports import NodePorts
 from tests.cluster.nodes import RealCluster
-from tests.cluster.test_hidden_nodes import addresses
 from tests.keyrail_process import Keyrail
 from tests.resp import Closed, Wire, eventually
 
@@ -49,7 +49,7 @@ def own_errors(cluster: RealCluster, key: str) -> list[str]:
 def test_an_error_of_its_own_is_no_reason_to_run_it_again(
     cluster: RealCluster, keyrail: Keyrail, way: str, user: str
 ) -> None:
-    ports = addresses(cluster)
+    ports = NodePorts(cluster)
     with keyrail.wire() as wire:
         if user:
             assert wire.ask("AUTH", user, "secret") == b"+OK\r\n"
@@ -59,7 +59,7 @@ def test_an_error_of_its_own_is_no_reason_to_run_it_again(
                 script = ("FCALL", "own_error") if way == "function" else ("EVAL", way)
                 reply = wire.ask(*script, 1, counted, error)
                 assert reply.startswith(b"-"), (error, reply)
-                assert not ports.search(reply), reply
+                assert not ports.told_by(reply), reply
                 assert not reply.startswith((b"-MOVED", b"-ASK"))
                 assert wire.ask("GET", counted) == b"$1\r\n1\r\n", (error, reply)
 
