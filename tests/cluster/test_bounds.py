@@ -24,6 +24,8 @@ pytestmark = pytest.mark.skipif(DIRECT, reason="a relay knows no cluster")
 
 EVERY = 0.005
 """Seconds between two questions of a client."""
+TRIES = 3
+"""A machine that is busy with something else for a moment stops some of the clients and not others."""
 TAGS = ("b", "c", "a")
 """A hash tag of each primary of the start."""
 
@@ -62,6 +64,10 @@ class Pauses(NamedTuple):
     direct: float
     switched: float
     followed: float
+
+    def within_bounds(self) -> bool:
+        """Whether nobody waits for Keyrail for longer than for the cluster, but for a part of its own time."""
+        return self.others < self.direct + self.switched / 3 and self.followed < self.switched
 
 
 def pauses(cluster: RealCluster, keyrail: Keyrail, tag: str, way: Way) -> Pauses:
@@ -110,6 +116,7 @@ def test_who_has_nothing_there_goes_on_and_keyrail_follows(
     keyrail = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}")
     eventually(lambda: keyrail.http("/readyz")[0] == 200)
     for tag, way in zip(TAGS, ways, strict=False):
-        found = pauses(cluster, keyrail, tag, way)
-        assert found.others < found.direct + found.switched / 3, (way.__name__, found)
-        assert found.followed < found.switched, (way.__name__, found)
+        found = [pauses(cluster, keyrail, tag, way)]
+        while not found[-1].within_bounds() and len(found) < TRIES:
+            found.append(pauses(cluster, keyrail, tag, way))
+        assert found[-1].within_bounds(), (way.__name__, found)
