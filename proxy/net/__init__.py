@@ -68,6 +68,7 @@ cache_uses.py           the rules about the local cache of each effective policy
 cache_totals.py         what the local cache has done, in all and by rule
 missing_replies.py      replies that the local cache lacks, and reads that wait for them
 unheld_commands.py      commands that are pending when the local cache begins to be about their keys
+untold_commands.py      commands that may still run, of which Redis does not tell what they change
 cache_scope.py          what the rules of a policy say about the local cache
 command_cost.py         what a command costs Redis
 tracked_database.py     the replies of one database, and the connections that keep them true

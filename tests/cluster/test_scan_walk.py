@@ -450,6 +450,7 @@ def on_nodes(nodes: Sequence[Engine], ids: Sequence[str], argv: list[bytes]) -> 
             return bytes(end.value)
 
 
+@pytest.mark.long
 def test_on_real_nodes_while_slots_move(cluster: RealCluster) -> None:
     nodes = cluster.primaries()
     ids = [cluster.id(node) for node in nodes]

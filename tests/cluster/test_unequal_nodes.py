@@ -118,7 +118,13 @@ def test_an_older_node_joins(
     assert older.calls("incr") == len(tags)
 
 
-@pytest.mark.parametrize("logs_in", [True, False], ids=["client's user", "own user"])
+@pytest.mark.parametrize(
+    "logs_in",
+    [
+        pytest.param(True, id="client's user"),
+        pytest.param(False, id="own user", marks=pytest.mark.long),
+    ],
+)
 def test_what_one_node_forbids_is_sent_to_none(
     new_cluster: Callable[..., RealCluster], new_keyrail: Callable[..., Keyrail], policy: Path, logs_in: bool
 ) -> None:

@@ -127,7 +127,14 @@ def group() -> Iterator[RealGroup]:
     started.close()
 
 
-@pytest.mark.parametrize("way", [ByCommand, Killed, Cut])
+@pytest.mark.parametrize(
+    "way",
+    [
+        Killed,
+        pytest.param(ByCommand, marks=pytest.mark.long),
+        pytest.param(Cut, marks=pytest.mark.long),
+    ],
+)
 def test_sessions_go_on(group: RealGroup, way: type[ByCommand | Killed | Cut]) -> None:
     with contextlib.ExitStack() as stack:
         keyrail = Keyrail(group.url)

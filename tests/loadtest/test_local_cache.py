@@ -81,6 +81,7 @@ def test_goals_are_judged_within_a_round() -> None:
     )
 
 
+@pytest.mark.long
 def test_a_short_run_measures_every_workload_on_every_target(monkeypatch: pytest.MonkeyPatch) -> None:
     if shutil.which("redis-server") is None or not benchmark.available():
         pytest.skip("redis-server and redis-benchmark are not installed here")

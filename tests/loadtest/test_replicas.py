@@ -39,6 +39,7 @@ def test_reads_that_others_answer_are_no_result(name: str, answered: list[int]) 
         replicas._check(Target(name, 0, 0, "compiled"), answered)
 
 
+@pytest.mark.long
 def test_a_short_run_measures_every_workload_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     if shutil.which("redis-server") is None:
         pytest.skip("redis-server is not installed here")

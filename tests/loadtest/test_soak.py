@@ -39,6 +39,7 @@ def test_the_page_has_the_verdict_and_about_thirty_rows() -> None:
     assert len(re.findall(r"^\| [\d.]+ min \|", page, re.MULTILINE)) == 30
 
 
+@pytest.mark.long
 def test_a_short_soak_sees_every_process() -> None:
     if shutil.which("redis-server") is None:
         pytest.skip("redis-server is not installed here")

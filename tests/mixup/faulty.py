@@ -115,17 +115,35 @@ async def faulty_relay(upstream: Address, fault: str) -> AsyncIterator[Address]:
     """Its address, while it runs."""
     relay = Relay(fault)
 
-    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         from_upstream, to_upstream = await asyncio.open_connection("127.0.0.1", upstream.port)
         link = Link(relay, writer)
         relay.links.append(link)
-        async with asyncio.TaskGroup() as both:
-            both.create_task(_requests(reader, to_upstream))
-            both.create_task(_replies(link, from_upstream))
-        relay.links.remove(link)
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(_requests(reader, to_upstream))
+                both.create_task(_replies(link, from_upstream))
+        finally:
+            relay.links.remove(link)
+            to_upstream.close()
+
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await serve(reader, writer)
+        finally:
+            writer.close()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(carry(reader, writer))
+        relay.tasks.add(task)
+        task.add_done_callback(relay.tasks.discard)
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
     try:
         yield Address(port=server.sockets[0].getsockname()[1])
     finally:
         server.close()
+        for task in relay.tasks:
+            task.cancel()
+        await asyncio.gather(*relay.tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # in which the connections are closed

@@ -59,6 +59,7 @@ def checked(folder: Path) -> str:
     return run("typescript/bin/tsc", "--project", file)
 
 
+@pytest.mark.long
 def test_the_types_are_right() -> None:
     assert run("typescript/bin/tsc", "--project", HERE) == ""
 
@@ -67,6 +68,7 @@ def test_the_linter_has_nothing_to_say() -> None:
     assert run("@biomejs/biome/bin/biome", "lint", "--error-on-warnings", f"--config-path={HERE}", PAGE) == ""
 
 
+@pytest.mark.long
 def test_a_wrong_type_is_found(tmp_path: Path) -> None:
     shutil.copytree(PAGE, tmp_path, dirs_exist_ok=True)
     panels = tmp_path / "panels.js"
@@ -98,6 +100,7 @@ def test_each_element_that_is_asked_for_is_on_the_page() -> None:
     assert {name: TAGS[kind] for name, kind in declared.items()} == {name: tags.get(name) for name in declared}
 
 
+@pytest.mark.long
 def test_the_types_are_those_of_what_is_sent(fleet: Fleet, tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text(POLICY)
     upstream = fleet.engine("valkey-9.1", "server").url
