@@ -123,6 +123,8 @@ class LocalCaches(CachePort):
             self._ticker.begin()
         elif was_on and not scope.rules:
             self.close()
+        # What they wait for would be kept by the rules of the former policy.
+        self._missing.end_all()
 
     def close(self) -> None:
         """Close all connections."""

@@ -111,8 +111,9 @@ class MissingReplies:
         self._contended = {name: each for name, each in self._contended.items() if now < each.until + each.seconds}
 
     def end_all(self) -> None:
-        """Nobody waits any more."""
-        for missing in list(self._missing.values()):
+        """Nobody waits any more, and nothing is fetched for those who have waited."""
+        ending, self._missing, self._held = [*self._missing.values(), *self._held], {}, []
+        for missing in ending:
             self._end(missing)
 
     def _begin(self, missing: _Missing) -> bool:

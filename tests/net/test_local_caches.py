@@ -14,7 +14,7 @@ import pytest
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
 from proxy.hotpath.in_flight import ReplySink
-from proxy.net import often_read
+from proxy.net import missing_replies, often_read
 from proxy.net.plan_compiler import PlanCompiler
 from proxy.policy.precedence import in_share
 from proxy.traffic.interval_stats import IntervalStats
@@ -702,3 +702,46 @@ def test_a_read_that_another_rule_handles_is_not_answered_from_memory(engine: En
         await keyrail.cached(free, *read)
 
     run(engine, play, rules)
+
+
+OTHERS = policy("""
+    rules:
+      cached: {local_cache: {keys: ["h*"], when: always, max_age: 30s}, mode: enforce}
+""")
+
+
+def test_what_a_read_waits_for_is_not_kept_by_the_rules_of_a_former_policy(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next policy comes into force while the read waits, and its client has not been told yet."""
+    monkeypatch.setattr(missing_replies, "MOST_WAIT", PATIENCE)
+
+    async def play(keyrail: Keyrail) -> None:
+        caches: Any = keyrail.route._caches
+        policies: Any = keyrail.route._policies
+        client = await keyrail.client("SET", "k", "v")
+        await keyrail.cached(client, "GET", "k")
+        slow = ReplySink()
+        slow.requested = slow.pending_replies = 1
+        caches._caches[0].hold(b"k", slow, 1)
+        client.send(("GET", "k"))
+        await until(lambda: caches._missing._missing)
+        told = asyncio.Event()
+        adopt = policies._adopt
+
+        async def later() -> None:
+            await told.wait()
+            await adopt()
+
+        monkeypatch.setattr(policies, "_adopt", later)
+        await keyrail.route.prepare(OTHERS, 2, PlanCompiler(OTHERS).find)
+        committing = asyncio.create_task(keyrail.route.commit())
+        await until(lambda: not caches._caches[0].concerns(b"k", 0, 1))
+        slow.pending_replies = 0
+        assert await client._frame() == b"$1\r\nv\r\n"
+        replies = await client.pipe(("SET", "k", "w"), ("GET", "k"))
+        assert replies == [b"+OK\r\n", b"$1\r\nw\r\n"]
+        told.set()
+        await committing
+
+    run(engine, play)
