@@ -164,7 +164,8 @@ class LocalCaches(CachePort):
         policy = self._uses.of(client.effective_policy)
         uses = policy.uses if key.user is None else []
         resp3 = key.protocol == 3
-        if before is not None and before.cache is database.cache and before.uses == uses and before.resp3 == resp3:
+        asked = database.cache, policy.roles, uses, resp3
+        if before is not None and (before.cache, before.roles, before.uses, before.resp3) == asked:
             return before
         reads = CachedReads(
             database.cache,

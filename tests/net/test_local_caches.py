@@ -745,3 +745,27 @@ def test_what_a_read_waits_for_is_not_kept_by_the_rules_of_a_former_policy(
         await committing
 
     run(engine, play)
+
+
+@pytest.mark.parametrize("client_name", ["shop-1", "other"])
+def test_a_client_follows_the_commands_that_another_engine_has(engine: Engine, client_name: str) -> None:
+    """Also one that no rule about the cache is for."""
+    rules = policy("""
+        apps: {shop: {match: {client_name: "shop*"}}}
+        rules:
+          cached: {local_cache: {keys: ["k*"], when: always}}
+        rollout: {cached: {default: off, shop: enforce}}
+    """)
+
+    async def play(keyrail: Keyrail) -> None:
+        client = await keyrail.client("CLIENT", "SETNAME", client_name)
+        assert await client.ask("ACME.LAST", "k") == await client.ask("ACME.LAST", "k")
+        policies: Any = keyrail.route._policies
+        capabilities: Any = keyrail.route._capabilities
+        described = [[b"acme.last", -2, [b"write"], 1, 1, 1, [], [], [], []]]
+        capabilities.engine = replace(capabilities.engine, table=capabilities.engine.table.completed_by(described))
+        await policies._follow_engine()
+        assert (await client.ask("ACME.LAST", "k")).startswith(b"-ERR unknown command")
+        assert await client.ask("PING") == b"+PONG\r\n"
+
+    run(engine, play, rules)
