@@ -101,15 +101,20 @@ def _may_be_kept(session: UnplacedClient, item: Item, state: Unplaced) -> bool:
 
 
 def _ended(session: UnplacedClient, reply: bytes) -> int:
+    sending.answer(session, reply)
+    _leave(session)
+    return TAKEN
+
+
+def _leave(session: UnplacedClient) -> None:
+    # The transaction has been answered.
     transaction = session.state.transaction
     cached_answers.end_transaction(session)
     session.state = ended(session.state)
     session.settle_nodes()
     session.intake.simple = session.plain_commands()
-    sending.answer(session, reply)
     if transaction is not None and transaction.outdated:
         session.adopt()
-    return TAKEN
 
 
 def _place(session: UnplacedClient, nodes: NodePort, item: Item, state: Unplaced) -> int | None:
@@ -123,8 +128,7 @@ def _place(session: UnplacedClient, nodes: NodePort, item: Item, state: Unplaced
         error = _BECAUSE + CLUSTERDOWN[1:] if ends else CLUSTERDOWN
         outcome = wait_for_node(session, nodes, item, None, Lane.FAST, error)
         if outcome == TAKEN and ends:
-            cached_answers.end_transaction(session)
-            session.state = ended(session.state)
+            _leave(session)
         return outcome
     upstream = switching.to_private(session)
     if upstream is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from proxy.cluster.own_answers import has_its_arguments
@@ -193,6 +195,20 @@ def test_where_no_node_can_be_had_exec_fails_and_the_client_stays() -> None:
     assert client.heard() == b"-EXECABORT Transaction discarded because of: CLUSTERDOWN Hash slot not served\r\n"
     assert client.state is POOLED
     assert not client.gone
+    assert client.intake.simple == client.plain_commands(), "what comes next needs no session"
+
+
+def test_where_no_node_can_be_had_the_client_follows_the_policy_that_has_come_meanwhile() -> None:
+    client = begun()
+    client.nodes.lost = {0, 1, 2}
+    client.say("PING")
+    adopted = client.effective_policy
+    client.effective_policy = replace(adopted)
+    client.adopt()
+    client.send(call("EXEC"))
+    client.route.moment += HELD_SECONDS + 1
+    client.nodes.looking[0].arrived()
+    assert client.effective_policy is adopted
 
 
 def test_a_refused_multi_closes_the_client_before_it_takes_single_commands_for_a_transaction() -> None:
