@@ -85,6 +85,8 @@ class Dispatcher:
             table = session.effective_policy.table
             command = Command(table, request.arguments(), table.specs[command_id])
             item = Item(command, data[request.start : request.end], reads=True)
+            if session.ports.nodes is not None:
+                self._locate(session.ports.nodes, command, item.raw, None)
             return self._route(item, data, request.end)
         passes, session.intake.passes = session.intake.passes, False
         if not passes and self._waits():

@@ -3,16 +3,25 @@ of a replica, which may know more than memory does, or less."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from proxy.commands.cached_reads import cache_role
+from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD
-from proxy.hotpath.cached_reads import CachedReads, CacheUse
+from proxy.hotpath.cached_reads import CachedReads, CacheUse, part_of
 from proxy.hotpath.cached_reply import ReplyMemory
+from proxy.hotpath.client_reads import ClientReads
+from proxy.hotpath.reader_place import ReplicaGroup
 from proxy.hotpath.reply_cache import ReplyCache
+from proxy.net.missing_replies import Wait
 from tests.local_cache.model import trusted
-from tests.net.replica_stage import VALUE, Stage
-from tests.session.given import Client, call
+from tests.net.replica_stage import RULES, VALUE, Stage
+from tests.session.clustered import Routed
+from tests.session.given import Client, call, route_with
 
 ROLES = bytes(map(cache_role, STANDARD.specs))
 KEPT = b"$4\r\nkept\r\n"
@@ -104,3 +113,32 @@ def test_memory_is_not_asked_before_reads_of_a_replica_are_answered() -> None:
     assert both.taken() == (call("GET", "a:hot"), b"")
     both.route.upstream().answer(VALUE)
     assert client.heard() == 2 * VALUE
+
+
+@pytest.mark.parametrize("words", [("GET", "a"), ("MGET", "a", "b")], ids=" ".join)
+def test_before_a_cluster_a_read_that_memory_lacks_is_one_of_the_primaries_of_its_keys(words: tuple[str, ...]) -> None:
+    """Replicas of those may be behind what it is told, whichever node the command before it was for."""
+    client = Routed(route_with(RULES))
+    reads = client.sender.reads = ClientReads(client.sender, ReplicaGroup(), lambda: 1.0, lambda place: None)
+    for name, number in zip("abc", (2, 0, 1), strict=True):  # the first one at each node is not the intake's alone
+        client.say("GET", name)
+        client.at(number).answer(b"$-1\r\n")
+        assert client.heard() == b"$-1\r\n"
+    cache = ReplyCache()
+    cache.become_hot({b"a", b"b"}, ())
+    client.intake.cached_reads = CachedReads(cache, [cache], ROLES, lambda: 1.0, lambda: False, [CacheUse(1)])
+    wait = Wait(client, 1.0)
+    caches: Any = SimpleNamespace(seek=lambda *_: (wait, True), look_again=lambda _: None)
+    client.ports = replace(client.ports, caches=caches)
+    client.say(*words)
+    for number in range(3):
+        reads.place(number).marked = False  # while it waits for memory, replicas are asked how far they are
+    for name in words[1:]:
+        entry = cache.begin_fill(name.encode())
+        assert entry is not None
+        request, reply = (call(*words), KEPT) if len(words) == 2 else (part_of(name.encode()), b"*1\r\n" + KEPT)
+        cache.keep(trusted(cache), 0, ReplyMemory(1 << 20), entry, request, reply, reply, 0.0, 50.0, 1, 2)
+    wait.end()
+    assert client.heard().endswith(KEPT)
+    owners = {client.nodes.owners[slot_of(name.encode())] for name in words[1:]}
+    assert {place.number for place in reads.places if place.marked} >= owners
