@@ -317,7 +317,7 @@ class Dispatcher:
     # Routing
 
     def _route(self, item: Item, data: bytes, end: int) -> int:
-        sender, reads = self.session.sender, self.session.intake.cached_reads
+        reads = self.session.intake.cached_reads
         if reads is not None:
             outcome = cached_answers.answer(self.session, reads, item)
             if outcome is not None:
@@ -326,11 +326,19 @@ class Dispatcher:
                 else:
                     replica_reads.note(self.session, item)
                 return outcome
+        before = None if reads is None else cached_answers.before(self.session)
         if item.terms is not None and replica_reads.forward(self.session, item, item.terms):
-            return TAKEN
+            outcome = TAKEN
+        else:
+            outcome = self._to_primary(item, data, end)
+        if reads is not None and before is not None and item.holds:
+            cached_answers.hold(self.session, reads, item.command, before)
+        return outcome
+
+    def _to_primary(self, item: Item, data: bytes, end: int) -> int:
+        sender = self.session.sender
         replica_reads.note(self.session, item)
         sender.writes = item.command.spec.may_replicate and not item.reads
-        before = None if reads is None else cached_answers.before(self.session)
         try:
             outcome = self._hand_over(item, data, end)
         finally:
@@ -338,8 +346,6 @@ class Dispatcher:
         if item.command.spec.process_bound and outcome != WAIT and not self.session.gone:
             # Before that, it can still run in another process.
             self.session.ports.pools.relies_on_process(self.session)
-        if reads is not None and before is not None and item.holds:
-            cached_answers.hold(self.session, reads, item.command, before)
         return outcome
 
     def _hand_over(self, item: Item, data: bytes, end: int) -> int:

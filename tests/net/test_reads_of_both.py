@@ -11,7 +11,7 @@ import pytest
 
 from proxy.commands.cached_reads import cache_role
 from proxy.commands.slots import slot_of
-from proxy.commands.table import STANDARD
+from proxy.commands.table import STANDARD, Lane
 from proxy.hotpath.cached_reads import CachedReads, CacheUse, part_of
 from proxy.hotpath.cached_reply import ReplyMemory
 from proxy.hotpath.client_reads import ClientReads
@@ -142,3 +142,24 @@ def test_before_a_cluster_a_read_that_memory_lacks_is_one_of_the_primaries_of_it
     assert client.heard().endswith(KEPT)
     owners = {client.nodes.owners[slot_of(name.encode())] for name in words[1:]}
     assert {place.number for place in reads.places if place.marked} >= owners
+
+
+def test_what_a_script_has_read_on_a_replica_is_not_older_in_memory(both: Both) -> None:
+    """Redis does not confine it to the keys that it declares."""
+    client = both.cached("a:hot")
+    script = ("EVAL_RO", "return redis.call('get', 'a:hot')", 1, "a:1")
+    client.say(*script)
+    assert both.taken() == (call(*script), b""), "the primary is the first to know it"
+    both.route.upstream(lane=Lane.SLOW).answer(VALUE)
+    assert client.heard() == VALUE
+    cached = client.intake.cached_reads
+    assert cached is not None
+    assert not cached.cache.waits_for_writers()
+    cached.cache.release()
+    both.look(200)
+    client.say(*script)
+    assert both.taken() == (b"", call(*script))
+    both.reader_of(client).answer(VALUE)
+    assert client.heard() == VALUE
+    client.say("GET", "a:hot")
+    assert both.taken() == (call("GET", "a:hot"), b""), "invalidations may still be on their way"
