@@ -304,6 +304,7 @@ class Dispatcher:
         self._tell_refused()
         if asked:
             cached_answers.told(self.session, command)
+            replica_reads.told(self.session)
         sending.answer(self.session, verdict.reply)
         return TAKEN
 

@@ -101,14 +101,24 @@ def waits(session: ReadingClient) -> bool:
 
 def note(session: ReadingClient, item: Item) -> None:
     """The command goes to the primary: by it the client may learn or change what it reads."""
+    if not session.effective_policy.config.beside[item.command.spec.id]:
+        _note(session, wrote=not item.reads)
+
+
+def told(session: ReadingClient) -> None:
+    """Keyrail answers a command with what it has asked the primary: replicas may be older."""
+    _note(session, wrote=False)
+
+
+def _note(session: ReadingClient, *, wrote: bool) -> None:
     reads = session.sender.reads
-    if reads is None or session.effective_policy.config.beside[item.command.spec.id]:
+    if reads is None:
         return
     number = _number(session)
     if number is None:
-        reads.note_everywhere(not item.reads)
+        reads.note_everywhere(wrote)
     else:
-        reads.note(number, not item.reads)
+        reads.note(number, wrote)
 
 
 def _number(session: ReadingClient) -> int | None:

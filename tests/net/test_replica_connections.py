@@ -10,7 +10,7 @@ import pytest
 
 from proxy.net.connection_set import ConnectionSet
 from proxy.session.state import Awaited
-from tests.net.replica_stage import OK, VALUE, Stage
+from tests.net.replica_stage import OK, RULES, VALUE, Stage
 from tests.session.given import HOME, call
 
 
@@ -180,3 +180,18 @@ def test_such_a_read_waits_for_reads_of_a_replica_that_are_pending(stage: Stage)
     assert stage.taken() == (call("GET", "current") + call("GET", "a:2"), b"")
     stage.route.upstream().answer(VALUE, VALUE)
     assert client.heard() == 3 * VALUE
+
+
+def test_what_a_rule_has_asked_the_primary_and_told_is_newer_than_what_the_replica_may_have() -> None:
+    stage = Stage(rules=RULES + "  walk: {keys_by_scan: {}, mode: enforce}\n")
+    client = stage.client()
+    client.say("KEYS", "a:*")
+    _, _, answered = stage.route.asked.pop()
+    answered([b"*2\r\n$1\r\n0\r\n*1\r\n$4\r\na:42\r\n"])
+    assert client.heard() == b"*1\r\n$4\r\na:42\r\n"
+    client.say("GET", "a:42")
+    assert stage.taken() == (call("GET", "a:42"), b""), "its replica may not have the key yet"
+    stage.route.upstream().answer(VALUE)
+    stage.look(200)
+    client.say("GET", "a:42")
+    assert stage.taken() == (b"", call("GET", "a:42"))
