@@ -191,8 +191,12 @@ class Session:
             self.sender.upstream = self.sender.nodes = None
             self.settle_nodes()
             self.intake.direct = False
+        self._choose_replicas_anew()
+
+    def _choose_replicas_anew(self) -> None:
+        # Others may be for its pool, or nearby by the policy.
         if self.sender.reads is not None:
-            self.sender.reads.choose_anew(shares_replicas(key, self.ports.route))
+            self.sender.reads.choose_anew(shares_replicas(self.key, self.ports.route))
 
     @property
     def user_name(self) -> str:
@@ -228,6 +232,7 @@ class Session:
         self.intake.config = self.effective_policy.config
         self.intake.simple = self.plain_commands()
         self.settle_reads()
+        self._choose_replicas_anew()
 
     def settle_reads(self) -> None:
         """Who the client is, its database or the policy has changed: so may what it is answered from memory."""

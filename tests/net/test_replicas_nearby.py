@@ -98,3 +98,16 @@ def test_in_one_pipeline_reads_of_both_rules_stay_in_order() -> None:
     assert stage.route.upstream().taken() == call("GET", "n:1")
     stage.route.upstream().answer(VALUE)
     assert client.heard() == 2 * VALUE
+
+
+def test_a_policy_with_other_zones_counts_at_once() -> None:
+    stage = staged()
+    here, there = stage.members
+    client = Client(stage.route)
+    assert server(stage, client, "n:1") is here
+    readers: Any = stage.readers
+    readers._policies.zones = policy(RULES.replace("here: ", "gone: ").replace("tgone: ", "here: ")).zones
+    client.adopt()
+    assert server(stage, client, "n:1") is stage.route.upstream(), "the one nearby may be older"
+    stage.look(200)
+    assert server(stage, client, "n:1") is there
