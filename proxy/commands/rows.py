@@ -1035,6 +1035,7 @@ ALL: tuple[Row, ...] = (
     Row("CLUSTER|RESET", slow=True, changes_data=True),
     Row("CLUSTER|SHARDS", handshake=True, over_nodes=HERE, cluster_answer="shards"),
     Row("CLUSTER|SLAVES", only_reads=True, alias_of="CLUSTER|REPLICAS", over_nodes=HERE, cluster_answer="replicas"),
+    Row("CLUSTER|SLOT-STATS", reads_others=True),
     Row("CLUSTER|SLOTS", handshake=True, over_nodes=HERE, cluster_answer="slots"),
     Row("CLUSTER|SYNCSLOTS", state=ConnectionState.REFUSED),
     Row("COMMANDLOG", subcommands=ConnectionState.POOL, subcommands_over_nodes=ONE_NODE),

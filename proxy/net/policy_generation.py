@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from proxy.cluster.split_commands import split_commands
+from proxy.commands.cached_reads import NO_KEYS, cache_role
 from proxy.commands.replica_reads import hides_absence
 from proxy.commands.spec import Spec
 from proxy.commands.table import ConnectionState, Lane, Table
@@ -217,7 +218,7 @@ def _read(reader: PlanReader, new: NewParts) -> list[LoweredPolicy]:
 
 def tells_no_keys(spec: Spec) -> bool:
     """Whether the command tells nothing of the data, and changes nothing of it: PING, TIME, CLIENT SETINFO …"""
-    if spec.may_have_keys:
+    if cache_role(spec) != NO_KEYS:
         return False
     return "connection" in spec.categories or (
         spec.only_reads and spec.categories.isdisjoint({"keyspace", "scripting"})

@@ -8,7 +8,9 @@ from typing import Any, cast
 
 import pytest
 
+from proxy.commands.table import STANDARD
 from proxy.net.connection_set import ConnectionSet
+from proxy.net.policy_generation import tells_no_keys
 from proxy.session.state import Awaited
 from tests.net.replica_stage import OK, RULES, VALUE, Stage
 from tests.session.given import HOME, call
@@ -195,3 +197,31 @@ def test_what_a_rule_has_asked_the_primary_and_told_is_newer_than_what_the_repli
     stage.look(200)
     client.say("GET", "a:42")
     assert stage.taken() == (b"", call("GET", "a:42"))
+
+
+@pytest.mark.parametrize(
+    ("text", "tells"),
+    [
+        ("FT.SEARCH idx *", True),
+        ("FT.AGGREGATE idx *", True),
+        ("TS.MGET FILTER a=b", True),
+        ("CLUSTER GETKEYSINSLOT 1 10", True),
+        ("CLUSTER COUNTKEYSINSLOT 1", True),
+        ("CLUSTER SLOT-STATS SLOTSRANGE 1 1", True),
+        ("RANDOMKEY", True),
+        ("DBSIZE", True),
+        ("PING", False),
+        ("TIME", False),
+        ("CLUSTER KEYSLOT a", False),
+    ],
+)
+def test_so_is_what_tells_of_keys_that_it_does_not_name(stage: Stage, text: str, tells: bool) -> None:
+    client = stage.client()
+    client.intake.config.beside = bytes(map(tells_no_keys, STANDARD.specs))
+    client.say(*text.split())
+    assert stage.taken() == (call(*text.split()), b"")
+    for upstream in stage.route.pools.values():
+        upstream.answer(*[VALUE] * sum(entry.due for entry in upstream.entries()))
+    assert client.heard() == VALUE
+    client.say("GET", "a:1")
+    assert bool(stage.taken()[0]) is tells
