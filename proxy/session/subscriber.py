@@ -374,6 +374,9 @@ class Subscriber(LinkListener):
             return
         if self._places.counts(kind, name, channel, link):
             self._messages.add(frame, link.protocol)
+            reads = self._session.sender.reads
+            if reads is not None:
+                reads.note_everywhere(False)  # replicas may lack what it tells of
 
     def send_messages(self) -> bool:
         """Send what has come to the client, between its replies; whether it takes more."""

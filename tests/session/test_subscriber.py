@@ -12,6 +12,8 @@ import pytest
 from proxy.cluster.key_pattern import KeyPattern
 from proxy.cluster.notifications import is_notification
 from proxy.commands.slots import slot_of
+from proxy.hotpath.client_reads import ClientReads
+from proxy.hotpath.reader_place import ReplicaGroup
 from proxy.session.subscription_link import CLOSING, OPENING
 from tests.conftest import seeds
 from tests.resp import FrameReader, decode
@@ -374,3 +376,19 @@ def _all_comes_once(cluster: PubSubCluster) -> None:
             wanted[b"smessage", shard, message] += 1
     cluster.finish()
     assert Counter(cluster.messages) == wanted
+
+
+@pytest.mark.parametrize("name", [b"x", b"__keyspace@0__:k"], ids=["message", "notification"])
+def test_what_a_message_tells_of_may_be_newer_than_what_replicas_have(name: bytes) -> None:
+    """A client of one Redis that is subscribed has a connection of its own, and reads from the primary."""
+    cluster = PubSubCluster(3)
+    client = cluster.client
+    reads = client.sender.reads = ClientReads(client.sender, ReplicaGroup(), lambda: 1.0, lambda place: None)
+    client.say("SUBSCRIBE", name.decode())
+    cluster.finish()
+    for number in range(3):
+        reads.place(number).marked = False  # replicas have all that it knows
+    cluster.notify(0, name) if is_notification(name) else cluster.publish(name)
+    cluster.finish()
+    assert len(cluster.messages) == 1
+    assert all(reads.place(number).marked for number in range(3))
