@@ -147,8 +147,11 @@ def forward(session: ReadingClient, item: Item, terms: ReplicaTerms) -> bool:
     if terms.same_zone:
         reads.prefer_zone(place)
     hidden = len(item.command.known_keys) > 1 or hides_absence(item.command.spec)
-    upstream = place.reader(terms.max_lag, port.clock(), hidden)
-    if upstream is None or not _has_script(port, item.command, upstream):
+    now = port.clock()
+    if place.may_read(terms.max_lag, now, hidden) and not _has_script(port, item.command, place.upstream):
+        return False
+    upstream = place.reader(terms.max_lag, now, hidden)
+    if upstream is None:
         return False
     if item.command.spec.process_bound:
         session.ports.pools.relies_on_process(session)
@@ -189,9 +192,9 @@ def _is_plain(item: Item) -> bool:
     return item.command.spec.state is ConnectionState.POOL and not changed
 
 
-def _has_script(port: ReplicaPort, command: Command, upstream: UpstreamPipeline) -> bool:
+def _has_script(port: ReplicaPort, command: Command, upstream: UpstreamPipeline | None) -> bool:
     # A text that the primary does not know yet has gone there: its reply is edited, by which it is remembered.
     if read_only_script(command.spec) != "sha":
         return True
     text = port.scripts.text_of(command.argv[1])
-    return text is not None and port.load(upstream, text)
+    return text is not None and upstream is not None and port.load(upstream, text)

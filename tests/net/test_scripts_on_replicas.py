@@ -66,6 +66,15 @@ def test_one_that_nobody_has_seen_is_called_at_the_primary(stage: Stage) -> None
     assert stage.taken() == (call("EVALSHA_RO", SHA, 1, "a:1"), b"")
 
 
+def test_such_a_call_is_none_that_a_replica_answers(stage: Stage) -> None:
+    client = stage.client()
+    group = stage.primary.group
+    before = group.moved, group.behind, group.unfit
+    client.say("EVALSHA_RO", SHA, 1, "a:1")
+    assert stage.taken() == (call("EVALSHA_RO", SHA, 1, "a:1"), b"")
+    assert (group.moved, group.behind, group.unfit) == before
+
+
 def test_a_replica_that_takes_no_scripts_is_asked_once(stage: Stage) -> None:
     client = known(stage)
     client.say("EVALSHA_RO", SHA, 1, "a:1")
