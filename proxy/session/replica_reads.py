@@ -159,7 +159,7 @@ def forward(session: ReadingClient, item: Item, terms: ReplicaTerms) -> bool:
         for key in item.command.known_keys:
             session.intake.config.counters.move(key.name, 0, len(key.name))
     if sender.pending_replies == 0:
-        _go_on_without_session(session, reads)
+        _go_on_without_session(session, reads, number)
     reads.away = True
     place.asked = reads.round
     item.trace, session.trace = session.trace, None
@@ -177,12 +177,17 @@ def forward(session: ReadingClient, item: Item, terms: ReplicaTerms) -> bool:
     return True
 
 
-def _go_on_without_session(session: ReadingClient, reads: ClientReads) -> None:
-    # Else all of a client that only reads would come through here.
+def _go_on_without_session(session: ReadingClient, reads: ClientReads, number: int) -> None:
+    # Else all of a client that only reads would come through here, one read behind the reply to the other: the intake
+    # needs a connection to the primary, too, and knows none instead of one that is lost.
     if session.ports.nodes is not None:
         session.settle_nodes()
+        used = session.sender.nodes
+        upstream = None if used is None or number >= len(used) else used[number]
+        if used is not None and upstream is not None and not upstream.usable:
+            used[number] = None
         session.intake.direct = True
-    elif not session.intake.direct:
+    elif not session.intake.direct or reads.primary is None or not reads.primary.usable:
         reads.primary = session.ports.pools.ready(session.key)
         session.intake.direct = reads.primary is not None
 

@@ -105,6 +105,21 @@ def test_a_client_that_only_reads_sends_its_pipelines_as_runs() -> None:
     assert stage.taken() == (b"", call("GET", "a:1") + call("GET", "a:2"))
 
 
+@pytest.mark.parametrize("end", ["lost", "retired"])
+def test_it_does_so_when_the_connection_to_the_primary_is_another_one(end: str) -> None:
+    stage = Stage()
+    client = stage.client()
+    before = stage.route.upstream()
+    before.usable, before.closed = False, end == "lost"
+    stage.route.pools.clear()
+    stage.route.upstream()
+    client.say("GET", "a:1")
+    stage.reader_of(client).answer(VALUE)
+    stage.taken()
+    client.send(call("GET", "a:1") + call("GET", "a:2"))
+    assert stage.taken() == (b"", call("GET", "a:1") + call("GET", "a:2"))
+
+
 def test_a_write_waits_for_reads_of_a_replica_that_are_pending(stage: Stage) -> None:
     client = stage.client()
     client.send(call("GET", "a:1") + call("SET", "a:1", "w"))

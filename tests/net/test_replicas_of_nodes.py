@@ -133,6 +133,22 @@ def test_each_read_of_a_pipeline_goes_to_a_replica_of_its_owner_and_the_replies_
         assert stage.client.heard() == b"".join(b"$1\r\n%d\r\n" % n for n in range(1, 6))
 
 
+def test_pipelines_of_reads_stay_whole_when_the_connection_to_their_primary_is_another_one() -> None:
+    stage = Stage()
+    stage.client.send(gets(B, C))
+    for replica in stage.replicas[:2]:
+        replica.answer(VALUE)
+    lost = stage.client.at(0)
+    lost.usable, lost.closed = False, True
+    stage.route.pools = {key: each for key, each in stage.route.pools.items() if each is not lost}
+    stage.client.at(0)  # there is another one
+    stage.client.send(gets(B))
+    stage.replicas[0].answer(VALUE)
+    stage.taken()
+    stage.client.send(gets(B, C, B))
+    assert stage.taken() == (NOTHING, [gets(B, B), gets(C), b""])
+
+
 def test_a_write_keeps_the_reads_of_its_primary_there_and_no_others() -> None:
     stage = Stage()
     stage.wrote(B)
