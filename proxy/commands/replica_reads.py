@@ -27,6 +27,12 @@ def read_only_script(spec: Spec) -> ScriptUse | None:
     return row.script if row is not None and row.script in _RUN and "readonly" in spec.flags else None
 
 
+def reads_others(spec: Spec) -> bool:
+    """Whether some forms of a command read keys that its arguments do not name: see ``reads_no_others``."""
+    row = ROWS.get(spec.name)
+    return row is not None and row.reads_others
+
+
 def hides_absence(spec: Spec) -> bool:
     """Whether the reply to a read may not show that its key does not exist: a script returns what it likes, and the
     replies of commands that no available engine has are not known. Other reads answer null, 0, -1, -2, none, an error,

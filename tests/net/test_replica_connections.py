@@ -240,3 +240,22 @@ def test_so_is_what_tells_of_keys_that_it_does_not_name(stage: Stage, text: str,
     assert client.heard() == VALUE
     client.say("GET", "a:1")
     assert bool(stage.taken()[0]) is tells
+
+
+@pytest.mark.parametrize(
+    ("words", "moves"),
+    [
+        (("SORT_RO", "a:1"), True),
+        (("SORT_RO", "a:1", "LIMIT", 0, 5, "ALPHA"), True),
+        (("SORT_RO", "a:1", "BY", "x:*"), False),
+        (("SORT_RO", "a:1", "get", "y:*"), False),
+        (("SORT_RO", "x:1"), False),
+    ],
+    ids=str,
+)
+def test_keys_that_a_command_finds_by_patterns_are_none_of_the_rules(
+    stage: Stage, words: tuple[str | int, ...], moves: bool
+) -> None:
+    client = stage.client()
+    client.say(*words)
+    assert stage.taken() == ((b"", call(*words)) if moves else (call(*words), b""))

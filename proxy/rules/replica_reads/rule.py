@@ -4,14 +4,15 @@ The rule says which reads, and how far behind a replica may be. Which replica an
 sent: one whose lag is known and within the bound, and that has everything this client has written and read before.
 Without such a replica the primary answers.
 
-A command belongs to the rule if all of its keys match. Where several rules match all of its keys, each counts it, and
-the smallest lag of the enforced ones holds.
+A command belongs to the rule if all of its keys match; SORT_RO that finds further ones by patterns does not. Where
+several rules match all of its keys, each counts it, and the smallest lag of the enforced ones holds.
 """
 
 from dataclasses import dataclass
 
+from proxy.commands.cached_reads import reads_no_others
 from proxy.commands.command import Command
-from proxy.commands.replica_reads import served_by_replicas
+from proxy.commands.replica_reads import reads_others, served_by_replicas
 from proxy.commands.spec import Spec
 from proxy.hotpath.replica_reads import ReplicaTerms
 from proxy.rules.context import Context
@@ -61,11 +62,17 @@ class ReplicaReads(Rule):
         keys = command.known_keys  # what cannot be told is the primary's
         if context.in_transaction or context.at_primary or not keys:
             return PASS
+        if reads_others(command.spec) and not reads_no_others(command.spec, command.argv):
+            return PASS
         return self._verdict if all(self._is_about(key.name) for key in keys) else PASS
 
     def _is_about(self, key: bytes) -> bool:
         return any(glob.fits(key) for glob in self._keys)
 
-    def lower(self, _spec: Spec, lowering: Lowering) -> None:
-        """The plan finds the keys."""
-        lowering.read_from_replicas(self._terms, self._keys)
+    def lower(self, spec: Spec, lowering: Lowering) -> None:
+        """The plan finds the keys that arguments name."""
+        if not reads_others(spec):
+            lowering.read_from_replicas(self._terms, self._keys)
+            return
+        for glob in self._keys:
+            lowering.judge_keys(glob)

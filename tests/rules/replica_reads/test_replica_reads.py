@@ -67,6 +67,23 @@ def test_reads_of_its_keys_are_moved(text: str, moved: bool) -> None:
     assert (rules.plan.terms >= 0) == moved
 
 
+@pytest.mark.parametrize(
+    ("text", "moved"),
+    [
+        ("SORT_RO catalog:1 LIMIT 0 5", True),
+        ("SORT_RO catalog:1 GET user:*", False),
+        ("SORT_RO catalog:1 by user:*", False),
+        ("SORT_RO user:1", False),
+    ],
+)
+def test_what_can_find_other_keys_is_judged(text: str, moved: bool) -> None:
+    rules = compiled(ENFORCED)
+    decision = decided(rules, text)
+    assert decision.replica == (ReplicaTerms(5.0) if moved else None)
+    assert hits(decision) == ([("catalog", "enforce", "moved")] if moved else [])
+    assert planned(rules, text.encode().split()) == (PASS if "user:1" in text else JUDGE)
+
+
 def test_a_plan_counts_what_it_moves() -> None:
     rules = compiled(ENFORCED)
     for text in ("GET catalog:1", "GET catalog:2", "GET user:1"):
