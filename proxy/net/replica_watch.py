@@ -202,6 +202,7 @@ class ReplicaWatch:
 
     async def _look_again(self) -> None:
         # At those for which a client waits. Which slots they have, and who their replicas are, is known as of before.
+        self.follow()  # the address of a node that is no primary any more would be that of another server
         asked = {node: _endpoint(self._topology.address(node)) for node in self.primaries}
         wanted = [(node, primary) for node, primary in self.primaries.items() if primary.group.wanted]
         await asyncio.gather(*(self._ask_all(primary, asked[node], _ask_single) for node, primary in wanted))

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
 
 from proxy.hotpath.reader_place import Replica
+from proxy.net.address import parse_upstream
+from proxy.net.primary import Primary
 from proxy.net.replica_history import Told
+from proxy.net.replica_watch import ReplicaWatch
 from proxy.net.slot_map import Endpoint
 from proxy.net.watched_replicas import ReplicaState, WatchedPrimary, WatchedReplica
 from proxy.session.pool_key import Node
@@ -85,3 +92,30 @@ def test_another_replication_stream_is_another_group_and_looks_go_on() -> None:
     assert replica.state.foreign
     primary.measured(replica, replica_told(10, stream="b"), 2.2)
     assert replica.readable.covered == 3
+
+
+@pytest.mark.parametrize(
+    "url", ["redis+sentinel://user:secret@10.0.0.9:26379/mymaster", "redis://user:secret@db.example:6379"]
+)
+def test_behind_a_failover_nobody_is_asked_for_the_former_primary(url: str) -> None:
+    """Its node has no address any more: the login of the servers would go to a Sentinel, or to another primary."""
+    asked: list[Endpoint] = []
+
+    async def look_again() -> None:
+        primary = Primary(parse_upstream(url))
+        primary.adopt(Endpoint("10.0.0.1", 6379))
+        watch: Any = ReplicaWatch(primary, asyncio.get_running_loop(), 1.0, lambda _: None)
+        watch.follow()
+        (watched,) = watch.primaries.values()
+        watched.group.want()
+        primary.adopt(Endpoint("10.0.0.2", 6379))
+
+        async def ask_all(targets: Iterable[Endpoint], *_: object) -> dict[Endpoint, object]:
+            asked.extend(targets)
+            return {}
+
+        watch._links.ask_all = ask_all
+        await watch._look_again()
+
+    asyncio.run(look_again())
+    assert asked == []
