@@ -233,6 +233,8 @@ class Session:
         self.intake.simple = self.plain_commands()
         self.settle_reads()
         self._choose_replicas_anew()
+        if self.held is not None:
+            self.held.terms = None  # of the policy before: the primary answers
 
     def settle_reads(self) -> None:
         """Who the client is, its database or the policy has changed: so may what it is answered from memory."""

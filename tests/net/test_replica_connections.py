@@ -13,6 +13,7 @@ from proxy.net.connection_set import ConnectionSet
 from proxy.net.policy_generation import tells_no_keys
 from proxy.session.state import Awaited
 from tests.net.replica_stage import OK, RULES, VALUE, Stage
+from tests.policy.given import policy
 from tests.session.given import HOME, call
 
 
@@ -259,3 +260,23 @@ def test_keys_that_a_command_finds_by_patterns_are_none_of_the_rules(
     client = stage.client()
     client.say(*words)
     assert stage.taken() == ((b"", call(*words)) if moves else (call(*words), b""))
+
+
+@pytest.mark.parametrize(
+    "others", ["", '  other: {replica_reads: {keys: ["b:*"]}, mode: enforce}\n'], ids=["no rule", "another rule"]
+)
+def test_a_read_that_waits_is_the_primarys_under_a_policy_that_leaves_it_there(stage: Stage, others: str) -> None:
+    client = stage.client()
+    client.say("SET", "a:1", "v")
+    stage.route.upstream().answer(OK)
+    stage.taken()
+    stage.route.starving = True
+    stage.route.upstream().usable = False
+    client.say("GET", "a:1")
+    assert len(stage.route.waiting) == 1
+    stage.route.put_in_force(policy(RULES.replace("enforce", "audit") + others))
+    client.adopt()
+    stage.look(200)
+    stage.route.upstream().usable = True
+    stage.route.feed()
+    assert stage.taken() == (call("GET", "a:1"), b"")
