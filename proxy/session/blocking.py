@@ -38,10 +38,7 @@ _OPTION_ARGUMENTS = {b"GROUP": 2, b"COUNT": 1, b"BLOCK": 1}
 
 
 def send(session: NodeClient, nodes: NodePort, item: Item) -> int:
-    """Send it and wait for its reply. Called again when something has come: until then the command waits."""
-    outcome = under_way(session, nodes, item)
-    if outcome is not None:
-        return outcome
+    """Send it and wait for its reply. When something has come, ``under_way`` says what becomes of it."""
     asks = None if item.blocked is None else item.blocked.asks
     if asks is not None:
         session.node = asks

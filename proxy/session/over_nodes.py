@@ -178,6 +178,11 @@ def _by_keys(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | Non
     number = locate(session, nodes, item.command.spec, item.raw)
     if number == SEVERAL_SLOTS:
         return _split(session, nodes, item)
+    if item.blocked is not None:
+        # It has been sent: whoever owns its slot by now, it may be answered already.
+        outcome = blocking.under_way(session, nodes, item)
+        if outcome is not None:
+            return outcome
     if type(session.state) is Unplaced:
         outcome = unplaced.meet(session, nodes, item, session.state)
         if outcome is not None or item.command.spec.state in unplaced.LEAVES:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.commands.table import STANDARD
+from proxy.hotpath.router import UNOWNED
 from proxy.session.blocking import shortened
 from proxy.session.switching import HELD_SECONDS
 from tests.hotpath.test_split import arguments
@@ -115,6 +116,20 @@ def test_several_keys_of_a_slot_that_moves_are_tried_again_and_then_an_error_say
             (lent,) = client.route.lent
     assert client.heard() == b"-TRYAGAIN Multiple keys request during rehashing of slot\r\n"
     assert not client.gone
+
+
+@pytest.mark.parametrize("frame", [b"*-1\r\n", b"*2\r\n$1\r\nc\r\n$1\r\nx\r\n", b"-WRONGTYPE no\r\n"])
+def test_what_is_answered_once_its_slot_has_no_owner_any_more_gets_no_second_reply(frame: bytes) -> None:
+    client, lent = blocked("BLPOP", "c", "10")
+    router = client.intake.config.router
+    assert router is not None
+    router.own(0, 16383, UNOWNED)
+    lent.answer(frame)
+    client.route.moment += HELD_SECONDS + 1
+    for waiter in client.nodes.looking:
+        waiter.arrived()
+    assert client.heard() == frame
+    assert client.awaited is None
 
 
 def test_who_leaves_while_blocked_takes_the_connection_with_it() -> None:
