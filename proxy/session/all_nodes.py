@@ -107,6 +107,8 @@ def _fan_out(
 def _unhindered(session: AllNodesClient, nodes: NodePort, item: Item, primaries: Sequence[Node]) -> int:
     if idle_connections.waits_for_own(session, item.command):
         return WAIT
+    if not primaries:
+        return wait_for_node(session, nodes, item, None, item.command.spec.lane)
     found = idle_connections.reserve(session, nodes, item, primaries)
     if isinstance(found, int):
         return found

@@ -236,3 +236,15 @@ def test_a_node_that_gives_no_connection_closes_nobody(argv: Sequence[str], stat
             waiter.arrived()
     assert busy.client.heard().startswith(b"-CLUSTERDOWN")
     assert not busy.client.gone
+
+
+@pytest.mark.parametrize("argv", EVERYWHERE)
+def test_where_no_primary_is_known_the_client_gets_an_error_and_stays(argv: Sequence[str]) -> None:
+    client = Routed(FakeRoute())
+    client.nodes.lost = {0, 1, 2}
+    client.send(call(*argv))
+    assert client.heard() == b"", "one may come"
+    client.route.moment += HELD_SECONDS + 1
+    client.nodes.looking.pop().arrived()
+    assert client.heard() == b"-CLUSTERDOWN Hash slot not served\r\n"
+    assert not client.gone
