@@ -294,7 +294,7 @@ def _greet(session: HandshakeClient, item: Item, said: Hello) -> int:
         _note_wrong(session, said, frame)
         # Redis works through the options one by one: it may have taken the name before it complained.
         if not (said.in_order and frame.startswith(_UNCHANGED)):
-            session.happens(Event.UNKNOWN)
+            switching.doubt(session)
 
     if session.state.upstream is None and plain and session.ports.pools.has_pool(target):
         raw = encode_command([b"HELLO", b"%d" % said.protocol])
@@ -324,7 +324,8 @@ def _odd_hello(session: HandshakeClient, item: Item) -> int:
         return forward(session, item)
     if switching.to_private(session) is None:
         return WAIT
-    session.happens(Event.UNKNOWN)
+    switching.doubt(session)
+    session.sender.notify_when_idle = True
     sending.submit(session, item.raw, item.edit)
     return TAKEN
 

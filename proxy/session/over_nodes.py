@@ -49,6 +49,9 @@ _ELSEWHERE = encode_error(
 )
 _DEFAULT_PORT = 6379
 _UNHINDERED = frozenset({ConnectionState.ADMIN, ConnectionState.IDLE})
+_OF_A_CONNECTION = frozenset({ConnectionState.PIN, ConnectionState.REPLY, ConnectionState.MONITOR})
+"""Commands that set or tell something of a connection. Those that would change what it does get here only in forms that
+Redis refuses."""
 
 
 class ManyNodesClient(AllNodesClient, PinningClient, SplittingClient, UnplacedClient, SubscribingNodeClient, Protocol):
@@ -198,8 +201,12 @@ def _by_keys(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | Non
         return _within_transaction(session, item)
     if number == UNOWNED:
         return wait_for_node(session, nodes, item, None, Lane.FAST)
+    bound = item.command.spec.state in _OF_A_CONNECTION and not _ends_its_client(item.command)
+    if bound and not leave_node(session):
+        return WAIT
     if session.state is not POOLED or not session.ports.route.pooling:
-        return None
+        # Bound to this node for good, the client could not reach the keys of others.
+        return forward(session, item) if bound and session.state.upstream is not None else None
     return _without_state(session, nodes, item)
 
 
@@ -216,7 +223,7 @@ def _without_state(session: ManyNodesClient, nodes: NodePort, item: Item) -> int
         return None if session.sender.pending_replies > 0 and not item.hidden else _to_shared(session, nodes, item)
     if blocks and not item.hidden:
         return blocking.send(session, nodes, item)
-    if item.command.spec.state is ConnectionState.PIN and not _ends_its_client(item.command):
+    if item.command.spec.state in _OF_A_CONNECTION and not _ends_its_client(item.command):
         # Pinned to one node, the client could not reach the keys of others; and what these set or tell is about a
         # connection to one node.
         outcome = _to_shared(session, nodes, item)

@@ -232,7 +232,7 @@ def _unknown(session: PinningClient, item: JudgedCommand) -> int:
     def answered(line: bytes) -> None:
         lacking = _says_unknown(line)
         if not lacking:
-            session.happens(Event.UNKNOWN)
+            switching.doubt(session)
         session.probe = None
         session.ports.capabilities.end_probe(name, lacking)
 

@@ -250,6 +250,15 @@ def move(session: SwitchingClient, key: PoolKey) -> None:
     session.adopt()
 
 
+def doubt(session: SwitchingClient) -> None:
+    """What a command has left behind on the private connection, only Redis knows: nobody else gets it. The client keeps
+    it, but before a cluster: bound to one node for good, it could not reach the keys of others."""
+    if session.ports.nodes is None:
+        session.happens(Event.UNKNOWN)
+    elif type(session.state) is Pinned:
+        session.state.spoiled = True
+
+
 def wait_until_drained(session: SwitchingClient) -> None:
     """Read no further until no reply is pending."""
     assert session.sender.pending_replies > 0, "nothing would ever bring the next command on"

@@ -433,6 +433,55 @@ def test_what_tells_of_the_connection_ties_no_client_to_a_node(words: tuple[str,
     assert client.taken() == [[], [[b"GET", b"c"]], [[b"GET", b"a"]]]
 
 
+@pytest.mark.parametrize("words", [("CLIENT", "ID"), ("CLIENT", "INFO"), ("CLIENT", "TRACKINGINFO")])
+@pytest.mark.parametrize("before", [("AUTH", "u", "secret"), ("WATCH", "c")])
+def test_nor_behind_a_login_or_between_watch_and_exec(before: tuple[str, ...], words: tuple[str, ...]) -> None:
+    client = Routed(FakeRoute())
+    client.say(*before)
+    client.own.answer(b"+OK\r\n")
+    client.say(*words)
+    _answer_all(client, b":5\r\n")
+    client.say("UNWATCH")
+    _answer_all(client, b"+OK\r\n")
+    assert client.heard() == b"+OK\r\n:5\r\n+OK\r\n"
+    assert _is_free(client)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("CLIENT", "REPLY"),
+        ("CLIENT", "REPLY", "OFF", "now"),
+        ("MONITOR", "all"),
+        ("HELLO", "3", "SETUP"),
+        ("HELLO", "3", "SETNAME", "me", "AUTH", "u", "wrong"),
+        ("NEW.COMMAND", "a"),
+    ],
+)
+def test_nor_by_a_command_that_is_refused_or_that_only_redis_knows(words: tuple[str, ...]) -> None:
+    client = Routed(FakeRoute())
+    client.say(*words)
+    _answer_all(client, b"-ERR no\r\n")
+    for timer in client.route.lingering:
+        timer()
+    assert client.heard() == b"-ERR no\r\n"
+    assert _is_free(client)
+    assert client.route.released == [], "what it may have left behind is nobody else's"
+
+
+def _answer_all(client: Routed, frame: bytes) -> None:
+    for upstream in client.route.all_upstreams():
+        upstream.taken()
+        if upstream.head is not None:
+            upstream.answer(frame)
+
+
+def _is_free(client: Routed) -> bool:
+    client.send(call("GET", "a") + call("GET", "b") + call("GET", "c"))
+    nodes = [client.route.upstream(client.key._replace(node=node)) for node in NODES]
+    return [arguments(node.taken()) for node in nodes] == [[[b"GET", b"b"]], [[b"GET", b"c"]], [[b"GET", b"a"]]]
+
+
 @pytest.mark.parametrize("words", [("CLIENT", "TRACKING", "ON"), ("CLIENT", "REPLY", "OFF"), ("SCRIPT", "DEBUG", "NO")])
 def test_what_changes_one_connection_is_refused(words: tuple[str, ...]) -> None:
     client = Routed(FakeRoute())
