@@ -334,10 +334,10 @@ def _reset(session: HandshakeClient, item: Item) -> int:
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
-    if len(item.command.argv) != 1 or (
-        session.state.upstream is None and session.ports.capabilities.unauthenticated(session.key)
-    ):
-        # A form that Redis refuses, or a connection on which there is nothing to reset.
+    without_login = session.state.upstream is None and session.ports.capabilities.unauthenticated(session.key)
+    if len(item.command.argv) != 1 or (without_login and session.ports.nodes is None):
+        # A form that Redis refuses, or a connection on which there is nothing to reset. Before a cluster, a transaction
+        # or subscriptions may be on no connection of the client's, or on others.
         return forward_unchanged(session, item)
     if _leaves_behind(session):
         return WAIT

@@ -10,6 +10,7 @@ from proxy.cluster.own_answers import has_its_arguments
 from proxy.commands.command import Command
 from proxy.commands.over_nodes import Destination
 from proxy.commands.table import STANDARD, ConnectionState
+from proxy.session.pool_key import PoolKey
 from proxy.session.state import POOLED
 from proxy.session.switching import HELD_SECONDS
 from proxy.session.unplaced import MOST_KEPT, MOST_KEPT_BYTES
@@ -264,3 +265,18 @@ def test_nobody_else_gets_the_connection_of_a_transaction_with_a_command_that_is
     assert client.state is POOLED
     assert client.route.closed_gracefully == [upstream]
     assert client.route.released == []
+
+
+class WithoutLogin(FakeRoute):
+    """Nodes that ask for a password since."""
+
+    def unauthenticated(self, key: PoolKey) -> bool:
+        return True
+
+
+def test_reset_ends_it_also_where_nobody_has_logged_in() -> None:
+    client = Routed(WithoutLogin())
+    client.say("MULTI")
+    client.say("RESET")
+    assert client.heard() == b"+OK\r\n+RESET\r\n"
+    assert client.state is POOLED
