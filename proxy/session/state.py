@@ -163,10 +163,12 @@ class PooledTransaction:
 @dataclass(slots=True)
 class Unplaced:
     """Before a cluster: a transaction of which nothing has been sent. ``kept`` are queued commands without keys, and
-    what becomes of their replies; ``spoiled`` says that a command was refused, so that EXEC has to fail."""
+    what becomes of their replies, and ``writes`` says that one of them may write; ``spoiled`` that a command was
+    refused, so that EXEC has to fail."""
 
     transaction: Transaction
     kept: list[tuple[bytes, ReplyEdit | None]] = field(default_factory=list)
+    writes: bool = False
     spoiled: bool = False
 
     upstream: ClassVar[None] = None

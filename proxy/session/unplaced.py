@@ -86,6 +86,7 @@ def meet(session: UnplacedClient, nodes: NodePort, item: Item, state: Unplaced) 
             return _ended(session, _NOTHING)
     elif _may_be_kept(session, item, state):
         state.kept.append((item.raw, item.edit))
+        state.writes = state.writes or (spec.may_replicate and not item.reads)
         sending.answer(session, _QUEUED)
         return TAKEN
     return _place(session, nodes, item, state)
@@ -143,6 +144,8 @@ def _place(session: UnplacedClient, nodes: NodePort, item: Item, state: Unplaced
             running.actions[sender.forwarded - running.first] = (EDIT, edit)
         sender.forwarded += 1
         sender.hide(upstream, raw)
+    if state.writes:
+        sender.note_write(upstream)
     if state.spoiled:
         sender.hide(upstream, ABORTING_COMMAND)
     return None

@@ -191,6 +191,18 @@ def test_each_command_that_may_write_is_known_to_have_gone_to_its_nodes(argv: li
     assert reached or client.heard().startswith(b"-")
 
 
+@pytest.mark.parametrize("argv", WRITES, ids=lambda argv: argv[0].decode())
+def test_so_is_one_in_a_transaction_also_if_a_later_command_names_the_node(argv: list[bytes]) -> None:
+    client = Routed(FakeRoute())
+    client.say("MULTI")
+    client.say(*argv)
+    if client.state.upstream is None:
+        client.say("GET", "c")
+    reached = client.own.node_bit if argv[0] in client.own.taken() else 0
+    assert client.sender.written_nodes == reached
+    assert reached or b"-" in client.heard()
+
+
 def test_the_least_reply_counts() -> None:
     client = waiting("WAIT", "1", "0")
     client.send(call("GET", "a"))
