@@ -47,6 +47,9 @@ def route(session: SubscribingNodeClient, nodes: NodePort, item: Item) -> int | 
         return _change(session, nodes, item)
     if session.subscriber is None or not session.subscriber.confines():
         return None
+    if item.trace is not None:
+        item.trace.without_reply()
+        item.trace = None
     if spec.name == _PING and has_its_arguments(item.command):
         return _ping(session, session.subscriber, item)
     if spec.state not in _ALLOWED:

@@ -262,6 +262,17 @@ def test_a_subscribed_resp2_client_may_do_little_else() -> None:
     assert rests(client) is False
 
 
+@pytest.mark.parametrize("words", [("GET", "a"), ("PING",)])
+def test_what_it_is_told_at_once_is_traced_like_all_else(words: tuple[str, ...]) -> None:
+    client = Routed(FakeRoute(traces=1_000_000))
+    client.say("SUBSCRIBE", "x")
+    (upstream,) = client.route.lent
+    upstream.answer(push(2, b"subscribe", b"x", 1))
+    client.route.observed.clear()
+    client.say(*words)
+    assert len(client.route.observed) == 1
+
+
 def test_another_protocol_is_for_messages_too() -> None:
     client, upstream = subscribed(3)
     pool = client.route.upstream(HOME)
