@@ -380,8 +380,15 @@ def _leaves_behind(session: HandshakeClient) -> bool:
     # what it watches, comes to no other end.
     if not session.deferred:
         return False
+    running = session.state.transaction
     session.happens(Event.UNKNOWN)  # for another client nothing may be watched
     follow_ups.leave(session)
+    session.sender.end_unit()
+    cached_answers.end_transaction(session)
+    session.slot = NO_SLOT
+    session.intake.simple = session.plain_commands()
+    if running is not None and running.outdated:
+        session.adopt()
     if session.sender.pending_replies == 0:
         return False
     switching.wait_until_drained(session)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -223,6 +224,27 @@ def test_what_waited_for_a_client_that_leaves_is_sent(state: str) -> None:
 
 
 # Before a cluster
+
+
+def test_a_transaction_that_ends_for_a_reset_ends_also_if_that_is_refused() -> None:
+    client = Routed(route_with(GIVES))
+    client.say("WATCH", "s{c}")
+    client.say("GET", "s{c}")
+    own = client.own
+    own.answer(b"+OK\r\n", b"$1\r\nv\r\n")
+    client.say("MULTI")
+    own.answer(b"+OK\r\n")
+    adopted = client.effective_policy
+    client.effective_policy = replace(adopted)
+    client.adopt()
+    assert client.deferred
+    client.say("RESET")
+    own.answer(b"+OK\r\n", b":1\r\n")
+    own.answer(b"-NOPERM no RESET\r\n")
+    assert client.heard().endswith(b"-NOPERM no RESET\r\n")
+    assert client.state.transaction is None
+    assert client.effective_policy is adopted
+    assert client.intake.simple == client.plain_commands()
 
 
 def left_behind() -> tuple[Routed, Upstream]:
