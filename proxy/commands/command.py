@@ -50,6 +50,14 @@ class Command:
         self._keys: tuple[Key, ...] | None = None
         self._places: tuple[tuple[int, bool], ...] | None = None
 
+    def known_to(self, table: Table) -> "Command":
+        """The same as this table knows it. Beyond the standard commands, ids of another table mean others, or none."""
+        if table.has(self.spec):
+            return self
+        same = Command(table, self.argv, None, self.streamed, self.streamed_length)
+        same.further = self.further
+        return same
+
     @property
     def name(self) -> str:
         """``CONFIG SET``; for an unknown command, its first argument made printable."""

@@ -77,6 +77,10 @@ class Table:
         """The command of that name, ``config set`` or ``CONFIG|SET``; None if it is unknown."""
         return self._by_name.get("|".join(name.upper().replace("|", " ").split()))
 
+    def has(self, spec: Spec) -> bool:
+        """Whether the command, which was looked up in some table, is one of this table."""
+        return spec.id < len(self.specs) and self.specs[spec.id] is spec
+
     def subcommands(self, container: str) -> tuple[Spec, ...]:
         """The subcommands of a container; empty for any other name."""
         return tuple(self._subcommands.get(container.upper(), ()))

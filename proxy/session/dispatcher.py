@@ -134,6 +134,10 @@ class Dispatcher:
     def _resume(self, held: Item, data: bytes, end: int) -> int:
         session = self.session
         session.held = None
+        # Another engine may have come meanwhile.
+        table = session.effective_policy.table
+        held.command = held.command.known_to(table)
+        held.instead_of = None if held.instead_of is None else held.instead_of.known_to(table)
         # The intake knows the command by its first words: what KEYRAIL NODE carries is counted as what it is.
         session.intake.command_id = (held.instead_of or held.command).spec.id
         if not session.unreachable:

@@ -11,7 +11,7 @@ from typing import Any
 from hiredis import pack_command
 
 from proxy.commands.command import Command
-from proxy.commands.table import STANDARD, ConnectionState, Lane, Spec
+from proxy.commands.table import STANDARD, ConnectionState, Lane, Spec, Table
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.hot_path_config import MAY_WRITE, READS, HotPathConfig
 from proxy.hotpath.in_flight import ReplySink
@@ -73,8 +73,13 @@ def _forwarding(spec: Spec) -> int:
     return (READS if spec.only_reads else MAY_WRITE) if plain else 0
 
 
-PLAIN = bytes(map(_forwarding, STANDARD.specs))
-FAST = bytes(may * (spec.lane is Lane.FAST) for may, spec in zip(PLAIN, STANDARD.specs, strict=True))
+def forwarded(table: Table) -> tuple[bytes, bytes]:
+    """What the intake sends by itself on a private connection, and on a shared one."""
+    plain = bytes(map(_forwarding, table.specs))
+    return plain, bytes(may * (spec.lane is Lane.FAST) for may, spec in zip(plain, table.specs, strict=True))
+
+
+PLAIN, FAST = forwarded(STANDARD)
 
 _compiled: list[tuple[Policy, CompiledPolicy]] = []
 _policies: dict[str, Policy] = {}
@@ -237,25 +242,26 @@ class FakeRoute(
         self.user_changes = 0
         self.ports = Ports(self, self, self, self, self, self, self, self, self, self.logins)
 
-    def put_in_force(self, policy: Policy) -> None:
-        """A new generation of the policy; sessions are not told."""
+    def put_in_force(self, policy: Policy, table: Table = STANDARD) -> None:
+        """A new generation of the policy, for an engine of these commands; sessions are not told."""
         self.generation += 1
-        rules = compiled(policy)
-        lookup, keys = STANDARD.lookup, STANDARD.keys
+        standard = table is STANDARD
+        rules = compiled(policy) if standard else compile_policy(policy, table, None, 7, memory=Memory())
+        plain, fast = (PLAIN, FAST) if standard else forwarded(table)
         config = HotPathConfig(
             rules.plan,
-            lookup,
-            keys,
+            table.lookup,
+            table.keys,
             self.counters,
             self.request,
-            FAST,
-            PLAIN,
+            fast,
+            plain,
             self.window,
             self.sampler,
             None,
-            self.calls,
+            self.calls if standard else array("Q", bytes(8 * len(fast))),
         )
-        self._effective_policy = EffectivePolicy(config, rules, STANDARD, self.generation)
+        self._effective_policy = EffectivePolicy(config, rules, table, self.generation)
 
     def upstream(self, key: PoolKey = HOME, lane: Lane = Lane.FAST) -> Upstream:
         """The shared upstream of a pool; it exists from the first look at it."""

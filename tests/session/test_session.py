@@ -6,10 +6,10 @@ from __future__ import annotations
 import pytest
 
 from proxy.commands.command import Command
-from proxy.commands.table import Lane
+from proxy.commands.table import STANDARD, Lane
 from proxy.hotpath.in_flight import FORWARD
 from proxy.policy.decision import Decision, HiddenCommands
-from proxy.policy.model import Mode
+from proxy.policy.model import TRANSPARENT, Mode
 from proxy.rules.verdict import PASS, Rewrite, Surround
 from proxy.session import judging, sending
 from proxy.session.exec_abort import ABORTING_COMMAND
@@ -18,6 +18,7 @@ from proxy.session.pool_key import PoolKey
 from proxy.session.session import Session
 from proxy.wire.request import Request
 from tests.policy.given import policy
+from tests.session.clustered import Routed
 from tests.session.given import HOME, RULES, Client, FakeRoute, call, route_with
 
 OK = b"+OK\r\n"
@@ -33,6 +34,30 @@ def test_plain_commands_share_an_upstream() -> None:
     assert upstream.taken() == call("GET", "a") + call("GET", "b") + call("GET", "c") + call("GET", "d")
     upstream.answer(b"+a\r\n+b\r\n+c\r\n+d\r\n")
     assert (one.heard(), two.heard()) == (b"+a\r\n+b\r\n+d\r\n", b"+c\r\n")
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+@pytest.mark.parametrize("name", ["MOD.FIRST", "MOD.SECOND"])
+def test_a_command_that_waits_while_an_engine_without_it_comes_is_one_that_nobody_knows(
+    clustered: bool, name: str
+) -> None:
+    """Its id means another command there, or none."""
+    described = [[each, 2, [b"write"], 1, 1, 1, [b"@write"], [], [], []] for each in (b"mod.first", b"mod.second")]
+    other = STANDARD.completed_by([[b"mod.other", -2, [b"write"], 0, 0, 0, [b"@write"], [], [], []]])
+    route = FakeRoute()
+    route.put_in_force(TRANSPARENT, STANDARD.completed_by(described))
+    client = Routed(route) if clustered else Client(route)
+    route.starving = True
+    client.say(name, "c")
+    assert client.held is not None
+    router = client.intake.config.router
+    route.put_in_force(TRANSPARENT, other)
+    client.adopt()
+    client.intake.config.router = router
+    route.feed()
+    client.own.answer(b"-ERR unknown command 'MOD'\r\n")
+    assert client.heard() == b"-ERR unknown command 'MOD'\r\n"
+    assert [*client.intake.config.calls[len(STANDARD.specs) :]] == [0]
 
 
 LIMITED = """
