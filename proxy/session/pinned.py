@@ -233,8 +233,9 @@ def _unknown(session: PinningClient, item: JudgedCommand) -> int:
         lacking = _says_unknown(line)
         if not lacking:
             switching.doubt(session)
-        session.probe = None
-        session.ports.capabilities.end_probe(name, lacking)
+        if session.probe == name:  # else the client has left, and another one may ask
+            session.probe = None
+            session.ports.capabilities.end_probe(name, lacking)
 
     session.sender.notify_when_idle = True
     session.sender.forwarded += 1

@@ -239,8 +239,13 @@ def test_who_leaves_in_the_middle_of_a_probe_lets_the_next_one_ask() -> None:
     one, two = Client(route), Client(route)
     one.say("MY.OWN")
     two.say("MY.OWN")
+    first = one.own
     one.on_close()
     assert two.own.taken() == call("MY.OWN")
+    first.answer(UNKNOWN)
+    assert route.probes != {}, "two is asking"
+    two.own.answer(UNKNOWN)
+    assert (two.heard(), route.probes) == (UNKNOWN, {})
 
 
 def test_of_a_crowd_one_alone_waits_for_an_upstream_to_ask_on() -> None:
