@@ -212,6 +212,8 @@ def _decide(session: HandshakeClient, item: Item, given: Credentials) -> int:
 
 
 def _log_in(session: HandshakeClient, given: Credentials) -> None:
+    if session.gone:
+        return  # and its connection is closed behind this reply
     user = session.logins.accepted(session, given, session.on_its_own.upstream.key)
     switching.move(session, session.key._replace(user=user))
     login.logged_in(session)

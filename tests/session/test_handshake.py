@@ -367,3 +367,24 @@ def test_users_are_told_apart_by_every_byte_of_their_names(names: list[bytes], h
         assert context_of(client).user == client.caller().user == client.key.user
         keys.add(client.key)
     assert len(keys) == len(set(names))
+
+
+@pytest.mark.parametrize("words", [("AUTH", "u", "p"), ("HELLO", "3", "AUTH", "u", "p")])
+def test_the_login_of_a_client_that_has_left_is_nobodys(words: tuple[str, ...]) -> None:
+    client = Client(FakeRoute())
+    client.say(*words)
+    own = client.own
+    client.connection_lost()
+    own.answer(b"+OK\r\n")
+    assert client.route.logins.seen == []
+    assert client.route.closed_gracefully == [own]
+
+
+def test_nor_is_one_in_a_transaction() -> None:
+    client = Client(FakeRoute())
+    for words in (("MULTI",), ("AUTH", "u", "p"), ("EXEC",)):
+        client.say(*words)
+    own = client.own
+    client.connection_lost()
+    own.answer(b"+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n")
+    assert client.route.logins.seen == []
