@@ -39,7 +39,8 @@ MOST_WAITING = 1024
 _AT_ONCE = 64
 _NOBODY = ReplySink()
 _MULTI, _EXEC, _DISCARD = encode_command([b"MULTI"]), encode_command([b"EXEC"]), encode_command([b"DISCARD"])
-_ELSEWHERE = (b"-MOVED ", b"-ASK ", b"-TRYAGAIN ", b"-CLUSTERDOWN ")
+ELSEWHERE = (b"-MOVED ", b"-ASK ", b"-TRYAGAIN ", b"-CLUSTERDOWN ")
+"""How errors begin by which a node of a cluster refuses a command because of its slot."""
 _MOST_TIMES = 20
 _AGAIN_SECONDS = 0.1
 _NO_CONNECTION = "no connection to Redis could be had for it"
@@ -190,7 +191,7 @@ def send_elsewhere(
 def conclude(client: FollowedClient, follow_up: FollowUp, frame: bytes, times: int = 0) -> None:
     """Count what has become of a follow-up; or send it again, before a cluster, where a node has refused it because of
     its slot: nobody else would."""
-    if client.ports.nodes is not None and frame.startswith(_ELSEWHERE) and times < _MOST_TIMES:
+    if client.ports.nodes is not None and frame.startswith(ELSEWHERE) and times < _MOST_TIMES:
         client.ports.route.after(_AGAIN_SECONDS, partial(_send_again, client, follow_up, frame, times + 1))
     elif frame.startswith(b"-"):
         _report(client, follow_up, "error", frame[1:].split(b" ", 1)[0].decode("ascii", "replace").rstrip())

@@ -6,10 +6,9 @@ from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import hidden_commands, script_units, sending, switching
 from proxy.session.hidden_commands import SurroundedClient
 from proxy.session.item import Item, JudgedCommand
-from proxy.session.switching import SwitchingClient
 
 
-class ForwardingClient(SwitchingClient, SurroundedClient, Protocol):
+class ForwardingClient(SurroundedClient, Protocol):
     """A session, as far as commands are forwarded for it."""
 
 
@@ -38,6 +37,7 @@ def dispatch(session: ForwardingClient, item: Item) -> None:
     if item.hidden:
         if trace is not None:
             trace.without_reply()
+            item.trace = None
         hidden_commands.send(session, item)
     elif script_units.proves_refusals(session, item):
         script_units.send(session, item)

@@ -24,12 +24,13 @@ from proxy.commands.words import word_of
 from proxy.hotpath.in_flight import EDIT, HIDE, NOTE, PEEK, UNWRAP, InFlightEntry, ReplySink
 from proxy.policy.decision import HiddenCommands, What
 from proxy.rules.verdict import ReplyEdit
-from proxy.session import follow_ups, sending
+from proxy.session import follow_ups, script_units, sending
 from proxy.session.exec_abort import EXEC_ABORTED, reason_of
 from proxy.session.follow_ups import FollowedClient
 from proxy.session.item import FollowUp, Item
 from proxy.session.pool_key import PoolKey
 from proxy.session.sending import SendingClient
+from proxy.session.switching import SwitchingClient
 from proxy.wire.encode import encode_command, encode_error
 
 _MULTI = encode_command([b"MULTI"])
@@ -40,7 +41,7 @@ _NOBODY = ReplySink()
 """Receives replies that no client gets."""
 
 
-class SurroundedClient(FollowedClient, SendingClient, Protocol):
+class SurroundedClient(SwitchingClient, FollowedClient, SendingClient, Protocol):
     """A session, as far as hidden commands go with its own."""
 
     def place(self) -> PoolKey:
@@ -144,7 +145,9 @@ def _go_alone(session: SurroundedClient, item: Item, why: str) -> bool:
     if error is not None:
         sending.refuse(session, error)
         return False
-    if item.edit is None or running is None:
+    if script_units.proves_refusals(session, item):
+        script_units.send(session, item)
+    elif item.edit is None or running is None:
         sending.submit(session, item.raw, item.edit)
     else:
         running.actions[session.sender.forwarded - running.first] = (EDIT, item.edit)
@@ -261,7 +264,7 @@ class SurroundedCommand:
             if frame != _QUEUED:
                 # Redis refused the client's MULTI, so this has run at once, and EXEC will tell of nothing.
                 self._listen(place)(frame)
-        elif place != len(self._before):
+        elif place != len(self._before) and not frame.startswith(follow_ups.ELSEWHERE):
             # Redis refused to queue a hidden command, and aborts the client's transaction; the next one goes alone.
             self._forgo_hidden()
 

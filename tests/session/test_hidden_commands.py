@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from proxy.commands.table import Lane
+from tests.hotpath.test_split import arguments
+from tests.policy.given import policy
+from tests.session.clustered import ClusterRoute, Routed
 from tests.session.given import HOME, LARGE, Client, FakeRoute, Upstream, call, route_with
 
 GIVES = """
@@ -221,3 +225,33 @@ def test_a_streamed_value_inside_a_transaction() -> None:
     own.answer(OK, QUEUED, QUEUED, b"*2\r\n:0\r\n:1\r\n")
     assert client.heard() == OK + QUEUED + b"*1\r\n:1\r\n"
     assert own.taken() == EXPIRE
+
+
+# Before a cluster
+
+
+def refused_in_transaction(error: bytes) -> Routed:
+    """A client in whose transaction a node has refused what goes along with a command."""
+    client = Routed(ClusterRoute(policy(GIVES)))
+    client.say("MULTI")
+    client.say("INCR", "k{c}")
+    own = client.own
+    assert arguments(own.taken()) == [[b"MULTI"], [b"EXISTS", b"k{c}"], [b"INCR", b"k{c}"]]
+    own.answer(OK, error, b"-MOVED 5 127.0.0.1:7002\r\n")
+    client.say("EXEC")
+    own.answer(b"-EXECABORT Transaction discarded because of previous errors.\r\n")
+    return client
+
+
+@pytest.mark.parametrize("error", [b"-MOVED 5 127.0.0.1:7002\r\n", b"-TRYAGAIN later\r\n", b"-CLUSTERDOWN no\r\n"])
+def test_that_a_slot_has_moved_is_no_reason_to_send_nothing_along_any_more(error: bytes) -> None:
+    client = refused_in_transaction(error)
+    client.say("INCR", "k{c}")
+    assert arguments(client.at(1).taken()) == [[b"MULTI"], [b"EXISTS", b"k{c}"], [b"INCR", b"k{c}"], [b"EXEC"]]
+
+
+def test_a_script_that_goes_alone_follows_its_slot_all_the_same() -> None:
+    client = refused_in_transaction(b"-NOPERM no EXISTS\r\n")
+    client.say("EVAL", "return redis.call('set', KEYS[1], 1)", "1", "k{c}")
+    sent = [argv[0] for argv in arguments(client.at(1, Lane.SLOW).taken())]
+    assert sent == [b"MULTI", b"EVAL", b"EXEC"]
