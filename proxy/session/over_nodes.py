@@ -49,6 +49,7 @@ _ELSEWHERE = encode_error(
 )
 _DEFAULT_PORT = 6379
 _UNHINDERED = frozenset({ConnectionState.ADMIN, ConnectionState.IDLE})
+_OF_ANY_NODE = frozenset({ConnectionState.POOL, *_UNHINDERED})
 _OF_A_CONNECTION = frozenset({ConnectionState.PIN, ConnectionState.REPLY, ConnectionState.MONITOR})
 """Commands that set or tell something of a connection. Those that would change what it does get here only in forms that
 Redis refuses."""
@@ -202,7 +203,9 @@ def _by_keys(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | Non
     if number == UNOWNED:
         return wait_for_node(session, nodes, item, None, Lane.FAST)
     bound = item.command.spec.state in _OF_A_CONNECTION and not _ends_its_client(item.command)
-    if bound and not leave_node(session):
+    # Behind a login, too, what any node can do is for those of the client's address.
+    leaves = item.command.spec.state in _OF_ANY_NODE and session.sender.pending_replies == 0
+    if (bound or leaves) and not leave_node(session):
         return WAIT
     if session.state is not POOLED or not session.ports.route.pooling:
         # Bound to this node for good, the client could not reach the keys of others.

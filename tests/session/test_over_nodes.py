@@ -530,6 +530,17 @@ def test_one_address_speaks_of_its_nodes_alone(shown: Routed) -> None:
     assert shown.heard() == b":5\r\n"
 
 
+@pytest.mark.parametrize(
+    "words", [("EVALSHA", "a" * 40, "0"), ("CONFIG", "GET", "maxmemory"), ("INFO",), ("CLIENT", "ID"), ("PING",)]
+)
+def test_so_does_what_any_node_can_do_behind_a_login(shown: Routed, words: tuple[str, ...]) -> None:
+    shown.say("AUTH", "u", "secret")
+    shown.own.answer(b"+OK\r\n")
+    shown.say(*words)
+    sent = {u.key.node for u in shown.route.all_upstreams() if call(*words) in u.taken()}
+    assert sent == {NODES[1]}
+
+
 def test_who_publishes_at_one_address_reaches_and_counts_the_subscribers_of_all(shown: Routed) -> None:
     shown.say("PUBLISH", "news", "m")
     asked = [b"PUBSUB", b"NUMSUB", b"news"]
