@@ -1,7 +1,8 @@
 """Whether a reply tells a port of a node, or of its bus.
 
 A figure may be the same number by chance, so those are left out that are no ports by their names: lines of INFO such as
-``mem_replication_backlog:20508``, and fields of CLIENT LIST such as ``tot-mem=20508``.
+``mem_replication_backlog:20508``, fields of CLIENT LIST such as ``tot-mem=20508``, and integers behind their names, as
+in MEMORY STATS.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ import re
 from tests.cluster.nodes import RealCluster
 
 _FIGURES = re.compile(
-    rb"^(?!\w*(?:port|addr|host|listener))\w+:\d+\r$|(?<=[ \n$])(?!\w*(?:port|addr))[\w-]+=\d+(?=[ \r\n])", re.MULTILINE
+    rb"^(?!\w*(?:port|addr|host|listener))\w+:\d+\r$"
+    rb"|(?<=[ \n$])(?!\w*(?:port|addr))[\w-]+=\d+(?=[ \r\n])"
+    rb"|^\$\d+\r\n(?![\w.-]*(?:port|addr|host))[a-z][a-z_.-]+\r\n:\d+\r$",
+    re.MULTILINE,
 )
 
 

@@ -181,6 +181,18 @@ class RealCluster:
 
     # What happens to clusters
 
+    @contextmanager
+    def patient(self) -> Iterator[None]:
+        """In this block no node is taken for lost: on a busy machine that happens without a reason, and a primary that
+        is replaced then loses what it has acknowledged."""
+        for node in self.living():
+            node.do("CONFIG", "SET", "cluster-node-timeout", 2 * NODE_TIMEOUT_MS)
+        try:
+            yield
+        finally:
+            for node in self.living():
+                node.do("CONFIG", "SET", "cluster-node-timeout", NODE_TIMEOUT_MS)
+
     def failover(self, replica: Engine, how: str = "") -> None:
         """Make a replica the primary: planned, or with FORCE or TAKEOVER."""
         again = 0.0

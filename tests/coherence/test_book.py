@@ -12,10 +12,10 @@ from math import floor
 
 import pytest
 
-from tests.coherence.book import Book
+from tests.coherence.book import Book, Life
 from tests.coherence.history import Read, Some, Trail, check
 from tests.coherence.reads import Choice, Words
-from tests.coherence.writes import writings
+from tests.coherence.writes import WRITES, Way, writings
 from tests.resp import Failure, Value
 
 KINDS = ("hash", "string", "string", "list")
@@ -181,3 +181,15 @@ def test_reads_of_redis_are_no_anomalies(seed: int, evicts: bool) -> None:
     report = check(hunt.trails)
     assert report.reads > STEPS / 2
     assert not report.anomalies, report.lines()
+
+
+@pytest.mark.parametrize("way", WRITES)
+def test_when_a_ttl_ends_that_a_write_keeps_is_not_known_without_its_reply(way: Way) -> None:
+    """Another reply than none would tell."""
+    for seed in range(20):
+        book = Book(KINDS)
+        for slot in book.slots:
+            slot.key.write(dict.fromkeys(slot.key.registers, b"v"), 1.0, 1.1, Life(5.0, 6.0))
+        writing = way(book, Choice(random.Random(seed)))
+        writing.learn(1, 2.0, 2.1)
+        assert writing.unsure or all(key.life is None for key in writing.may), writing.how

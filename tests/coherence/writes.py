@@ -57,7 +57,7 @@ def _sets(how: str, *commands: Callable[[bytes, bytes], Words], keeps_ttl: bool 
             return key.write({b"": value}, sent, answered, key.kept_life(sent, answered) if keeps_ttl else None)
 
         words = [command(key.name, value) for command in commands]
-        return Writing(how, words, [slot], learn, {key: {b"": value}})
+        return Writing(how, words, [slot], learn, {key: {b"": value}}, unsure=keeps_ttl and key.life is not None)
 
     return way
 
@@ -221,7 +221,7 @@ def _hset(book: Book, choice: Choice) -> Writing:
         _ok(reply)
         return key.write({**values}, sent, answered, key.kept_life(sent, answered))
 
-    return Writing(str(words[0]), [words], [slot], learn, {key: values})
+    return Writing(str(words[0]), [words], [slot], learn, {key: values}, unsure=key.life is not None)
 
 
 def _hdel(book: Book, choice: Choice) -> Writing:

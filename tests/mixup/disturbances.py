@@ -51,8 +51,9 @@ def all_slots_move(cluster: RealCluster, world: World, chance: random.Random) ->
 
 def replica_takes_over(cluster: RealCluster, world: World, chance: random.Random) -> None:
     """A planned failover, which loses nothing."""
-    cluster.failover(chance.choice(cluster.replicas()))
-    cluster.settle()
+    with cluster.patient():
+        cluster.failover(chance.choice(cluster.replicas()))
+        cluster.settle()
 
 
 def ten_failovers(cluster: RealCluster, world: World, chance: random.Random) -> None:
