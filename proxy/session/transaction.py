@@ -283,13 +283,25 @@ def _discard(session: TransactionClient, item: JudgedCommand) -> int:
         # Redis refuses it for its arity, and the transaction is still open. (A bad EXEC ends it all the same.)
         sending.submit(session, item.raw)
         return TAKEN
-    _forget(session, item)
-    _ended(session)
+    if session.state.reply_mode != reply_mode.ON:
+        sending.submit(session, item.raw)
+        _ended(session)
+        return TAKEN
+    running = session.state.transaction
+
+    def answered(line: bytes) -> None:
+        # A user may be without the command: then the transaction is still open.
+        if line.startswith(b"+") and not session.gone and session.state.transaction is running:
+            _ended(session)
+
+    session.sender.forwarded += 1
+    session.sender.submit_with_action(item.raw, PEEK, answered)
+    switching.wait_until_drained(session)
     return TAKEN
 
 
 def _forget(session: TransactionClient, item: JudgedCommand) -> None:
-    # DISCARD, UNWATCH: only Redis's word for it frees the connection. A user may be without the command.
+    # UNWATCH: only Redis's word for it frees the connection. A user may be without the command.
     def answered(line: bytes) -> None:
         if not line.startswith(b"+"):
             session.happens(Event.UNKNOWN)

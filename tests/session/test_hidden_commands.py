@@ -214,6 +214,27 @@ def test_a_streamed_value_has_its_hidden_commands_around_it() -> None:
     assert client.heard().startswith(b"-DENIED keyrail/strict: HSET may create the key 'r'")
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_discard_that_redis_refuses_leaves_the_transaction_open(at_once: bool) -> None:
+    """A user may be without the command. Nothing of Keyrail's own begins a transaction in that of its client."""
+    _, client, _ = begin()
+    client.say("MULTI")
+    client.say("SET", "x", "1")
+    client.own.answer(OK, QUEUED)
+    client.own.taken()
+    client.say("DISCARD")
+    if at_once:
+        client.say("INCR", "k")
+    assert client.own.taken() == call("DISCARD")
+    client.own.answer(b"-NOPERM no DISCARD\r\n")
+    if not at_once:
+        client.say("INCR", "k")
+    sent = client.own.taken()
+    assert call("INCR", "k") in sent
+    assert call("MULTI") not in sent
+    assert client.state.transaction is not None
+
+
 def test_a_streamed_value_inside_a_transaction() -> None:
     _, client, _ = begin()
     whole = call("HSET", "k", "f", b"v" * (LARGE + 20))

@@ -246,10 +246,11 @@ def test_what_ends_without_exec(word: str, before: list[str]) -> None:
     for each in before:
         client.say(*(each, "k") if each == "WATCH" else (each,))
         client.own.answer(OK)
+    own = client.own
     client.say(word)
-    assert (client.on_its_own.unit, client.own.unit) == (None, None)
-    client.own.answer(OK)
+    own.answer(OK)
     assert client.state is POOLED
+    assert own.unit is None
 
 
 # From state to state
