@@ -109,14 +109,21 @@ Role = Callable[["Swarm", str, random.Random], Awaitable[None]]
 class Swarm:
     """All members, until the time is over and each role has had its share of replies.
 
-    A client that hears nothing for `patience` seconds is stuck.
+    A client that hears nothing for `patience` seconds is stuck. After `limit` seconds more than it was given, the swarm
+    ends in any case.
     """
 
     def __init__(
-        self, address: Address, upstream: Address, seed: int = 0, *, patience: float = PATIENCE_SECONDS
+        self,
+        address: Address,
+        upstream: Address,
+        seed: int = 0,
+        *,
+        patience: float = PATIENCE_SECONDS,
+        limit: float = LIMIT_SECONDS,
     ) -> None:
         self.address, self.upstream = address, upstream
-        self.seed, self.patience = seed, patience
+        self.seed, self.patience, self.limit = seed, patience, limit
         self.shares: dict[str, int] = {}
         self.findings = Findings()
         self.deadline = 0.0
@@ -125,7 +132,7 @@ class Swarm:
     @property
     def over(self) -> bool:
         past = asyncio.get_running_loop().time() - self.deadline
-        return past > LIMIT_SECONDS or (past > 0 and self.served)
+        return past > self.limit or (past > 0 and self.served)
 
     @property
     def served(self) -> bool:

@@ -28,6 +28,7 @@ pytestmark = pytest.mark.skipif(DIRECT, reason="a relay knows no cluster")
 
 KINDS = rest_is_long("valkey-9.1", "redis-7.0")
 KEEPERS = 10
+MOST_SECONDS = 500.0
 
 SHORT = [
     disturbances.slots_move_by_keys,
@@ -85,11 +86,12 @@ def hunt(cluster: RealCluster, keyrail: Keyrail, events: Sequence[Disturbance], 
                 await asyncio.to_thread(event, cluster, world, chance)
                 await more_replies(swarm)
             except TimeoutError as error:
-                raise AssertionError(f"{event.__name__}: a node or the clients have hung") from error
+                told = f"{event.__name__}: a node or the clients have hung; refused: {dict(world.refused)}"
+                raise AssertionError(f"{told}; {swarm.findings}; {keyrail.http('/readyz')}") from error
             swarm.count(name, 1)
         await until(lambda: swarm.over)
 
-    swarm = Swarm(keyrail.address, keyrail.address, seed)
+    swarm = Swarm(keyrail.address, keyrail.address, seed, limit=MOST_SECONDS)
     roles = [(keeper_in(world), KEEPERS), (leaver, 3), (vandal, 1), (disturber, 1)]
     findings = asyncio.run(swarm.run(roles, 0.0, {"disturber": len(events)}))
     assert findings.clean, "\n".join(findings.wrong + findings.stuck)
