@@ -6,6 +6,7 @@ It knows frames (a faulty pipeline loses whole replies, not bytes), and makes th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -110,6 +111,12 @@ async def _replies(link: Link, upstream: asyncio.StreamReader) -> None:
     link.client.close()
 
 
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(ConnectionError):
+        await writer.wait_closed()
+
+
 @asynccontextmanager
 async def faulty_relay(upstream: Address, fault: str) -> AsyncIterator[Address]:
     """Its address, while it runs."""
@@ -125,13 +132,13 @@ async def faulty_relay(upstream: Address, fault: str) -> AsyncIterator[Address]:
                 both.create_task(_replies(link, from_upstream))
         finally:
             relay.links.remove(link)
-            to_upstream.close()
+            await _closed(to_upstream)
 
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await serve(reader, writer)
         finally:
-            writer.close()
+            await _closed(writer)
 
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(carry(reader, writer))
@@ -146,4 +153,3 @@ async def faulty_relay(upstream: Address, fault: str) -> AsyncIterator[Address]:
         for task in relay.tasks:
             task.cancel()
         await asyncio.gather(*relay.tasks, return_exceptions=True)
-        await asyncio.sleep(0)  # in which the connections are closed

@@ -257,7 +257,7 @@ def fault(seed: int, steps: Sequence[int], *, all_rights: bool) -> tuple[str, li
     history = History(seed, all_rights=all_rights)
     try:
         history.play(steps)
-    except Exception as error:  # noqa: BLE001  each exception in the program is a fault of it
+    except Exception as error:  # noqa: BLE001 - whatever the program raises is what is looked for
         at = traceback.extract_tb(error.__traceback__)[-1]
         return f"{type(error).__name__} at {at.filename}:{at.lineno}: {error}", history.lines
     return None
