@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from proxy.rules.shared_state import Fact, FactKey, SharedFacts
-from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.pool_waiter import Waiter
 from proxy.session.ports import ScriptPort
 
 FindCalls = Callable[[FactKey], "asyncio.Future[Fact | None]"]
@@ -25,7 +25,7 @@ class ScriptExchange(ScriptPort):
         self._memories = memories
         self._waiting: dict[FactKey, list[_Search]] = {}
 
-    def find(self, waiter: PoolWaiter, keys: frozenset[FactKey]) -> bool:
+    def find(self, waiter: Waiter, keys: frozenset[FactKey]) -> bool:
         """Ask about each script; ``arrived`` is called after all answers. False if there is nobody to ask."""
         if self._find_calls is None or not keys:
             return False
@@ -57,6 +57,6 @@ class _Search:
 
     __slots__ = ("left", "waiter")
 
-    def __init__(self, waiter: PoolWaiter, left: int) -> None:
+    def __init__(self, waiter: Waiter, left: int) -> None:
         self.waiter = waiter
         self.left = left

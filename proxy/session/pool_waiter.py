@@ -8,8 +8,8 @@ LOGIN_LOST = "login_lost"
 """The cause where only another login of the client would bring a connection."""
 
 
-class PoolWaiter(Protocol):
-    """A session that waits for an upstream, or for an answer."""
+class Waiter(Protocol):
+    """Who waits for something that comes in any case."""
 
     @property
     def gone(self) -> bool:
@@ -17,6 +17,10 @@ class PoolWaiter(Protocol):
 
     def arrived(self) -> None:
         """The upstream or the answer may be there: try again."""
+
+
+class PoolWaiter(Waiter, Protocol):
+    """A session that waits for an upstream, or for an answer."""
 
     def close(self, cause: str) -> None:
         """Nothing will come: the client is closed."""

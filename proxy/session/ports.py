@@ -27,7 +27,7 @@ from proxy.session.client_identity import UNNAMED, Names, Origin
 from proxy.session.info_query import InfoQuery
 from proxy.session.open_trace import Observer, OpenTrace
 from proxy.session.pool_key import Node, PoolKey
-from proxy.session.pool_waiter import LoginClient, PoolWaiter
+from proxy.session.pool_waiter import LoginClient, PoolWaiter, Waiter
 from proxy.wire.request import RequestLimits
 
 CommandName: TypeAlias = tuple[bytes, ...]
@@ -338,7 +338,7 @@ class QueryPort(Protocol):
 class ScriptPort(Protocol):
     """The scripts that other workers know."""
 
-    def find(self, waiter: PoolWaiter, keys: frozenset[FactKey]) -> bool:
+    def find(self, waiter: Waiter, keys: frozenset[FactKey]) -> bool:
         """Ask the other workers what these scripts and functions call; ``arrived`` is called when they have been asked.
 
         False where there is nobody to ask, or nothing.

@@ -18,6 +18,7 @@ from proxy.rules.shared_state import FactKey
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import judging
 from proxy.session.judging import JudgedClient
+from proxy.session.pool_waiter import Waiter
 from proxy.session.ports import KnownScriptsPort
 from proxy.session.state import Awaited
 from proxy.session.views import WaitingClient
@@ -29,25 +30,46 @@ _FLUSH = "SCRIPT|FLUSH"
 _TEXTS: dict[ScriptUse | None, int] = {"text": 1, "load": 2}
 """Which argument is the text."""
 
-NOTHING_SOUGHT: frozenset[FactKey] = frozenset()
-"""All clients share it: each empty frozenset has more than 200 bytes."""
-
 
 class ScriptClient(WaitingClient, JudgedClient, Protocol):
-    """A session, as far as it runs scripts. ``sought`` are those that the other workers have just been asked about."""
+    """A session, as far as it runs scripts. ``search`` is what its next command waits for, or has waited for."""
 
-    sought: frozenset[FactKey]
+    search: "ScriptSearch | None"
+
+
+class ScriptSearch(Waiter):
+    """The other workers are asked about these scripts until it is ``over``."""
+
+    def __init__(self, session: ScriptClient, scripts: frozenset[FactKey]) -> None:
+        self._session = session
+        self.scripts = scripts
+        self.over = False
+
+    @property
+    def gone(self) -> bool:
+        """Whether its client has left."""
+        return self._session.gone
+
+    def arrived(self) -> None:
+        """All have answered."""
+        self.over = True
+        self._session.arrived()
 
 
 def waits(session: ScriptClient, command: Command) -> bool:
     """Whether the command has to wait until the other workers have been asked."""
-    asked, session.sought = session.sought, NOTHING_SOUGHT
+    before = session.search
+    if before is not None and not before.over:
+        session.wait_for(Awaited.SCRIPTS)
+        return True
+    session.search = None
     unknown = session.effective_policy.compiled.unknown_to(command, partial(judging.context_of, session))
-    if unknown <= asked or len(unknown) > _MOST_ASKED:
+    if (before is not None and unknown <= before.scripts) or not 0 < len(unknown) <= _MOST_ASKED:
         return False
-    if not session.ports.scripts.find(session, unknown):
+    search = ScriptSearch(session, unknown)
+    if not session.ports.scripts.find(search, unknown):
         return False
-    session.sought = unknown
+    session.search = search
     session.wait_for(Awaited.SCRIPTS)
     return True
 

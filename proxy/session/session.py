@@ -22,7 +22,6 @@ from proxy.policy.apps import Caller
 from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT
 from proxy.rules.limit_membership import LimitMembership
-from proxy.rules.shared_state import FactKey
 from proxy.session import follow_ups, leaving, redirects, replica_reads
 from proxy.session.client_identity import UNNAMED, Origin
 from proxy.session.client_link import UPSTREAM_CONGESTED, ClientLink, ClientTransport
@@ -34,7 +33,7 @@ from proxy.session.pool_key import Node, PoolKey
 from proxy.session.ports import CommandName, EffectivePolicy, LoginPort, Ports, PrivatePipeline, TracedCommand
 from proxy.session.redirects import Redirects
 from proxy.session.running_procedure import RunningProcedure
-from proxy.session.scripts import NOTHING_SOUGHT
+from proxy.session.scripts import ScriptSearch
 from proxy.session.state import (
     POOLED,
     Awaited,
@@ -81,9 +80,9 @@ class Session:
         "redirects",
         "resolved",
         "running_procedure",
+        "search",
         "sender",
         "slot",
-        "sought",
         "state",
         "subscriber",
         "trace",
@@ -128,7 +127,7 @@ class Session:
         self.deferred: dict[Hashable, FollowUp] | None = None
         self.no_hidden_commands = ""
         self.no_transactions = False
-        self.sought: frozenset[FactKey] = NOTHING_SOUGHT
+        self.search: ScriptSearch | None = None
         self.probe: CommandName | None = None
         self.trace: TracedCommand | None = None
         self.redirects: Redirects | None = None
@@ -256,11 +255,18 @@ class Session:
 
     @guarded
     def arrived(self) -> None:
-        """The upstream, the reply or the answer that it waited for may be there."""
-        if self.awaited is not None and not self.gone and not self._awaits_elsewhere():
+        """What it waits for may be there, or what it waited for once and gave up."""
+        if self.awaited is not None and not self.gone and not self._awaits_replies():
             self.stop_waiting()
             self.intake.resume()
         self.link.close_if_done(self)
+
+    def _awaits_replies(self) -> bool:
+        # Then a command has been sent whose reply decides what becomes of the next: whose they are, and where they go.
+        if self.awaited is Awaited.REPLIES and self.sender.pending_replies > 0:
+            self.sender.notify_when_idle = True
+            return True
+        return self._awaits_elsewhere()
 
     def _awaits_elsewhere(self) -> bool:
         # Whether the reply to a command that has overtaken others is pending, which the next command waits for.

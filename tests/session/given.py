@@ -28,7 +28,7 @@ from proxy.session.dispatcher import Dispatcher
 from proxy.session.handshake import LINGER
 from proxy.session.info_query import InfoQuery
 from proxy.session.pool_key import Node, PoolKey, user_named
-from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.pool_waiter import PoolWaiter, Waiter
 from proxy.session.ports import (
     CapabilityPort,
     CommandName,
@@ -51,6 +51,7 @@ from proxy.session.ports import (
     TracePort,
 )
 from proxy.session.session import Session
+from proxy.session.state import Awaited
 from proxy.wire.request import Request, RequestLimits
 from tests.hotpath.listening import never
 from tests.policy.given import compile_policy
@@ -218,7 +219,7 @@ class FakeRoute(
         self.witnessed: list[tuple[str, str, int]] = []
         self.lacking: set[CommandName] = set()
         self.workers = False
-        self.sought: list[tuple[PoolWaiter, frozenset[ScriptKey]]] = []
+        self.sought: list[tuple[Waiter, frozenset[ScriptKey]]] = []
         self.group_infos: dict[str, dict[str, Any]] = {}
         self.strangers = False
         self.probes: dict[CommandName, list[PoolWaiter]] = {}
@@ -399,7 +400,7 @@ class FakeRoute(
             self.waiting.append(waiter)
         return self.group_infos.get(query.subject)
 
-    def find(self, waiter: PoolWaiter, keys: frozenset[ScriptKey]) -> bool:
+    def find(self, waiter: Waiter, keys: frozenset[ScriptKey]) -> bool:
         if not self.workers or not keys:
             return False
         self.sought.append((waiter, keys))
@@ -518,8 +519,11 @@ class Client(Session):
         assert self.own.taken().endswith(call("CLIENT", "REPLY", mode))
 
     def send(self, data: bytes) -> None:
-        """Send bytes, whatever they are."""
+        """Send bytes, whatever they are. What it waited for once may come late: it waits on."""
         self.intake.receive(data)
+        if self.awaited in (Awaited.REPLIES, Awaited.SCRIPTS, Awaited.MEMORY, Awaited.PROCEDURE, Awaited.REPLICA):
+            # Whoever waits for a connection or a node waits anew, which counts.
+            self.arrived()
         self.check()
 
     def heard(self) -> bytes:

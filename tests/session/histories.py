@@ -84,7 +84,8 @@ class History:
         client = self.chance.choice(self.clients)
         kinds: list[tuple[float, Callable[[Speaker], None]]] = [
             (0.005, self.goes_away),
-            (0.345, self.speaks),
+            (0.255, self.speaks),
+            (0.09, lambda _: self.late_calls_come()),
             (0.43, lambda _: self.nodes_answer()),
             (0.1, lambda _: self.time_passes(self.chance.choice([0.01, 0.1, 0.5, 3]))),
             (0.12, lambda _: self.something_changes()),
@@ -108,6 +109,13 @@ class History:
         cut = self.chance.randrange(len(data)) if self.chance.random() < 0.3 else len(data)
         for piece in filter(None, (data[:cut], data[cut:])):
             client.send(piece)
+
+    def late_calls_come(self) -> None:
+        """Something comes for which a client has waited once; it waits for something else now."""
+        for client in self.clients:
+            if client.awaited is not None and not client.is_leaving():
+                self.tell(client, f"is called, and waits for {client.awaited}")
+                client.arrived()
 
     def living(self) -> list[AnsweringConnection]:
         for upstream in (*self.route.all_upstreams(), *self.route.idle):

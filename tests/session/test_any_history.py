@@ -82,6 +82,10 @@ BREAKS: dict[str, tuple[Break, str]] = {
         lambda patch: patch.setattr(redirects, "told_instead", lambda session, upstream, entry, error: error),
         "names a node",
     ),
+    "a client goes on before the replies come that decide what it is": (
+        lambda patch: patch.setattr(Session, "_awaits_replies", Session._awaits_elsewhere),
+        "",
+    ),
     "a client that waits is forgotten": (
         lambda patch: patch.setattr(Session, "arrived", lambda self: None),
         "has no reply",

@@ -33,12 +33,12 @@ def asked(route: FakeRoute) -> list[set[bytes]]:
 
 def answer(route: FakeRoute, client: Client, calls: bytes | None = None) -> None:
     """The other workers have been asked about everything that was sought."""
-    for _, keys in route.sought:
+    sought, route.sought = route.sought, []
+    for waiter, keys in sought:
         for key in keys if calls is not None else ():
             for rule in scripts_of(client.effective_policy.compiled):
                 rule.memory.learn(key, read_script(calls or b""))
-    route.sought.clear()
-    client.arrived()
+        waiter.arrived()
 
 
 def upstream(client: Client) -> Upstream:
