@@ -93,22 +93,20 @@ class Checkout(PoolPort):
             found = pool.shared(lane)
         return found
 
-    def await_shared(self, waiter: PoolWaiter, key: PoolKey, lane: Lane) -> None:
+    def await_shared(self, waiter: PoolWaiter, key: PoolKey, lane: Lane) -> Wait:
         """Wait for a shared connection: without a limit if the lane has one, else so long for one under way."""
         lane = Lane.FAST if key.user is not None else lane
-        pool = self._pools.of(key)
-        wait = Wait(waiter, pool, self._wait_until())
-        pool.waiting_shared[lane].append(wait)
+        wait = Wait(waiter, self._pools.of(key), lane, self._wait_until())
         patience = 0.0 if self._connections.logins.must_log_in(key) else _ATTEMPT_PATIENCE
         self._loop.call_later(patience, self._abandon_shared_wait, wait, lane)
+        return wait
 
     def _abandon_shared_wait(self, wait: Wait, lane: Lane) -> None:
         pool = wait.pool
         if wait.ended:
             return
         if self._connections.logins.must_log_in(pool.key):
-            wait.ended = True
-            pool.waiting_shared[lane].remove(wait)
+            wait.end()
             wait.waiter.close(LOGIN_LOST)
             return
         # While Redis is reachable, wait for the attempt that is under way: it has its own time limit.
@@ -118,8 +116,7 @@ class Checkout(PoolPort):
         if more > 0 and not wait.waiter.gone:
             self._loop.call_later(more, self._abandon_shared_wait, wait, lane)
             return
-        wait.ended = True
-        pool.waiting_shared[lane].remove(wait)
+        wait.end()
         turn_away(wait.waiter, pool.refusal.get(lane, ""))
 
     def _wait_until(self) -> float:
@@ -178,15 +175,14 @@ class Checkout(PoolPort):
         pool = self._pools.of(key._replace(database=0))
         return self._supply.has_room() and None not in pool.backing_off and None not in pool.refusal
 
-    def await_private_anywhere(self, waiter: PoolWaiter, key: PoolKey) -> None:
+    def await_private_anywhere(self, waiter: PoolWaiter, key: PoolKey) -> Wait:
         """Wait for such a connection. A new one gets no SELECT, because Redis refuses that while it is BUSY."""
-        self.await_private(waiter, key._replace(database=0) if key.user is None else key)
+        return self.await_private(waiter, key._replace(database=0) if key.user is None else key)
 
-    def await_private(self, waiter: PoolWaiter, key: PoolKey) -> None:
+    def await_private(self, waiter: PoolWaiter, key: PoolKey) -> Wait:
         """Wait for a private connection: the time of a connection attempt while Redis is reachable, else less."""
         pool = self._pools.of(key)
-        wait = Wait(waiter, pool, self._wait_until())
-        pool.waiting_private.append(wait)
+        wait = Wait(waiter, pool, None, self._wait_until())
         self._supply.supply(pool)
         if key.user is not None:
             self._watch(key)
@@ -198,6 +194,7 @@ class Checkout(PoolPort):
         elif self._connections.logins.lacks(key):
             patience = min(patience, _LACKING_PATIENCE)
         self._loop.call_later(patience, self._abandon_private_wait, wait)
+        return wait
 
     def _serve_login(self, key: PoolKey) -> None:
         """A connection of this login is free: a session that waits in any pool of the login gets it."""
@@ -229,8 +226,7 @@ class Checkout(PoolPort):
         if more > 0 and not wait.waiter.gone:
             self._loop.call_later(more, self._abandon_private_wait, wait)
             return
-        wait.ended = True
-        pool.waiting_private.remove(wait)
+        wait.end()
         if self._connections.logins.lacks(pool.key):
             wait.waiter.close(LOGIN_LOST)
             return

@@ -18,22 +18,33 @@ from collections.abc import Callable
 from proxy.commands.table import Lane
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import PoolKey
-from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.pool_waiter import PoolWaiter, UpstreamWait
 
 _IDLE_SECONDS = 60.0
 
 
-class Wait:
-    """One wait of a session in a ``pool``, up to the time ``until``, or until it has ``ended``.
+class Wait(UpstreamWait):
+    """One wait of a session in a ``pool``, for a connection of the ``lane`` or, if it is None, a private one.
 
-    Its next wait is another object.
+    It lasts up to the time ``until``, or until it has ``ended``. The session's next wait is another object.
     """
 
-    def __init__(self, waiter: PoolWaiter, pool: "Pool", until: float) -> None:
+    def __init__(self, waiter: PoolWaiter, pool: "Pool", lane: Lane | None, until: float) -> None:
         self.waiter = waiter
         self.pool = pool
+        self.lane = lane
         self.until = until
         self.ended = False
+        self._queue().append(self)
+
+    def end(self) -> None:
+        """Leave the queue."""
+        if not self.ended:
+            self.ended = True
+            self._queue().remove(self)
+
+    def _queue(self) -> "deque[Wait]":
+        return self.pool.waiting_private if self.lane is None else self.pool.waiting_shared[self.lane]
 
 
 def turn_away(waiter: PoolWaiter, refusal: str) -> None:

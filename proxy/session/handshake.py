@@ -149,8 +149,7 @@ def _ask_in_pool(
         return WAIT
     upstream = session.ports.pools.shared(target, Lane.FAST)
     if upstream is None:
-        session.wait_for(Awaited.UPSTREAM)
-        session.ports.pools.await_shared(session, target, Lane.FAST)
+        session.wait_for_upstream(session.ports.pools.await_shared(session, target, Lane.FAST))
         return WAIT
     session.sender.upstream = upstream
     session.intake.direct = False

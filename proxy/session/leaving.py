@@ -16,6 +16,9 @@ class LeavingClient(SwitchingClient, FollowedClient, SendingClient, Protocol):
     held: Item | None
     running_procedure: RunningProcedure | None
 
+    def stop_waiting(self) -> None:
+        """Nothing is awaited any more."""
+
     def reconsider(self) -> None:
         """Who the client is has changed."""
 
@@ -45,6 +48,7 @@ def leave(session: LeavingClient) -> None:
     sender.gone = True
     session.reconsider()
     session.intake.finish()
+    session.stop_waiting()
     session.held = None
     order = sender.order
     if order is not None:

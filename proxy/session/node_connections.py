@@ -187,12 +187,12 @@ def wait_for_node(
             item.trace.without_reply()
         sending.refuse(session, error or unserved(session, (node or session.node,)))
         return TAKEN
-    session.wait_for(Awaited.UPSTREAM)
     waiter = _HeldCommand(session, nodes, item)
     if node is None:
+        session.wait_for(Awaited.UPSTREAM)
         nodes.await_look(waiter)
     else:
-        session.ports.pools.await_shared(waiter, session.key._replace(node=node), lane)
+        session.wait_for_upstream(session.ports.pools.await_shared(waiter, session.key._replace(node=node), lane))
     return WAIT
 
 
@@ -200,9 +200,8 @@ def wait_for_idle(session: NodeClient, nodes: NodePort, item: Item, node: Node) 
     """Let the command wait for a connection to this node on which nothing is pending, unless it has waited."""
     if has_waited(session, item):
         return wait_for_node(session, nodes, item, node, Lane.FAST, unreached(session, nodes, node))
-    session.wait_for(Awaited.UPSTREAM)
     waiter = _HeldCommand(session, nodes, item)
-    session.ports.pools.await_private_anywhere(waiter, session.key._replace(node=node))
+    session.wait_for_upstream(session.ports.pools.await_private_anywhere(waiter, session.key._replace(node=node)))
     session.ports.route.after(HELD_SECONDS + _A_MOMENT, waiter.arrived)
     return WAIT
 

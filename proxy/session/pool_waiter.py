@@ -29,6 +29,13 @@ class PoolWaiter(Waiter, Protocol):
         """The same, with the error that Redis gave."""
 
 
+class UpstreamWait(Protocol):
+    """A wait for an upstream: whoever waits no more must end it, or would be closed when none comes in time."""
+
+    def end(self) -> None:
+        """Nothing is called any more. To end it once more changes nothing."""
+
+
 class LoginClient(PoolWaiter, Protocol):
     """A session that logs in."""
 

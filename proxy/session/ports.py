@@ -27,7 +27,7 @@ from proxy.session.client_identity import UNNAMED, Names, Origin
 from proxy.session.info_query import InfoQuery
 from proxy.session.open_trace import Observer, OpenTrace
 from proxy.session.pool_key import Node, PoolKey
-from proxy.session.pool_waiter import LoginClient, PoolWaiter, Waiter
+from proxy.session.pool_waiter import LoginClient, PoolWaiter, UpstreamWait, Waiter
 from proxy.wire.request import RequestLimits
 
 CommandName: TypeAlias = tuple[bytes, ...]
@@ -103,13 +103,13 @@ class PoolPort(Protocol):
         """The error of a node of a cluster that lacks this database; empty where all have it, None while they are
         asked: ``arrived`` is called then."""
 
-    def await_shared(self, waiter: PoolWaiter, key: PoolKey, lane: Lane) -> None:
+    def await_shared(self, waiter: PoolWaiter, key: PoolKey, lane: Lane) -> UpstreamWait:
         """Call ``arrived`` when ``shared`` may answer, or ``close`` when it will not in time."""
 
     def private(self, key: PoolKey) -> PrivatePipeline | None:
         """An idle upstream for one client alone."""
 
-    def await_private(self, waiter: PoolWaiter, key: PoolKey) -> None:
+    def await_private(self, waiter: PoolWaiter, key: PoolKey) -> UpstreamWait:
         """Call ``arrived`` when ``private`` may answer, or ``close`` when it will not in time."""
 
     def private_anywhere(self, key: PoolKey) -> PrivatePipeline | None:
@@ -121,7 +121,7 @@ class PoolPort(Protocol):
     def opens_private(self, key: PoolKey) -> bool:
         """Whether one more private upstream of this pool can be opened now."""
 
-    def await_private_anywhere(self, waiter: PoolWaiter, key: PoolKey) -> None:
+    def await_private_anywhere(self, waiter: PoolWaiter, key: PoolKey) -> UpstreamWait:
         """Call ``arrived`` when ``private_anywhere`` or ``private_alike`` may answer, or ``close`` when they will not
         in time."""
 

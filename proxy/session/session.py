@@ -30,6 +30,7 @@ from proxy.session.item import FollowUp, Item
 from proxy.session.judging import shares_replicas
 from proxy.session.n_plus_one import NPlusOneDetector
 from proxy.session.pool_key import Node, PoolKey
+from proxy.session.pool_waiter import UpstreamWait
 from proxy.session.ports import CommandName, EffectivePolicy, LoginPort, Ports, PrivatePipeline, TracedCommand
 from proxy.session.redirects import Redirects
 from proxy.session.running_procedure import RunningProcedure
@@ -88,6 +89,7 @@ class Session:
         "trace",
         "unreachable",
         "unreached_since",
+        "upstream_wait",
     )
 
     def __init__(
@@ -119,6 +121,7 @@ class Session:
         self.limit_membership: LimitMembership | None = None
         self.home = home
         self.awaited: Awaited | None = None
+        self.upstream_wait: UpstreamWait | None = None
         self.overtaking: Segment | None = None
         self.held: Item | None = None
         self.running_procedure: RunningProcedure | None = None
@@ -248,25 +251,36 @@ class Session:
         self.awaited = awaited
         self.intake.wait()
 
+    def wait_for_upstream(self, wait: UpstreamWait) -> None:
+        """The same, and end this wait then."""
+        self.wait_for(Awaited.UPSTREAM)
+        self.upstream_wait = wait
+
     def stop_waiting(self) -> None:
         """Nothing is awaited any more."""
         self.awaited = None
+        if self.upstream_wait is not None:
+            self.upstream_wait.end()
+            self.upstream_wait = None
         self.intake.go_on()
 
     @guarded
     def arrived(self) -> None:
         """What it waits for may be there, or what it waited for once and gave up."""
-        if self.awaited is not None and not self.gone and not self._awaits_replies():
-            self.stop_waiting()
-            self.intake.resume()
+        if self.awaited is not None and not self.gone and not self._waits_on():
+            self._go_on()
         self.link.close_if_done(self)
 
-    def _awaits_replies(self) -> bool:
-        # Then a command has been sent whose reply decides what becomes of the next: whose they are, and where they go.
+    def _go_on(self) -> None:
+        self.stop_waiting()
+        self.intake.resume()
+
+    def _waits_on(self) -> bool:
+        # Where a command has been sent already, its reply decides who the client is then, and where the next one goes.
         if self.awaited is Awaited.REPLIES and self.sender.pending_replies > 0:
             self.sender.notify_when_idle = True
             return True
-        return self._awaits_elsewhere()
+        return self.awaited is Awaited.REPLICA or self._awaits_elsewhere()
 
     def _awaits_elsewhere(self) -> bool:
         # Whether the reply to a command that has overtaken others is pending, which the next command waits for.
@@ -372,7 +386,8 @@ class Session:
     def release_reads(self) -> None:
         """Go on."""
         if self.awaited is Awaited.REPLICA:
-            self.arrived()
+            self._go_on()
+            self.link.close_if_done(self)
 
     # What connections to Redis ask
 

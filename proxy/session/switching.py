@@ -135,8 +135,7 @@ def to_shared(session: SwitchingClient, lane: Lane) -> UpstreamPipeline | None:
         return None
     found = session.ports.pools.shared(session.key, lane)
     if found is None:
-        session.wait_for(Awaited.UPSTREAM)
-        session.ports.pools.await_shared(session, session.key, lane)
+        session.wait_for_upstream(session.ports.pools.await_shared(session, session.key, lane))
         return None
     session.sender.upstream = found
     session.intake.direct = lane is Lane.FAST
@@ -156,8 +155,7 @@ def to_private(session: SwitchingClient) -> PrivatePipeline | None:
     key = session.place()
     found = session.ports.pools.private(key)
     if found is None:
-        session.wait_for(Awaited.UPSTREAM)
-        session.ports.pools.await_private(private_waiter(session), key)
+        session.wait_for_upstream(session.ports.pools.await_private(private_waiter(session), key))
         return None
     _pin(session, found)
     _introduce(session, found)

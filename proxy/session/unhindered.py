@@ -18,7 +18,6 @@ from proxy.session.idle_connections import UnhinderedClient, await_reply, may_ov
 from proxy.session.item import Item
 from proxy.session.node_connections import NodeClient, wait_for_idle
 from proxy.session.ports import PrivatePipeline
-from proxy.session.state import Awaited
 
 
 class OvertakingClient(ForwardingClient, UnhinderedClient, NodeClient, Protocol):
@@ -90,8 +89,7 @@ def _on_its_own(session: OvertakingClient, item: Item) -> int:
 def _await_idle(session: OvertakingClient, item: Item) -> int:
     if session.ports.nodes is not None and session.node is not None:
         return wait_for_idle(session, session.ports.nodes, item, session.node)
-    session.wait_for(Awaited.UPSTREAM)
-    session.ports.pools.await_private_anywhere(session, session.place())
+    session.wait_for_upstream(session.ports.pools.await_private_anywhere(session, session.place()))
     return WAIT
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.intake import Intake
-from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.pool_waiter import PoolWaiter, UpstreamWait
 from proxy.session.ports import Ports
 from proxy.session.state import Awaited, ClientState
 
@@ -36,3 +36,6 @@ class WaitingClient(PoolWaiter, Protocol):
 
     def wait_for(self, awaited: Awaited) -> None:
         """Forward nothing until somebody calls ``arrived``."""
+
+    def wait_for_upstream(self, wait: UpstreamWait) -> None:
+        """The same, and end this wait then."""

@@ -32,7 +32,7 @@ from proxy.session.node_connections import NodeClient, wait_for_node
 from proxy.session.pinned import WAIT_CHANNEL, WAIT_REFUSED
 from proxy.session.pool_key import Node
 from proxy.session.ports import NodePort, PrivatePipeline
-from proxy.session.state import POOLED, Awaited, Waiting, ended, waiting
+from proxy.session.state import POOLED, Waiting, ended, waiting
 from proxy.wire.encode import encode_command, encode_error
 
 _HAS_STATE = encode_error("ERR keyrail: this connection has state on one node: send WAIT on another one")
@@ -171,8 +171,7 @@ def _connections(session: NodeClient, primaries: Sequence[Node]) -> list[Private
         key = session.key._replace(node=node)
         upstream = pools.private_anywhere(key)
         if upstream is None:
-            session.wait_for(Awaited.UPSTREAM)
-            pools.await_private_anywhere(switching.private_waiter(session), key)
+            session.wait_for_upstream(pools.await_private_anywhere(switching.private_waiter(session), key))
             for each in found:
                 pools.release(each)
             return None

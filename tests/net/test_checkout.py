@@ -90,6 +90,20 @@ def checkout_from(
     return Checkout(connections, capabilities, cast("Any", None), ()), capabilities
 
 
+def test_whoever_waits_no_more_is_not_closed() -> None:
+    """Woken by something else it may have found a connection, or its command may need none any more."""
+    for shared in (True, False):
+        clock, client, pool = Clock(), Client(), Pool(KEY)
+        checkout, _ = checkout_from(pool, clock)
+        wait = checkout.await_shared(client, KEY, Lane.FAST) if shared else checkout.await_private(client, KEY)
+        wait.end()
+        assert not pool.waiting_private
+        assert not pool.waiting_shared[Lane.FAST]
+        clock.next()
+        assert (client.cause, clock.timers) == ("", [])
+        wait.end()
+
+
 def test_a_command_that_finds_no_upstream_waits_a_quarter_of_a_second() -> None:
     for shared in (True, False):
         clock, client = Clock(), Client()
@@ -111,8 +125,7 @@ def test_where_only_a_login_brings_a_connection_nobody_waits() -> None:
         if shared:
             checkout.await_shared(client, pool.key, Lane.FAST)
         else:
-            pool.waiting_private.append(Wait(client, pool, 0.0))
-            checkout._abandon_private_wait(pool.waiting_private[0])
+            checkout._abandon_private_wait(Wait(client, pool, None, 0.0))
         if shared:
             assert clock.seconds == [0.0]
             clock.next()
@@ -203,8 +216,7 @@ def test_whoever_waits_for_a_node_waits_for_its_heir() -> None:
     for lane in (Lane.FAST, None):
         current[0] = ANY_NODE
         before = pools.of(pools.home)
-        wait = Wait(Client(), before, 1.0)  # which must not be told to look again
-        (before.waiting_private if lane is None else before.waiting_shared[lane]).append(wait)
+        wait = Wait(Client(), before, lane, 1.0)  # whose client must not be told to look again
         for node, gone in ((old, None), (new, old), (last, new)):
             current[0] = node
             if gone is not None:

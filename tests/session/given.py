@@ -28,7 +28,7 @@ from proxy.session.dispatcher import Dispatcher
 from proxy.session.handshake import LINGER
 from proxy.session.info_query import InfoQuery
 from proxy.session.pool_key import Node, PoolKey, user_named
-from proxy.session.pool_waiter import PoolWaiter, Waiter
+from proxy.session.pool_waiter import PoolWaiter, UpstreamWait, Waiter
 from proxy.session.ports import (
     CapabilityPort,
     CommandName,
@@ -152,6 +152,18 @@ class Upstream(PrivatePipeline):
     def owes(self, sink: ReplySink) -> bool:
         """Whether anything is due to this client."""
         return any(entry.sink is sink for entry in self.entries())
+
+
+class WaitInLine(UpstreamWait):
+    """For a connection of the route."""
+
+    def __init__(self, route: FakeRoute, waiter: PoolWaiter) -> None:
+        self.route = route
+        self.waiter = waiter
+        route.waiting.append(waiter)
+
+    def end(self) -> None:
+        self.route.waiting[:] = [each for each in self.route.waiting if each is not self.waiter]
 
 
 class FakeLogins(LoginPort):
@@ -315,8 +327,8 @@ class FakeRoute(
             return None
         return self.lacking_databases.get(number, b"")
 
-    def await_shared(self, waiter: PoolWaiter, key: PoolKey, lane: Lane) -> None:
-        self.waiting.append(waiter)
+    def await_shared(self, waiter: PoolWaiter, key: PoolKey, lane: Lane) -> UpstreamWait:
+        return WaitInLine(self, waiter)
 
     def private(self, key: PoolKey) -> PrivatePipeline | None:
         if self.starving:
@@ -331,8 +343,8 @@ class FakeRoute(
         self.lent.append(self.connect(key))
         return self.lent[-1]
 
-    def await_private(self, waiter: PoolWaiter, key: PoolKey) -> None:
-        self.waiting.append(waiter)
+    def await_private(self, waiter: PoolWaiter, key: PoolKey) -> UpstreamWait:
+        return WaitInLine(self, waiter)
 
     def private_anywhere(self, key: PoolKey) -> PrivatePipeline | None:
         if not self.anywhere:
@@ -346,8 +358,8 @@ class FakeRoute(
     def opens_private(self, key: PoolKey) -> bool:
         return self.private_connections > 0
 
-    def await_private_anywhere(self, waiter: PoolWaiter, key: PoolKey) -> None:
-        self.waiting.append(waiter)
+    def await_private_anywhere(self, waiter: PoolWaiter, key: PoolKey) -> UpstreamWait:
+        return WaitInLine(self, waiter)
 
     def relies_on_process(self, waiter: PoolWaiter) -> None:
         self.relying.add(waiter)
@@ -521,8 +533,8 @@ class Client(Session):
     def send(self, data: bytes) -> None:
         """Send bytes, whatever they are. What it waited for once may come late: it waits on."""
         self.intake.receive(data)
-        if self.awaited in (Awaited.REPLIES, Awaited.SCRIPTS, Awaited.MEMORY, Awaited.PROCEDURE, Awaited.REPLICA):
-            # Whoever waits for a connection or a node waits anew, which counts.
+        asks_anew = self.awaited is Awaited.UPSTREAM and self.upstream_wait is None
+        if not asks_anew and self.awaited not in (Awaited.LOGIN, Awaited.SUBSCRIPTION):
             self.arrived()
         self.check()
 

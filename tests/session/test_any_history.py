@@ -83,7 +83,7 @@ BREAKS: dict[str, tuple[Break, str]] = {
         "names a node",
     ),
     "a client goes on before the replies come that decide what it is": (
-        lambda patch: patch.setattr(Session, "_awaits_replies", Session._awaits_elsewhere),
+        lambda patch: patch.setattr(Session, "_waits_on", Session._awaits_elsewhere),
         "",
     ),
     "a client that waits is forgotten": (

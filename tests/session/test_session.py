@@ -453,3 +453,22 @@ def test_what_a_rule_wants_of_a_command_about_the_connection_is_refused_and_not_
     assert client.heard().startswith(b"-DENIED keyrail: a rule changes the reply to ")
     assert b"".join(upstream.taken() for upstream in route.all_upstreams()) == b""
     assert client.cause is None
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_client_that_needs_no_upstream_any_more_stands_in_no_line(leaves: bool) -> None:
+    """None may come in time: then whoever stands in line is closed."""
+    route = FakeRoute()
+    client = Client(route)
+    route.starving = True
+    client.say("BLPOP", "a", 0)
+    assert len(route.waiting) == 1
+    client.arrived()
+    assert len(route.waiting) == 1
+    if leaves:
+        client.connection_lost()
+    else:
+        route.starving = False
+        client.arrived()
+        assert client.own.taken().endswith(call("BLPOP", "a", 0))
+    assert route.waiting == []

@@ -182,7 +182,7 @@ def test_connections_that_have_come_go_back_while_another_one_is_missing() -> No
     busy = Busy(route)
     route.withheld = frozenset({NODES[2]})
     busy.client.say(*UNPAUSE)
-    assert (busy.route.lent, len(busy.route.released)) == ([], 2)
+    assert (busy.route.lent, len(set(busy.route.released))) == ([], 2)
     assert busy.lent() == [[], [], []]
     route.withheld = frozenset()
     busy.route.feed()
