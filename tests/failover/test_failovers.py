@@ -59,6 +59,8 @@ def test_a_planned_failover(group: RealGroup, keyrail: Keyrail) -> None:
     holders = {name: keyrail.wire() for name in STATES}
     with keyrail.wire() as idle, keyrail.wire(protocol=3) as chosen:
         assert idle.ask("SET", "k", "v") == b"+OK\r\n"
+        # What a replica lacks is lost with any client.
+        eventually(lambda: all(server.do("EXISTS", "k") == 1 for server in group.servers))
         assert chosen.ask("SELECT", "3") == b"+OK\r\n"
         for name, told in STATES.items():
             for command in told:
