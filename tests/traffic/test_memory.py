@@ -46,16 +46,19 @@ def second(began: float, traces: int, keys: int) -> IntervalStats:
     return made
 
 
-def taken_by(make: Callable[[], Any]) -> int:
-    """Bytes that Python allocates for what this makes."""
-    tracemalloc.start()
-    try:
-        before = tracemalloc.get_traced_memory()[0]
-        made = make()
-        return tracemalloc.get_traced_memory()[0] - before
-    finally:
-        tracemalloc.stop()
-        del made
+def taken_by(make: Callable[[], Any], tries: int = 3) -> int:
+    """Bytes that Python allocates for what this makes: the least seen, since other threads are counted, too."""
+    seen = []
+    for _ in range(tries):
+        tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            made = make()
+            seen.append(tracemalloc.get_traced_memory()[0] - before)
+        finally:
+            tracemalloc.stop()
+            del made
+    return min(seen)
 
 
 @pytest.mark.parametrize(("traces", "keys"), [(0, 1), (40, 1_000_000), (400, 1_000_000), (1500, 1_000_000), (1500, 3)])
@@ -123,7 +126,7 @@ def test_an_hour_of_a_million_keys_stays_within_the_setting() -> None:
             series.hot_keys(window, 3600.0)
         return series
 
-    assert taken_by(hour) <= LEAST_MEMORY
+    assert taken_by(hour, tries=1) <= LEAST_MEMORY
 
 
 def test_slots_are_the_same_few_or_many() -> None:
