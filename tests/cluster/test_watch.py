@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -20,7 +21,7 @@ from tests.cluster.nodes import RealCluster
 from tests.engines import Engine, free_port
 from tests.net.routes import new_route
 from tests.net.test_three_nodes import Waiter
-from tests.resp import until
+from tests.resp import eventually, until
 
 KEY = PoolKey(None, 0, 2, ANY_NODE)
 Case = Callable[[Route, Cluster], Coroutine[Any, Any, None]]
@@ -257,12 +258,20 @@ def test_a_forgotten_node_is_left_although_it_answers(
     gone, rest = cluster.nodes[3], cluster.nodes[:3]
     last = slice(12288, 16384)
 
+    def takes() -> bool:
+        # What the node has said before may still arrive, and give the slots back to it.
+        with contextlib.suppress(AssertionError):
+            rest[0].do("CLUSTER", "DELSLOTSRANGE", last.start, last.stop - 1)
+        with contextlib.suppress(AssertionError):
+            rest[0].do("CLUSTER", "ADDSLOTSRANGE", last.start, last.stop - 1)
+            return True
+        return False
+
     async def case(route: Route, topology: Cluster) -> None:
         await until(lambda: route.readiness.ready and len(topology.nodes) == 4)
-        for node in (*rest, gone):
+        for node in (gone, *rest[1:]):
             await asyncio.to_thread(node.do, "CLUSTER", "DELSLOTSRANGE", last.start, last.stop - 1)
-        for node in rest[:1]:
-            await asyncio.to_thread(node.do, "CLUSTER", "ADDSLOTSRANGE", last.start, last.stop - 1)
+        await asyncio.to_thread(eventually, takes)
         await asyncio.to_thread(cluster.forget, gone)
         await until(lambda: gone.port not in ports_at_work(topology))
         await until(lambda: port_of(topology, last.start) == rest[0].port)
