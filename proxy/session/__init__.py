@@ -1,6 +1,8 @@
 """One client: its state, and where each of its commands goes. No sockets and no clock: ``ports.py`` leads to them.
 
-dispatcher.py         judges each command and hands it to the handler for what it does
+dispatcher.py         judges each command
+routing.py            where a judged command goes: to memory, to a replica, or to the handler for what it does
+refusals.py           what becomes of a command that the policy refuses, or answers by itself
 session.py            a client: who it is, the state of its connection, what it sends
 views.py              what handlers may see of a session
 guarded.py            faults close the client in whose session they are, and no other

@@ -1,62 +1,50 @@
-"""The dispatcher judges each command of a client, then routes it to a handler.
+"""The dispatcher judges each command of a client, then has it routed to a handler (``routing.py``).
 
 A command that waits (``WAIT``: for an upstream, for replies, for another session's answer) comes back by ``arrived``.
 The policy does not judge it twice.
 """
 
-from collections.abc import Callable, Mapping
-
 from proxy.commands.command import Command
-from proxy.commands.table import ConnectionState
 from proxy.commands.wrapped import node_of, wrapped_in
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.decision import Decision
 from proxy.rules.verdict import Answer, Refuse, ReplyEdit, Rewrite, chained
 from proxy.session import (
-    cached_answers,
-    client_names,
-    handshake,
     judging,
-    keyrail_command,
     login,
     n_plus_one,
     named_node,
     node_connections,
     over_nodes,
-    pinned,
     procedure,
+    refusals,
     replica_reads,
     reply_mode,
+    routing,
     scripts,
     sending,
     streaming,
-    subscribe,
     switching,
-    transaction,
-    unhindered,
     unplaced,
 )
 from proxy.session.client_link import BYTES_WAIT
-from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.open_trace import OpenTrace
 from proxy.session.pool_key import UNAUTHENTICATED
 from proxy.session.ports import NodePort
 from proxy.session.session import Session
 from proxy.session.state import Awaited
-from proxy.wire.encode import encode_command, encode_error
+from proxy.wire.encode import encode_command
 from proxy.wire.request import Request
 
-_ORDERED = frozenset({ConnectionState.POOL, ConnectionState.ADMIN, ConnectionState.IDLE})
-"""Commands that may run while several upstreams send replies."""
 _EMPTY_REQUEST = b"*0\r\n"
 _UNREAD_WHILE_BLOCKED = 1 << 20
 """Bytes of a client that is blocked in Redis, beyond which it is not read."""
 
 
 class Dispatcher:
-    """Judges each command of the client whose ``session`` it holds, and hands it to the handler for what it does."""
+    """Judges each command of the client whose ``session`` it holds."""
 
     __slots__ = ("session",)
 
@@ -87,7 +75,7 @@ class Dispatcher:
             item = Item(command, data[request.start : request.end], reads=True)
             if session.ports.nodes is not None:
                 self._locate(session.ports.nodes, command, item.raw, None)
-            return self._route(item, data, request.end)
+            return routing.route(session, item, data, request.end)
         passes, session.intake.passes = session.intake.passes, False
         if not passes and self._waits():
             return WAIT
@@ -141,7 +129,7 @@ class Dispatcher:
         # The intake knows the command by its first words: what KEYRAIL NODE carries is counted as what it is.
         session.intake.command_id = (held.instead_of or held.command).spec.id
         if not session.unreachable:
-            return self._route(held, data, end)
+            return routing.route(session, held, data, end)
         session.unreachable = False
         session.end_probe()
         if held.trace is not None:
@@ -231,7 +219,7 @@ class Dispatcher:
                 session.close_when_drained("web_request")
                 return ENDED
             if error := login.error_before(session, command):
-                self._tell_refused()
+                refusals.tell(session)
                 sending.answer(session, error)
                 return TAKEN
         if session.ports.nodes is not None:
@@ -252,9 +240,9 @@ class Dispatcher:
             request = None
         verdict = decision.verdict
         if type(verdict) is Refuse:
-            return self._deny(command, verdict)
+            return refusals.refuse(session, command, verdict)
         if type(verdict) is Answer:
-            return self._answer(command, verdict, asked)
+            return refusals.answer(session, command, verdict, asked=asked)
         if type(verdict) is Rewrite:
             rewritten = Command(session.effective_policy.table, verdict.argv, verdict.spec)
             judging.count_keys(session, rewritten)
@@ -262,7 +250,7 @@ class Dispatcher:
             reads = command.spec.only_reads
             edit = chained(self._learn(rewritten), verdict.edit)
             item = Item(rewritten, raw, edit, decision.hidden, reads=reads, instead_of=command, wrapper=wrapper)
-            return self._route(item, data, end)
+            return routing.route(session, item, data, end)
         if request is None:
             judging.count_keys(session, command)
         elif session.effective_policy.compiled.policy.count_keys:
@@ -272,7 +260,7 @@ class Dispatcher:
         reads = command.spec.only_reads
         edit, terms = self._learn(command), decision.replica
         item = Item(command, raw, edit, decision.hidden, reads=reads, terms=terms, wrapper=wrapper, asked=asked)
-        return self._route(item, data, end)
+        return routing.route(session, item, data, end)
 
     def _learn(self, command: Command) -> ReplyEdit | None:
         # What rules learn from the reply, and which script has been accepted.
@@ -292,109 +280,6 @@ class Dispatcher:
         decision = judging.judge(self.session, wrapper)
         return decision if isinstance(decision.verdict, Refuse | Answer) else judging.judge(self.session, command)
 
-    def _deny(self, command: Command, verdict: Refuse) -> int:
-        session = self.session
-        self._tell_refused()
-        if command.spec.state is ConnectionState.EXEC and session.state.transaction is not None:
-            transaction.abort(session, verdict.error)
-        else:
-            sending.refuse(session, verdict.error)
-        if login.from_web_page(command):
-            session.close_when_drained("web_request")
-            return ENDED
-        return judging.end_if_closed_by(session, verdict)
-
-    def _answer(self, command: Command, verdict: Answer, asked: bool) -> int:
-        self._tell_refused()
-        if asked:
-            cached_answers.told(self.session, command)
-            replica_reads.told(self.session)
-        sending.answer(self.session, verdict.reply)
-        return TAKEN
-
-    def _tell_refused(self) -> None:
-        session = self.session
-        if session.trace is not None:
-            session.trace.refused = True
-            session.trace.without_reply()
-            session.trace = None
-
-    # Routing
-
-    def _route(self, item: Item, data: bytes, end: int) -> int:
-        reads = self.session.intake.cached_reads
-        if reads is not None:
-            outcome = cached_answers.answer(self.session, reads, item)
-            if outcome is not None:
-                if outcome == WAIT:
-                    self.session.held = item
-                else:
-                    replica_reads.note(self.session, item)
-                return outcome
-        before = None if reads is None else cached_answers.before(self.session)
-        if item.terms is not None and replica_reads.forward(self.session, item, item.terms):
-            outcome = TAKEN
-        else:
-            outcome = self._to_primary(item, data, end)
-        if reads is not None and before is not None and item.holds:
-            cached_answers.hold(self.session, reads, item.command, before)
-        return outcome
-
-    def _to_primary(self, item: Item, data: bytes, end: int) -> int:
-        sender = self.session.sender
-        replica_reads.note(self.session, item)
-        sender.writes = item.command.spec.may_replicate and not item.reads
-        try:
-            outcome = self._hand_over(item, data, end)
-        finally:
-            sender.writes = False
-        if item.command.spec.process_bound and outcome != WAIT and not self.session.gone:
-            # Before that, it can still run in another process.
-            self.session.ports.pools.relies_on_process(self.session)
-        return outcome
-
-    def _hand_over(self, item: Item, data: bytes, end: int) -> int:
-        session = self.session
-        state = item.command.spec.state
-        if session.sender.order is not None and (item.hidden or state not in _ORDERED):
-            switching.wait_until_drained(session)
-            session.held = item
-            return WAIT
-        if state is ConnectionState.ADMIN:
-            login.note_change(session, item)
-        if session.trace is not None:
-            item.trace, session.trace = session.trace, None
-            alone = session.state.transaction is None and state is ConnectionState.POOL
-            if not alone or session.state.reply_mode != reply_mode.ON:
-                item.trace.without_reply()
-                item.trace = None
-        if state is ConnectionState.UNKNOWN and (
-            error := pinned.error_for_name(item.command.argv, session.effective_policy.table)
-        ):
-            sending.refuse(session, error)
-            return TAKEN
-        queued = session.state.transaction is not None and state not in transaction.ENDS_OR_LEAVES
-        changed = item.hidden or (item.edit is not None and not item.hides_nodes and state not in _HANDLERS)
-        if changed and not queued and state not in _SURROUNDED:
-            return self._deny(item.command, Refuse(_unchangeable(item.command)))
-        outcome = _over_nodes(session, item)
-        if outcome is not None:
-            if outcome == WAIT:
-                session.held = item
-            return outcome
-        if queued:
-            return transaction.queue(session, item)
-        if state in _HANDLERS:
-            outcome = _HANDLERS[state](session, item)
-        elif state is ConnectionState.MULTI:
-            # The transaction's look-ahead is the only handler that reads on.
-            outcome = transaction.multi(session, item, data, end)
-        else:
-            outcome = _CONNECTION_HANDLERS[state](session, item)
-        if outcome == WAIT:
-            session.held = item
-        return outcome
-
     # Reading
 
     def hold(self) -> None:
@@ -412,34 +297,3 @@ class Dispatcher:
     def assembling(self, size: int) -> None:
         """An unfinished command grows."""
         self.session.assembling(size)
-
-
-def _over_nodes(session: Session, item: Item) -> int | None:
-    if item.wrapper is not None:
-        return named_node.route(session, item, node_of(item.wrapper))
-    return over_nodes.route(session, item)
-
-
-def _unchangeable(command: Command) -> bytes:
-    return encode_error(
-        f"DENIED keyrail: a rule changes the reply to {command.name}, or adds commands to it, which no rule can do to "
-        "a command about the connection itself; ask whoever maintains the policy to take the rule back"
-    )
-
-
-_HANDLERS: Mapping[ConnectionState, Callable[[Session, Item], int]] = {
-    ConnectionState.POOL: forward,
-    **pinned.HANDLERS,
-    **unhindered.HANDLERS,
-}
-"""Of commands that are forwarded, with all that rules want of them."""
-_SURROUNDED = frozenset({ConnectionState.POOL, ConnectionState.BLOCKING, ConnectionState.ADMIN})
-"""Those of them with which hidden commands can go."""
-_CONNECTION_HANDLERS: Mapping[ConnectionState, Callable[[Session, Item], int]] = {
-    **handshake.HANDLERS,
-    **client_names.HANDLERS,
-    **keyrail_command.HANDLERS,
-    **transaction.HANDLERS,
-    **subscribe.HANDLERS,
-    **pinned.CONNECTION_HANDLERS,
-}
