@@ -147,9 +147,8 @@ def _ask_in_pool(
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
-    upstream = session.ports.pools.shared(target, Lane.FAST)
+    upstream = switching.shared_of(session, target, Lane.FAST)
     if upstream is None:
-        session.wait_for_upstream(session.ports.pools.await_shared(session, target, Lane.FAST))
         return WAIT
     session.sender.upstream = upstream
     session.intake.direct = False

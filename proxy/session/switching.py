@@ -40,7 +40,7 @@ HELD_SECONDS = 2.0
 
 class SwitchingClient(WaitingClient, ConnectedClient, Protocol):
     """A session, as far as it moves between connections. ``node`` is that of the keys of the command at hand, before a
-    cluster. ``unreached_since`` is when it first got no private connection there;
+    cluster. ``unreached_since`` is when it first got no connection there;
     ``unreachable`` says that the command that waits for one has waited long enough. ``awaited`` is what it waits for.
     ``no_transactions`` says that Redis has refused it a MULTI."""
 
@@ -133,12 +133,23 @@ def to_shared(session: SwitchingClient, lane: Lane) -> UpstreamPipeline | None:
     if session.sender.pending_replies > 0:
         wait_until_drained(session)
         return None
-    found = session.ports.pools.shared(session.key, lane)
+    found = shared_of(session, session.key, lane)
     if found is None:
-        session.wait_for_upstream(session.ports.pools.await_shared(session, session.key, lane))
         return None
     session.sender.upstream = found
     session.intake.direct = lane is Lane.FAST
+    return found
+
+
+def shared_of(session: SwitchingClient, key: PoolKey, lane: Lane) -> UpstreamPipeline | None:
+    """A shared connection of this pool; None when the command has to wait for one."""
+    found = session.ports.pools.shared(key, lane)
+    if found is None:
+        nodes = session.ports.nodes
+        waiter = session if nodes is None else _ClientOfNodes(session, nodes, shared=True)
+        session.wait_for_upstream(session.ports.pools.await_shared(waiter, key, lane))
+    else:
+        session.unreached_since = None
     return found
 
 
@@ -169,12 +180,14 @@ def private_waiter(session: SwitchingClient) -> PoolWaiter:
 
 
 class _ClientOfNodes:
-    """A client that waits for a private connection to a node. That none comes in time is no reason to close it: by
-    then another node may own the slot, and it looks again, for up to ``HELD_SECONDS``. Then it is ``unreachable``."""
+    """A client of a cluster that waits for a private connection to a node, or for a ``shared`` one of any. That none
+    comes in time is no reason to close it: by then another node may own the slot, and it looks again, for up to
+    ``HELD_SECONDS``. Then it is ``unreachable``."""
 
-    def __init__(self, session: SwitchingClient, nodes: NodePort) -> None:
+    def __init__(self, session: SwitchingClient, nodes: NodePort, shared: bool = False) -> None:
         self._session = session
         self._nodes = nodes
+        self._shared = shared
 
     @property
     def gone(self) -> bool:
@@ -200,8 +213,11 @@ class _ClientOfNodes:
             self._session.arrived()
 
     def turn_away(self, error: bytes, cause: str) -> None:
-        """Redis refuses connections, or there is no room for one."""
-        self._session.turn_away(error, cause)
+        """Redis refuses connections, or there is no room for a private one."""
+        if self._shared:
+            self.close(cause)
+        else:
+            self._session.turn_away(error, cause)
 
 
 def to_drained_private(session: SwitchingClient) -> PrivatePipeline | None:

@@ -67,6 +67,21 @@ def test_it_gets_clusterdown_and_stays(words: tuple[str, ...]) -> None:
     assert client.heard() == b"$1\r\nx\r\n"
 
 
+@pytest.mark.parametrize("words", [("SELECT", "0"), ("HELLO", "2"), ("CLIENT", "NOSUCH"), ("HELLO", "4")], ids=name)
+def test_what_needs_any_connection_of_a_pool_stays_too(words: tuple[str, ...]) -> None:
+    client = Routed(FakeRoute())
+    client.route.lacking.add((b"CLIENT", b"NOSUCH"))
+    client.route.upstream()
+    client.route.starving = True
+    client.send(call(*words))
+    wait_in_vain(client)
+    assert (client.heard(), client.cause) == (CLUSTERDOWN, None)
+    client.route.feed()
+    client.say("GET", "b")
+    client.at(0).answer(b"$1\r\nx\r\n")
+    assert client.heard() == b"$1\r\nx\r\n"
+
+
 @pytest.mark.parametrize("words", [*COMMANDS, ("GET", "a"), ("MGET", "a", "b"), ("DBSIZE",), ("PUBLISH", "a", "b")])
 def test_it_is_closed_where_only_a_login_brings_a_connection(words: tuple[str, ...]) -> None:
     client = Routed(FakeRoute())
