@@ -16,8 +16,12 @@ from proxy.hotpath.outgoing import Redirects, Schedule
 from proxy.hotpath.pipeline_listener import CONFIRMATION, MESSAGE, REPLY, PipelineListener, SubscriptionReader
 from proxy.hotpath.reply_actions import ReplyActions
 
+_MINUS = 45
 _STAR = 42
 _PUSH = 62
+
+MARK = b"KEYRAIL-MARK"
+"""A command that no engine knows. While an upstream relays, each awaited reply is its error, which says the name."""
 
 _LAST_BIT = 62
 
@@ -26,9 +30,9 @@ class UpstreamPipeline(ReplyActions):
     """One upstream connection: the bytes to send, and the pending replies.
 
     ``usable``: clients may send commands. ``subscriptions`` are those of the owner. ``relay``: what comes is no reply
-    any more, and goes to the owner. ``strays`` counts pushes that nobody was sent. ``rest`` waits for more bytes.
-    ``node_bit`` stands for its node: see ``bit_of``. ``reads_only``: it leads to a replica, whose node has the
-    ``number``.
+    any more, and goes to the owner, but for the error of a ``MARK``. ``strays`` counts pushes that nobody was sent.
+    ``rest`` waits for more bytes. ``node_bit`` stands for its node: see ``bit_of``. ``reads_only``: it leads to a
+    replica, whose node has the ``number``.
     """
 
     def __init__(
@@ -76,7 +80,7 @@ class UpstreamPipeline(ReplyActions):
             if self.scanner.elements > 0:
                 n = self._continue(data, p, i, size)
             elif self.relay:
-                n = self._stream(data, p, i, size, self.owner, False)
+                n = self._relayed(data, p, i, size)
             elif p[i] == _PUSH or (self.arrays and p[i] == _STAR):
                 n = self._push(data, p, i, size)
             elif self.head is None:
@@ -91,6 +95,20 @@ class UpstreamPipeline(ReplyActions):
                 return -1
             i = n
         return i
+
+    def _relayed(self, data: bytes, p: bytes, i: int, size: int) -> int:
+        # Whose a reply is, nobody can tell, but for the error of a MARK: what has been asked before it is answered.
+        head = self.head
+        if head is not None and p[i] == _MINUS:
+            n = self.scanner.line_end(p, i, size)
+            if n < 0:
+                return n
+            line = data[i:n]
+            if MARK in line:
+                self.deliver(head.sink, head.payload(line))
+                self.complete(head, 1)
+                return n
+        return self._stream(data, p, i, size, self.owner, False)
 
     def _push(self, data: bytes, p: bytes, i: int, size: int) -> int:
         # A push frame, or an array in subscribed state: RESP2 sends messages and confirmations as arrays.

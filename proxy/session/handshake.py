@@ -342,7 +342,12 @@ def _reset(session: HandshakeClient, item: Item) -> int:
     if _leaves_behind(session):
         return WAIT
     silent = session.state.reply_mode == reply_mode.SKIP
-    if session.state.upstream is not None and not silent and not session.state.upstream.relay:
+    if session.state.reply_mode == reply_mode.RELAYED:
+        session.sender.forwarded += 1
+        reply_mode.answer_relayed(session, lambda _: _reset_by(session, _RESET_REPLY))
+        switching.wait_until_drained(session)
+        return TAKEN
+    if session.state.upstream is not None and not silent:
         # Subscriptions and watched keys have ended when Redis says so.
         return _send(session, item.raw, lambda frame: _reset_by(session, frame))
     _start_over(session)

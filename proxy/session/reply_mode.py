@@ -4,13 +4,17 @@ OFF silences all that follow and SKIP the next one, in Redis and here alike: a s
 no reply. Answers of Keyrail's own fall silent with them, and use a SKIP up as Redis's would.
 
 MONITOR is kept in the same place, for it ends the counting as well: its lines look like replies, so from then on all
-that its connection sends is relayed as it comes.
+that its connection sends is relayed as it comes. What Keyrail itself answers then comes behind the replies to all
+commands before: a ``MARK`` goes to Redis, and its error stands where the answer belongs.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from proxy.hotpath.command_sender import CommandSender
+from proxy.hotpath.in_flight import EDIT, InFlightEntry
 from proxy.hotpath.intake import Intake
+from proxy.hotpath.upstream_pipeline import MARK
 from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.ports import PrivatePipeline
 from proxy.wire.encode import encode_command
@@ -23,6 +27,7 @@ RELAYED = 3
 
 
 _OFF = encode_command([b"CLIENT", b"REPLY", b"OFF"])
+_MARK = encode_command([MARK])
 
 
 class AnsweringState(Protocol):
@@ -59,9 +64,6 @@ class AnsweredClient(Protocol):
     def on_its_own(self) -> RelayingState:
         """The same of a client that has an upstream for itself."""
 
-    def close(self, cause: str) -> None:
-        """Close the client now."""
-
 
 def relay(session: AnsweredClient) -> None:
     """From now on everything that the private upstream sends is passed on uncounted."""
@@ -69,6 +71,11 @@ def relay(session: AnsweredClient) -> None:
     state.upstream.relay = True
     state.reply_mode = RELAYED
     session.intake.direct = False
+
+
+def answer_relayed(session: AnsweredClient, reply: Callable[[bytes], bytes]) -> None:
+    """What ``reply`` returns comes behind the replies to all that has been sent on an upstream that is relayed."""
+    session.sender.issue(session.on_its_own.upstream, _MARK, InFlightEntry(session.sender, 1, EDIT, reply))
 
 
 def go_on(session: AnsweredClient) -> None:
@@ -95,15 +102,10 @@ def falls_on(session: AnsweredClient) -> bool:
 
 def swallows(session: AnsweredClient) -> bool:
     """Whether an answer of the proxy's own is silenced; a SKIP is used up by it."""
-    upstream = session.sender.upstream
-    assert upstream is not None
     if session.state.reply_mode == SKIP:
         # Redis still silences the next command that it sees: Keyrail sends one whose reply is not needed.
         session.sender.send_unanswered(ABORTING_COMMAND)
         end(session)
-        return True
-    if session.state.reply_mode == RELAYED and upstream.scanner.elements > 0:
-        session.close("out_of_step")
         return True
     return session.state.reply_mode == OFF
 

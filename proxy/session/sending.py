@@ -59,6 +59,9 @@ def answer(client: SendingClient, payload: bytes) -> None:
     client.local += 1
     if payload.startswith(b"-"):
         client.ports.route.count_error(payload)
+    if client.state.reply_mode == reply_mode.RELAYED:
+        reply_mode.answer_relayed(client, lambda _: payload)
+        return
     sender = client.sender
     at_once = sender.answer(payload)
     if at_once and (not client.intake.running or len(sender.out) >= _AT_ONCE or len(payload) > _SHORT):

@@ -112,8 +112,8 @@ BREAKS: dict[str, tuple[str, str]] = {
     "an array is never a message": ("elif p[i] == _PUSH or (self.arrays and p[i] == _STAR):", "elif p[i] == _PUSH:"),
     "a relayed line is a reply": ("elif self.relay:", "elif False:"),
     "a relayed line is counted": (
-        "self._stream(data, p, i, size, self.owner, False)\n            elif",
-        "self._stream(data, p, i, size, self.owner, True)\n            elif",
+        "self._stream(data, p, i, size, self.owner, False)\n\n    def _push",
+        "self._stream(data, p, i, size, self.owner, True)\n\n    def _push",
     ),
     "the rest of a frame is dropped": (
         "if self.destination is not None:\n            self.deliver(self.destination, self._cut(data, p, i, n))",

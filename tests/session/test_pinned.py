@@ -114,6 +114,53 @@ def test_monitor_is_relayed_from_its_first_line_on() -> None:
     assert (client.sender.pending_replies, own.complaints) == (0, [])
 
 
+MARKED = b"-ERR unknown command 'KEYRAIL-MARK', with args beginning with: \r\n"
+LINE = b'+1.0 "PING"\r\n'
+
+
+def monitoring(route: FakeRoute) -> Client:
+    client = Client(route)
+    client.say("MONITOR")
+    client.own.answer(OK)
+    assert client.heard() == OK
+    return client
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("ending", ["RESET", "QUIT", "PSYNC"])
+def test_no_answer_of_keyrail_overtakes_what_is_relayed(ending: str, size: int) -> None:
+    """Redis has not answered what the client has sent before: nobody can tell how many replies are still to come."""
+    route = FakeRoute()
+    client = monitoring(route)
+    own = client.own
+    last = ("PSYNC", "?", "-1") if ending == "PSYNC" else (ending,)
+    client.send(call("PING") + call("GET") + call(*last) + call("GET", "b"))
+    assert client.heard() == b""
+    before = b"+PONG\r\n" + LINE + b"-ERR wrong number of arguments for 'get' command\r\n"
+    said = before + MARKED + (b"$1\r\nb\r\n" if ending == "PSYNC" else b"")
+    for start in range(0, len(said), size):
+        own.answer(said[start : start + size])
+    heard = client.heard()
+    if ending == "PSYNC":
+        assert heard.startswith(before + b"-DENIED ")
+        assert heard.endswith(b"\r\n$1\r\nb\r\n")
+    else:
+        assert heard == before + (b"+RESET\r\n" if ending == "RESET" else OK)
+    assert (client.cause, client.sender.pending_replies) == ("quit" if ending == "QUIT" else None, ending == "RESET")
+    if ending == "RESET":
+        assert own in route.closed_gracefully
+        route.upstream().answer(b"$1\r\nb\r\n")
+        assert client.heard() == b"$1\r\nb\r\n"
+
+
+def test_answers_of_keyrail_among_what_is_relayed_keep_their_order() -> None:
+    client = monitoring(FakeRoute())
+    client.send(call("KEYRAIL", "HELP", "x") + call("PING") + call("PSYNC", "?", "-1"))
+    client.own.answer(MARKED + b"+PONG\r\n" + MARKED)
+    first, pong, second = client.heard().splitlines()
+    assert (first[:10], pong, second[:8]) == (b"-ERR wrong", b"+PONG", b"-DENIED ")
+
+
 def test_a_monitor_that_redis_refuses_relays_nothing() -> None:
     route = FakeRoute()
     client = Client(route)
