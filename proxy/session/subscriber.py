@@ -14,7 +14,7 @@ from proxy.session.guarded import guarded
 from proxy.session.interjected import InterjectedMessages
 from proxy.session.node_waiter import NodeWaiter
 from proxy.session.pool_key import Node
-from proxy.session.pool_waiter import LOGIN_LOST
+from proxy.session.pool_waiter import LOGIN_LOST, UpstreamWait
 from proxy.session.ports import NodePort
 from proxy.session.state import Awaited
 from proxy.session.subscription_gaps import CALM_SECONDS, SubscriptionGaps
@@ -62,7 +62,7 @@ class Subscriber(LinkListener):
         self._session = session
         self._nodes = nodes
         self._ended = False
-        self._openings: set[Node] = set()
+        self._openings: dict[Node, UpstreamWait] = {}
         self._looking = False
         self._places = SubscriptionPlaces(nodes, self.links.keys(), session.ports.route.chance)
         self._messages = InterjectedMessages(session)
@@ -125,7 +125,7 @@ class Subscriber(LinkListener):
             names -= change.names
         if done is not change.opening:
             self._places.forget(change.kind, change.names - names)
-        if not done:
+        if not done or self._openings:
             self.settle()
         self._give_back()
 
@@ -154,6 +154,7 @@ class Subscriber(LinkListener):
             link.upstream.owner = None
             self.ports.pools.discard(link.upstream)
         self.links.clear()
+        self._wait_no_more(set(self._openings))
 
     # Where it is subscribed
 
@@ -193,11 +194,14 @@ class Subscriber(LinkListener):
 
     def settle(self) -> None:
         """Ask each node for what is missing there, and end what does not belong there."""
+        useless = set(self._openings)
         for kind in KINDS:
             placed = self._placed(kind, self._wanted(kind))
             for node, link in list(self.links.items()):
                 link.ask(self._session, kind, link.wanted[kind] - placed.get(node, set()), opening=False)
             self._open_and_ask(kind, placed)
+            useless -= placed.keys()
+        self._wait_no_more(useless)
         self._give_back()
 
     # Links
@@ -208,8 +212,7 @@ class Subscriber(LinkListener):
         key = self._session.key._replace(node=node)
         upstream = self.ports.pools.private(key)
         if upstream is None:
-            self._openings.add(node)
-            self.ports.pools.await_private(NodeWaiter(self, node), key)
+            self._openings[node] = self.ports.pools.await_private(NodeWaiter(self, node), key)
             return None
         link = self.links[node] = SubscriptionLink(self, upstream)
         link.begin(self._session, self._session.names)
@@ -258,7 +261,14 @@ class Subscriber(LinkListener):
         if node is None:
             self._looking = False
         else:
-            self._openings.discard(node)
+            self._wait_no_more({node})
+
+    def _wait_no_more(self, nodes: Iterable[Node]) -> None:
+        # Else the client would be closed if no connection came in time, although it needs none there.
+        for node in nodes:
+            wait = self._openings.pop(node, None)
+            if wait is not None:
+                wait.end()
 
     def _look(self) -> None:
         if not self._looking:

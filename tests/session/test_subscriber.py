@@ -11,7 +11,7 @@ import pytest
 
 from proxy.cluster.key_pattern import KeyPattern
 from proxy.cluster.notifications import is_notification
-from proxy.commands.slots import slot_of
+from proxy.commands.slots import SLOTS, slot_of
 from proxy.hotpath.client_reads import ClientReads
 from proxy.hotpath.reader_place import ReplicaGroup
 from proxy.session.subscription_link import CLOSING, OPENING
@@ -392,3 +392,32 @@ def test_what_a_message_tells_of_may_be_newer_than_what_replicas_have(name: byte
     cluster.finish()
     assert len(cluster.messages) == 1
     assert all(reads.place(number).marked for number in range(3))
+
+
+@pytest.mark.parametrize("ends", ["slot moves", "client leaves", "client unsubscribes", "last subscription ends"])
+def test_it_waits_for_no_node_that_it_needs_no_more(ends: str) -> None:
+    """A client whose wait is over without a connection may be closed."""
+    cluster = PubSubCluster(3)
+    client, route = cluster.client, cluster.route
+    unsubscribes = ends in ("client unsubscribes", "last subscription ends")
+    if unsubscribes:
+        for name in ("a", "b") if ends == "client unsubscribes" else ("a",):
+            client.say("SSUBSCRIBE", name)
+        cluster.finish()
+        route.starving = True
+        cluster.lose(next(each for each in cluster.links() if b"a" in each.sets[2]))
+        cluster.finish()
+    else:
+        route.starving = True
+        client.say("SSUBSCRIBE", "a")
+    assert len(route.waiting) == 1
+    if unsubscribes:
+        client.say("SUNSUBSCRIBE", "a")
+    elif ends == "client leaves":
+        client.connection_lost()
+    else:
+        route.starving = False
+        client.take_over([0] * SLOTS)
+        for follower in client.nodes.followers:
+            follower.changed(came=False)
+    assert route.waiting == []
