@@ -25,6 +25,7 @@ from proxy.session.node_connections import (
     connection_to,
     has_waited,
     no_connection,
+    note,
     wait_for_node,
     waits_for_lane,
 )
@@ -136,14 +137,6 @@ def _walk(
     reply = send_rounds(session.sender, rounds, upstreams.__getitem__, item.edit, apart if may_ask else None)
     if reply is not None:
         sending.answer(session, reply)
-
-
-def note(session: NodeClient, item: Item) -> None:
-    """The command goes to several nodes."""
-    session.sender.forwarded += 1
-    session.sender.wrote = session.sender.wrote or not item.reads
-    if item.trace is not None:
-        item.trace.without_reply()
 
 
 def connections_to(

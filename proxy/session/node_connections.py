@@ -206,6 +206,14 @@ def wait_for_idle(session: NodeClient, nodes: NodePort, item: Item, node: Node) 
     return WAIT
 
 
+def note(session: NodeClient, item: Item) -> None:
+    """The command goes to several nodes."""
+    session.sender.forwarded += 1
+    session.sender.wrote = session.sender.wrote or not item.reads
+    if item.trace is not None:
+        item.trace.without_reply()
+
+
 def no_connection(nodes: NodePort, node: Node) -> bytes:
     """The error for what this node alone can do."""
     return encode_error(f"CLUSTERDOWN keyrail: no connection to {nodes.alias(node)}")

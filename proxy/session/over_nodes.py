@@ -25,7 +25,7 @@ from proxy.hotpath.split import split
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.rules.verdict import chained
 from proxy.session import all_nodes, blocking, over_slots, sending, subscribing, switching, unplaced
-from proxy.session.all_nodes import AllNodesClient, connections_to, note
+from proxy.session.all_nodes import AllNodesClient, connections_to
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.node_connections import any_node, connection_to, has_waited, wait_for_node, waits_for_lane
@@ -338,6 +338,5 @@ def _split(session: ManyNodesClient, nodes: NodePort, item: Item) -> int:
     upstreams = connections_to(session, nodes, item, owners, Lane.FAST)
     if isinstance(upstreams, int):
         return upstreams
-    note(session, item)
     over_slots.send(session, item, parts, upstreams)
     return TAKEN

@@ -21,7 +21,7 @@ from proxy.policy.decision import HiddenCommands, What
 from proxy.session import follow_ups, hidden_commands, sending, switching
 from proxy.session.hidden_commands import SurroundedClient
 from proxy.session.item import FollowUp, Item
-from proxy.session.node_connections import NodeClient
+from proxy.session.node_connections import NodeClient, note
 from proxy.session.ports import EffectivePolicy, PrivatePipeline
 from proxy.session.state import POOLED
 from proxy.wire.encode import encode_command
@@ -58,8 +58,11 @@ def send(session: SplittingClient, item: Item, parts: Split, upstreams: Sequence
     """Send the parts; ``upstreams`` has the connection to each node. The client's next command waits for the reply."""
     error, hidden = hidden_commands.alongside(session, item.hidden, item.command, begun=False)
     if error is not None:
+        if item.trace is not None:
+            item.trace.without_reply()
         sending.refuse(session, error)
         return
+    note(session, item)
     asked = _asked(item)
     if not hidden:
         send_split(session.sender, asked, parts, upstreams, item.edit)

@@ -25,6 +25,12 @@ rules:
   short: {lifetime: {default: 5m, keys: "s*"}, mode: enforce}
   long: {lifetime: {default: 1h, keys: "l*"}, mode: enforce}
 """
+STRICT = """
+cross_slot: split
+rules:
+  strict: {lifetime: {default: 5m, without_proof: refuse, keys: "s*"}, mode: enforce}
+  slides: {lifetime: {default: 5m, sliding: true, keys: "t*"}, mode: enforce}
+"""
 
 
 def renewal(key: str) -> list[bytes]:
@@ -68,6 +74,15 @@ def test_an_mset_with_one_lifetime_that_ran_by_halves_says_so_in_the_client_s_wo
     client.at(0).answer(b":1\r\n")
     client.at(2).answer(b"-OOM no\r\n")
     assert client.heard() == b"-OOM no (MSET ran for 1 of 3 keys, and not for arguments 1, 5)\r\n"
+
+
+def test_what_is_refused_for_its_hidden_commands_counts_once_and_as_answered_here() -> None:
+    client = Routed(route_with(STRICT))
+    client.no_hidden_commands = "Redis refused a hidden command"
+    client.say("MSET", "s{a}", "1", "t{b}", "2")
+    assert client.heard().startswith(b"-DENIED keyrail/strict: ")
+    assert client.taken() == [[], [], []]
+    assert (client.sender.forwarded, client.local, client.sender.wrote) == (0, 1, False)
 
 
 def test_an_error_of_a_read_renews_nothing() -> None:
