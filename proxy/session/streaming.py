@@ -268,6 +268,8 @@ class _Stream:
         if session.gone or session.intake.phase == FINISHED:
             return
         assert self.judged is not None
+        # Another engine may have come meanwhile.
+        self.judged = self.judged.known_to(session.effective_policy.table)
         session.intake.config.count(self.judged.spec.id)
         trace = self._trace(self.judged)
         if self.refusal is None:

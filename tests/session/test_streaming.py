@@ -7,6 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from proxy.build_form import BUILD_FORM
+from proxy.commands.table import STANDARD
+from proxy.policy.model import TRANSPARENT
 from proxy.session.exec_abort import ABORTING_COMMAND
 from tests.policy.given import policy
 from tests.session.given import LARGE, Client, FakeRoute, call, route_with
@@ -41,6 +44,27 @@ def send_in_two(client: Client, data: bytes) -> None:
     """A value is streamed when it is announced before it has arrived."""
     client.send(data[: data.rindex(b"xxx")])
     client.send(data[data.rindex(b"xxx") :])
+
+
+@pytest.mark.parametrize("name", ["MOD.FIRST", "MOD.SECOND"])
+def test_a_value_on_its_way_while_an_engine_without_its_command_comes_is_of_one_that_nobody_knows(name: str) -> None:
+    """Its id means another command there, or none."""
+    described = [[each, 3, [b"write"], 1, 1, 1, [b"@write"], [], [], []] for each in (b"mod.first", b"mod.second")]
+    other = STANDARD.completed_by([[b"mod.other", -2, [b"write"], 0, 0, 0, [b"@write"], [], [], []]])
+    route = FakeRoute()
+    route.put_in_force(TRANSPARENT, STANDARD.completed_by(described))
+    client = Client(route)
+    sent = call(name, "c", BIG)
+    client.send(sent[:-20])
+    assert client.own.partial is not None
+    route.put_in_force(TRANSPARENT, other)
+    client.adopt()
+    client.send(sent[-20:])
+    assert client.own.taken() == sent
+    client.own.answer(b"-ERR unknown command 'MOD'\r\n")
+    assert client.heard() == b"-ERR unknown command 'MOD'\r\n"
+    if BUILD_FORM != "compiled":  # where nobody can look into it
+        assert [*client.intake.config.calls[len(STANDARD.specs) :]] == [0]
 
 
 @pytest.mark.parametrize("sent", [LAST, BEFORE_OTHERS, call("SET", BIG, "v"), call("ECHO", BIG)])
