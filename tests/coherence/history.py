@@ -36,6 +36,7 @@ class Rule(Enum):
     BOUND = "is older than the bound"
     UNWRITTEN = "was never written"
     TOO_SOON = "is read before it can have been so"
+    NOT_NOW = "was so before, and can be so again only later"
 
 
 class Some(Enum):
@@ -192,8 +193,10 @@ class _Order:
         fitting = [place for place in begun if place >= max(floor[0], least)]
         if fitting:
             return fitting[0]
-        if not begun or any(place >= max(floor[0], least) for place in candidates):
+        if not begun:
             return Rule.TOO_SOON
+        if any(place >= max(floor[0], least) for place in candidates):
+            return Rule.NOT_NOW
         return floor[1] if begun[-1] < floor[0] else self._broken(least, read)
 
     def _candidates(self, seen: Seen) -> Sequence[int]:

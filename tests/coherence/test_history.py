@@ -136,7 +136,7 @@ def test_missing_before_its_ttl() -> None:
     made, _ = expiring()
     made.trail(made.read(None, 24.0))
     made.trail(made.read(None, 24.98, 25.01))
-    assert made.rules() == [Rule.TOO_SOON]
+    assert made.rules() == [Rule.NOT_NOW]
 
 
 def test_back_behind_its_ttl() -> None:
@@ -152,7 +152,7 @@ def test_a_read_that_tells_little() -> None:
     assert made.rules() == []
     made.trail(made.read(Some.VALUE, 25.2))
     made.trail(made.read(None, 20.5))
-    assert made.rules() == [Rule.EXPIRED, Rule.TOO_SOON]
+    assert made.rules() == [Rule.EXPIRED, Rule.NOT_NOW]
 
 
 def test_a_write_without_an_answer_may_have_run() -> None:
