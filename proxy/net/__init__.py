@@ -57,6 +57,7 @@ acceptor.py             accepts clients on one listening socket
 garbage_collector.py    keeps the garbage collector away while a policy is bound
 handover.py             hands accepted connections over to workers with fewer clients
 worker_loads.py         how many clients each worker has, in memory that all workers see
+failover_wait.py        how long commands wait for a server that takes the place of a lost one
 failures.py             failures that peers cause, counted by reason
 admission.py            how many clients a worker takes
 reply_timeout.py        closes clients that have waited too long for a reply

@@ -2,9 +2,7 @@
 
 A session waits if there is none. It continues to wait while the pool has a connection of that kind, or while Keyrail
 learns what a user may run. Otherwise a connection attempt that is under way has 250 ms, and a server that can take the
-place of a lost primary has ``--failover-wait``; then the client is closed. Sentinels may take long to promote one, so
-each session waits so long. Behind a name there may be one server alone: ``--failover-wait`` begins when it is lost, and
-ends where a server refuses connections.
+place of a lost primary has ``--failover-wait`` (``failover_wait.py``); then the client is closed.
 
 Connections of users whom clients log in as come from these logins. When the first one is given back, Keyrail learns
 what the user may run.
@@ -54,8 +52,6 @@ class Checkout(PoolPort):
         self._supply = connections.supply
         self._settings = connections.settings
         self._loop = connections.loop
-        self._fails_over = connections.topology.fails_over
-        self._has_sentinels = connections.topology.login.sentinels is not None
         self._capabilities = capabilities
         self._policies = policies
         self._clients = clients
@@ -96,7 +92,7 @@ class Checkout(PoolPort):
     def await_shared(self, waiter: PoolWaiter, key: PoolKey, lane: Lane) -> Wait:
         """Wait for a shared connection: without a limit if the lane has one, else so long for one under way."""
         lane = Lane.FAST if key.user is not None else lane
-        wait = Wait(waiter, self._pools.of(key), lane, self._wait_until())
+        wait = Wait(waiter, self._pools.of(key), lane, self._supply.failover.until())
         patience = 0.0 if self._connections.logins.must_log_in(key) else _ATTEMPT_PATIENCE
         self._loop.call_later(patience, self._abandon_shared_wait, wait, lane)
         return wait
@@ -118,14 +114,6 @@ class Checkout(PoolPort):
             return
         wait.end()
         turn_away(wait.waiter, pool.refusal.get(lane, ""))
-
-    def _wait_until(self) -> float:
-        now = self._loop.time()
-        if not self._fails_over:
-            return now
-        lost_at = self._supply.lost_at
-        begin = now if self._has_sentinels or lost_at is None else lost_at
-        return begin + self._settings.failover_wait
 
     def _time_left(self, wait: Wait, lane: Lane | None) -> float:
         # A server that refuses connections is there: no other one is expected.
@@ -182,7 +170,7 @@ class Checkout(PoolPort):
     def await_private(self, waiter: PoolWaiter, key: PoolKey) -> Wait:
         """Wait for a private connection: the time of a connection attempt while Redis is reachable, else less."""
         pool = self._pools.of(key)
-        wait = Wait(waiter, pool, None, self._wait_until())
+        wait = Wait(waiter, pool, None, self._supply.failover.until())
         self._supply.supply(pool)
         if key.user is not None:
             self._watch(key)

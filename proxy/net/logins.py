@@ -9,6 +9,8 @@ through Keyrail, and when Redis is another process than before. Whatever ends th
 at that moment, too: nobody knows whether Redis decided before or after it, so such a reply is for the client that asked
 and is not remembered. What is not remembered is asked: a password that was changed is refused, and each failure is in
 Redis's own log. No password is kept: a pair is known by a keyed hash.
+
+While another server may take the place of a lost one, logins wait as commands do (``failover_wait.py``).
 """
 
 import asyncio
@@ -35,6 +37,8 @@ _MOST_REMEMBERED = 16
 """Pairs: one user may have several passwords, each with or without its name."""
 _MOST_ASKED = 32
 """Logins that are asked about at the same time; others wait."""
+_AGAIN = 0.05
+"""Seconds to the next attempt to connect, while another server may take the place of a lost one."""
 
 _REMEMBERED = LoginReply(OK)
 
@@ -184,13 +188,20 @@ class Logins(LoginPort):
     async def _ask(self, client: LoginClient, login: Credentials, pair: bytes, ask: _Ask) -> None:
         upstream: UpstreamConnection | None = None
         frame, refusal, epoch, asked_at = b"", "", self._epoch(), 0.0
+        failover = self._connections.supply.failover
+        until = failover.until()
         try:
-            async with self._at_once:
-                upstream = await self._connections.supply.open_for_login()
-                asked_at = self._loop.time()
-                seconds = self._connections.settings.connect_timeout
-                async with asyncio.timeout(seconds):
-                    frame = await upstream.ask(_command(login))
+            while upstream is None and not all(waiter.gone for waiter in (client, *ask.waiting)):
+                await failover.await_server(until)
+                async with self._at_once:
+                    epoch = self._epoch()
+                    upstream = await self._open(until)
+                    if upstream is not None:
+                        asked_at = self._loop.time()
+                        async with asyncio.timeout(self._connections.settings.connect_timeout):
+                            frame = await upstream.ask(_command(login))
+                if upstream is None:
+                    await asyncio.sleep(_AGAIN)
         except OSError:
             refusal = upstream.farewell if upstream is not None else ""
         finally:
@@ -213,6 +224,15 @@ class Logins(LoginPort):
         self._settle(client, login, frame, upstream)
         for waiter in ask.waiting:
             self._loop.call_soon(waiter.arrived)
+
+    async def _open(self, until: float) -> UpstreamConnection | None:
+        # None if there is time for another attempt: the loss of the server may not have shown yet. Raises OSError.
+        try:
+            return await self._connections.supply.open_for_login()
+        except OSError:
+            if self._loop.time() >= until:
+                raise
+        return None
 
     def _settle(self, client: LoginClient, login: Credentials, frame: bytes, upstream: UpstreamConnection) -> None:
         user = None if self.is_own(login) else user_named(login.user)

@@ -20,6 +20,7 @@ from proxy.net.capabilities import Capabilities
 from proxy.net.connect import Opened, UpstreamRefusedError, open_upstream, open_without_login, set_to
 from proxy.net.connection_set import ConnectionSet
 from proxy.net.engine import is_replica
+from proxy.net.failover_wait import FailoverWait
 from proxy.net.failures import Failures
 from proxy.net.known_scripts import KnownScripts
 from proxy.net.name_guard import guard_of
@@ -42,8 +43,8 @@ class Supply:
     """Opens the connections of one route.
 
     ``attempted`` is set after the first attempt. ``busy`` counts, by pool, the connections that wait with SELECT until
-    Redis has finished a script. ``lost_at`` is since when no node has a connection; None while one has. ``give_back``
-    takes a connection that no client uses.
+    Redis has finished a script. ``failover`` says how long commands wait for another server. ``give_back`` takes a
+    connection that no client uses.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Supply:
     ) -> None:
         self.attempted = asyncio.Event()
         self.busy: Counter[PoolKey] = Counter()
-        self.lost_at: float | None = None
+        self.failover = FailoverWait(topology, settings, loop)
         self._topology = topology
         self._settings = settings
         self._loop = loop
@@ -87,7 +88,7 @@ class Supply:
 
     def begin(self) -> None:
         """Start to connect to each node. Raises TlsError."""
-        self.lost_at = self._loop.time()
+        self.failover.lost()
         tls = self._topology.login.tls
         if tls is not None:
             self.tls = upstream_context(tls, _log.warning)
@@ -101,8 +102,8 @@ class Supply:
 
     def leave(self, node: Node) -> None:
         """A node has gone: nobody misses its connections."""
-        if self.lost_at is None and not any(map(self.alive, self._topology.nodes)):
-            self.lost_at = self._loop.time()
+        if not any(map(self.alive, self._topology.nodes)):
+            self.failover.lost()
         self._reasons.pop(node, None)
         self._reached.discard(node)
 
@@ -319,7 +320,7 @@ class Supply:
             self.supply_all()
 
     def _reach(self, node: Node) -> None:
-        self.lost_at = None
+        self.failover.reached()
         before = self._topology.place(self._topology.home)
         self._topology.connected(node)
         if self._topology.place(self._topology.home) is not before:
@@ -370,6 +371,8 @@ class Supply:
         address = self._topology.address(pool.key.node)
         if self._pools.is_home(pool.key) and not pool.alive(Lane.FAST):
             self._miss(pool.key.node, f"{address}: {reason_of(error)}")
+            if isinstance(error, UpstreamRefusedError):
+                self.failover.refused()
         if isinstance(error, UpstreamRefusedError) and not any(each.refusal for each in self._pools):
             _log.warning("%s refuses connections: %s", address, error)
         if isinstance(error, ssl.SSLError):
@@ -404,8 +407,8 @@ class Supply:
 
     def _miss(self, node: Node, reason: str) -> None:
         self._reasons[node] = reason
-        if self.lost_at is None and not any(map(self.alive, self._topology.nodes)):
-            self.lost_at = self._loop.time()
+        if not any(map(self.alive, self._topology.nodes)):
+            self.failover.lost()
         before = self._topology.place(self._topology.home)
         self._topology.disconnected(node)
         if self._topology.place(self._topology.home) is not before:

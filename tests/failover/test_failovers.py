@@ -169,10 +169,55 @@ def test_commands_wait_for_the_new_primary(group: RealGroup, new_keyrail: NewKey
     group.start_again([old])
 
 
-def test_commands_do_not_wait_for_ever(group: RealGroup, new_keyrail: NewKeyrail) -> None:
-    keyrail = new_keyrail(group.url, extra=("--failover-wait", "400ms"))
+FIRST = [
+    "PING",
+    "HELLO 3",
+    "SELECT 3",
+    "SUBSCRIBE x",
+    "WATCH k",
+    "MULTI",
+    "BLPOP q 0.01",
+    "EVAL return(1) 0",
+    "CLIENT ID",
+    "MONITOR",
+    "RESET",
+    "AUTH app secret",
+    "HELLO 3 AUTH app secret",
+    "AUTH ann secret",
+    "HELLO 2 AUTH ann secret",
+]
+
+
+def test_whatever_a_new_client_begins_with_waits(group: RealGroup, new_keyrail: NewKeyrail) -> None:
+    """A login, too: as the user of the route, and as another."""
+    for server in group.servers:
+        for user in ("ann", "app"):
+            server.do("ACL", "SETUSER", user, "on", ">secret", "~*", "&*", "+@all")
+    keyrail = new_keyrail(group.url.replace("://", "://app:secret@"), extra=("--failover-wait", "60s"))
     old = settled(group, keyrail)
-    with keyrail.wire() as wire, keyrail.wire() as single:
+    for sentinel in group.sentinels[1:]:  # one alone promotes nobody
+        sentinel.freeze()
+    try:
+        old.kill()
+        eventually(lambda: keyrail.http("/readyz")[0] == 503)
+        clients = {first: keyrail.wire() for first in FIRST}
+        for first, wire in clients.items():
+            wire.say(*first.split())
+    finally:
+        for sentinel in group.sentinels[1:]:
+            sentinel.thaw()
+    for first, wire in clients.items():
+        assert not wire.frame().startswith(b"-"), first
+        wire.close()
+    group.start_again([old])
+
+
+def test_commands_do_not_wait_for_ever(group: RealGroup, new_keyrail: NewKeyrail) -> None:
+    for server in group.servers:
+        server.do("ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all")
+    keyrail = new_keyrail(group.url.replace("://", "://app:secret@"), extra=("--failover-wait", "400ms"))
+    old = settled(group, keyrail)
+    with keyrail.wire() as wire, keyrail.wire() as single, keyrail.wire() as beginning:
         assert wire.ask("PING") == b"+PONG\r\n"
         for sentinel in group.sentinels[1:]:  # one alone promotes nobody
             sentinel.freeze()
@@ -181,8 +226,10 @@ def test_commands_do_not_wait_for_ever(group: RealGroup, new_keyrail: NewKeyrail
             eventually(lambda: keyrail.http("/readyz")[0] == 503)
             wire.say("PING")
             single.say("WATCH", "k")
+            beginning.say("AUTH", "app", "secret")
             assert wire.remaining() == []
             assert single.remaining() == []
+            assert beginning.remaining() == []
         finally:
             for sentinel in group.sentinels[1:]:
                 sentinel.thaw()

@@ -12,6 +12,7 @@ from proxy.commands.table import Lane
 from proxy.net.address import UpstreamAddress, parse_upstream
 from proxy.net.capabilities import Capabilities
 from proxy.net.checkout import Checkout
+from proxy.net.failover_wait import FailoverWait
 from proxy.net.pool import Pool, Wait
 from proxy.net.pools import Pools
 from proxy.net.primary import Primary
@@ -72,9 +73,12 @@ def checkout_from(
 ) -> tuple[Checkout, Capabilities]:
     """The checkout of a pool's connections, while Redis is there or not."""
     loop = cast("asyncio.AbstractEventLoop", clock)
+    settings: Any = SimpleNamespace(connect_timeout=5.0, failover_wait=2.0)
+    failover = FailoverWait(topology or Single(UpstreamAddress()), settings, loop)
+    failover.lost_at = lost_at
     connections: Any = SimpleNamespace(
         pools=SimpleNamespace(of=lambda _key: pool, home_of=lambda _node: KEY),
-        settings=SimpleNamespace(connect_timeout=5.0, failover_wait=2.0),
+        settings=settings,
         topology=topology or Single(UpstreamAddress()),
         loop=loop,
         logins=SimpleNamespace(must_log_in=lambda _key: must_log_in, lacks=lambda _key: must_log_in),
@@ -83,7 +87,7 @@ def checkout_from(
             alive=lambda _node: alive,
             lack_of_room=lambda: "",
             busy=Counter(),
-            lost_at=lost_at,
+            failover=failover,
         ),
     )
     capabilities = Capabilities(loop, Single(UpstreamAddress()))

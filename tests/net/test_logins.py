@@ -10,8 +10,12 @@ from typing import Any
 
 import pytest
 
+from proxy.net.address import UpstreamAddress, parse_upstream
+from proxy.net.failover_wait import FailoverWait
 from proxy.net.group_counts import of_one_worker
 from proxy.net.logins import REMEMBERED_SECONDS, Logins
+from proxy.net.primary import Primary
+from proxy.net.topology import Single
 from proxy.session.client_identity import Origin
 from proxy.session.pool_key import PoolKey
 from proxy.session.ports import Credentials, LoginReply
@@ -72,14 +76,21 @@ class Redis:
         self.given_back: list[Any] = []
         self.restarts = SimpleNamespace(met=0)
         loop = asyncio.get_running_loop()
+        clock: Any = SimpleNamespace(time=lambda: self.time, call_soon=loop.call_soon)
+        settings: Any = SimpleNamespace(connect_timeout=5.0, failover_wait=2.0)
+        self.attempts = 0
+        self.away = False
+        self.failover = FailoverWait(Single(UpstreamAddress()), settings, clock)
+        self.failover.reached()
         address = SimpleNamespace(username=None, password=object())
+        self.supply: Any = SimpleNamespace(open_for_login=self.open, failover=self.failover)
         connections: Any = SimpleNamespace(
-            loop=SimpleNamespace(time=lambda: self.time, call_soon=loop.call_soon),
+            loop=clock,
             topology=SimpleNamespace(login=address, nodes=(), place=lambda node: node),
             pools=SimpleNamespace(home=PoolKey(None, 0, 2)),
             all=SimpleNamespace(start=loop.create_task),
-            supply=SimpleNamespace(open_for_login=self.open),
-            settings=SimpleNamespace(connect_timeout=5.0),
+            supply=self.supply,
+            settings=settings,
             restarts=self.restarts,
             logins=SimpleNamespace(refused={}, under_way=Counter()),
         )
@@ -87,8 +98,20 @@ class Redis:
         self.logins = Logins(connections, self.given_back.append, self.changes)
 
     async def open(self) -> Upstream:
+        self.attempts += 1
+        if self.away:
+            raise ConnectionRefusedError
         self.opened.append(Upstream(self))
         return self.opened[-1]
+
+    def fail_over(self) -> FailoverWait:
+        """The server is lost, and another one may take its place."""
+        settings: Any = SimpleNamespace(failover_wait=3600.0)
+        topology = Primary(parse_upstream("redis+sentinel://s1/mymaster"))
+        self.failover = FailoverWait(topology, settings, asyncio.get_running_loop())
+        self.supply.failover = self.failover
+        self.failover.lost()
+        return self.failover
 
     async def answer(self, argv: list[bytes]) -> bytes:
         self.asked.append(argv)
@@ -265,6 +288,39 @@ def test_a_client_that_has_gone_leaves_nothing() -> None:
         redis.answers.set()
         await until(lambda: redis.opened[0].ended)
         assert (waiter.arrivals, redis.given_back, redis.logins._questions) == (0, [], {})
+
+    play(case)
+
+
+def test_logins_wait_for_the_server_that_takes_the_place_of_a_lost_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where its loss has not shown yet; not for longer than commands do, and not where nobody waits any more."""
+
+    monkeypatch.setattr("proxy.net.logins._AGAIN", 0.0)
+
+    async def case(redis: Redis) -> None:
+        failover = redis.fail_over()
+        waiters = [Waiter() for _ in range(3)]
+        for waiter, login in zip(waiters, (OWN, OWN, ANN), strict=True):
+            assert redis.logins.check(waiter, login) is None
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert redis.attempts == 0
+        redis.away = True
+        failover.reached()
+        await until(lambda: redis.attempts > 3)
+        assert not any(waiter.gone for waiter in waiters)
+        redis.away = False
+        await until(lambda: all(waiter.arrivals for waiter in waiters))
+        assert redis.logins.check(waiters[0], OWN) == LoginReply(OK)
+        assert redis.logins.check(waiters[2], ANN) == LoginReply(OK, "ann")
+        redis.away = True
+        late, gone = Waiter(), Waiter()
+        assert redis.logins.check(late, ANN) is None
+        assert redis.logins.check(gone, ANN) is None
+        gone.gone = True
+        redis.time = failover.until() + 60.0
+        await until(lambda: late.cause == "no_upstream")
+        assert gone.cause == ""
 
     play(case)
 

@@ -268,13 +268,13 @@ def test_a_server_that_is_back_is_tried_at_once() -> None:
         route.connections.supply.begin()
         route.loop.run()
         assert not any(map(route.connections.supply.alive, TOPOLOGY.nodes))
-        since = route.connections.supply.lost_at
+        since = route.connections.supply.failover.lost_at
         assert since == 0.0
         route.fails = lambda _: False
         route.connections.adopt(Change(back=True))
         route.loop.run()
         assert all(map(route.connections.supply.alive, TOPOLOGY.nodes))
-        assert route.connections.supply.lost_at is None
+        assert route.connections.supply.failover.lost_at is None
         assert not any(pool.backing_off for pool in route.connections.pools)
 
 
