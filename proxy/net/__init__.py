@@ -10,7 +10,9 @@ connect.py              opens an upstream connection: transport, login, database
 topology.py             the servers behind a route: nodes, their addresses, and who owns a key
 topologies.py           which topology an upstream has, and what follows its changes
 primary.py              the topology of one primary that another server can replace
+guards.py               which guard keeps the new connections of a topology away from other servers
 name_guard.py           keeps connections away from servers that a name does not lead to any more
+node_guard.py           keeps connections away from servers that have the address of a node, and are not that node
 cluster.py              the nodes of a cluster as a topology, with stable numbers
 slot_map.py             what the nodes of a cluster tell, and the map that follows
 nodes.py                the nodes of a cluster as sessions see them

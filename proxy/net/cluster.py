@@ -112,6 +112,10 @@ class Cluster:
         """The node with this id."""
         return self._places[name].node if name in self._places else None
 
+    def identity(self, node: Node) -> str:
+        """Its id in the cluster; empty once it has left."""
+        return self._by_node.get(node, "")
+
     def replicas_of(self, primary: Node) -> Mapping[Endpoint, Node]:
         """The replicas of this node that have not failed, by where to connect."""
         name = self._by_node.get(primary, "")

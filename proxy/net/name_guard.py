@@ -11,7 +11,6 @@ from proxy.net.address import UpstreamAddress
 from proxy.net.engine import run_id_in
 from proxy.net.primary import Primary
 from proxy.net.slot_map import Endpoint
-from proxy.net.topology import Topology
 from proxy.net.upstream import UpstreamConnection
 
 _RESOLVER_SECONDS = 0.5
@@ -53,8 +52,3 @@ class NameGuard:
         """Why no connection goes there."""
         at = Endpoint(address.host, address.port)
         return ConnectionRefusedError(f"{self._primary.login.host} is not known to lead to {at} any more")
-
-
-def guard_of(topology: Topology) -> NameGuard | None:
-    """What guards a name; None where the upstream is not followed by its name."""
-    return NameGuard(topology) if isinstance(topology, Primary) and topology.login.sentinels is None else None

@@ -83,7 +83,7 @@ class Nodes(NodePort):
 
     def identity(self, node: Node) -> str:
         """Its id in the cluster; empty once it has left."""
-        return next((known.id for _, other, known in self._cluster.known() if other is node), "")
+        return self._cluster.identity(node)
 
     def owner(self, slot: int) -> Node | None:
         """The node that owns this slot; None while no living one does, and then the cluster is looked at soon."""

@@ -159,6 +159,12 @@ def read_own_slots(nodes: Any) -> OwnSlots | None:
     return OwnSlots(row.slots, bool(opened), opened)
 
 
+def read_own_id(nodes: Any) -> bytes:
+    """The id of the node that has replied to CLUSTER NODES; empty if it does not tell."""
+    found = _OWN_LINE.search(nodes) if isinstance(nodes, bytes) else None
+    return b"" if found is None else found[0].partition(b" ")[0]
+
+
 class _Row(NamedTuple):
     """A line of CLUSTER NODES."""
 

@@ -22,8 +22,8 @@ from proxy.net.connection_set import ConnectionSet
 from proxy.net.engine import is_replica
 from proxy.net.failover_wait import FailoverWait
 from proxy.net.failures import Failures
+from proxy.net.guards import guard_of
 from proxy.net.known_scripts import KnownScripts
-from proxy.net.name_guard import guard_of
 from proxy.net.policies import Policies
 from proxy.net.pool import Pool
 from proxy.net.restarts import Restarts
@@ -290,6 +290,10 @@ class Supply:
         address, seconds = self._topology.address(home.node), self._settings.connect_timeout
         if self._guard is not None and not await self._guard.confirms(address, seconds, provable=False):
             raise self._guard.refusal(address)
+        if self._topology.router is not None and not self.alive(home.node):
+            # No password of a client goes to a server that the route's own login has not found to be the node.
+            with contextlib.suppress(UpstreamRefusedError):
+                (await self.open_apart(home.node)).abort()
         opening = open_without_login(address, self.tls, self._keeper, home._replace(protocol=2), self._loop)
         async with asyncio.timeout(seconds):
             upstream = await opening
