@@ -100,8 +100,11 @@ class Cluster:
         return next((place.node for place in self._places.values() if place.node.number == number), None)
 
     def node_at(self, announced: Endpoint) -> Node | None:
-        """The node that announces this address."""
-        return next((place.node for place in self._places.values() if place.known.endpoint == announced), None)
+        """The node that announces this address and that commands go to: others may have failed there before it."""
+        return next((node for node in self.nodes if self._known(node).endpoint == announced), None)
+
+    def _known(self, node: Node) -> ClusterNode:
+        return self._places[self._by_node[node]].known
 
     def known(self) -> Iterator[tuple[str, Node, ClusterNode]]:
         """All members: alias, node, and what the map says."""
@@ -168,6 +171,8 @@ class Cluster:
             if moved and place.node in serving and place.node in self.nodes:
                 change.left.append(place.node)
                 change.came.append(place.node)
+                for some in (self._connected, self._lost, self._late):
+                    some.discard(place.node)
         self.nodes = sorted(serving, key=lambda node: node.number)
         for some in (self._connected, self._lost, self._late):
             some.intersection_update(self.nodes)

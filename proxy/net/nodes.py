@@ -104,8 +104,7 @@ class Nodes(NodePort):
         if host == _UNNAMED:
             return None
         endpoint = Endpoint(host or self._cluster.address(by).host, int(found[2]))
-        node = self._cluster.node_at(endpoint)
-        return node if node in self._cluster.nodes else None
+        return self._cluster.node_at(endpoint)
 
     def ask_replicas(self, argv: Sequence[bytes], of: Sequence[Node] | None, answered: Answered) -> bool:
         """Send a command to the replicas of these primaries, or to all; ``answered`` gets their names and replies,

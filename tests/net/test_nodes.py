@@ -222,3 +222,30 @@ def test_a_node_that_sends_a_client_elsewhere_answers_all_reads_of_its_shard(clu
     assert nodes.redirected(b"-MOVED 1 h2:1\r\n", other.node) is other.node
     assert replicas[1].readable.until > 0
     loop.close()
+
+
+@pytest.mark.parametrize("failed", ["a", "new"])
+def test_a_redirect_names_the_one_of_two_nodes_with_an_address_that_commands_go_to(failed: str) -> None:
+    """A node that has lost its data has another id at the same address, and the old one stays known as failed."""
+    cluster = Cluster(parse_upstream("redis+cluster://seed:7000"))
+    found = a_map("h1", "h2", "h3")
+    cluster.adopt(found)
+    at, half = Endpoint("h1", 1), SlotRange(0, 9000)
+    both = {name: ClusterNode(name, at, failed=name == failed, slots=(half,)) for name in ("a", "new")}
+    cluster.adopt(SlotMap({**found.nodes, **both}))
+    nodes = Nodes(cluster)
+    serving = nodes.owner(0)
+    assert serving is not None
+    assert nodes.redirected(b"-ASK 5 h1:1\r\n", nodes.primaries()[-1]) is serving
+
+
+def test_a_node_with_another_address_stands_for_no_other_until_it_is_reached_there(cluster: Cluster) -> None:
+    first, second = cluster.nodes
+    for node in (first, second):
+        cluster.connected(node)
+    assert cluster.place(cluster.home) is first
+    change = cluster.adopt(a_map("elsewhere", "h2", "h3"))
+    assert (change.left, change.came) == ([first], [first])
+    assert cluster.place(cluster.home) is second
+    cluster.connected(first)
+    assert cluster.place(cluster.home) is first
