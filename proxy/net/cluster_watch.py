@@ -23,6 +23,7 @@ from proxy.wire.decode import read_reply
 
 _FULL_LOOK_SECONDS = 10.0
 _MOST_ROUNDS = 3
+_NOWHERE = "has no name, or the other nodes know no address of it: see its cluster-announce-hostname"
 _OK = b"cluster_state:ok"
 _FIGURES = (b"cluster_state:", b"cluster_slots_", b"cluster_known_nodes:", b"cluster_size:", b"cluster_current_epoch:")
 
@@ -141,7 +142,7 @@ class ClusterWatch:
         self._links.forget_all_but(wanted)
         self._figures = {endpoint: figures for endpoint, figures in self._figures.items() if endpoint in wanted}
         problems = {*self._reasons(), *liars.values()}
-        problems |= {f"node {node.id[:8]} has no name: set its cluster-announce-hostname" for node in nameless}
+        problems |= {f"node {node.id[:8]} {_NOWHERE}" for node in nameless}
         if self._cluster.map.unowned():
             problems.add(f"{self._cluster.map.unowned()} of {SLOTS} slots have no owner that can be reached")
         # The health of a node without a connection is told with its other figures.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from proxy.cluster.cluster_answers import Presented
 from proxy.cluster.own_slots import KnownMarks
-from proxy.cluster.shares import Advertised, Share, shared_out
+from proxy.cluster.shares import Advertised, Range, Share, shared_out
 from proxy.commands.slots import SLOTS
 from proxy.hotpath.router import UNOWNED
 from proxy.net.cluster import Cluster
@@ -68,6 +68,10 @@ class Nodes(NodePort):
     def reachable(self, node: Node) -> bool:
         """Whether it has a connection, and answers, as far as is known."""
         return self._cluster.reaches(node)
+
+    def lost_slots(self) -> Sequence[Range]:
+        """Those whose owner has failed, or has no address."""
+        return self._cluster.map.lost()
 
     def size(self) -> int:
         """All numbers of nodes are below this."""

@@ -100,6 +100,11 @@ class SlotMap:
         owners = [node for node in self.primaries() if node.endpoint is not None]
         return SLOTS - sum(last + 1 - first for node in owners for first, last in node.slots)
 
+    def lost(self) -> list[SlotRange]:
+        """The slots of primaries that have failed or have no address: nobody can be asked for their keys."""
+        lost = (node for node in self.nodes.values() if node.is_primary and (node.failed or node.endpoint is None))
+        return [each for node in lost for each in node.slots]
+
     def without(self, hidden: Container[str]) -> "SlotMap":
         """The same, but that these nodes have no address."""
         nodes = self.nodes.items()
@@ -184,11 +189,11 @@ class _Row(NamedTuple):
 
 
 def _read_row(words: Sequence[str]) -> _Row | None:
-    # None for a node that is not one yet, or that nobody knows the address of.
+    # None for a node that is not one yet; and without slots, for one that nobody knows the address of.
     if len(words) < _FIELDS:
         raise ViewError(f"CLUSTER NODES: a line of {len(words)} words")
     flags = frozenset(words[2].split(","))
-    if flags & {"handshake", "noaddr"}:
+    if "handshake" in flags or ("noaddr" in flags and len(words) == _FIELDS):
         return None
     address, _, names = words[1].partition(",")
     ip, colon, digits = address.partition("@")[0].rpartition(":")
@@ -246,7 +251,7 @@ def _node_of(row: _Row, shown: _Shown, asked: str) -> ClusterNode:
         endpoint = Endpoint(row.hostname, row.port) if row.hostname else None
     else:
         endpoint = Endpoint(asked if shown.asked or not row.ip else row.ip, row.port)
-    if endpoint is not None and not 0 < endpoint.port < 65536:
+    if endpoint is not None and ("noaddr" in row.flags or not 0 < endpoint.port < 65536):
         endpoint = None
     return ClusterNode(
         row.id, endpoint, "master" in row.flags, row.primary_id, row.epoch, "fail" in row.flags, row.slots

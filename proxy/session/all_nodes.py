@@ -13,7 +13,8 @@ from proxy.cluster.fan_out import fan_out
 from proxy.cluster.publishing import publish
 from proxy.cluster.scan_walk import Rounds, scan
 from proxy.cluster.sending import send_fan_out, send_rounds
-from proxy.commands.over_nodes import Destination
+from proxy.commands.over_nodes import Destination, Join
+from proxy.commands.spec import Spec
 from proxy.commands.table import Lane
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
@@ -29,7 +30,7 @@ from proxy.session.node_connections import (
     wait_for_node,
     waits_for_lane,
 )
-from proxy.session.node_questions import stood_for
+from proxy.session.node_questions import KEYS_LOST, misses_keys, stood_for
 from proxy.session.pool_key import Node, PoolKey
 from proxy.session.ports import NodePort, Questions
 
@@ -48,6 +49,9 @@ def send(session: AllNodesClient, nodes: NodePort, item: Item) -> int:
     primaries = stood_for(nodes, session.origin)
     if command.spec.state in idle_connections.STATES:
         return _unhindered(session, nodes, item, primaries)
+    if _is_about_all_keys(command.spec) and misses_keys(nodes, session.origin):
+        # Those that were not removed would be there again, and those that were not counted are there all the time.
+        return wait_for_node(session, nodes, item, None, command.spec.lane, KEYS_LOST)
     upstreams = connections_to(session, nodes, item, primaries or [None], command.spec.lane)
     if isinstance(upstreams, int):
         return upstreams
@@ -62,6 +66,13 @@ def send(session: AllNodesClient, nodes: NodePort, item: Item) -> int:
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
     return TAKEN
+
+
+def _is_about_all_keys(spec: Spec) -> bool:
+    # Or about functions, which are replicated as keys are. SCAN looks for itself, and any key will do for RANDOMKEY.
+    over_nodes = spec.over_nodes
+    asks_for_one = over_nodes.destination is Destination.WALK or over_nodes.join is Join.NOT_NULL
+    return spec.write or ("readonly" in spec.flags and not asks_for_one)
 
 
 def _publish(session: AllNodesClient, nodes: NodePort, item: Item) -> int:

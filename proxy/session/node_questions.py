@@ -25,6 +25,7 @@ _BEGIN = b"0"
 _NEXT_NODE = b"next"
 _LAST_PAGE = b"*2\r\n$1\r\n0\r\n"
 _LEADS_ON = b"*2\r\n$4\r\nnext\r\n"
+KEYS_LOST = b"-CLUSTERDOWN keyrail: a primary with slots cannot be asked now: try again\r\n"
 _CHANGED = b"-CLUSTERDOWN keyrail: slots have moved meanwhile: try again\r\n"
 
 
@@ -37,6 +38,16 @@ def stood_for(nodes: NodePort, origin: Origin) -> Sequence[Node]:
     return [node for node in primaries if node.number in mine]
 
 
+def misses_keys(nodes: NodePort, origin: Origin) -> bool:
+    """Whether some of the keys for which a client's address stands are on no node that commands go to."""
+    lost = nodes.lost_slots()
+    presented = nodes.presented(origin.listener) if lost else None
+    if presented is None:
+        return bool(lost)
+    own = presented.own_share().ranges
+    return any(first <= last_lost and first_lost <= last for first, last in own for first_lost, last_lost in lost)
+
+
 class _Place(NamedTuple):
     """Where questions go: ``asks`` if ASKING goes in front of each. They have been sent on ``hops`` times."""
 
@@ -46,11 +57,19 @@ class _Place(NamedTuple):
 
 
 class NodeQuestions:
-    """Those of one procedure, asked as the login of ``key``. SCAN goes over the ``walked`` nodes. Other questions that
-    have no keys are for the node of ``key``, or for any of the walked ones."""
+    """Those of one procedure, asked as the login of ``key``. SCAN goes over the ``walked`` nodes, and fails while
+    these do not have all keys (``incomplete``). Other questions that have no keys are for the node of ``key``, or for
+    any of the walked ones."""
 
     def __init__(
-        self, queries: QueryPort, nodes: NodePort, router: Router, table: Table, key: PoolKey, walked: Sequence[Node]
+        self,
+        queries: QueryPort,
+        nodes: NodePort,
+        router: Router,
+        table: Table,
+        key: PoolKey,
+        walked: Sequence[Node],
+        incomplete: Callable[[], bool],
     ) -> None:
         self._queries = queries
         self._nodes = nodes
@@ -59,6 +78,7 @@ class NodeQuestions:
         self._table = table
         self._key = key
         self._walked = walked
+        self._incomplete = incomplete
         self._at = 0
 
     def ask(self, questions: Questions, answered: Answered) -> None:
@@ -107,6 +127,8 @@ class NodeQuestions:
         if self._router.version != self._version:
             # A slot may have gone to a node that has been walked already.
             return _CHANGED
+        if self._incomplete():
+            return KEYS_LOST
         leads_on = frame.startswith(_LAST_PAGE) and self._at + 1 < len(self._walked)
         return _LEADS_ON + frame[len(_LAST_PAGE) :] if leads_on else frame
 

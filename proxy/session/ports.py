@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from proxy.cluster.cluster_answers import Presented
 from proxy.cluster.own_slots import KnownMarks
+from proxy.cluster.shares import Range
 from proxy.commands.command import Command
 from proxy.commands.table import Lane, Table
 from proxy.hotpath.cached_reads import CachedReads
@@ -202,6 +203,9 @@ class NodePort(Protocol):
 
     def reachable(self, node: Node) -> bool:
         """Whether it has a connection, and answers, as far as is known."""
+
+    def lost_slots(self) -> Sequence[Range]:
+        """Those whose keys are on no node that commands go to: their owner has failed, or has no address."""
 
     def size(self) -> int:
         """All numbers of nodes are below this."""

@@ -24,7 +24,7 @@ from proxy.policy.decision import BackgroundProcedure, Decision
 from proxy.rules.verdict import End, Procedure
 from proxy.session import judging
 from proxy.session.judging import JudgedClient
-from proxy.session.node_questions import NodeQuestions, stood_for
+from proxy.session.node_questions import NodeQuestions, misses_keys, stood_for
 from proxy.session.ports import Questions
 from proxy.session.running_procedure import Answered, RunningProcedure
 from proxy.session.state import Awaited, Keeping, Pinned
@@ -85,8 +85,17 @@ def _asking(session: AwaitingClient) -> Callable[[Questions, Answered], None]:
     if nodes is None or router is None:
         return partial(session.ports.queries.ask, session.place())
     walked = [session.node] if session.node is not None else stood_for(nodes, session.origin)
-    table = session.effective_policy.table
-    return NodeQuestions(session.ports.queries, nodes, router, table, session.place(), walked).ask
+    table, of_one = session.effective_policy.table, session.node is not None
+    questions = NodeQuestions(
+        session.ports.queries,
+        nodes,
+        router,
+        table,
+        session.place(),
+        walked,
+        lambda: not of_one and misses_keys(nodes, session.origin),
+    )
+    return questions.ask
 
 
 def _look_on(

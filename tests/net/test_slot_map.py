@@ -108,9 +108,11 @@ def test_lines_as_other_versions_write_them() -> None:
         b"bb 1.1.1.1:7001@17001,b.example,tls-port=0,shard-id=5f slave aa 0 0 1 connected\n"
         b"cc 1.1.1.1:7002@17002 handshake - 0 0 0 disconnected\n"
         b"dd :0@0 master,noaddr - 0 0 0 disconnected\n"
+        b"ee :0@0 master,fail,noaddr - 0 0 2 disconnected 200\n"
     )
     view = read_view(lines, [], ASKED)
-    assert list(view.nodes) == ["aa", "bb"]
+    assert list(view.nodes) == ["aa", "bb", "ee"]
+    assert (view.nodes["ee"].endpoint, view.nodes["ee"].slots) == (None, ((200, 200),)), "its keys are somewhere"
     assert view.nodes["aa"].endpoint == Endpoint(ASKED, 7000)
     assert view.nodes["aa"].slots == ((0, 100), (102, 102))
     assert view.nodes["bb"].endpoint == Endpoint("1.1.1.1", 7001)

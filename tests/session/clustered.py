@@ -184,6 +184,7 @@ class FakeNodes(NodePort):
         self.owners = owners(3)
         self.lost: set[int] = set()
         self.silent: set[int] = set()
+        self.slots_lost: list[tuple[int, int]] = []
         self.looking: list[PoolWaiter] = []
         self.shown: Presented | None = None
         self.replicas = False
@@ -203,6 +204,9 @@ class FakeNodes(NodePort):
 
     def reachable(self, node: Node) -> bool:
         return node.number not in self.silent
+
+    def lost_slots(self) -> Sequence[tuple[int, int]]:
+        return self.slots_lost
 
     def size(self) -> int:
         return len(NODES)

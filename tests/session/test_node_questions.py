@@ -6,7 +6,7 @@ import pytest
 
 from proxy.cluster.cluster_answers import Presented
 from proxy.cluster.shares import Advertised, shared_out
-from proxy.session.node_questions import NodeQuestions
+from proxy.session.node_questions import KEYS_LOST, NodeQuestions
 from proxy.session.pool_key import ANY_NODE, Node, PoolKey
 from tests.hotpath.routed import owners
 from tests.session.clustered import NODES, Routed
@@ -109,6 +109,15 @@ def test_an_address_stands_for_its_nodes() -> None:
     assert client.heard() == b"*2\r\n$1\r\nc\r\n$1\r\na\r\n"
 
 
+def test_a_walk_fails_while_a_primary_with_slots_has_failed() -> None:
+    client = Routed(route_with(WALK))
+    client.say("KEYS", "*")
+    tell(client, page("b"))
+    client.nodes.slots_lost = [(0, 9)]
+    tell(client, page("c"))
+    assert client.heard() == KEYS_LOST
+
+
 @pytest.mark.parametrize(
     ("of", "walked", "asked"),
     [(ANY_NODE, NODES[1:], NODES[1]), (ANY_NODE, [], NODES[0]), (NODES[2], NODES[:1], NODES[2])],
@@ -118,7 +127,7 @@ def test_what_has_no_key_is_asked_of_a_node_of_the_address(of: Node, walked: lis
     ports, router = client.route.ports, client.intake.config.router
     assert router is not None
     key, table = HOME._replace(node=of), client.effective_policy.table
-    questions = NodeQuestions(ports.queries, client.nodes, router, table, key, walked)
+    questions = NodeQuestions(ports.queries, client.nodes, router, table, key, walked, lambda: False)
     questions.ask([[b"FUNCTION", b"LIST"]], lambda _: None)
     assert [key.node for key, _, _ in client.route.asked] == [asked]
 

@@ -14,6 +14,7 @@ from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
 from proxy.session.dispatcher import Dispatcher
 from proxy.session.node_connections import CLUSTERDOWN
+from proxy.session.node_questions import KEYS_LOST
 from proxy.session.state import POOLED
 from proxy.session.switching import HELD_SECONDS
 from tests.cluster.test_scan_walk import KEYS, Model, page
@@ -331,6 +332,42 @@ def test_a_slot_without_a_node_is_answered_after_a_while_and_the_client_stays() 
     assert not client.gone
 
 
+OF_ALL_KEYS = [
+    ("DBSIZE",),
+    ("KEYS", "*"),
+    ("FLUSHALL",),
+    ("FLUSHDB", "ASYNC"),
+    ("FUNCTION", "LOAD", "text"),
+    ("FUNCTION", "DELETE", "library"),
+    ("FUNCTION", "FLUSH"),
+    ("FUNCTION", "RESTORE", "dump"),
+]
+
+
+@pytest.mark.parametrize("words", OF_ALL_KEYS)
+def test_what_is_about_all_keys_waits_for_those_of_a_primary_that_has_failed(words: tuple[str, ...]) -> None:
+    client = Routed(FakeRoute())
+    client.nodes.slots_lost = [(0, 9)]
+    client.send(call(*words) * 2)
+    (waiter,) = client.nodes.looking
+    assert (client.heard(), client.taken(), client.taken(Lane.SLOW)) == (b"", [[], [], []], [[], [], []])
+    client.route.moment += HELD_SECONDS + 1
+    waiter.arrived()
+    assert client.heard() == KEYS_LOST
+    client.nodes.slots_lost = []
+    client.nodes.looking[-1].arrived()
+    sent = [fast + slow for fast, slow in zip(client.taken(), client.taken(Lane.SLOW), strict=True)]
+    assert sent == [[[word.encode() for word in words]]] * 3
+
+
+@pytest.mark.parametrize("words", [("RANDOMKEY",), ("SCRIPT", "LOAD", "return 1"), ("CONFIG", "SET", "hz", "9")])
+def test_other_commands_of_all_nodes_go_to_those_that_are_left(words: tuple[str, ...]) -> None:
+    client = Routed(FakeRoute())
+    client.nodes.slots_lost = [(0, 9)]
+    client.say(*words)
+    assert [sent[:1] for sent in client.taken()] == [[[word.encode() for word in words]]] * 3
+
+
 def test_a_node_without_a_connection_closes_nobody() -> None:
     client = Routed(FakeRoute())
     client.route.starving = True
@@ -528,6 +565,13 @@ def test_one_address_speaks_of_its_nodes_alone(shown: Routed) -> None:
     shown.at(1).answer(b":2\r\n")
     shown.at(2).answer(b":3\r\n")
     assert shown.heard() == b":5\r\n"
+
+
+@pytest.mark.parametrize(("lost", "waits"), [((0, 5462), True), ((16383, 16383), True), ((0, 99), False)])
+def test_and_of_the_keys_of_its_slots_alone(shown: Routed, lost: tuple[int, int], *, waits: bool) -> None:
+    shown.nodes.slots_lost = [lost]
+    shown.say("DBSIZE")
+    assert shown.taken() == [[], *([[], []] if waits else [[[b"DBSIZE"]]] * 2)]
 
 
 @pytest.mark.parametrize(
