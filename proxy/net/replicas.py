@@ -9,15 +9,16 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from proxy.net.cluster import Cluster
 from proxy.net.connect import UpstreamRefusedError, open_upstream
+from proxy.net.node_guard import NodeGuard
 from proxy.net.own_connections import OwnConnections
 from proxy.net.slot_map import Endpoint
 from proxy.net.tls import FollowedContext
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.pool_key import Node, PoolKey
+from proxy.session.pool_key import Node, PoolKey, Role
 
 MOST_SECONDS = 2.0
 """How long a replica has for its answer."""
@@ -26,6 +27,13 @@ _UNREACHED = b"-ERR keyrail: a replica cannot be reached\r\n"
 
 Answered: TypeAlias = Callable[[Sequence[tuple[str, bytes]]], None]
 """Gets the name of each replica and its reply."""
+
+
+class _Replica(NamedTuple):
+    """A replica that is asked."""
+
+    alias: str
+    node: Node
 
 
 class Replicas(OwnConnections):
@@ -42,6 +50,7 @@ class Replicas(OwnConnections):
     ) -> None:
         super().__init__(count)
         self._cluster = cluster
+        self._guard = NodeGuard(cluster)
         self._loop = loop
         self._tls = tls
         self._start = start
@@ -51,31 +60,31 @@ class Replicas(OwnConnections):
     def ask(self, argv: Sequence[bytes], of: Sequence[Node] | None, answered: Answered) -> bool:
         """Send a command to the replicas of these primaries, or to all, but for those that have failed; False if there
         are none."""
-        replicas, primaries = {}, {}
-        for alias, _, known in self._cluster.known():
+        replicas, primaries = dict[Endpoint, _Replica](), {}
+        for alias, node, known in self._cluster.known():
             if not known.is_primary and not known.failed and known.endpoint is not None:
                 place = self._cluster.reachable(known.endpoint)
-                replicas[place], primaries[place] = alias, self._cluster.member(known.primary_id)
+                replicas[place], primaries[place] = _Replica(alias, node), self._cluster.member(known.primary_id)
         for gone in self._turns.keys() - replicas.keys():
             self._drop(gone)
             if not self._turns[gone].locked():
                 del self._turns[gone]
-        asked = {place: alias for place, alias in replicas.items() if of is None or primaries[place] in of}
+        asked = {place: replica for place, replica in replicas.items() if of is None or primaries[place] in of}
         if asked:
             self._start(self._ask_all(asked, argv, answered))
         return bool(asked)
 
-    async def _ask_all(self, replicas: dict[Endpoint, str], argv: Sequence[bytes], answered: Answered) -> None:
-        frames = await asyncio.gather(*(self._ask(endpoint, argv) for endpoint in replicas))
-        answered(list(zip(replicas.values(), frames, strict=True)))
+    async def _ask_all(self, replicas: dict[Endpoint, _Replica], argv: Sequence[bytes], answered: Answered) -> None:
+        frames = await asyncio.gather(*(self._ask(place, replica.node, argv) for place, replica in replicas.items()))
+        answered([(replica.alias, frame) for replica, frame in zip(replicas.values(), frames, strict=True)])
 
-    async def _ask(self, endpoint: Endpoint, argv: Sequence[bytes]) -> bytes:
+    async def _ask(self, endpoint: Endpoint, node: Node, argv: Sequence[bytes]) -> bytes:
         # In the order in which the primaries have answered, all on one connection.
         link = None
         try:
             async with asyncio.timeout(MOST_SECONDS):
                 async with self._turns[endpoint]:
-                    link = await self._link(endpoint)
+                    link = await self._link(endpoint, node)
                     reply = link.ask(argv)
                 return await reply
         except (OSError, UpstreamRefusedError):
@@ -86,11 +95,17 @@ class Replicas(OwnConnections):
             self._drop(endpoint)
         return _UNREACHED
 
-    async def _link(self, endpoint: Endpoint) -> UpstreamConnection:
+    async def _link(self, endpoint: Endpoint, node: Node) -> UpstreamConnection:
         link = self._links.get(endpoint)
-        if link is None or link.closed:
-            address, key = self._cluster.login.at(endpoint), PoolKey(None, 0, 2, self._cluster.home)
+        if link is None or link.closed or link.key.node is not node:
+            self._drop(endpoint)
+            address, key = self._cluster.login.at(endpoint), PoolKey(None, 0, 2, node, Role.REPLICA)
             link = (await open_upstream(address, self._tls(), self, key, self._loop)).upstream
+            try:
+                await self._guard.check(link, address)
+            except BaseException:
+                link.abort()
+                raise
             self._links[endpoint] = link
         return link
 

@@ -11,7 +11,8 @@ import pytest
 
 from proxy.net.replicas import Replicas
 from proxy.net.slot_map import Endpoint
-from proxy.session.pool_key import Node
+from proxy.session.pool_key import Node, PoolKey
+from proxy.wire.encode import encode_bulk
 
 PLACE = Endpoint("replica", 7003)
 REPLICA = SimpleNamespace(is_primary=False, failed=False, endpoint=PLACE, primary_id="a")
@@ -20,16 +21,23 @@ UNREACHED = b"-ERR keyrail: a replica cannot be reached\r\n"
 
 
 class FakeLink:
-    """A connection that answers with what it is asked, once the loop has gone on."""
+    """A connection that answers with what it is asked, once the loop has gone on. CLUSTER MYID gets the ``id`` of its
+    node."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: PoolKey, node_id: str = "r") -> None:
+        self.key = key
+        self.id = node_id
         self.closed = False
         self.asked: list[bytes] = []
 
-    def ask(self, argv: list[bytes]) -> asyncio.Future[bytes]:
-        self.asked += argv
+    def ask(self, argv: list[Any]) -> asyncio.Future[bytes]:
         answer = asyncio.get_running_loop().create_future()
-        answer.get_loop().call_soon(answer.set_result, b"+%b\r\n" % argv[0])
+        if argv == ["CLUSTER", "MYID"]:
+            reply = encode_bulk(self.id.encode())
+        else:
+            self.asked += argv
+            reply = b"+%b\r\n" % argv[0]
+        answer.get_loop().call_soon(answer.set_result, reply)
         return answer
 
     def abort(self) -> None:
@@ -40,7 +48,8 @@ class Asking:
     """Replicas, of which there is one; ``opened`` are the connections to it, each opened as ``opens`` does it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, opens: Callable[[FakeLink], Coroutine[Any, Any, None]]) -> None:
-        self.members = [("n4", None, REPLICA)]
+        self.node = Node(3)
+        self.members = [("n4", self.node, REPLICA)]
         self.opened: list[FakeLink] = []
         self.answers: list[object] = []
         self.tasks: list[asyncio.Task[None]] = []
@@ -48,12 +57,13 @@ class Asking:
             known=lambda: self.members,
             reachable=lambda endpoint: endpoint,
             login=SimpleNamespace(at=lambda endpoint: endpoint),
-            home=None,
             member=PRIMARIES.get,
+            identity={self.node: "r"}.get,
+            doubt=lambda: None,
         )
 
-        async def open_link(*_: object) -> SimpleNamespace:
-            self.opened.append(FakeLink())
+        async def open_link(_address: object, _tls: object, _keeper: object, key: PoolKey, _loop: object) -> Any:
+            self.opened.append(FakeLink(key))
             link = self.opened[-1]
             await opens(link)
             return SimpleNamespace(upstream=link)
@@ -99,6 +109,33 @@ def test_whatever_fails_the_client_is_answered(monkeypatch: pytest.MonkeyPatch, 
         return await Asking(monkeypatch, fail).ask(b"PING")
 
     assert asyncio.run(asked()) == [[("n4", UNREACHED)]]
+
+
+def test_another_server_at_the_address_of_a_replica_gets_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def turn_out_another(link: FakeLink) -> None:
+        link.id = "another"
+
+    async def asked() -> None:
+        asking = Asking(monkeypatch, turn_out_another)
+        assert await asking.ask(b"ACL") == [[("n4", UNREACHED)]]
+        (link,) = asking.opened
+        assert (link.asked, link.closed) == ([], True)
+
+    asyncio.run(asked())
+
+
+def test_nor_does_the_one_before_at_the_address_of_a_new_replica(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def asked() -> None:
+        asking = Asking(monkeypatch, slowly)
+        await asking.ask(b"PING")
+        asking.members[:] = [("n5", Node(4), REPLICA)]
+        asking.replicas.ask([b"ACL"], None, asking.answers.append)
+        await asyncio.gather(*asking.tasks)
+        assert asking.answers[-1] == [("n5", UNREACHED)], "it still leads to the first one"
+        assert [link.asked for link in asking.opened] == [[b"PING"], []]
+        assert all(link.closed for link in asking.opened)
+
+    asyncio.run(asked())
 
 
 def test_only_replicas_of_the_primaries_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
