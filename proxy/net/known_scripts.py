@@ -24,6 +24,8 @@ _FOR_GOOD = (b"-ERR ", b"-NOPERM ")
 """How refusals begin that come again. A node that is loading, or runs a script, accepts scripts later."""
 _MOST_NEWS = 1 << 20
 """Bytes of texts that other workers are told of at a time. So many new ones are none that are called again."""
+_MOST_ROUNDS = 3
+"""Who sends scripts without end keeps no node waiting."""
 _BYTES_EACH = 200
 """What a text costs beside its bytes."""
 
@@ -124,8 +126,13 @@ class KnownScripts(KnownScriptsPort):
         node = upstream.key.node
         if node in self._loaded and self._loaded[node] == upstream.run_id:
             return
-        loading = [upstream.ask(["SCRIPT", "LOAD", text]) for text in self._texts]
-        replies = await asyncio.gather(*loading)
+        asked: set[bytes] = set()
+        replies: list[bytes] = []
+        for _ in range(_MOST_ROUNDS):
+            # Meanwhile nodes that are there have accepted others, from clients who did not know of this one.
+            texts = [text for text in self._texts if text not in asked]
+            asked.update(texts)
+            replies += await asyncio.gather(*[upstream.ask(["SCRIPT", "LOAD", text]) for text in texts])
         refused = [reply for reply in replies if reply.startswith(b"-")]
         if all(reply.startswith(_FOR_GOOD) for reply in refused):
             self._loaded[node] = upstream.run_id

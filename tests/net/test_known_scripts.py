@@ -133,3 +133,34 @@ def test_what_a_node_refuses_for_a_moment_is_loaded_on_the_next_connection(reply
     for _ in range(2):
         asyncio.run(known.load_on(upstream))
     assert asked == [["SCRIPT", "LOAD", b"return 1"]] * (1 + again)
+
+
+def test_what_is_remembered_while_a_node_gets_the_others_is_loaded_there_too() -> None:
+    known, loaded = KnownScripts(), list[object]()
+    known.remember(b"return 1")
+
+    async def ask(argv: list[object]) -> bytes:
+        loaded.append(argv[-1])
+        if len(loaded) == 1:
+            known.remember(b"return 2")
+        return b"$40\r\n"
+
+    upstream: Any = SimpleNamespace(key=HOME, run_id=b"one", ask=ask)
+    asyncio.run(known.load_on(upstream))
+    assert loaded == [b"return 1", b"return 2"]
+
+
+def test_a_client_that_always_sends_new_ones_does_not_keep_a_node_waiting() -> None:
+    known, loaded = KnownScripts(), list[object]()
+    known.remember(b"return 0")
+
+    async def ask(argv: list[object]) -> bytes:
+        loaded.append(argv[-1])
+        known.remember(b"return %d" % len(loaded))
+        return b"$40\r\n"
+
+    upstream: Any = SimpleNamespace(key=HOME, run_id=b"one", ask=ask)
+    asyncio.run(known.load_on(upstream))
+    assert 1 < len(loaded) < 10
+    asyncio.run(known.load_on(upstream))
+    assert 1 < len(loaded) < 10, "the node has been met"
