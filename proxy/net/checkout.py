@@ -355,7 +355,7 @@ class Checkout(PoolPort):
 
     async def _learn_on(self, upstream: UpstreamConnection, user: str) -> None:
         if not upstream.identified:
-            await self._connections.restarts.identify(upstream)
+            await self._supply.identify(upstream)
         if self._policies.asks_about(user, upstream.key.node):
             found = described_by(read_reply(await upstream.ask(["HELLO", upstream.key.protocol])))
             await self._policies.learn_user(upstream, found or self._capabilities.engine or Engine())

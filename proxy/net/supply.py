@@ -251,7 +251,7 @@ class Supply:
             await set_to(opened.upstream, key, seconds, self.busy)
             if not opened.unauthenticated:
                 async with asyncio.timeout(seconds):
-                    await self._identify(opened.upstream)
+                    await self.identify(opened.upstream)
                 if self._known_scripts is not None:
                     async with asyncio.timeout(seconds):
                         await self._known_scripts.load_on(opened.upstream)
@@ -267,8 +267,11 @@ class Supply:
             raise ConnectionRefusedError("another server has taken its place")
         self._connections.add(upstream)
 
-    async def _identify(self, upstream: UpstreamConnection) -> None:
-        # No client's command goes to a server that Sentinels have replaced, or have not promoted yet.
+    async def identify(self, upstream: UpstreamConnection) -> None:
+        """Learn which process is behind a new connection, and that it is no replica where Sentinels name the primary.
+
+        No client's command goes to a server that they have replaced, or have not promoted yet. Raises OSError.
+        """
         if self._topology.login.sentinels is not None and await is_replica(upstream):
             raise ConnectionRefusedError("it is a replica")
         await self._restarts.identify(upstream)

@@ -6,7 +6,9 @@ The Sentinels are made up, the servers are real.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+from collections.abc import Callable
 
 import pytest
 
@@ -14,9 +16,10 @@ from proxy.net.primary import Primary
 from proxy.net.route import Route
 from tests.conftest import kind_named
 from tests.engines import Engine
-from tests.failover.fake_sentinel import FakeSentinel, at
+from tests.failover.fake_sentinel import FakeSentinel, at, sentinels_naming, url_of
 from tests.failover.test_sentinel_watch import connection, play, port_of, told
-from tests.resp import until
+from tests.keyrail_process import Keyrail
+from tests.resp import Closed, eventually, until
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +61,36 @@ def test_the_primary_becomes_a_replica_before_the_sentinels_say_so(trio: list[En
         play(case, *[server.port] * 3)
     finally:
         server.close()
+
+
+def test_a_login_does_not_lead_to_a_replica(new_keyrail: Callable[..., Keyrail], servers: list[Engine]) -> None:
+    """Clients alone have the password: what the server says of its role is known once one of them has logged in."""
+    server = servers[0]
+    with server.wire() as direct, sentinels_naming(*[server.port] * 3) as sentinels:
+        assert direct.ask("SET", "k", "old") == b"+OK\r\n"
+        assert direct.ask("CONFIG", "SET", "requirepass", "secret") == b"+OK\r\n"
+        keyrail = new_keyrail(url_of(*sentinels))
+        with keyrail.wire() as wire:
+            assert wire.ask("AUTH", "secret") == b"+OK\r\n"
+            assert wire.ask("GET", "k") == b"$3\r\nold\r\n"
+            assert direct.ask("REPLICAOF", "127.0.0.1", servers[1].port) == b"+OK\r\n"
+            direct.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")  # as Sentinels do it
+            assert wire.remaining() == []
+        with keyrail.wire() as wire:
+            wire.say("AUTH", "secret")
+            wire.say("GET", "k")
+            assert wire.remaining() in ([], [b"+OK\r\n"])
+        for each in sentinels:
+            each.primary = servers[1].port
+        servers[1].do("REPLICAOF", "NO", "ONE")
+        servers[1].do("CONFIG", "SET", "requirepass", "secret")
+        eventually(lambda: logs_in(keyrail))
+
+
+def logs_in(keyrail: Keyrail) -> bool:
+    with contextlib.suppress(Closed), keyrail.wire() as wire:
+        return wire.ask("AUTH", "secret") == b"+OK\r\n" and wire.ask("SET", "k", "new") == b"+OK\r\n"
+    return False
 
 
 def test_the_named_primary_is_silent_and_named_again(trio: list[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
