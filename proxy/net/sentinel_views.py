@@ -2,7 +2,8 @@
 
 A ``SentinelView`` is what one Sentinel tells. It may be wrong: cut off from the others, or not of this installation. So
 only what more than half of all Sentinels tell counts. How many there are, the Sentinels tell: those of the URL are the
-least. A Sentinel that the URL does not name counts if more than half of the others list it.
+least. A Sentinel that the URL does not name counts if more than half of the others list it: of those that answer, until
+a majority has agreed once, and then of the whole group.
 
 Sentinels know each other by ids, and those count: one Sentinel that is reached at two addresses has one voice.
 """
@@ -90,12 +91,9 @@ def replicas(views: Collection[SentinelView]) -> dict[Endpoint, bool]:
     return {at: all(view.replicas.get(at) for view in told) for at, n in votes.items() if 2 * n > len(told)}
 
 
-def counting(
-    views: Mapping[Endpoint, SentinelView], named: Collection[Endpoint], members: Collection[str] = ()
-) -> dict[Endpoint, SentinelView]:
-    """The views of the ``named`` Sentinels, of ``members``, and of those that the others list. One alone can be judged
-    by nobody."""
-    known = {*listed(views.values()), *members}
+def counting(views: Mapping[Endpoint, SentinelView], named: Collection[Endpoint]) -> dict[Endpoint, SentinelView]:
+    """The views of the ``named`` Sentinels, and of those that the others list. One alone can be judged by nobody."""
+    known = listed(views.values())
     alone = len({view.by for view in views.values()}) == 1
     return {at: view for at, view in views.items() if at in named or view.by in known or alone}
 
@@ -137,8 +135,15 @@ class SentinelGroup:
         self._size = len(named)
 
     def counting(self, views: Mapping[Endpoint, SentinelView]) -> dict[Endpoint, SentinelView]:
-        """The views that count."""
-        return counting(views, self._named, self.members)
+        """The views that count. While members of the group answer, a new Sentinel counts that more than half of the
+        group lists: one that is cut off from the others brings in nobody."""
+        if not any(view.by in self.members for view in views.values()):
+            return counting(views, self._named)
+        known = {at: view for at, view in views.items() if at in self._named or view.by in self.members}
+        told = {view.by: view for view in known.values()}
+        votes = Counter(name for view in told.values() for name in view.others)
+        listed_by_most = {name for name, number in votes.items() if 2 * number > self._size}
+        return {at: view for at, view in views.items() if at in known or view.by in listed_by_most}
 
     def agree(self, views: Mapping[Endpoint, SentinelView], name: str) -> Endpoint:
         """The primary that a majority names. Raises NoMajorityError."""

@@ -87,6 +87,30 @@ def test_a_sentinel_that_has_forgotten_the_others_decides_nothing() -> None:
     assert group.members.keys() == {*"abc"}
 
 
+def test_a_sentinel_that_is_cut_off_brings_in_nobody() -> None:
+    """It has another master of the same name by now, and friends there. The others of the group do not answer."""
+    group = a_group(*(view(by, OLD) for by in "abc"))
+    for friends in ("d", "de"):
+        told = [view(by, NEW, "a" + friends) for by in "a" + friends]
+        with pytest.raises(NoMajorityError, match="1 of 3 Sentinels answer"):
+            group.agree(group.counting(views_of(*told)), "mymaster")
+
+
+def test_a_group_gets_members_that_most_of_it_list() -> None:
+    group = a_group(*(view(by, OLD) for by in "abc"))
+    told = views_of(*(view(by, NEW, "abcd") for by in "abd"))
+    assert group.counting(told) == told
+    assert group.agree(told, "mymaster") == NEW
+    assert "d" in group.members
+
+
+def test_a_group_that_was_replaced_as_a_whole() -> None:
+    group = a_group(*(view(by, OLD, "ab") for by in "ab"))
+    told = views_of(*(view(by, NEW, "cde") for by in "cde"))
+    assert group.agree(group.counting(told), "mymaster") == NEW
+    assert group.members.keys() >= {*"cde"}
+
+
 def test_a_group_shrinks_when_most_of_it_say_so() -> None:
     group = a_group(*(view(by, OLD, "abcde") for by in "abcde"))
     assert group.agree(views_of(*(view(by, NEW, "abc") for by in "abc")), "mymaster") == NEW
