@@ -43,6 +43,9 @@ class PinningClient(ForwardingClient, Protocol):
     effective_policy: EffectivePolicy
     probe: CommandName | None
 
+    def end_probe(self) -> None:
+        """If it asks about a command, it does not any more; others may."""
+
 
 def may_block(session: PinningClient, command: Command) -> bool:
     """Whether Redis may hold the reply back until something happens: never inside MULTI."""
@@ -205,6 +208,9 @@ def _unknown(session: PinningClient, item: JudgedCommand) -> int:
     argv = item.command.argv
     container = session.effective_policy.table.container_of(argv)
     name = tuple(word_of(word) for word in (argv[:1] if container is None else argv[:2]))
+    if session.probe not in (None, name) and session.sender.pending_replies == 0:
+        # It was to ask about this command, which has another name for the engine that has come meanwhile.
+        session.end_probe()
     state = session.state
     if type(state) is Pinned and state.keeping is Keeping.FOR_GOOD:
         return forward_unchanged(session, item)

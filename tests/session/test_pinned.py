@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.commands.table import Lane
+from proxy.commands.table import STANDARD, Lane
+from proxy.policy.model import TRANSPARENT
 from proxy.session.state import Keeping
 from tests.session.given import Client, FakeRoute, call, route_with
 
@@ -293,6 +294,26 @@ def test_who_leaves_in_the_middle_of_a_probe_lets_the_next_one_ask() -> None:
     assert route.probes != {}, "two is asking"
     two.own.answer(UNKNOWN)
     assert (two.heard(), route.probes) == (UNKNOWN, {})
+
+
+def test_who_was_to_ask_about_another_name_lets_the_others_ask() -> None:
+    """The engine that has come takes the name for a container of commands, so what is asked about is a longer one."""
+    route = FakeRoute()
+    route.starving = True
+    one, two = Client(route), Client(route)
+    one.say("MOD", "x")
+    two.say("MOD", "y")
+    sub = [b"mod|new", 3, [b"write"], 2, 2, 1, [b"@write"], [], [], []]
+    described = [[b"mod", -2, [], 0, 0, 0, [], [], [], [sub]]]
+    route.put_in_force(TRANSPARENT, STANDARD.completed_by(described))
+    for client in (one, two):
+        client.adopt()
+    route.feed()
+    for client in (one, two):
+        client.own.answer(b"-ERR unknown subcommand 'x'. Try MOD HELP.\r\n")
+        assert client.heard() == b"-ERR unknown subcommand 'x'. Try MOD HELP.\r\n"
+        assert (client.awaited, client.probe) == (None, None)
+    assert route.probes == {}
 
 
 def test_of_a_crowd_one_alone_waits_for_an_upstream_to_ask_on() -> None:
