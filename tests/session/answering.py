@@ -60,6 +60,15 @@ class AnsweringRoute(ClusterRoute):
             self.discard(upstream)
         else:
             super().release(upstream)
+            self._serve()
+
+    def _serve(self) -> None:
+        # Whoever waits is called at once, in the middle of what the client does that gives the connection back.
+        for _ in range(0 if self.starving else len(self.waiting)):
+            if self.waiting:
+                waiter = self.waiting.pop(0)
+                if not waiter.gone:
+                    waiter.arrived()
 
     def lose(self, upstream: Upstream) -> None:
         """The connection is lost: nothing more is read from it, and its clients are told."""

@@ -85,8 +85,8 @@ class History:
         kinds: list[tuple[float, Callable[[Speaker], None]]] = [
             (0.005, self.goes_away),
             (0.255, self.speaks),
-            (0.09, lambda _: self.late_calls_come()),
-            (0.43, lambda _: self.nodes_answer()),
+            (0.15, lambda _: self.late_calls_come()),
+            (0.37, lambda _: self.nodes_answer()),
             (0.1, lambda _: self.time_passes(self.chance.choice([0.01, 0.1, 0.5, 3]))),
             (0.12, lambda _: self.something_changes()),
         ]
@@ -152,7 +152,8 @@ class History:
             (0.25, self.keyrail_learns),
             (0.05, self.slot_opens),
             (0.05, self.connection_is_lost),
-            (0.05, self.pools_starve),
+            (0.08, self.pools_starve),
+            (0.08, self.none_comes_in_time),
             (0.25, self.policy_changes),
             (0.1, self.slot_is_between),
         ]
@@ -198,6 +199,15 @@ class History:
         self.lines.append(f"connections are {'missing' if self.route.starving else 'there'}")
         if not self.route.starving:
             self.route.feed()
+
+    def none_comes_in_time(self) -> None:
+        """Whoever waits for a connection is told that there is none, and no client of a cluster is closed for that."""
+        waiting, self.route.waiting = self.route.waiting, []
+        for waiter in waiting:
+            self.lines.append("no connection comes for one who waits")
+            if not waiter.gone:
+                waiter.close("no_upstream")
+        assert all(client.cause != "no_upstream" for client in self.clients), "closed, as no connection came in time"
 
     def policy_changes(self) -> None:
         self.lines.append("another policy comes, which says the same")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.session import redirects, transaction, unplaced
+from proxy.session import redirects, switching, transaction, unplaced
 from proxy.session.session import Session
 from tests.conftest import seeds
 from tests.session.answering import AnsweringConnection
@@ -55,6 +55,9 @@ def _answers(reply: Callable[[list[bytes], bytes], bytes]) -> Break:
     return broken
 
 
+MOST_SEEDS = 150
+"""In so many histories each break is found, most in a few."""
+
 ANOTHER_REPLY = "a node answers another command"
 BREAKS: dict[str, tuple[Break, str]] = {
     "a transaction without a node ends, and the intake goes on to forward nothing": (
@@ -86,6 +89,12 @@ BREAKS: dict[str, tuple[Break, str]] = {
         lambda patch: patch.setattr(Session, "_waits_on", Session._awaits_elsewhere),
         "",
     ),
+    "a client is closed where no connection comes in time": (
+        lambda patch: patch.setattr(
+            switching._ClientOfNodes, "close", lambda waiter, cause: waiter._session.close(cause)
+        ),
+        "closed, as no connection came",
+    ),
     "a client that waits is forgotten": (
         lambda patch: patch.setattr(Session, "arrived", lambda self: None),
         "has no reply",
@@ -98,7 +107,7 @@ BREAKS: dict[str, tuple[Break, str]] = {
 def test_what_is_broken_on_purpose_is_found(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     breaks, expected = BREAKS[broken]
     breaks(monkeypatch)
-    faults = (fault(seed, range(STEPS), all_rights=True) for seed in range(40))
+    faults = (fault(seed, range(STEPS), all_rights=True) for seed in range(MOST_SEEDS))
     assert any(found is not None and expected in found[0] for found in faults)
 
 
