@@ -59,8 +59,10 @@ def _turn_all_away(queue: deque[Wait], refusal: str) -> None:
     waiting = [*queue]
     queue.clear()
     for wait in waiting:
-        wait.ended = True
-        turn_away(wait.waiter, refusal)
+        wait.ended = True  # all of them first: a client that is closed ends its other waits
+    for wait in waiting:
+        if not wait.waiter.gone:
+            turn_away(wait.waiter, refusal)
 
 
 class Pool:

@@ -108,6 +108,22 @@ def test_whoever_waits_no_more_is_not_closed() -> None:
         wait.end()
 
 
+def test_whoever_is_turned_away_may_end_the_waits_of_others() -> None:
+    """A client that is closed waits for nothing any more, for which it may stand in the same line."""
+    pool = Pool(KEY)
+    first, second, third = (Client() for _ in range(3))
+    waits = [Wait(client, pool, None, 0.0) for client in (first, second, third)]
+
+    def close(cause: str) -> None:
+        first.cause = cause
+        waits[1].end()
+
+    cast("Any", first).turn_away = lambda error, cause: close(cause)
+    cast("Any", second).gone = True
+    pool.failed(None, "ERR max number of clients reached")
+    assert [each.cause for each in (first, second, third)] == ["upstream_refused", "", "upstream_refused"]
+
+
 def test_a_command_that_finds_no_upstream_waits_a_quarter_of_a_second() -> None:
     for shared in (True, False):
         clock, client = Clock(), Client()
