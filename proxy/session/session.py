@@ -267,6 +267,10 @@ class Session:
     @guarded
     def arrived(self) -> None:
         """What it waits for may be there, or what it waited for once and gave up."""
+        if self.awaited is not None and self.intake.running:
+            # In the middle of the command that has just begun to wait: nothing would bring it on after that.
+            self.ports.route.after(0.0, self.arrived)
+            return
         if self.awaited is not None and not self.gone and not self._waits_on():
             self._go_on()
         self.link.close_if_done(self)

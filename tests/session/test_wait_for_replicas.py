@@ -11,6 +11,8 @@ from proxy.hotpath.router import UNOWNED
 from proxy.hotpath.sender_listener import ReplyRecipient
 from proxy.session import wait_for_replicas
 from proxy.session.node_connections import CLUSTERDOWN
+from proxy.session.pool_key import Node, PoolKey
+from proxy.session.ports import PrivatePipeline
 from proxy.session.state import POOLED
 from proxy.session.switching import HELD_SECONDS
 from tests.commands.invocations import INVOCATIONS, split
@@ -27,9 +29,9 @@ def lose(upstream: Upstream) -> list[ReplyRecipient]:
 NODE_OF = {"b": 0, "c": 1, "a": 2}
 
 
-def written(*keys: str) -> Routed:
+def written(*keys: str, route: FakeRoute | None = None) -> Routed:
     """A client that has written to the nodes of these keys, and read from all."""
-    client = Routed(FakeRoute())
+    client = Routed(route or FakeRoute())
     client.send(b"".join(call("GET", key) for key in NODE_OF) + b"".join(call("SET", key, "x") for key in keys))
     for key, number in NODE_OF.items():
         client.at(number).answer(b"$-1\r\n" + b"+OK\r\n" * keys.count(key))
@@ -266,3 +268,31 @@ def test_it_waits_for_its_connections() -> None:
     route.feed()
     client.arrived()
     assert len(route.lent) == 3
+
+
+class Serving(FakeRoute):
+    """Gives no connections to `withheld` nodes, and calls whoever waits when one is given back."""
+
+    withheld: frozenset[Node] = frozenset()
+
+    def private_anywhere(self, key: PoolKey) -> PrivatePipeline | None:
+        return None if key.node in self.withheld else super().private_anywhere(key)
+
+    def release(self, upstream: PrivatePipeline) -> None:
+        super().release(upstream)
+        self.feed()
+
+
+def test_a_call_in_the_middle_of_its_own_command_brings_the_client_on() -> None:
+    """It gives back the connections that it has while another one is missing, and may be the one who waits for them."""
+    client = written(*NODE_OF, route=Serving())
+    route = client.route
+    assert isinstance(route, Serving)
+    route.withheld = frozenset({NODES[2]})
+    client.say("WAIT", "1", "0")
+    assert route.lent == []
+    route.withheld = frozenset()
+    timers, route.timers = route.timers, []
+    for act in timers:
+        act()
+    assert asked(client, "WAIT", "1", "0") == [0, 1, 2]
