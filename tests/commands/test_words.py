@@ -24,6 +24,7 @@ ALLOWED = {
     "commands/table.py::find": "names that Keyrail's own code or a policy tells",
     "commands/table.py::subcommands": "names that Keyrail's own code or a policy tells",
     "commands/wrapped.py::node_of": "the name of a node",
+    "hotpath/upstream_pipeline.py::_relayed": "a reply",
     "net/": "replies and configuration",
     "rules/allow_only/yaml.py": "what policies say",
     "rules/listing.py::entry_of": "what policies say",

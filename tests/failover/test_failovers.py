@@ -344,8 +344,9 @@ def test_a_deposed_primary_calls_itself_primary(
             f"route default: 127.0.0.1:{old.port} calls itself a primary, too: "
             f"commands go to 127.0.0.1:{new.port}, and writes around Keyrail will be lost"
         )
-        status, text = keyrail.http("/readyz")
-        assert (status, text.splitlines()[0]) == (200, "ready")
+        eventually(lambda: keyrail.http("/readyz")[0] == 200)
+        text = keyrail.http("/readyz")[1]
+        assert text.splitlines()[0] == "ready"
         assert "calls itself" in text
         written = b"%d" % time.monotonic_ns()
         with keyrail.wire() as wire:
