@@ -363,7 +363,7 @@ def _tracks(line: str) -> bool:
 
 
 def test_redis_learns_that_keys_are_used(engine: Engine) -> None:
-    """Its LRU clock counts seconds; without a logarithm, its LFU counter counts uses."""
+    """Its LRU clock counts seconds; its LFU counter counts uses, without a logarithm and a share that a minute takes."""
 
     async def play(keyrail: Keyrail) -> None:
         client = await keyrail.client("SET", "k", "v")
@@ -376,6 +376,7 @@ def test_redis_learns_that_keys_are_used(engine: Engine) -> None:
         assert keyrail.figures()["fills"] == fills
         engine.do("CONFIG", "SET", "maxmemory-policy", "allkeys-lfu")
         engine.do("CONFIG", "SET", "lfu-log-factor", 0)
+        engine.do("CONFIG", "SET", "lfu-decay-time", 0)
         await client.ask("SET", "k", "v")
         await keyrail.cached(client, "GET", "k")
         used = frequency()
@@ -393,6 +394,7 @@ def test_redis_learns_that_keys_are_used(engine: Engine) -> None:
     finally:
         engine.do("CONFIG", "SET", "maxmemory-policy", "noeviction")
         engine.do("CONFIG", "SET", "lfu-log-factor", 10)
+        engine.do("CONFIG", "SET", "lfu-decay-time", 1)
 
 
 def test_seconds_tell_which_keys_were_answered_from_memory(engine: Engine) -> None:
