@@ -363,7 +363,7 @@ def _tracks(line: str) -> bool:
 
 
 def test_redis_learns_that_keys_are_used(engine: Engine) -> None:
-    """Its LRU clock counts seconds; its LFU counter counts uses, without a logarithm and a share that a minute takes."""
+    """Its LRU clock counts seconds; its LFU counter counts uses, without a logarithm and with no decay."""
 
     async def play(keyrail: Keyrail) -> None:
         client = await keyrail.client("SET", "k", "v")
