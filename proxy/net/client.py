@@ -10,8 +10,9 @@ from typing import Protocol, cast
 
 from proxy.net.tls import subject_of
 from proxy.session.dispatcher import Dispatcher
+from proxy.session.login_port import LoginPort
 from proxy.session.pool_key import PoolKey
-from proxy.session.ports import LoginPort, Ports
+from proxy.session.ports import Ports
 from proxy.session.session import Session
 from proxy.wire.request import RequestLimits
 

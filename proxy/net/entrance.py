@@ -7,8 +7,8 @@ from proxy.net.client_auth import ClientAuth
 from proxy.net.logins import Logins
 from proxy.net.password_file import FileLogins
 from proxy.net.settings import ListenerSettings
+from proxy.session.login_port import LoginPort
 from proxy.session.pool_key import UNAUTHENTICATED, PoolKey
-from proxy.session.ports import LoginPort
 
 
 class Entrance:

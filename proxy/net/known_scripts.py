@@ -16,8 +16,8 @@ from hashlib import sha1
 from typing import NamedTuple
 
 from proxy.net.upstream import UpstreamConnection
+from proxy.session.node_port import KnownScriptsPort
 from proxy.session.pool_key import Node
-from proxy.session.ports import KnownScriptsPort
 
 MOST_BYTES = 4 << 20
 _FOR_GOOD = (b"-ERR ", b"-NOPERM ")

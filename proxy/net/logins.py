@@ -27,9 +27,9 @@ from proxy.net.group_counts import GroupCount
 from proxy.net.node_logins import NodeLogins, OneASecond, shown_user
 from proxy.net.pool import turn_away
 from proxy.net.upstream import UpstreamConnection
+from proxy.session.login_port import Credentials, LoginPort, LoginReply
 from proxy.session.pool_key import PoolKey, user_named
 from proxy.session.pool_waiter import LoginClient, PoolWaiter
-from proxy.session.ports import Credentials, LoginPort, LoginReply
 from proxy.wire.encode import OK
 
 REMEMBERED_SECONDS = 10.0

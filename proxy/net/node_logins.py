@@ -12,8 +12,8 @@ from proxy.net.connect import UpstreamRefusedError, set_to
 from proxy.net.connections import Connections
 from proxy.net.tls import reason_of
 from proxy.net.upstream import UpstreamConnection
+from proxy.session.login_port import Credentials
 from proxy.session.pool_key import Node, PoolKey
-from proxy.session.ports import Credentials
 from proxy.traffic.key_text import shown
 
 _LOG_SECONDS = 1.0

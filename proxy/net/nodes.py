@@ -12,9 +12,9 @@ from proxy.net.cluster import Cluster
 from proxy.net.replicas import Answered, Replicas
 from proxy.net.slot_map import Endpoint
 from proxy.net.topology import Change
+from proxy.session.node_port import NodeFollower, NodePort
 from proxy.session.pool_key import Node
 from proxy.session.pool_waiter import PoolWaiter
-from proxy.session.ports import NodeFollower, NodePort
 
 _REDIRECT = re.compile(rb"-(?:MOVED|ASK) [0-9]{1,5} (.*):([0-9]{1,5})\r\n")
 _UNNAMED = "?"

@@ -21,9 +21,9 @@ from pathlib import Path
 
 from proxy.net.followed import Followed
 from proxy.net.logins import RefusedLogins
+from proxy.session.login_port import Credentials, LoginPort, LoginReply
 from proxy.session.pool_key import PoolKey, user_named
 from proxy.session.pool_waiter import LoginClient
-from proxy.session.ports import Credentials, LoginPort, LoginReply
 from proxy.wire.encode import OK, encode_error
 
 _DEFAULT_USER = b"default"

@@ -28,8 +28,8 @@ from proxy.net.replica_slot import ReplicaSlot
 from proxy.net.replica_watch import ReplicaFollower, ReplicaWatch, ask_process
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.watched_replicas import WatchedPrimary, WatchedReplica
+from proxy.session.node_port import ReplicaPort
 from proxy.session.pool_key import Node, PoolKey, Role
-from proxy.session.ports import ReplicaPort
 from proxy.session.reads_again import ReadsAgain
 from proxy.session.session import Session
 

@@ -14,6 +14,8 @@ pool_waiter.py        a session that waits, as the network side sees it
 item.py               one judged command, and what is to follow it
 pool_key.py           what the connections of a pool have in common
 ports.py              what a session needs from the network side
+login_port.py         the same, as far as it is about logins
+node_port.py          the same, about the nodes of a cluster and replicas
 sending.py            commands that leave, and answers of Keyrail's own
 forwarding.py         commands without connection state
 cached_answers.py     reads that are answered from memory, and the keys that all other commands hold

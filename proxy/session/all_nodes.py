@@ -30,9 +30,10 @@ from proxy.session.node_connections import (
     wait_for_node,
     waits_for_lane,
 )
+from proxy.session.node_port import NodePort
 from proxy.session.node_questions import KEYS_LOST, misses_keys, stood_for
 from proxy.session.pool_key import Node, PoolKey
-from proxy.session.ports import NodePort, Questions
+from proxy.session.ports import Questions
 
 
 class AllNodesClient(UnhinderedClient, NodeClient, Protocol):

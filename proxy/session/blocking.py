@@ -20,7 +20,7 @@ from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import switching
 from proxy.session.item import BlockedCommand, Item
 from proxy.session.node_connections import NodeClient, wait_for_node
-from proxy.session.ports import NodePort
+from proxy.session.node_port import NodePort
 from proxy.wire.encode import encode_command
 
 _LEFT = (b"-MOVED ", b"-ASK ", b"-TRYAGAIN ", b"-CLUSTERDOWN ", b"-UNBLOCKED force ")

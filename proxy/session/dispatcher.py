@@ -30,9 +30,9 @@ from proxy.session import (
 )
 from proxy.session.client_link import BYTES_WAIT
 from proxy.session.item import Item
+from proxy.session.node_port import NodePort
 from proxy.session.open_trace import OpenTrace
 from proxy.session.pool_key import UNAUTHENTICATED
-from proxy.session.ports import NodePort
 from proxy.session.session import Session
 from proxy.session.state import Awaited
 from proxy.wire.encode import encode_command

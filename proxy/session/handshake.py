@@ -26,8 +26,8 @@ from proxy.session.hello import BAD_NAME, Hello, logs_in, read_hello
 from proxy.session.item import Item
 from proxy.session.keyrail_command import confined_error
 from proxy.session.login import AuthenticatingClient
+from proxy.session.login_port import Credentials
 from proxy.session.pool_key import PoolKey
-from proxy.session.ports import Credentials
 from proxy.session.state import Awaited, Event, Keeping, Pinned, ended
 from proxy.wire.encode import OK, encode_command, encode_error
 

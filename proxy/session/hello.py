@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from proxy.commands.words import word_of
 from proxy.session import client_names
-from proxy.session.ports import Credentials
+from proxy.session.login_port import Credentials
 from proxy.wire.encode import encode_error
 
 BAD_NAME = encode_error("ERR Client names cannot contain spaces, newlines or special characters.")

@@ -26,8 +26,9 @@ from proxy.session.node_connections import (
     wait_for_idle,
     wait_for_node,
 )
+from proxy.session.node_port import NodePort
 from proxy.session.pool_key import Node
-from proxy.session.ports import NodePort, PrivatePipeline
+from proxy.session.ports import PrivatePipeline
 from proxy.session.state import Awaited
 
 STATES = frozenset({ConnectionState.ADMIN, ConnectionState.IDLE})

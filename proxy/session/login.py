@@ -16,9 +16,9 @@ from proxy.commands.table import ConnectionState
 from proxy.session import hello, switching
 from proxy.session.item import Item
 from proxy.session.keyrail_command import wrong_number
+from proxy.session.login_port import Credentials, LoginPort, LoginReply
 from proxy.session.pool_key import UNAUTHENTICATED, PoolKey
 from proxy.session.pool_waiter import LoginClient
-from proxy.session.ports import Credentials, LoginPort, LoginReply
 from proxy.session.state import Awaited
 from proxy.session.switching import SwitchingClient
 from proxy.session.views import ConnectedClient

@@ -15,10 +15,10 @@ from proxy.session import idle_connections, sending, switching
 from proxy.session.item import Item
 from proxy.session.keyrail_command import confined_error
 from proxy.session.node_connections import connection_to, unreached, wait_for_node, waits_for_lane
+from proxy.session.node_port import NodePort
 from proxy.session.over_nodes import CROSSSLOT, ManyNodesClient, answered, hide_nodes, leave_node, locate
 from proxy.session.pinned import may_block
 from proxy.session.pool_key import Node
-from proxy.session.ports import NodePort
 from proxy.session.state import POOLED
 from proxy.session.subscribing import is_confined
 from proxy.wire.encode import encode_error

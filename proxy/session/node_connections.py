@@ -17,10 +17,11 @@ from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import sending, switching
 from proxy.session.client_identity import Origin
 from proxy.session.item import Item
+from proxy.session.node_port import NodePort
 from proxy.session.node_questions import stood_for
 from proxy.session.pool_key import Node
 from proxy.session.pool_waiter import LOGIN_LOST
-from proxy.session.ports import NodePort, PrivatePipeline
+from proxy.session.ports import PrivatePipeline
 from proxy.session.sending import SendingClient
 from proxy.session.state import Awaited
 from proxy.session.switching import HELD_SECONDS, SwitchingClient

@@ -14,8 +14,9 @@ from proxy.commands.slots import slot_of
 from proxy.commands.table import Table
 from proxy.hotpath.router import Router
 from proxy.session.client_identity import Origin
+from proxy.session.node_port import NodePort
 from proxy.session.pool_key import ANY_NODE, Node, PoolKey
-from proxy.session.ports import NodePort, QueryPort, Questions
+from proxy.session.ports import QueryPort, Questions
 
 Answered: TypeAlias = Callable[[Sequence[bytes] | None], None]
 

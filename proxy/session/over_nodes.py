@@ -29,11 +29,12 @@ from proxy.session.all_nodes import AllNodesClient, connections_to
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.node_connections import any_node, connection_to, has_waited, wait_for_node, waits_for_lane
+from proxy.session.node_port import NodePort
 from proxy.session.node_questions import stood_for
 from proxy.session.over_slots import SplittingClient
 from proxy.session.pinned import PinningClient, may_block
 from proxy.session.pool_key import Node
-from proxy.session.ports import EffectivePolicy, NodePort, PrivatePipeline
+from proxy.session.ports import EffectivePolicy, PrivatePipeline
 from proxy.session.state import POOLED, Unplaced
 from proxy.session.subscribing import SubscribingNodeClient
 from proxy.session.unplaced import UnplacedClient

@@ -2,11 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
-from proxy.cluster.cluster_answers import Presented
-from proxy.cluster.own_slots import KnownMarks
-from proxy.cluster.shares import Range
 from proxy.commands.command import Command
 from proxy.commands.table import Lane, Table
 from proxy.hotpath.cached_reads import CachedReads
@@ -16,8 +13,6 @@ from proxy.hotpath.hot_path_config import HotPathConfig
 from proxy.hotpath.intake import Intake
 from proxy.hotpath.outgoing import Redirects, Schedule
 from proxy.hotpath.pipeline_listener import PipelineListener
-from proxy.hotpath.reader_place import ReaderPlace, Replica, ReplicaGroup
-from proxy.hotpath.replica_reads import ReplicaTerms
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline, bit_of
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
@@ -26,9 +21,11 @@ from proxy.rules.scripts.own_keys import OwnKeys
 from proxy.rules.shared_state import FactKey
 from proxy.session.client_identity import UNNAMED, Names, Origin
 from proxy.session.info_query import InfoQuery
+from proxy.session.login_port import LoginPort
+from proxy.session.node_port import KnownScriptsPort, NodePort, ReplicaPort
 from proxy.session.open_trace import Observer, OpenTrace
 from proxy.session.pool_key import Node, PoolKey
-from proxy.session.pool_waiter import LoginClient, PoolWaiter, UpstreamWait, Waiter
+from proxy.session.pool_waiter import PoolWaiter, UpstreamWait, Waiter
 from proxy.wire.request import RequestLimits
 
 CommandName: TypeAlias = tuple[bytes, ...]
@@ -148,102 +145,6 @@ class PoolPort(Protocol):
         """Whether that is being found out now; ``arrived`` is called when it has been."""
 
 
-class ReplicaPort(Protocol):
-    """The replicas of the primaries behind a route. Before a cluster, these have the numbers by which the router names
-    them. ``unknown`` is the group of none."""
-
-    unknown: ReplicaGroup
-
-    @property
-    def scripts(self) -> "KnownScriptsPort":
-        """The scripts that primaries have accepted from clients of this worker."""
-
-    def load(self, upstream: UpstreamPipeline, text: bytes) -> bool:
-        """Load the script on this connection, unless that was done: whether its replica takes scripts."""
-
-    def clock(self) -> float:
-        """Seconds on a clock that never goes back."""
-
-    def begin(self) -> None:
-        """Clients read from replicas from now on: follow closely how they do."""
-
-    def group(self, number: int) -> ReplicaGroup:
-        """The replicas of this primary."""
-
-    def reader(
-        self, key: PoolKey, place: ReaderPlace, terms: Sequence[ReplicaTerms]
-    ) -> tuple[Replica, UpstreamPipeline] | None:
-        """A replica of the primary of this place for reads on these terms by clients of this pool, and the connection
-        to it: the place's own if it is as good as any. None where there is none; the version of the group changes when
-        there may be one."""
-
-
-class NodeFollower(Protocol):
-    """Who has to know when the nodes of a cluster change."""
-
-    def changed(self, *, came: bool) -> None:
-        """Nodes have come or gone; whether some have come."""
-
-
-class NodePort(Protocol):
-    """The nodes of a cluster. What a session knows of them holds until its next command: nodes come and go.
-
-    ``known_marks`` is what walks by SCAN know of their marks."""
-
-    known_marks: KnownMarks
-
-    def presented(self, listener: str) -> Presented | None:
-        """The cluster of Keyrails that clients of this listener see; None where they see one Redis."""
-
-    def primaries(self) -> Sequence[Node]:
-        """The nodes that commands go to."""
-
-    def any(self, among: Sequence[Node]) -> Node | None:
-        """The node for what any of these can do: the first with a connection, if there is one."""
-
-    def reachable(self, node: Node) -> bool:
-        """Whether it has a connection, and answers, as far as is known."""
-
-    def lost_slots(self) -> Sequence[Range]:
-        """Those whose keys are on no node that commands go to: their owner has failed, or has no address."""
-
-    def size(self) -> int:
-        """All numbers of nodes are below this."""
-
-    def node(self, number: int) -> Node | None:
-        """The node that the router names by this number; None where commands do not go to it any more."""
-
-    def alias(self, node: Node) -> str:
-        """The name of a node for operators."""
-
-    def identity(self, node: Node) -> str:
-        """The id by which the cluster's nodes know this one."""
-
-    def owner(self, slot: int) -> Node | None:
-        """The node that owns this slot; None while no living one does: see ``await_look``."""
-
-    def redirected(self, error: bytes, by: Node) -> Node | None:
-        """The node that a MOVED or ASK names, which ``by`` has answered; None where commands do not go to it yet."""
-
-    def ask_replicas(
-        self,
-        argv: Sequence[bytes],
-        of: Sequence[Node] | None,
-        answered: Callable[[Sequence[tuple[str, bytes]]], None],
-    ) -> bool:
-        """Send a command to the replicas of these primaries, or to all, as Keyrail's own user; ``answered`` gets their
-        names and replies, later. False if there are none."""
-
-    def follow(self, follower: NodeFollower) -> None:
-        """Call ``changed`` when nodes have come or gone."""
-
-    def unfollow(self, follower: NodeFollower) -> None:
-        """No more."""
-
-    def await_look(self, waiter: PoolWaiter) -> None:
-        """Call ``arrived`` when the nodes have been asked again, within a second or so: the map may be another one."""
-
-
 class CapabilityPort(Protocol):
     """The capabilities of the Redis behind the route, and of its users."""
 
@@ -349,71 +250,11 @@ class ScriptPort(Protocol):
         """
 
 
-class KnownScriptsPort(Protocol):
-    """The scripts that a node has accepted: others get them, when they come or when a client reads there."""
-
-    def knows(self, text: bytes) -> bool:
-        """Whether the script has been remembered; it counts as used."""
-
-    def text_of(self, sha: bytes) -> bytes | None:
-        """The script of this SHA1; None if none has been remembered."""
-
-    def remember(self, text: bytes) -> None:
-        """A node has accepted this script."""
-
-    def forget(self) -> None:
-        """The nodes have forgotten all scripts."""
-
-
 class SupervisorPort(Protocol):
     """Questions to the supervisor."""
 
     def group_info(self, waiter: PoolWaiter, query: InfoQuery) -> dict[str, Any] | None:
         """What is known of the whole process group, nothing where nobody says; None: ``arrived`` is called then."""
-
-
-class Credentials(NamedTuple):
-    """What AUTH or HELLO gives; ``alone`` says that it was a password without a user, which means the default user."""
-
-    user: bytes
-    password: bytes
-    alone: bool = False
-
-    def __repr__(self) -> str:
-        """Without the password."""
-        return f"Credentials({self.user!r})"
-
-
-class LoginReply(NamedTuple):
-    """What becomes of a login: its reply; the pool's ``user`` from now on, and as whom rules know the client, where
-    that is another name."""
-
-    frame: bytes
-    user: str | None = None
-    local_user: str = ""
-
-    @property
-    def accepted(self) -> bool:
-        """Whether the client is logged in."""
-        return self.frame.startswith(b"+")
-
-
-class LoginPort(Protocol):
-    """Who decides about the logins of a listener's clients. With ``local`` none of them reaches Redis."""
-
-    local: bool
-
-    def is_own(self, login: Credentials) -> bool:
-        """Whether it names the user as whom the route itself is logged in: its clients can share those connections."""
-
-    def check(self, client: LoginClient, login: Credentials) -> LoginReply | None:
-        """What becomes of this login; None while Redis is asked, and ``arrived`` is called when it has answered."""
-
-    def accepted(self, client: LoginClient, login: Credentials, key: PoolKey) -> str | None:
-        """Redis has accepted it on the client's own connection, of this pool; the user of its pool from now on."""
-
-    def refused(self, client: LoginClient, login: Credentials) -> None:
-        """Redis has refused it on the client's own connection."""
 
 
 class RoutePort(Protocol):

@@ -43,8 +43,9 @@ from proxy.rules.own_scripts import OWN_SCRIPTS
 from proxy.session.exec_abort import EXEC_REFUSED
 from proxy.session.guarded import guarded
 from proxy.session.node_connections import NodeClient, connection_to
+from proxy.session.node_port import NodePort
 from proxy.session.pool_key import Node
-from proxy.session.ports import EffectivePolicy, NodePort, PrivatePipeline
+from proxy.session.ports import EffectivePolicy, PrivatePipeline
 from proxy.session.switching import HELD_SECONDS
 from proxy.wire.encode import encode_command
 from proxy.wire.request import COMPLETE, Request

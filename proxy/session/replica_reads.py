@@ -27,8 +27,8 @@ from proxy.rules.verdict import PASS
 from proxy.session import switching
 from proxy.session.item import Item
 from proxy.session.judging import reads_from_replicas, shares_replicas
+from proxy.session.node_port import KnownScriptsPort, ReplicaPort
 from proxy.session.pool_key import SOLE_NODE
-from proxy.session.ports import KnownScriptsPort, ReplicaPort
 from proxy.session.reads_again import ReadingClient
 from proxy.session.state import POOLED
 from proxy.wire.request import Request

@@ -18,8 +18,8 @@ from proxy.rules.shared_state import FactKey
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import judging
 from proxy.session.judging import JudgedClient
+from proxy.session.node_port import KnownScriptsPort
 from proxy.session.pool_waiter import Waiter
-from proxy.session.ports import KnownScriptsPort
 from proxy.session.state import Awaited
 from proxy.session.views import WaitingClient
 

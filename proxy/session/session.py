@@ -28,10 +28,11 @@ from proxy.session.client_link import UPSTREAM_CONGESTED, ClientLink, ClientTran
 from proxy.session.guarded import guarded
 from proxy.session.item import FollowUp, Item
 from proxy.session.judging import shares_replicas
+from proxy.session.login_port import LoginPort
 from proxy.session.n_plus_one import NPlusOneDetector
 from proxy.session.pool_key import Node, PoolKey
 from proxy.session.pool_waiter import UpstreamWait
-from proxy.session.ports import CommandName, EffectivePolicy, LoginPort, Ports, PrivatePipeline, TracedCommand
+from proxy.session.ports import CommandName, EffectivePolicy, Ports, PrivatePipeline, TracedCommand
 from proxy.session.redirects import Redirects
 from proxy.session.running_procedure import RunningProcedure
 from proxy.session.scripts import ScriptSearch

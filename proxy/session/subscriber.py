@@ -12,10 +12,10 @@ from proxy.cluster.hidden_nodes import hidden_redirect
 from proxy.hotpath.sender_listener import HeldUpstream
 from proxy.session.guarded import guarded
 from proxy.session.interjected import InterjectedMessages
+from proxy.session.node_port import NodePort
 from proxy.session.node_waiter import NodeWaiter
 from proxy.session.pool_key import Node
 from proxy.session.pool_waiter import LOGIN_LOST, UpstreamWait
-from proxy.session.ports import NodePort
 from proxy.session.state import Awaited
 from proxy.session.subscription_gaps import CALM_SECONDS, SubscriptionGaps
 from proxy.session.subscription_link import (

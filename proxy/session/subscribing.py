@@ -20,7 +20,7 @@ from proxy.session.client_identity import Origin
 from proxy.session.item import Item
 from proxy.session.keyrail_command import confined_error
 from proxy.session.node_connections import NodeClient, has_waited, unserved
-from proxy.session.ports import NodePort
+from proxy.session.node_port import NodePort
 from proxy.session.state import Awaited
 from proxy.session.subscriber import SubscribedClient, Subscriber
 from proxy.session.subscription_link import CLOSING, OPENING, SHARD_CHANNELS, Change

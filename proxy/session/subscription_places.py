@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from proxy.cluster.notifications import is_notification, may_match_notifications
 from proxy.commands.slots import slot_of
+from proxy.session.node_port import NodePort
 from proxy.session.pool_key import Node
-from proxy.session.ports import NodePort
 from proxy.session.subscription_link import CHANNELS, PATTERNS, SHARD_CHANNELS, Subscribed, SubscriptionLink
 
 

@@ -16,9 +16,10 @@ from proxy.commands.table import Lane
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import reply_mode
 from proxy.session.client_identity import Names
+from proxy.session.node_port import NodePort
 from proxy.session.pool_key import Node, PoolKey
 from proxy.session.pool_waiter import LOGIN_LOST, PoolWaiter
-from proxy.session.ports import NodePort, PrivatePipeline
+from proxy.session.ports import PrivatePipeline
 from proxy.session.state import (
     POOLED,
     Awaited,

@@ -34,8 +34,8 @@ from proxy.session.exec_abort import ABORTING_EXEC
 from proxy.session.forwarding import forward_unchanged
 from proxy.session.handshake import HandshakeClient
 from proxy.session.item import Item, JudgedCommand
+from proxy.session.node_port import NodePort
 from proxy.session.over_nodes import ManyNodesClient
-from proxy.session.ports import NodePort
 from proxy.session.sending import SendingClient
 from proxy.session.state import POOLED, ClientState, Event, Transaction, begun, ended, refused, watch
 from proxy.session.views import ConnectedClient

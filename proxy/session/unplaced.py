@@ -16,7 +16,7 @@ from proxy.session import cached_answers, sending, switching
 from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.item import Item
 from proxy.session.node_connections import CLUSTERDOWN, NodeClient, any_node, unserved, wait_for_node
-from proxy.session.ports import NodePort
+from proxy.session.node_port import NodePort
 from proxy.session.state import ClientState, Transaction, Unplaced, ended, unplaced
 from proxy.wire.encode import OK, encode_command
 

@@ -17,8 +17,8 @@ from proxy.net.logins import REMEMBERED_SECONDS, Logins
 from proxy.net.primary import Primary
 from proxy.net.topology import Single
 from proxy.session.client_identity import Origin
+from proxy.session.login_port import Credentials, LoginReply
 from proxy.session.pool_key import PoolKey
-from proxy.session.ports import Credentials, LoginReply
 
 OK, WRONG = b"+OK\r\n", b"-WRONGPASS no\r\n"
 OWN = Credentials(b"default", b"pw")

@@ -27,15 +27,13 @@ from proxy.rules.scripts.memory import ScriptKey
 from proxy.session.dispatcher import Dispatcher
 from proxy.session.handshake import LINGER
 from proxy.session.info_query import InfoQuery
+from proxy.session.login_port import Credentials, LoginPort, LoginReply
 from proxy.session.pool_key import Node, PoolKey, user_named
 from proxy.session.pool_waiter import PoolWaiter, UpstreamWait, Waiter
 from proxy.session.ports import (
     CapabilityPort,
     CommandName,
-    Credentials,
     EffectivePolicy,
-    LoginPort,
-    LoginReply,
     PolicyPort,
     PoolPort,
     Ports,
