@@ -110,6 +110,12 @@ class RealCluster:
         ranges = cast("list[list[Any]]", by.do("CLUSTER", "SLOTS"))
         return {shown[2].decode() for _, _, *nodes in ranges for shown in nodes}
 
+    def silence(self, node_id: str, by: Engine) -> float:
+        """For how many seconds a node has waited for the pong of the node with this id."""
+        sent = next(int(words[4]) for words in self.table(by) if words[0] == node_id)
+        seconds, microseconds = map(int, cast("list[bytes]", by.do("TIME")))
+        return seconds + microseconds / 1e6 - sent / 1000 if sent else 0.0
+
     def node_of(self, node_id: str) -> Engine:
         """The node with this id."""
         return next(each for each in self.living() if self.id(each) == node_id)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from proxy.commands.slots import slot_of
-from tests.cluster.nodes import RealCluster
+from tests.cluster.nodes import NODE_TIMEOUT_MS, RealCluster
 from tests.coherence import reads, writes
 from tests.coherence.book import Book
 from tests.coherence.clients import Swarm
@@ -33,8 +34,8 @@ NEAR = Bounds(lag=1.0, behind_messages=0.5)
 """A message that another node has passed on may be there before the invalidation."""
 STALE = Bounds(lag=1.5, behind_messages=1.5)
 """A node that is replaced tells of no change any more, and is believed for a second."""
-HANGS = 2.5
-"""Seconds for which a node hangs: by default, another one takes its place then."""
+HANGS = 1.5 * NODE_TIMEOUT_MS / 1000
+"""Seconds for which another node misses the answer of one that hangs: by default, its place would be taken."""
 PATIENT = {"cluster-node-timeout": "60000"}
 """Nodes that wait for each other. On a busy machine, others take one for lost that is only slow; what it has
 acknowledged meanwhile is lost, and reads are called wrong that are not."""
@@ -60,15 +61,21 @@ def _move(cluster: RealCluster, slot: int, target: Engine) -> None:
     cluster.close_slot(slot, target)
 
 
-async def primaries_hang(cluster: RealCluster, swarm: Swarm) -> None:
-    """One after the other, and each goes on as primary."""
-    for primary in await asyncio.to_thread(cluster.primaries):
-        primary.freeze()
-        try:
-            await asyncio.sleep(HANGS)
-        finally:
-            primary.thaw()
-        await swarm.more(MEANWHILE)
+async def primary_hangs(cluster: RealCluster, swarm: Swarm) -> None:
+    """And goes on as primary."""
+    primary = (await asyncio.to_thread(cluster.primaries))[0]
+    name = await asyncio.to_thread(cluster.id, primary)
+    others = [each for each in cluster.nodes if each is not primary]
+    primary.freeze()
+    try:
+        await asyncio.to_thread(eventually, partial(_is_missed, cluster, name, others))
+    finally:
+        primary.thaw()
+    await swarm.more(MEANWHILE)
+
+
+def _is_missed(cluster: RealCluster, name: str, others: list[Engine]) -> bool:
+    return any(cluster.silence(name, by) > HANGS for by in others)
 
 
 async def slots_leave_at_once(cluster: RealCluster, swarm: Swarm) -> None:
@@ -133,7 +140,7 @@ EVENTS = {
     "keys one by one": Event(keys_leave_one_by_one, NEAR, {**writes.WITHOUT_TTLS, **WITH_FLUSHES}),
     "nothing": Event(lambda _cluster, swarm: swarm.more(MEANWHILE), NEAR, {**writes.OF_A_CLUSTER, **WITH_FLUSHES}),
     "slots at once": Event(slots_leave_at_once, STALE, writes.OF_A_CLUSTER),
-    "primaries hang": Event(primaries_hang, STALE, writes.OF_A_CLUSTER),
+    "a primary hangs": Event(primary_hangs, STALE, writes.OF_A_CLUSTER),
     "a planned failover": Event(replicas_take_over, STALE, writes.OF_A_CLUSTER, replaces=True),
     "a primary dies": Event(primary_dies, STALE, writes.OF_A_CLUSTER, replaces=True),
     "a primary is deposed": Event(primary_is_deposed_in_its_sleep, STALE, writes.OF_A_CLUSTER, replaces=True),

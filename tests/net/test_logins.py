@@ -63,6 +63,17 @@ class Upstream:
     abort = close
 
 
+class CountedWait(FailoverWait):
+    """Knows how many logins wait."""
+
+    waiting = 0
+
+    async def await_server(self, until: float) -> None:
+        self.waiting += 1
+        await super().await_server(until)
+        self.waiting -= 1
+
+
 class Redis:
     """What stands behind: its connections, its clock, and its number of processes."""
 
@@ -104,14 +115,14 @@ class Redis:
         self.opened.append(Upstream(self))
         return self.opened[-1]
 
-    def fail_over(self) -> FailoverWait:
+    def fail_over(self) -> CountedWait:
         """The server is lost, and another one may take its place."""
         settings: Any = SimpleNamespace(failover_wait=3600.0)
         topology = Primary(parse_upstream("redis+sentinel://s1/mymaster"))
-        self.failover = FailoverWait(topology, settings, asyncio.get_running_loop())
-        self.supply.failover = self.failover
-        self.failover.lost()
-        return self.failover
+        failover = CountedWait(topology, settings, asyncio.get_running_loop())
+        self.failover = self.supply.failover = failover
+        failover.lost()
+        return failover
 
     async def answer(self, argv: list[bytes]) -> bytes:
         self.asked.append(argv)
@@ -302,8 +313,7 @@ def test_logins_wait_for_the_server_that_takes_the_place_of_a_lost_one(monkeypat
         waiters = [Waiter() for _ in range(3)]
         for waiter, login in zip(waiters, (OWN, OWN, ANN), strict=True):
             assert redis.logins.check(waiter, login) is None
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await until(lambda: failover.waiting == 2)
         assert redis.attempts == 0
         redis.away = True
         failover.reached()
