@@ -341,13 +341,17 @@ def _reset(session: HandshakeClient, item: Item) -> int:
         return forward_unchanged(session, item)
     if _leaves_behind(session):
         return WAIT
-    silent = session.state.reply_mode == reply_mode.SKIP
-    if session.state.reply_mode == reply_mode.RELAYED:
+    silence, relayed = reply_mode.silence_of(session), session.state.reply_mode == reply_mode.RELAYED
+    silent = silence == reply_mode.SKIP
+    if relayed and silence != reply_mode.ON:
+        if not reply_mode.ends_relaying(session):
+            return ENDED
+    elif relayed:
         session.sender.forwarded += 1
         reply_mode.answer_relayed(session, lambda _: _reset_by(session, _RESET_REPLY))
         switching.wait_until_drained(session)
         return TAKEN
-    if session.state.upstream is not None and not silent:
+    elif session.state.upstream is not None and not silent:
         # Subscriptions and watched keys have ended when Redis says so.
         return _send(session, item.raw, lambda frame: _reset_by(session, frame))
     _start_over(session)

@@ -30,6 +30,7 @@ WAIT_REFUSED = encode_error(
 NO_NAME = encode_error("ERR unknown command: there is a NUL in its name")
 _REPLY_IN_NO_MODE = encode_command([b"CLIENT", b"REPLY", b"?"])
 _MODE_UNKNOWN = b"-ERR syntax error"
+_SILENCES = {b"ON": reply_mode.ON, b"OFF": reply_mode.OFF, b"SKIP": reply_mode.SKIP}
 _SAYS_NOTHING = (b"-NOAUTH", b"-LOADING", b"-BUSY", b"-MASTERDOWN", b"-CLUSTERDOWN")
 """Errors that come before Redis looks at the command's name, or in place of running it."""
 _PING = encode_command([b"PING"])
@@ -159,11 +160,13 @@ def _reply(session: PinningClient, item: JudgedCommand) -> int:
     if session.state.subscriptions is not None and session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
-    if session.state.reply_mode == reply_mode.RELAYED or _confined(session):
-        sending.submit(session, item.raw)
-        return TAKEN
     argv = item.command.argv
     mode = word_of(argv[2]) if len(argv) == 3 else b""
+    if session.state.reply_mode == reply_mode.RELAYED or _confined(session):
+        sending.submit(session, item.raw)
+        if mode in _SILENCES and not _confined(session):
+            session.on_its_own.silence = _SILENCES[mode]
+        return TAKEN
     if session.state.reply_mode != reply_mode.ON or mode not in (b"OFF", b"SKIP"):
         session.happens(Event.UNKNOWN)
         _choose(session, mode, item.raw)

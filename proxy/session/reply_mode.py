@@ -5,7 +5,8 @@ no reply. Answers of Keyrail's own fall silent with them, and use a SKIP up as R
 
 MONITOR is kept in the same place, for it ends the counting as well: its lines look like replies, so from then on all
 that its connection sends is relayed as it comes. What Keyrail itself answers then comes behind the replies to all
-commands before: a ``MARK`` goes to Redis, and its error stands where the answer belongs.
+commands before: a ``MARK`` goes to Redis, and its error stands where the answer belongs. Where CLIENT REPLY has
+silenced such a connection (``silence``), Redis would not answer the mark either.
 """
 
 from collections.abc import Callable
@@ -42,6 +43,7 @@ class RelayingState(Protocol):
     """The same where a client has an upstream for itself."""
 
     reply_mode: int
+    silence: int
     upstream: PrivatePipeline
 
 
@@ -64,12 +66,15 @@ class AnsweredClient(Protocol):
     def on_its_own(self) -> RelayingState:
         """The same of a client that has an upstream for itself."""
 
+    def close(self, cause: str) -> None:
+        """Close the client now."""
+
 
 def relay(session: AnsweredClient) -> None:
     """From now on everything that the private upstream sends is passed on uncounted."""
     state = session.on_its_own
     state.upstream.relay = True
-    state.reply_mode = RELAYED
+    state.silence, state.reply_mode = state.reply_mode, RELAYED
     session.intake.direct = False
 
 
@@ -86,31 +91,49 @@ def go_on(session: AnsweredClient) -> None:
         end(session)
 
 
+def silence_of(session: AnsweredClient) -> int:
+    """ON, OFF or SKIP, also where the upstream is relayed."""
+    mode = session.state.reply_mode
+    return session.on_its_own.silence if mode == RELAYED else mode
+
+
 def use_up(session: AnsweredClient) -> None:
     """A request without arguments uses a SKIP up like any command."""
-    if session.state.reply_mode == SKIP:
+    if silence_of(session) == SKIP:
         end(session)
 
 
 def falls_on(session: AnsweredClient) -> bool:
-    """Whether the command that is sent now is silenced; a SKIP is used up by it."""
-    if session.state.reply_mode == SKIP:
+    """Whether the command that is sent now is silenced, or its reply is not awaited; a SKIP is used up by it."""
+    silence, relayed = silence_of(session), session.state.reply_mode == RELAYED
+    if silence == SKIP:
         end(session)
-        return True
-    return session.state.reply_mode in (OFF, RELAYED)
+    return silence != ON or relayed
 
 
 def swallows(session: AnsweredClient) -> bool:
     """Whether an answer of the proxy's own is silenced; a SKIP is used up by it."""
-    if session.state.reply_mode == SKIP:
+    silence = silence_of(session)
+    if silence == SKIP:
         # Redis still silences the next command that it sees: Keyrail sends one whose reply is not needed.
         session.sender.send_unanswered(ABORTING_COMMAND)
         end(session)
-        return True
-    return session.state.reply_mode == OFF
+    return silence != ON
+
+
+def ends_relaying(session: AnsweredClient) -> bool:
+    """Whether the client can leave an upstream that is relayed, and silenced, at once: not inside of a reply."""
+    if session.on_its_own.upstream.scanner.elements > 0:
+        session.close("out_of_step")
+        return False
+    return True
 
 
 def end(session: AnsweredClient) -> None:
     """From now on commands are answered again."""
-    session.on_its_own.reply_mode = ON
+    state = session.on_its_own
+    if state.reply_mode == RELAYED:
+        state.silence = ON
+        return
+    state.reply_mode = ON
     session.intake.direct = True

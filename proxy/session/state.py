@@ -195,7 +195,8 @@ class Waiting:
 @dataclass(slots=True)
 class Pinned:
     """An upstream of this client's own. ``blocked`` counts its commands there that may block, ``reply_mode`` is what
-    CLIENT REPLY and MONITOR have chosen (``reply_mode.py``). While WAIT waits, ``covered`` says whether the upstream
+    CLIENT REPLY and MONITOR have chosen (``reply_mode.py``), and ``silence`` what CLIENT REPLY alone has while MONITOR
+    relays. While WAIT waits, ``covered`` says whether the upstream
     speaks for all of the client's writes, as far as that is known. ``spoiled``: it may hold state that no other client
     may get, and that this one may lose."""
 
@@ -203,6 +204,7 @@ class Pinned:
     keeping: Keeping = Keeping.SERVING
     unit: Unit = None
     subscriptions: Subscriptions | None = None
+    silence: int = reply_mode.ON
     reply_mode: int = reply_mode.ON
     blocked: int = 0
     covered: bool | None = None
