@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from itertools import combinations
@@ -25,6 +25,13 @@ MOST_AT_ONCE = 400
 NODE_TIMEOUT_MS = 1500
 FAILOVER_SECONDS = 6.0
 """After these, a planned failover has come to an end: ``CLUSTER_MF_TIMEOUT`` of the engines is five seconds."""
+ELECTIONS = 4.5
+"""For so many times its ``cluster-node-timeout``, a replica remembers its last election (``auth_retry_time`` is four
+times). Until then Redis 7.0 begins no other: it counts the old votes once more, in vain, or waits. If it has waited for
+as long as its primary does, it takes the place of one that acknowledges writes again, and those are lost."""
+STEADY = {"cluster-replica-no-failover": "yes"}
+"""No replica takes the place of a primary unless it is told to, or allowed: on a busy machine the others take one for
+lost that is only slow, and what it has acknowledged is lost."""
 _OPTIONS = {
     "cluster-enabled": "yes",
     "cluster-node-timeout": str(NODE_TIMEOUT_MS),
@@ -53,6 +60,7 @@ class RealCluster:
         self.options = _OPTIONS | (options or {})
         self.nodes: list[Engine] = []
         self.forgotten: list[Engine] = []
+        self._elected: dict[Engine, float] = {}
         self._bus = Bus() if divisible else None
         try:
             self._start(primaries, replicas)
@@ -187,32 +195,38 @@ class RealCluster:
 
     # What happens to clusters
 
-    @contextmanager
-    def patient(self) -> Iterator[None]:
-        """In this block no node is taken for lost: on a busy machine that happens without a reason, and a primary that
-        is replaced then loses what it has acknowledged."""
-        for node in self.living():
-            node.do("CONFIG", "SET", "cluster-node-timeout", 2 * NODE_TIMEOUT_MS)
-        try:
-            yield
-        finally:
-            for node in self.living():
-                node.do("CONFIG", "SET", "cluster-node-timeout", NODE_TIMEOUT_MS)
+    def rest(self, replica: Engine) -> float:
+        """For how many seconds this replica can't be elected yet."""
+        pause = max(ELECTIONS * int(self.options["cluster-node-timeout"]) / 1000, FAILOVER_SECONDS)
+        return max(self._elected.get(replica, 0.0) + pause - time.monotonic(), 0.0)
 
     def failover(self, replica: Engine, how: str = "") -> None:
-        """Make a replica the primary: planned, or with FORCE or TAKEOVER."""
-        again = 0.0
+        """Make a replica the primary as soon as it can be elected: planned, or with FORCE or TAKEOVER."""
 
         def has_taken_over() -> bool:
-            nonlocal again
             if self.role(replica) == "master":
                 return True
-            if time.monotonic() > again:  # nodes give up where they are too busy, and tell nobody
-                again = time.monotonic() + FAILOVER_SECONDS
+            if self.rest(replica) == 0.0:  # again, too: nodes give up where they are too busy, and tell nobody
+                self._elected[replica] = time.monotonic()
                 replica.do("CLUSTER", "FAILOVER", *([how] if how else []))
             return False
 
-        eventually(has_taken_over)
+        eventually(has_taken_over, self.rest(replica) + PATIENCE_SECONDS)
+        self._elected[replica] = time.monotonic()
+
+    @contextmanager
+    def replaceable(self, replica: Engine) -> Iterator[Callable[[], None]]:
+        """In this block, the replica may take the place of its primary; what is given waits until it has done so."""
+
+        def has_taken_over() -> None:
+            eventually(lambda: self.role(replica) == "master")
+            self._elected[replica] = time.monotonic()
+
+        replica.do("CONFIG", "SET", "cluster-replica-no-failover", "no")
+        try:
+            yield has_taken_over
+        finally:
+            replica.do("CONFIG", "SET", "cluster-replica-no-failover", "yes")
 
     def open_slot(self, slot: int, source: Engine, target: Engine) -> None:
         """Begin to move a slot as redis-cli does: from now on the source answers ASK for keys that it has not."""

@@ -15,7 +15,7 @@ import pytest
 from hiredis import pack_command
 
 from proxy.commands.slots import slot_of
-from tests.cluster.nodes import RealCluster
+from tests.cluster.nodes import STEADY, RealCluster
 from tests.keyrail_process import Keyrail
 from tests.resp import Closed, decode, eventually
 
@@ -209,7 +209,7 @@ def test_slots_move_at_once_under_load(cluster: RealCluster, keyrail: Keyrail) -
 def test_replicas_are_promoted_under_load(
     cluster_name: str, new_cluster: Callable[..., RealCluster], new_keyrail: Callable[..., Keyrail], how: str
 ) -> None:
-    cluster = new_cluster(cluster_name)
+    cluster = new_cluster(cluster_name, STEADY)
     keyrail = served(cluster, new_keyrail)
     with writers(keyrail, closable=how != "") as started:
         for replica in cluster.replicas():

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from proxy.commands.slots import slot_of
-from tests.cluster.nodes import NODE_TIMEOUT_MS, RealCluster
+from tests.cluster.nodes import NODE_TIMEOUT_MS, STEADY, RealCluster
 from tests.coherence import reads, writes
 from tests.coherence.book import Book
 from tests.coherence.clients import Swarm
@@ -85,10 +85,9 @@ async def slots_leave_at_once(cluster: RealCluster, swarm: Swarm) -> None:
 
 async def replicas_take_over(cluster: RealCluster, swarm: Swarm) -> None:
     """By CLUSTER FAILOVER, which loses nothing. The former primaries go on as replicas."""
-    with cluster.patient():
-        for primary in await asyncio.to_thread(cluster.primaries):
-            await asyncio.to_thread(cluster.failover, cluster.replicas_of(primary)[0])
-        await asyncio.to_thread(cluster.settle)
+    for primary in await asyncio.to_thread(cluster.primaries):
+        await asyncio.to_thread(cluster.failover, cluster.replicas_of(primary)[0])
+    await asyncio.to_thread(cluster.settle)
 
 
 async def primary_dies(cluster: RealCluster, swarm: Swarm) -> None:
@@ -96,8 +95,9 @@ async def primary_dies(cluster: RealCluster, swarm: Swarm) -> None:
     primary = (await asyncio.to_thread(cluster.primaries))[0]
     replica = cluster.replicas_of(primary)[0]
     loses_writes(swarm)
-    await asyncio.to_thread(primary.kill)
-    await asyncio.to_thread(eventually, lambda: cluster.role(replica) == "master")
+    with cluster.replaceable(replica) as replaced:
+        await asyncio.to_thread(primary.kill)
+        await asyncio.to_thread(replaced)
     await asyncio.to_thread(primary.start)
     await asyncio.to_thread(cluster.settle)
 
@@ -109,7 +109,8 @@ async def primary_is_deposed_in_its_sleep(cluster: RealCluster, swarm: Swarm) ->
     loses_writes(swarm)
     primary.freeze()
     try:
-        await asyncio.to_thread(eventually, lambda: cluster.role(replica) == "master")
+        with cluster.replaceable(replica) as replaced:
+            await asyncio.to_thread(replaced)
         await swarm.more(MEANWHILE)
     finally:
         primary.thaw()
@@ -169,7 +170,7 @@ def test_reads_can_have_been_so(
     if event == "slots at once" and not kind.is_valkey:
         pytest.skip("Redis 7.0 has no MIGRATESLOTS")
     replaces = EVENTS[event].replaces
-    cluster = RealCluster(kind, {} if replaces else PATIENT)
+    cluster = RealCluster(kind, STEADY if replaces else PATIENT)
     try:
         streams = replication_streams(cluster)
         url = f"redis+cluster://127.0.0.1:{cluster.nodes[-1].port}"

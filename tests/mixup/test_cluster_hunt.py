@@ -14,7 +14,7 @@ from typing import cast
 
 import pytest
 
-from tests.cluster.nodes import RealCluster
+from tests.cluster.nodes import STEADY, RealCluster
 from tests.conftest import kind_named, rest_is_long
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.mixup import disturbances
@@ -48,7 +48,7 @@ REST: list[Disturbance] = [
 
 @pytest.fixture(params=KINDS)
 def cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
-    started = RealCluster(kind_named(request.param))
+    started = RealCluster(kind_named(request.param), STEADY)
     yield started
     started.close()
 
@@ -56,7 +56,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
 @pytest.fixture(params=KINDS)
 def divisible(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
     """One whose nodes can be cut off. They talk through this process, which has enough to do: only where they must."""
-    started = RealCluster(kind_named(request.param), divisible=True)
+    started = RealCluster(kind_named(request.param), STEADY, divisible=True)
     yield started
     started.close()
 
