@@ -118,9 +118,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return shared == IN_BETWEEN and item.path.stem not in BOTH_CLUSTERS
 
     items[:] = sorted((item for item in items if not redundant(item)), key=place)
+    no_source = pytest.mark.skip(reason="the run of the plain form has it")
     for item in items:
         if shown_by_another(item):
             item.add_marker(pytest.mark.long)
+        if BUILD_FORM == "compiled" and item.get_closest_marker("source"):
+            item.add_marker(no_source)
 
 
 @pytest.hookimpl(wrapper=True)

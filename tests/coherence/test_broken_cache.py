@@ -23,7 +23,7 @@ from tests.keyrail_process import DIRECT, Keyrail
 
 ENGINE = "valkey-9.1"
 ROUNDS = 12
-pytestmark = pytest.mark.skipif(DIRECT, reason="a relay has no cache")
+pytestmark = [pytest.mark.skipif(DIRECT, reason="a relay has no cache"), pytest.mark.source]
 
 CACHE, FILLS, EXPECTED = "hotpath/reply_cache.py", "local_cache/fills.py", "local_cache/expected.py"
 BREAKS = {

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from proxy.build_form import BUILD_FORM
 from proxy.local_cache import fills
 from proxy.local_cache.expected import Fill
 from tests.local_cache.cluster_model import CLUSTER_KEYS, SLOTS_OF_KEYS, ClusterWorld
@@ -126,7 +125,7 @@ def keeps_missing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(fills, "Fill", Keeping)
 
 
-@pytest.mark.skipif(BUILD_FORM == "compiled", reason="a compiled class cannot be changed")
+@pytest.mark.source
 def test_the_simulation_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     keeps_missing(monkeypatch)
     assert caught()

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import pytest
 
-from proxy.build_form import BUILD_FORM
 from tests.broken_program import Change, broken, stale
 from tests.conftest import rest_is_long
 from tests.keyrail_process import DIRECT
@@ -23,7 +22,7 @@ from tests.keyrail_process import DIRECT
 ROOT = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.skipif(DIRECT, reason="a relay has no cache"),
-    pytest.mark.skipif(BUILD_FORM == "compiled", reason="the copy is plain in either form"),
+    pytest.mark.source,
 ]
 
 

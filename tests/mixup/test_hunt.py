@@ -134,6 +134,7 @@ breaks."""
 
 
 @pytest.mark.skipif(DIRECT, reason="there is no reply queue in a relay")
+@pytest.mark.source
 @pytest.mark.parametrize("name", rest_is_long(*BROKEN))
 def test_a_broken_pipeline_is_caught(fleet: Fleet, tmp_path: Path, name: str) -> None:
     """Keyrail itself with one line of its upstream pipeline changed, as plain Python: the swarm hears it at once."""

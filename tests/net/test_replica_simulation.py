@@ -16,7 +16,6 @@ from typing import Any, cast
 
 import pytest
 
-from proxy.build_form import BUILD_FORM
 from proxy.hotpath.reader_place import ReaderPlace, ReplicaGroup
 from proxy.net.replica_history import Told
 from proxy.net.watched_replicas import WatchedReplica
@@ -374,7 +373,7 @@ BROKEN: dict[str, tuple[type, str, Any]] = {
 }
 
 
-@pytest.mark.skipif(BUILD_FORM == "compiled", reason="nothing can be broken in machine code")
+@pytest.mark.source
 @pytest.mark.parametrize("what", rest_is_long(*BROKEN))
 def test_the_simulation_can_fail(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*BROKEN[what])

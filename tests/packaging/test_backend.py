@@ -19,6 +19,7 @@ from proxy import build_form
 PROJECT = Path(__file__).parents[2]
 HOT = {"proxy/wire/count.py": "proxy/wire/count.pxd", "proxy/hotpath/add.py": "proxy/hotpath/add.pxd"}
 
+pytestmark = pytest.mark.source
 needs_compiler = pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no C compiler to compile with")
 
 

@@ -24,6 +24,7 @@ from tests.net.certificates import authority, issue
 from tests.resp import Address, Wire
 from tests.server.running import serve
 
+pytestmark = pytest.mark.source
 CHART = Path(__file__).parents[2] / "deploy" / "helm" / "keyrail"
 KUBERNETES = ("1.25", "1.33")
 """The oldest version that the chart asks for, and a new one."""

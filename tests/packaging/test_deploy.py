@@ -24,6 +24,7 @@ from proxy import __version__
 from proxy.server.config import load_settings
 from proxy.server.options import OPTIONS
 
+pytestmark = pytest.mark.source
 REPOSITORY = Path(__file__).parents[2]
 CHART = REPOSITORY / "deploy" / "helm" / "keyrail"
 COMPOSE = REPOSITORY / "deploy" / "compose"

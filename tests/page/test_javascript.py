@@ -18,6 +18,7 @@ from tests.conftest import Fleet
 from tests.resp import PATIENCE_SECONDS, pack
 from tests.server.running import events, serve, stream, ticks
 
+pytestmark = pytest.mark.source
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "proxy/server/admin/page"
 POLICY = """
