@@ -28,8 +28,10 @@ from tests.resp import PATIENCE_SECONDS, Address, Closed, Wire, pack, words
 
 QUIET_SECONDS = 0.04
 NOTHING_CAME = b"<nothing came"
-HEALTH_CHECK = re.compile(rb'\+\d+\.\d+ \[\d+ \S+\] "PING"\r\n')
-"""The commands of any Keyrail before the engine that MONITOR shows each second."""
+OF_KEYRAIL = re.compile(
+    rb'\+\d+\.\d+ \[\d+ \S+\] "(?:PING"|(?:HELLO|INFO|ROLE|CLIENT|COMMAND|CONFIG|ACL|SELECT)").*\r\n'
+)
+"""What MONITOR shows of any Keyrail before the engine: a PING each second, and what it asks on a new connection."""
 
 LINE = re.compile(
     r"^(?P<who>[A-Z])(?P<what>[!~<>.@-]*)(?P<count>\d*)(?P<loose>~?)(?::\s*(?P<save>\w+=)?\s*(?P<text>.*))?$"
@@ -136,7 +138,7 @@ class Stage:
         if "." in what:
             return [] if wire.silent(QUIET_SECONDS) else [b"(not silent)", wire.frame()]
         if ">" in what:
-            return [frame for frame in wire.remaining() if not HEALTH_CHECK.fullmatch(frame)]
+            return [frame for frame in wire.remaining() if not OF_KEYRAIL.fullmatch(frame)]
         return [] if "!" in what else [_next(wire) for _ in range(count)]
 
     def wait(self, condition: list[str]) -> None:
@@ -182,6 +184,6 @@ def differences(sequence: Sequence, direct: list[Heard], through: list[Heard]) -
 
 
 def _next(wire: Wire) -> bytes:
-    while HEALTH_CHECK.fullmatch(frame := wire.frame()):
+    while OF_KEYRAIL.fullmatch(frame := wire.frame()):
         pass
     return frame
