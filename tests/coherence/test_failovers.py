@@ -15,7 +15,6 @@ import contextlib
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -111,11 +110,20 @@ def is_written_to(keyrail: Keyrail) -> bool:
         return wire.ask("SET", "written", "v") == b"+OK\r\n"
 
 
-def is_left(engine: Engine) -> bool:
-    """Whether nobody has a connection any more but those that track keys."""
-    clients = engine.do("CLIENT", "LIST", "TYPE", "normal")
-    assert isinstance(clients, bytes)
-    return all(re.search(rb" flags=\w*t| cmd=client", line) for line in clients.splitlines())
+def until_left(engine: Engine) -> None:
+    """Wait until nobody has a connection any more but those that track keys."""
+    left: list[bytes] = []
+
+    def is_left() -> bool:
+        clients = engine.do("CLIENT", "LIST", "TYPE", "normal")
+        assert isinstance(clients, bytes)
+        left[:] = [line for line in clients.splitlines() if not re.search(rb" flags=\w*t| cmd=client", line)]
+        return not left
+
+    try:
+        eventually(is_left)
+    except AssertionError as error:
+        raise AssertionError(f"connections to a server that is no primary: {left}") from error
 
 
 @pytest.mark.parametrize("engine_name", rest_is_long("valkey-9.1", "redis-7.0"))
@@ -139,7 +147,7 @@ def test_while_the_primary_is_replaced(
                 old = way.engine
                 await fail_over(way, engines)
                 await asyncio.to_thread(eventually, lambda: is_written_to(keyrail))
-                await asyncio.to_thread(eventually, partial(is_left, old))
+                await asyncio.to_thread(until_left, old)
             await swarm.more(300)
         await asyncio.to_thread(memory_answers, keyrail)
 
