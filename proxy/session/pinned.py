@@ -165,7 +165,7 @@ def _reply(session: PinningClient, item: JudgedCommand) -> int:
     if session.state.reply_mode == reply_mode.RELAYED or _confined(session):
         sending.submit(session, item.raw)
         if mode in _SILENCES and not _confined(session):
-            session.on_its_own.silence = _SILENCES[mode]
+            _silence(session.on_its_own, _SILENCES[mode])
         return TAKEN
     if session.state.reply_mode != reply_mode.ON or mode not in (b"OFF", b"SKIP"):
         session.happens(Event.UNKNOWN)
@@ -199,6 +199,12 @@ def _choose(session: PinningClient, mode: bytes, raw: bytes) -> None:
     session.intake.direct = False
     if mode == b"OFF" or state.reply_mode != reply_mode.OFF:
         state.reply_mode = reply_mode.OFF if mode == b"OFF" else reply_mode.SKIP
+
+
+def _silence(state: Pinned, mode: int) -> None:
+    # SKIP ends no OFF: networking.c, clientCommand.
+    if mode != reply_mode.SKIP or state.silence != reply_mode.OFF:
+        state.silence = mode
 
 
 def _confined(session: PinningClient) -> bool:
