@@ -34,7 +34,8 @@ replica_watch.py        asks replicas and their primaries how far they are
 watched_replicas.py     primaries and their replicas, as looks have found them
 node_figures.py         the servers behind a route in figures: nodes of a cluster, a primary and its replicas
 supply.py               opens a route's upstream connections, and puts them into pools
-connections.py          reacts when upstream connections close or their server changes its role
+connections.py          reacts when upstream connections close, take commands again, or a topology changes
+demotions.py            finds the connections that lead to a replica, and retires them
 connection_set.py       all upstream connections of a route, and how many commands they carried
 databases.py            the databases that all nodes of a cluster have
 deadline.py             timers that do not fire early after a pause of this process

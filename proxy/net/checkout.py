@@ -256,15 +256,18 @@ class Checkout(PoolPort):
         if connection is not None:
             self.give_back(connection)
 
-    def give_back(self, upstream: UpstreamConnection) -> None:
-        """Share a connection that no client uses if its pool has no shared one; else keep it for a single client."""
+    def give_back(self, upstream: UpstreamConnection, *, asked: bool = False) -> None:
+        """Share a connection that no client uses if its pool has no shared one; else keep it for a single client.
+
+        One that may lead to a replica is asked first, unless it has been ``asked``.
+        """
         upstream.resume()
         gone = upstream.key.node not in self._connections.topology.nodes
         if gone or self._connections.all.closing or upstream.pipeline.relay or not upstream.is_free():
             upstream.close()
             return
-        if upstream.pipeline.read_only:
-            self._connections.all.start(self._release_unless_replica(upstream))
+        if not asked and self._connections.demotions.is_in_doubt(upstream):
+            self._connections.all.start(self._give_back_unless_replica(upstream))
             return
         user = upstream.key.user
         if user is not None and (self._policies.asks_about(user, upstream.key.node) or not upstream.identified):
@@ -288,10 +291,10 @@ class Checkout(PoolPort):
             pool.wake(pool.waiting_private, partial(self._pools.find_spare, pool.key))
             self._serve_login(pool.key)
 
-    async def _release_unless_replica(self, upstream: UpstreamConnection) -> None:
+    async def _give_back_unless_replica(self, upstream: UpstreamConnection) -> None:
         with contextlib.suppress(OSError):
-            if not await self._connections.leads_to_replica(upstream):
-                self.give_back(upstream)
+            if await self._connections.demotions.may_join(upstream):
+                self.give_back(upstream, asked=True)
 
     def relies_on_process(self, waiter: PoolWaiter) -> None:
         """This client relies on the memory of the server process: it is closed when Redis restarts."""

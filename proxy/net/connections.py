@@ -1,4 +1,4 @@
-"""Reacts when a route's upstream connections are lost, take commands again, or lead to a replica.
+"""Reacts when a route's upstream connections are lost or take commands again, and when its nodes change.
 
 When a connection is lost, Keyrail closes the clients that have pending replies or state on it, and no others.
 """
@@ -13,7 +13,7 @@ from proxy.net.capabilities import Capabilities
 from proxy.net.cluster import Cluster
 from proxy.net.connection_set import ConnectionSet
 from proxy.net.databases import Databases
-from proxy.net.engine import is_replica
+from proxy.net.demotions import Demotions
 from proxy.net.failures import Failures
 from proxy.net.known_scripts import KnownScripts
 from proxy.net.policies import Policies
@@ -70,6 +70,7 @@ class Connections:
         self.pools = self.all.pools
         self._server_changed: Callable[[], None] = _nothing
         self.restarts = Restarts(topology, self.all.members.values(), self._restarted)
+        self.demotions = Demotions(topology, loop, self.all, self.restarts, give_back)
         self.known_scripts = None if topology.router is None else KnownScripts()
         self.supply = Supply(
             topology,
@@ -80,6 +81,7 @@ class Connections:
             capabilities,
             policies,
             self.restarts,
+            self.demotions,
             self.known_scripts,
             failures,
             give_back,
@@ -163,6 +165,7 @@ class Connections:
                         upstream.retire()
                         self.loop.call_later(_LAST_ANSWERS, upstream.drop)
             self.restarts.leave(node, change.heir)
+            self.demotions.leave(node)
             if self.known_scripts is not None:
                 self.known_scripts.leave(node)
             if self.databases is not None:
@@ -187,38 +190,8 @@ class Connections:
     # Roles
 
     def doubted(self, upstream: UpstreamConnection) -> None:
-        """An error said READONLY. A script can return that, too, so ask for the server's role: on a private connection
-        when its client has given it back. What knows of all servers asks at once."""
-        if upstream.shared:
-            self.all.start(self._check_role(upstream))
-        else:
-            self.topology.doubt()
-
-    async def _check_role(self, upstream: UpstreamConnection) -> None:
-        try:
-            replica = await self.leads_to_replica(upstream)
-        except OSError:
-            # It is lost, or could not be asked now. The next READONLY asks again.
-            upstream.pipeline.trust_role()
-        else:
-            if replica:
-                for other in [other for pool in self.pools for other in pool.connections()]:
-                    if other is not upstream and other.key.node is upstream.key.node and not other.pipeline.read_only:
-                        other.pipeline.suspect_role()
-                        self.all.start(self._check_role(other))
-
-    async def leads_to_replica(self, upstream: UpstreamConnection) -> bool:
-        """Ask for the server's role on a connection that no client has, and retire it if that is a replica.
-
-        Raises ConnectionResetError.
-        """
-        if not await is_replica(upstream):
-            upstream.pipeline.trust_role()
-            return False
-        self.topology.doubt()
-        self.restarts.retired(upstream)
-        upstream.retire()
-        return True
+        """An error said READONLY: the server may be a replica now."""
+        self.demotions.doubted(upstream)
 
     def retired(self, upstream: UpstreamConnection) -> None:
         """A connection is about to close: if it was shared, open another one."""

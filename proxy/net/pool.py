@@ -106,6 +106,13 @@ class Pool:
                 return upstream
         return None
 
+    def take(self, upstream: UpstreamConnection) -> bool:
+        """Remove this connection if it is an idle one; return whether it was."""
+        if upstream not in self.idle:
+            return False
+        self.idle.remove(upstream)
+        return True
+
     def has_idle(self) -> bool:
         """Whether ``take_idle`` finds one."""
         return any(upstream.is_free() for upstream in self.idle)
@@ -124,8 +131,7 @@ class Pool:
             if upstream in members:
                 members.remove(upstream)
                 return True
-        if upstream in self.idle:
-            self.idle.remove(upstream)
+        self.take(upstream)
         return False
 
     def reap(self, now: float) -> None:

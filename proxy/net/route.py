@@ -377,6 +377,7 @@ class Route(RoutePort):
             "counting verdicts": self._verdicts.another_second,
             "learning anew what has changed": self._relearning.another_second,
             "asking Redis whether it answers": self._liveness.another_second,
+            "asking servers for their roles": self._connections.demotions.another_second,
             "heeding other workers": self._heed_other_workers,
             "closing idle clients": self._idle_clients.another_second,
             "closing clients that left": lambda: close_who_left(self.clients, self._liveness.silent_since),

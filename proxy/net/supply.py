@@ -19,6 +19,7 @@ from proxy.commands.table import Lane
 from proxy.net.capabilities import Capabilities
 from proxy.net.connect import Opened, UpstreamRefusedError, open_upstream, open_without_login, set_to
 from proxy.net.connection_set import ConnectionSet
+from proxy.net.demotions import Demotions
 from proxy.net.engine import is_replica
 from proxy.net.failover_wait import FailoverWait
 from proxy.net.failures import Failures
@@ -34,6 +35,7 @@ from proxy.net.upstream import Keeper, UpstreamConnection
 from proxy.session.pool_key import Node, PoolKey
 
 IDLE_KEPT = 16
+_REPLICA = "it is a replica"
 _CONNECTING = "connecting to"
 
 _log = logging.getLogger("keyrail.route")
@@ -57,6 +59,7 @@ class Supply:
         capabilities: Capabilities,
         policies: Policies,
         restarts: Restarts,
+        demotions: Demotions,
         known_scripts: KnownScripts | None,
         failures: Failures,
         give_back: Callable[[UpstreamConnection], None],
@@ -73,6 +76,7 @@ class Supply:
         self._capabilities = capabilities
         self._policies = policies
         self._restarts = restarts
+        self._demotions = demotions
         self._known_scripts = known_scripts
         self._failures = failures
         self._give_back = give_back
@@ -205,7 +209,7 @@ class Supply:
             upstream = opened.upstream
             async with asyncio.timeout(self._settings.connect_timeout):
                 await self._policies.learn(opened)
-            upstream.check()
+                await self._admit_to_pool(upstream)
         except Exception as error:  # noqa: BLE001 - an attempt can fail in any way; it is reported and tried again
             pool.opening[lane] -= 1
             if upstream is not None:
@@ -222,6 +226,11 @@ class Supply:
             self.offer(pool, upstream)
         else:
             self.share(pool, upstream, lane)
+
+    async def _admit_to_pool(self, upstream: UpstreamConnection) -> None:
+        if not await self._demotions.may_join(upstream):
+            raise ConnectionRefusedError(_REPLICA)
+        upstream.check()
 
     async def open_tracking(self, database: int, node: Node, keeper: Keeper) -> UpstreamConnection:
         """Open a connection of the route's own login to this node, in RESP3, for this keeper.
@@ -273,7 +282,7 @@ class Supply:
         No client's command goes to a server that they have replaced, or have not promoted yet. Raises OSError.
         """
         if self._topology.login.sentinels is not None and await is_replica(upstream):
-            raise ConnectionRefusedError("it is a replica")
+            raise ConnectionRefusedError(_REPLICA)
         await self._restarts.identify(upstream)
 
     async def open_apart(self, node: Node) -> UpstreamConnection:

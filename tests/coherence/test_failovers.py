@@ -13,8 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,61 +26,12 @@ from tests.coherence.writes import writings
 from tests.conftest import rest_is_long
 from tests.engines import Engine, free_port
 from tests.keyrail_process import DIRECT, Keyrail
+from tests.moving_address import Way, way_to
 from tests.resp import eventually
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="a relay has no cache")
 OPERATIONS = {"short": 1_500, "long": 15_000}
 FAILOVERS = {"short": 2, "long": 10}
-
-
-class Way:
-    """The address of the primary: new connections go to ``engine``, and old ones stay where they are."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.port = 0
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def accept(self, client: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
-        """Carry one connection."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        with contextlib.suppress(ConnectionError):
-            source, sink = await asyncio.open_connection("127.0.0.1", self.engine.port)
-            try:
-                async with asyncio.TaskGroup() as both:
-                    both.create_task(_carry(client, sink))
-                    both.create_task(_carry(source, back))
-            except* ConnectionError:
-                pass
-            finally:
-                sink.close()
-                back.close()
-
-    async def end(self) -> None:
-        """Close all connections."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    while data := await source.read(1 << 18):
-        sink.write(data)
-    raise ConnectionResetError
-
-
-@asynccontextmanager
-async def way_to(engine: Engine) -> AsyncIterator[Way]:
-    way = Way(engine)
-    server = await asyncio.start_server(way.accept, "127.0.0.1", 0)
-    way.port = server.sockets[0].getsockname()[1]
-    try:
-        yield way
-    finally:
-        server.close()
-        await way.end()
 
 
 def role_of(engine: Engine) -> str | None:

@@ -168,9 +168,9 @@ def test_a_read_of_several_keys_is_answered_from_its_parts(engine: Engine) -> No
             assert await client.ask("MGET", "k1", "k2") == b"*2\r\n" + 2 * value
             assert await other.ask("MGET", "k2", "k1") == b"*2\r\n" + 2 * value
         assert await keyrail.cached(client, "MGET", "k1", "k2") == b"*2\r\n" + 2 * value
-        before = keyrail.figures()["fills"]
+        before, told = keyrail.figures()["fills"], keyrail.figures()["invalidations"]
         keyrail.engine.do("SET", "k2", "new")
-        await until(lambda: keyrail.figures()["invalidations"] > 0)
+        await until(lambda: keyrail.figures()["invalidations"] > told)
         assert (await keyrail.cached(client, "MGET", "k1", "k2")).endswith(b"$3\r\nnew\r\n")
         assert keyrail.figures()["fills"] == before + 1, "only what is absent is fetched"
         assert await keyrail.asked(client, "MGET", "k1", "x") == (b"*2\r\n" + value + b"$1\r\nc\r\n", True)

@@ -309,7 +309,7 @@ def test_a_connection_that_comes_back_is_read_again_before_it_is_asked_anything(
         asked.append(upstream.reading)
         return False
 
-    monkeypatch.setattr("proxy.net.connections.is_replica", is_replica)
+    monkeypatch.setattr("proxy.net.demotions.is_replica", is_replica)
     route.connections.all.add(connection := route.connection(HOME))
     connection.hold()
     connection.pipeline.suspect_role()

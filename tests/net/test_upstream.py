@@ -326,7 +326,7 @@ def server_that_is(monkeypatch: pytest.MonkeyPatch, replica: bool) -> list[Upstr
         asked.append(upstream)
         return replica
 
-    monkeypatch.setattr("proxy.net.connections.is_replica", is_replica)
+    monkeypatch.setattr("proxy.net.demotions.is_replica", is_replica)
     return asked
 
 

@@ -1,0 +1,225 @@
+"""Finds the connections that lead to a replica, and retires them where others lead to a primary.
+
+An address can lead to another server at any time: that of a load balancer, or a virtual one. Connections that are open
+stay with the old server, a replica then, and new ones lead to the new primary.
+
+    an error READONLY           the server is asked for its role (ROLE). If it is a replica, the connection is retired,
+                                and all others of its node are asked: those in use once they are given back, those that
+                                are being opened before they are used
+    connections of one node     one connection to each process is asked, at once and then each second. If one leads to a
+    lead to several processes   primary, those that lead to a replica are asked and retired as above. Of a process that
+    (``run_id``)                could not be asked, each connection is asked before it joins the others
+
+So no connection is missed because it was in use, or was being opened, when the others were asked. Where all servers are
+replicas, all connections stay: an address can lead to replicas on purpose. Where Redis does not tell its run_id, each
+connection counts as one to a process of its own for a while after a replica has been found.
+
+The address of a cluster's node leads to one server, whose role the other nodes tell.
+"""
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+from weakref import WeakSet
+
+from proxy.net.connection_set import ConnectionSet
+from proxy.net.engine import is_replica
+from proxy.net.restarts import Restarts
+from proxy.net.topology import Topology
+from proxy.net.upstream import UpstreamConnection
+from proxy.session.pool_key import Node
+
+Process: TypeAlias = "bytes | UpstreamConnection"
+"""A run_id; where Redis does not tell it, the connection itself."""
+Processes: TypeAlias = Mapping[Process, Sequence[UpstreamConnection]]
+"""The connections that lead to each."""
+
+_ANSWER_SECONDS = 0.5
+_UNSETTLED_SECONDS = 10.0
+"""Longer than a connection takes to open."""
+
+
+class Demotions:
+    """The roles of the servers behind one route's ``connections``.
+
+    ``give_back`` takes a connection that no client uses.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        loop: asyncio.AbstractEventLoop,
+        connections: ConnectionSet,
+        restarts: Restarts,
+        give_back: Callable[[UpstreamConnection], None],
+    ) -> None:
+        self._topology = topology
+        self._loop = loop
+        self._connections = connections
+        self._restarts = restarts
+        self._give_back = give_back
+        self._suspects: WeakSet[UpstreamConnection] = WeakSet()
+        self._found_at: dict[Node, float] = {}
+        self._replicas: dict[Node, dict[Process, bool]] = {}  # of nodes with several processes: those that answered
+        self._comparing: set[Node] = set()
+
+    def leave(self, node: Node) -> None:
+        """This node has gone."""
+        self._replicas.pop(node, None)
+        self._found_at.pop(node, None)
+
+    # After an error
+
+    def doubted(self, upstream: UpstreamConnection) -> None:
+        """An error said READONLY. A script can return that, too, so ask for the server's role: on a private connection
+        when its client has given it back. What knows of all servers asks at once."""
+        if upstream.shared:
+            self._connections.start(self._check(upstream))
+        else:
+            self._topology.doubt()
+
+    async def _check(self, upstream: UpstreamConnection) -> None:
+        replica = False
+        with contextlib.suppress(OSError):  # it is lost, or could not be asked now: the next READONLY asks again
+            replica = await is_replica(upstream)
+        if not replica:
+            upstream.pipeline.trust_role()
+            return
+        self._retire(upstream)
+        for other in [*self._connections.members.values()]:
+            if other.key.node is upstream.key.node:
+                self._suspect(other)
+
+    def _retire(self, upstream: UpstreamConnection) -> None:
+        self._found_at[upstream.key.node] = self._loop.time()
+        self._topology.doubt()
+        self._restarts.retired(upstream)
+        upstream.retire()
+
+    def _suspect(self, upstream: UpstreamConnection) -> None:
+        if upstream.retiring:
+            return
+        if upstream.apart:
+            upstream.abort()  # whoever needs it opens another one
+        elif not upstream.shared:
+            self._suspects.add(upstream)
+            if self._connections.pools.of(upstream.key).take(upstream):
+                self._give_back(upstream)
+        elif not upstream.pipeline.read_only:
+            upstream.pipeline.suspect_role()
+            self._connections.start(self._check(upstream))
+
+    # Before it joins the others
+
+    def is_in_doubt(self, upstream: UpstreamConnection) -> bool:
+        """Whether ``may_join`` must be asked before a connection that was in use joins the others of its node."""
+        return upstream.pipeline.read_only or upstream in self._suspects
+
+    async def may_join(self, upstream: UpstreamConnection) -> bool:
+        """Whether a connection that nobody uses may join the others of its node. If not, it is retired: it leads to a
+        replica, and others lead to a primary, or are suspected, too.
+
+        Raises ConnectionResetError.
+        """
+        joins = await self._joins(upstream)
+        while joins and upstream in self._suspects:  # another replica has been found meanwhile
+            joins = await self._joins(upstream)
+        return joins
+
+    async def _joins(self, upstream: UpstreamConnection) -> bool:
+        suspected = self.is_in_doubt(upstream)
+        self._suspects.discard(upstream)
+        node, own = upstream.key.node, upstream.run_id or upstream
+        others = self._processes(node) if upstream.identified else {}
+        others.pop(own, None)
+        if not (suspected or others):
+            return True
+        if not await is_replica(upstream):
+            upstream.pipeline.trust_role()
+            if others:
+                self._replicas[node] = {own: False}  # what the others have said may be over
+                self._begin_to_compare(node, others)
+            return True
+        if not suspected:
+            self._replicas.setdefault(node, {})[own] = True
+            await self._ask(node, others)
+            if not self._has_primary(node):
+                return True
+        self._retire(upstream)
+        return False
+
+    # Several processes
+
+    def another_second(self) -> None:
+        """Ask the processes of each node for their roles, where there are several."""
+        for node in self._topology.nodes:
+            processes = self._processes(node)
+            if len(processes) < 2:
+                self._replicas.pop(node, None)
+                continue
+            known = self._replicas.get(node, {})
+            self._replicas[node] = {each: known[each] for each in processes if each in known}
+            self._begin_to_compare(node, processes)
+
+    def _begin_to_compare(self, node: Node, processes: Processes) -> None:
+        if node not in self._comparing:
+            self._comparing.add(node)
+            self._connections.start(self._compare(node, processes))
+
+    async def _compare(self, node: Node, processes: Processes) -> None:
+        try:
+            await self._ask(node, processes)
+        finally:
+            self._comparing.discard(node)
+        if self._has_primary(node):
+            for process, members in self._processes(node).items():
+                if self._replicas[node].get(process, True):
+                    for each in members:
+                        self._suspect(each)
+
+    def _processes(self, node: Node) -> dict[Process, list[UpstreamConnection]]:
+        # Those that carry messages cannot be asked: subscribers, and tracking connections.
+        found: defaultdict[Process, list[UpstreamConnection]] = defaultdict(list)
+        if self._topology.router is None:
+            unsettled = self._loop.time() - self._found_at.get(node, float("-inf")) < _UNSETTLED_SECONDS
+            for each in self._connections.members.values():
+                usable = each.identified and not (each.retiring or each.pipeline.relay)
+                if each.key.node is node and usable and (each.run_id is not None or unsettled):
+                    found[each.run_id or each].append(each)
+        return dict(found)
+
+    def _has_primary(self, node: Node) -> bool:
+        return False in self._replicas.get(node, {}).values()
+
+    def _note(self, node: Node, process: Process, replica: bool | None) -> None:
+        known = self._replicas.get(node, {})
+        if replica is None:
+            known.pop(process, None)
+        else:
+            known[process] = replica
+
+    async def _ask(self, node: Node, processes: Processes) -> None:
+        """Ask these processes, one connection to each that nobody has for itself."""
+        asked = {process: next(filter(self._can_ask, members), None) for process, members in processes.items()}
+        await asyncio.gather(*(self._ask_one(node, *each) for each in asked.items()))
+
+    def _can_ask(self, upstream: UpstreamConnection) -> bool:
+        if upstream.shared or upstream.apart:
+            return not upstream.closed
+        return upstream in self._connections.pools.of(upstream.key).idle and upstream.is_free()
+
+    async def _ask_one(self, node: Node, process: Process, upstream: UpstreamConnection | None) -> None:
+        if upstream is None:
+            return
+        # Whoever wants an idle one is told when it is back.
+        taken = self._connections.pools.of(upstream.key).take(upstream)
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                self._note(node, process, await is_replica(upstream))
+        except OSError:
+            self._note(node, process, None)
+        finally:
+            if taken:
+                self._give_back(upstream)
