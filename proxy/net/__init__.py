@@ -33,7 +33,8 @@ replica_choice.py       which replica a client reads from
 replica_watch.py        asks replicas and their primaries how far they are
 watched_replicas.py     primaries and their replicas, as looks have found them
 node_figures.py         the servers behind a route in figures: nodes of a cluster, a primary and its replicas
-supply.py               opens a route's upstream connections, and puts them into pools
+opening.py              opens connections to the nodes of a route: login, database, server process, scripts
+supply.py               opens the connections that pools need, and puts them there
 connections.py          reacts when upstream connections close, take commands again, or a topology changes
 demotions.py            finds the connections that lead to a replica, and retires them
 connection_set.py       all upstream connections of a route, and how many commands they carried

@@ -106,7 +106,8 @@ class Checkout(PoolPort):
             wait.waiter.close(LOGIN_LOST)
             return
         # While Redis is reachable, wait for the attempt that is under way: it has its own time limit.
-        coming = pool.opening[lane] > 0 and (self._supply.alive(pool.key.node) or self._supply.busy[pool.key] > 0)
+        reachable = self._supply.alive(pool.key.node) or self._connections.opening.busy[pool.key] > 0
+        coming = pool.opening[lane] > 0 and reachable
         goes_on = pool.alive(lane) or coming or self._learning[pool.key.user]
         more = _ATTEMPT_PATIENCE if goes_on else self._time_left(wait, lane)
         if more > 0 and not wait.waiter.gone:
@@ -210,7 +211,7 @@ class Checkout(PoolPort):
         if wait.ended:
             return
         # If Redis is reachable and runs a script, a client with a connection would not be closed either.
-        more = _ATTEMPT_PATIENCE if self._supply.busy[pool.key] > 0 else self._time_left(wait, None)
+        more = _ATTEMPT_PATIENCE if self._connections.opening.busy[pool.key] > 0 else self._time_left(wait, None)
         if more > 0 and not wait.waiter.gone:
             self._loop.call_later(more, self._abandon_private_wait, wait)
             return
@@ -358,7 +359,7 @@ class Checkout(PoolPort):
 
     async def _learn_on(self, upstream: UpstreamConnection, user: str) -> None:
         if not upstream.identified:
-            await self._supply.identify(upstream)
+            await self._connections.opening.identify(upstream)
         if self._policies.asks_about(user, upstream.key.node):
             found = described_by(read_reply(await upstream.ask(["HELLO", upstream.key.protocol])))
             await self._policies.learn_user(upstream, found or self._capabilities.engine or Engine())

@@ -16,6 +16,7 @@ from proxy.net.databases import Databases
 from proxy.net.demotions import Demotions
 from proxy.net.failures import Failures
 from proxy.net.known_scripts import KnownScripts
+from proxy.net.opening import Opening
 from proxy.net.policies import Policies
 from proxy.net.replicas import Replicas
 from proxy.net.restarts import Restarts
@@ -38,7 +39,8 @@ _LAST_ANSWERS = 2.0
 
 
 class Connections:
-    """Owns one route's upstream connections: ``all`` existing ones, and the ``supply`` of new ones.
+    """Owns one route's upstream connections: ``all`` existing ones, the ``opening`` of new ones, and the ``supply`` of
+    its pools.
 
     ``give_back`` takes a connection that no client uses. ``doubt`` gets each error reply about an unknown or forbidden
     command.
@@ -72,17 +74,17 @@ class Connections:
         self.restarts = Restarts(topology, self.all.members.values(), self._restarted)
         self.demotions = Demotions(topology, loop, self.all, self.restarts, give_back)
         self.known_scripts = None if topology.router is None else KnownScripts()
+        self.opening = Opening(topology, settings, loop, self.all, self, self.restarts, self.known_scripts)
         self.supply = Supply(
             topology,
             settings,
             loop,
             self.all,
+            self.opening,
             self,
             capabilities,
             policies,
-            self.restarts,
             self.demotions,
-            self.known_scripts,
             failures,
             give_back,
         )
@@ -90,10 +92,10 @@ class Connections:
         self.supply.on_reach(self._reached)
         self.databases = None
         if topology.router is not None:
-            self.databases = Databases(topology, self.supply, self.all.start)
+            self.databases = Databases(topology, self.supply, self.opening, self.all.start)
         self.replicas = None
         if isinstance(topology, Cluster):
-            self.replicas = Replicas(topology, loop, lambda: self.supply.tls, self.all.start, self.count)
+            self.replicas = Replicas(topology, loop, lambda: self.opening.tls, self.all.start, self.count)
         self._capabilities = capabilities
         self._doubt = doubt
 

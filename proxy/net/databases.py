@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 
 from proxy.net.connect import UpstreamRefusedError
+from proxy.net.opening import Opening
 from proxy.net.supply import Supply
 from proxy.net.topology import Topology
 from proxy.session.pool_key import Node
@@ -22,9 +23,10 @@ _LACKING = b"-ERR "
 class Databases:
     """Those of one route's nodes. Databases have numbers from 0, so the largest known one says something of others."""
 
-    def __init__(self, topology: Topology, supply: Supply, start: Callable[[object], None]) -> None:
+    def __init__(self, topology: Topology, supply: Supply, opening: Opening, start: Callable[[object], None]) -> None:
         self._topology = topology
         self._supply = supply
+        self._opening = opening
         self._start = start
         self._had: dict[Node, int] = {}
         self._lacked: dict[Node, tuple[int, bytes]] = {}
@@ -64,7 +66,7 @@ class Databases:
         frame = b""
         try:
             async with asyncio.timeout(_MOST_SECONDS):
-                upstream = await self._supply.open_apart(node)
+                upstream = await self._opening.open_apart(node)
                 try:
                     frame = await upstream.ask(["SELECT", number])
                 finally:

@@ -157,7 +157,7 @@ class NodeLiveness:
 
     async def _open_own(self) -> None:
         try:
-            self._own = await self._supply.open_apart(self._node)
+            self._own = await self._connections.opening.open_apart(self._node)
         except (OSError, UpstreamRefusedError):
             self._own = None
         finally:
@@ -197,7 +197,7 @@ class NodeLiveness:
         fresh: UpstreamConnection | None = None
         try:
             async with asyncio.timeout(self._silence):
-                fresh = await self._supply.open_apart(self._node)
+                fresh = await self._connections.opening.open_apart(self._node)
                 # The next turn acts on it. A Redis that was frozen until now answers everything before that.
                 self._proved = await self._runs_writes(fresh)
         except (OSError, UpstreamRefusedError):

@@ -228,7 +228,7 @@ class Logins(LoginPort):
     async def _open(self, until: float) -> UpstreamConnection | None:
         # None if there is time for another attempt: the loss of the server may not have shown yet. Raises OSError.
         try:
-            return await self._connections.supply.open_for_login()
+            return await self._connections.opening.open_for_login()
         except OSError:
             if self._loop.time() >= until:
                 raise

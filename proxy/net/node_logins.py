@@ -66,19 +66,19 @@ class NodeLogins:
                 self._connections.all.start(self._log_in(command, login, key._replace(node=node)))
 
     async def _log_in(self, command: list[bytes], login: Credentials, key: PoolKey) -> None:
-        supply, seconds = self._connections.supply, self._connections.settings.connect_timeout
+        opening, seconds = self._connections.opening, self._connections.settings.connect_timeout
         upstream: UpstreamConnection | None = None
         refusal = reason = ""
         assert key.user is not None
         self._logins.under_way[key.node, key.user] += 1
         try:
-            upstream = await supply.open_for_login(key.node)
+            upstream = await opening.open_for_login(key.node)
             async with asyncio.timeout(seconds):
                 frame = await upstream.ask(command)
             refusal = reason = "" if frame.startswith(b"+") else frame[1:-2].decode("utf-8", "replace")
             if not refusal:
                 upstream.key = upstream.key._replace(user=key.user)
-                await set_to(upstream, key, seconds, supply.busy)
+                await set_to(upstream, key, seconds, opening.busy)
         except UpstreamRefusedError as error:
             refusal = reason = str(error)
         except OSError as error:

@@ -36,6 +36,7 @@ class Readiness:
         self._topology = topology
         self._capabilities = capabilities
         self._supply = connections.supply
+        self._opening = connections.opening
         self._liveness = liveness
         self._watch = watch
         self._replicas = replicas
@@ -48,10 +49,10 @@ class Readiness:
     async def attempted(self) -> None:
         """Wait until each node has been tried. Raises ClusterFoundError."""
         if self._watch is not None:
-            self._watch.begin(self._supply.tls)
+            self._watch.begin(self._opening.tls)
             await self._watch.attempted.wait()
         if self._asks_replicas:
-            self._replicas.begin(self._supply.tls)
+            self._replicas.begin(self._opening.tls)
         if self._topology.nodes:
             await self._supply.attempted.wait()
         if self._capabilities.refusal is not None:

@@ -70,7 +70,7 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
     def begin(self) -> None:
         """Clients read from replicas from now on: follow closely how they do."""
         self._watch.hurry()
-        self._watch.begin(self._connections.supply.tls)
+        self._watch.begin(self._connections.opening.tls)
 
     def group(self, number: int) -> ReplicaGroup:
         """The replicas of this primary."""
@@ -131,13 +131,13 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
 
     async def _open(self, slot: ReplicaSlot, key: PoolKey) -> None:
         replica, connections = slot.replica, self._connections
-        seconds, loop, supply = connections.settings.connect_timeout, connections.loop, connections.supply
+        seconds, loop, opening = connections.settings.connect_timeout, connections.loop, connections.opening
         address = connections.topology.login.at(replica.endpoint)
         upstream: UpstreamConnection | None = None
         try:
             async with asyncio.timeout(seconds):
-                upstream = (await open_upstream(address, supply.tls, self, key, loop)).upstream
-            await set_to(upstream, key, seconds, supply.busy)
+                upstream = (await open_upstream(address, opening.tls, self, key, loop)).upstream
+            await set_to(upstream, key, seconds, opening.busy)
             async with asyncio.timeout(seconds):
                 await self._check(slot, upstream)
             upstream.check()

@@ -205,7 +205,7 @@ class Route(RoutePort):
         self._caches = LocalCaches(
             loop,
             topology,
-            self._connections.supply.open_tracking,
+            self._connections.opening.open_tracking,
             self._connections.all,
             self._touch,
             CommandCost(self._ask_home),

@@ -1,4 +1,4 @@
-"""Opens a route's upstream connections, and puts them into pools.
+"""Opens the upstream connections that a route's pools need, and puts them there.
 
 Keyrail opens connections when they are needed. In addition it always keeps one connection to each node; the route is
 ready while these are connected. Each lane of a pool makes one attempt at a time. After a failure it waits before the
@@ -12,41 +12,35 @@ import asyncio
 import contextlib
 import logging
 import ssl
-from collections import Counter
 from collections.abc import Callable
 
 from proxy.commands.table import Lane
 from proxy.net.capabilities import Capabilities
-from proxy.net.connect import Opened, UpstreamRefusedError, open_upstream, open_without_login, set_to
+from proxy.net.connect import UpstreamRefusedError, set_to
 from proxy.net.connection_set import ConnectionSet
 from proxy.net.demotions import Demotions
-from proxy.net.engine import is_replica
 from proxy.net.failover_wait import FailoverWait
 from proxy.net.failures import Failures
-from proxy.net.guards import guard_of
-from proxy.net.known_scripts import KnownScripts
+from proxy.net.opening import REPLICA, Opening
 from proxy.net.policies import Policies
 from proxy.net.pool import Pool
-from proxy.net.restarts import Restarts
 from proxy.net.settings import Settings
-from proxy.net.tls import FollowedContext, handshake_failure, reason_of, upstream_context
+from proxy.net.tls import handshake_failure, reason_of
 from proxy.net.topology import Topology
 from proxy.net.upstream import Keeper, UpstreamConnection
-from proxy.session.pool_key import Node, PoolKey
+from proxy.session.pool_key import Node
 
 IDLE_KEPT = 16
-_REPLICA = "it is a replica"
 _CONNECTING = "connecting to"
 
 _log = logging.getLogger("keyrail.route")
 
 
 class Supply:
-    """Opens the connections of one route.
+    """The new connections of one route's pools.
 
-    ``attempted`` is set after the first attempt. ``busy`` counts, by pool, the connections that wait with SELECT until
-    Redis has finished a script. ``failover`` says how long commands wait for another server. ``give_back`` takes a
-    connection that no client uses.
+    ``attempted`` is set after the first attempt. ``failover`` says how long commands wait for another server.
+    ``give_back`` takes a connection that no client uses.
     """
 
     def __init__(
@@ -55,33 +49,28 @@ class Supply:
         settings: Settings,
         loop: asyncio.AbstractEventLoop,
         connections: ConnectionSet,
+        opening: Opening,
         keeper: Keeper,
         capabilities: Capabilities,
         policies: Policies,
-        restarts: Restarts,
         demotions: Demotions,
-        known_scripts: KnownScripts | None,
         failures: Failures,
         give_back: Callable[[UpstreamConnection], None],
     ) -> None:
         self.attempted = asyncio.Event()
-        self.busy: Counter[PoolKey] = Counter()
         self.failover = FailoverWait(topology, settings, loop)
         self._topology = topology
         self._settings = settings
         self._loop = loop
         self._connections = connections
         self._pools = connections.pools
+        self._opening = opening
         self._keeper = keeper
         self._capabilities = capabilities
         self._policies = policies
-        self._restarts = restarts
         self._demotions = demotions
-        self._known_scripts = known_scripts
         self._failures = failures
         self._give_back = give_back
-        self.tls: FollowedContext | None = None
-        self._guard = guard_of(topology)
         self._reasons = {node: f"{_CONNECTING} {topology.address(node)}" for node in topology.nodes}
         self._reached: set[Node] = set()
         self._on_reach: Callable[[Node], None] = lambda _: None
@@ -93,9 +82,7 @@ class Supply:
     def begin(self) -> None:
         """Start to connect to each node. Raises TlsError."""
         self.failover.lost()
-        tls = self._topology.login.tls
-        if tls is not None:
-            self.tls = upstream_context(tls, _log.warning)
+        self._opening.begin()
         for node in self._topology.nodes:
             self.ensure(self._pools.of(self._pools.home_of(node)), Lane.FAST)
 
@@ -205,7 +192,7 @@ class Supply:
     async def _open_into(self, pool: Pool, lane: Lane | None) -> None:
         upstream: UpstreamConnection | None = None
         try:
-            opened = await self._connect(pool.key)
+            opened = await self._opening.connect(pool.key)
             upstream = opened.upstream
             async with asyncio.timeout(self._settings.connect_timeout):
                 await self._policies.learn(opened)
@@ -229,89 +216,8 @@ class Supply:
 
     async def _admit_to_pool(self, upstream: UpstreamConnection) -> None:
         if not await self._demotions.may_join(upstream):
-            raise ConnectionRefusedError(_REPLICA)
+            raise ConnectionRefusedError(REPLICA)
         upstream.check()
-
-    async def open_tracking(self, database: int, node: Node, keeper: Keeper) -> UpstreamConnection:
-        """Open a connection of the route's own login to this node, in RESP3, for this keeper.
-
-        Raises OSError if Redis cannot be reached, and UpstreamRefusedError if it refuses the connection.
-        """
-        key = self._pools.home_of(node)._replace(database=database, protocol=3)
-        opened = await self._connect(key, keeper)
-        opened.upstream.apart = True
-        return opened.upstream
-
-    async def _connect(self, key: PoolKey, keeper: Keeper | None = None) -> Opened:
-        seconds = self._settings.connect_timeout
-        key = self._pools.placed(key)
-        if key.node not in self._topology.nodes:
-            raise ConnectionRefusedError(f"{self._topology.login}: no node is known")
-        address = self._topology.address(key.node)
-        confirmed = self._guard is None or await self._guard.confirms(address, seconds)
-        opening = open_upstream(address, self.tls, keeper or self._keeper, key, self._loop)
-        async with asyncio.timeout(seconds):
-            opened = await opening
-        self._admit(opened.upstream)
-        try:
-            if self._guard is not None and not confirmed:
-                async with asyncio.timeout(seconds):
-                    await self._guard.check(opened.upstream, address)
-            await set_to(opened.upstream, key, seconds, self.busy)
-            if not opened.unauthenticated:
-                async with asyncio.timeout(seconds):
-                    await self.identify(opened.upstream)
-                if self._known_scripts is not None:
-                    async with asyncio.timeout(seconds):
-                        await self._known_scripts.load_on(opened.upstream)
-        except BaseException:
-            opened.upstream.abort()
-            raise
-        return opened
-
-    def _admit(self, upstream: UpstreamConnection) -> None:
-        # Whoever closes the connections to a node that goes does not know of one that is still being opened.
-        if upstream.key.node not in self._topology.nodes:
-            upstream.abort()
-            raise ConnectionRefusedError("another server has taken its place")
-        self._connections.add(upstream)
-
-    async def identify(self, upstream: UpstreamConnection) -> None:
-        """Learn which process is behind a new connection, and that it is no replica where Sentinels name the primary.
-
-        No client's command goes to a server that they have replaced, or have not promoted yet. Raises OSError.
-        """
-        if self._topology.login.sentinels is not None and await is_replica(upstream):
-            raise ConnectionRefusedError(_REPLICA)
-        await self._restarts.identify(upstream)
-
-    async def open_apart(self, node: Node) -> UpstreamConnection:
-        """Open a connection of the route's own login that no client and no pool gets.
-
-        Raises OSError if the node cannot be reached, and UpstreamRefusedError if it refuses the connection.
-        """
-        upstream = (await self._connect(self._pools.home_of(node))).upstream
-        upstream.apart = True
-        return upstream
-
-    async def open_for_login(self, node: Node | None = None) -> UpstreamConnection:
-        """Open a connection without a login, to this node or to any. Raises OSError."""
-        home = self._pools.placed(self._pools.home) if node is None else self._pools.home_of(node)
-        if home.node not in self._topology.nodes:
-            raise ConnectionRefusedError(f"{self._topology.login}: no node is known")
-        address, seconds = self._topology.address(home.node), self._settings.connect_timeout
-        if self._guard is not None and not await self._guard.confirms(address, seconds, provable=False):
-            raise self._guard.refusal(address)
-        if self._topology.router is not None and not self.alive(home.node):
-            # No password of a client goes to a server that the route's own login has not found to be the node.
-            with contextlib.suppress(UpstreamRefusedError):
-                (await self.open_apart(home.node)).abort()
-        opening = open_without_login(address, self.tls, self._keeper, home._replace(protocol=2), self._loop)
-        async with asyncio.timeout(seconds):
-            upstream = await opening
-        upstream.apart = True
-        self._admit(upstream)
-        return upstream
 
     async def open_to_learn(self, node: Node) -> UpstreamConnection | None:
         """Open a connection and learn on it what the route's own login may run on this node.
@@ -319,7 +225,7 @@ class Supply:
         None if Redis cannot be reached. Keyrail asks again when it is back.
         """
         with contextlib.suppress(OSError, TimeoutError, UpstreamRefusedError):
-            opened = await self._connect(self._pools.home_of(node))
+            opened = await self._opening.connect(self._pools.home_of(node))
             await self._policies.learn(opened)
             return opened.upstream
         return None
@@ -360,7 +266,7 @@ class Supply:
 
     async def _convert_into(self, upstream: UpstreamConnection, pool: Pool, lane: Lane | None) -> None:
         try:
-            await set_to(upstream, pool.key, self._settings.connect_timeout, self.busy)
+            await set_to(upstream, pool.key, self._settings.connect_timeout, self._opening.busy)
         except UpstreamRefusedError as error:
             _log.warning(
                 "user %s: a connection could not be switched and stays in database %d: %s",

@@ -105,7 +105,7 @@ def test_a_connection_that_opens_while_the_primary_is_replaced_is_closed(
     play: Play, two: list[Engine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def case(route: Route, topology: Primary, addresses: list[Endpoint]) -> None:
-        supply, old = route._connections.supply, topology.nodes[0]
+        opening, old = route._connections.opening, topology.nodes[0]
         opened, go_on = asyncio.Event(), asyncio.Event()
 
         async def open_late(*args: Any) -> Opened:
@@ -115,16 +115,16 @@ def test_a_connection_that_opens_while_the_primary_is_replaced_is_closed(
             return found
 
         await connection(route)
-        monkeypatch.setattr("proxy.net.supply.open_upstream", open_late)
-        opening = asyncio.ensure_future(supply.open_apart(old))
+        monkeypatch.setattr("proxy.net.opening.open_upstream", open_late)
+        late = asyncio.ensure_future(opening.open_apart(old))
         await opened.wait()
-        monkeypatch.setattr("proxy.net.supply.open_upstream", open_upstream)
+        monkeypatch.setattr("proxy.net.opening.open_upstream", open_upstream)
         addresses[:] = [at(two[1])]
         topology.doubt()
         await until(lambda: topology.endpoint == at(two[1]))
         go_on.set()
         with pytest.raises(ConnectionRefusedError, match="another server has taken its place"):
-            await opening
+            await late
         assert old not in {each.key.node for each in route._connections.all.members.values()}
 
     play(case, at(two[0]))

@@ -161,7 +161,7 @@ BREAKS = {
         "self._caches.server_changed()",
         "pass",
         "coherence/test_failovers.py",
-        Change("net/supply.py", "keeper)\n        opened.upstream.apart = True", "keeper)"),
+        Change("net/opening.py", "keeper)\n        opened.upstream.apart = True", "keeper)"),
     ),
     "that a key of a cluster is missing is kept": Break(
         FILLS, "keeps_missing=self._word is None", "keeps_missing=True", CLUSTER

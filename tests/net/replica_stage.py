@@ -90,7 +90,7 @@ class Stage:
             output_limit=1 << 20,
             known_scripts=None,
             errors=ErrorCounts(),
-            supply=SimpleNamespace(tls=None, busy=Counter()),
+            opening=SimpleNamespace(tls=None, busy=Counter()),
             settings=SimpleNamespace(zone=None, connect_timeout=1.0),
             topology=SimpleNamespace(login=UpstreamAddress()),
             loop=SimpleNamespace(call_later=lambda seconds, act, *on: self.later.append((seconds, partial(act, *on)))),

@@ -86,9 +86,9 @@ def checkout_from(
             supply=lambda _pool: None,
             alive=lambda _node: alive,
             lack_of_room=lambda: "",
-            busy=Counter(),
             failover=failover,
         ),
+        opening=SimpleNamespace(busy=Counter()),
     )
     capabilities = Capabilities(loop, Single(UpstreamAddress()))
     return Checkout(connections, capabilities, cast("Any", None), ()), capabilities

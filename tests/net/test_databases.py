@@ -40,8 +40,9 @@ class Bench:
         self.asked: list[tuple[Node, int]] = []
         self.tasks: list[Any] = []
         topology: Any = SimpleNamespace(nodes=NODES)
-        supply: Any = SimpleNamespace(alive=lambda node: node not in self.down, open_apart=self.open)
-        self.databases = Databases(topology, supply, self.start)
+        supply: Any = SimpleNamespace(alive=lambda node: node not in self.down)
+        opening: Any = SimpleNamespace(open_apart=self.open)
+        self.databases = Databases(topology, supply, opening, self.start)
 
     def start(self, work: Any) -> None:
         self.tasks.append(asyncio.ensure_future(work))

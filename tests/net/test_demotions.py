@@ -113,8 +113,8 @@ class World:
             doubt=lambda _upstream, _line: None,
         )
         self.checkout = Checkout(self.connections, capabilities, policies, ())
-        monkeypatch.setattr("proxy.net.supply.open_upstream", self._open)
-        monkeypatch.setattr("proxy.net.supply.set_to", self._take_time)
+        monkeypatch.setattr("proxy.net.opening.open_upstream", self._open)
+        monkeypatch.setattr("proxy.net.opening.set_to", self._take_time)
         monkeypatch.setattr("proxy.net.checkout._ATTEMPT_PATIENCE", 60.0)
         monkeypatch.setattr("proxy.net.pool.Backoff.failed", lambda _: 0.0)
         monkeypatch.setattr("proxy.net.demotions.is_replica", self._is_replica)

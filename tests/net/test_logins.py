@@ -94,13 +94,14 @@ class Redis:
         self.failover = FailoverWait(Single(UpstreamAddress()), settings, clock)
         self.failover.reached()
         address = SimpleNamespace(username=None, password=object())
-        self.supply: Any = SimpleNamespace(open_for_login=self.open, failover=self.failover)
+        self.supply: Any = SimpleNamespace(failover=self.failover)
         connections: Any = SimpleNamespace(
             loop=clock,
             topology=SimpleNamespace(login=address, nodes=(), place=lambda node: node),
             pools=SimpleNamespace(home=PoolKey(None, 0, 2)),
             all=SimpleNamespace(start=loop.create_task),
             supply=self.supply,
+            opening=SimpleNamespace(open_for_login=self.open),
             settings=settings,
             restarts=self.restarts,
             logins=SimpleNamespace(refused={}, under_way=Counter()),

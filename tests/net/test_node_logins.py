@@ -31,7 +31,7 @@ class Cluster:
             loop=SimpleNamespace(time=lambda: self.time),
             topology=SimpleNamespace(nodes=NODES, place=lambda node: node, address=lambda node: f"h{node.number}:1"),
             all=SimpleNamespace(start=lambda coroutine: self.tasks.append(asyncio.ensure_future(coroutine))),
-            supply=SimpleNamespace(open_for_login=self.open, busy=Counter()),
+            opening=SimpleNamespace(open_for_login=self.open, busy=Counter()),
             settings=SimpleNamespace(connect_timeout=5.0),
             logins=SimpleNamespace(refused={}, under_way=Counter()),
         )

@@ -60,7 +60,7 @@ class Stage:
             output_limit=1 << 20,
             known_scripts=None,
             errors=ErrorCounts(),
-            supply=SimpleNamespace(tls=None, busy=Counter()),
+            opening=SimpleNamespace(tls=None, busy=Counter()),
             settings=SimpleNamespace(zone=None),
             topology=self.cluster,
             loop=SimpleNamespace(call_later=lambda *_: None),

@@ -179,11 +179,12 @@ class Route:
             doubt=lambda _upstream, _line: None,
         )
         self.checkout = Checkout(self.connections, capabilities, policies, self.clients)
-        monkeypatch.setattr(
-            "proxy.net.supply.asyncio", SimpleNamespace(timeout=lambda _seconds: contextlib.nullcontext())
-        )
-        monkeypatch.setattr("proxy.net.supply.open_upstream", self._open)
+        for module in ("supply", "opening"):
+            timeless = SimpleNamespace(timeout=lambda _seconds: contextlib.nullcontext())
+            monkeypatch.setattr(f"proxy.net.{module}.asyncio", timeless)
+        monkeypatch.setattr("proxy.net.opening.open_upstream", self._open)
         monkeypatch.setattr("proxy.net.supply.set_to", self._set_to)
+        monkeypatch.setattr("proxy.net.opening.set_to", self._set_to)
         monkeypatch.setattr(self.connections.restarts, "identify", self._nothing)
 
     def _give_back(self, upstream: UpstreamConnection) -> None:
