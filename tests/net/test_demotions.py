@@ -27,6 +27,7 @@ from proxy.net.topology import Single
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import PoolKey
 from proxy.session.ports import PrivatePipeline
+from tests.net.test_supply import connect_to_nobody
 from tests.resp import until
 
 HOME = PoolKey(None, 0, 2)
@@ -131,16 +132,7 @@ class World:
         await self._take_time()
         upstream = UpstreamConnection(keeper, key, loop)
         self.leads_to[upstream] = self.servers[self.reached]
-        transport: Any = SimpleNamespace(
-            set_write_buffer_limits=lambda high: None,
-            is_closing=lambda: upstream.closed,
-            write=lambda data: None,
-            pause_reading=lambda: None,
-            resume_reading=lambda: None,
-            close=upstream.abort,
-            abort=lambda: self.loop.call_soon(upstream.connection_lost, None),
-        )
-        upstream.connection_made(transport)
+        connect_to_nobody(upstream, self.loop.call_soon)
         await self._take_time()
         return SimpleNamespace(upstream=upstream, unauthenticated=False)
 

@@ -148,6 +148,20 @@ class Client:
         self.close(cause)
 
 
+def connect_to_nobody(upstream: UpstreamConnection, call_soon: Callable[..., object]) -> None:
+    """Nobody answers what is written there."""
+    transport: Any = SimpleNamespace(
+        set_write_buffer_limits=lambda high: None,
+        is_closing=lambda: upstream.closed,
+        write=lambda data: None,
+        pause_reading=lambda: None,
+        resume_reading=lambda: None,
+        close=upstream.abort,
+        abort=lambda: call_soon(upstream.connection_lost, None),
+    )
+    upstream.connection_made(transport)
+
+
 class Route:
     """A route without a network: connections open where the test lets them."""
 
@@ -206,16 +220,7 @@ class Route:
         """A new connection, logged in."""
         upstream = UpstreamConnection(self.connections, key, cast("asyncio.AbstractEventLoop", self.loop))
         upstream.identified = True
-        transport: Any = SimpleNamespace(
-            set_write_buffer_limits=lambda high: None,
-            is_closing=lambda: upstream.closed,
-            write=lambda data: None,
-            pause_reading=lambda: None,
-            resume_reading=lambda: None,
-            close=upstream.abort,
-            abort=lambda: self.loop.call_soon(upstream.connection_lost, None),
-        )
-        upstream.connection_made(transport)
+        connect_to_nobody(upstream, self.loop.call_soon)
         return upstream
 
     def shared(self, key: PoolKey) -> list[UpstreamConnection]:
