@@ -294,8 +294,8 @@ class Checkout(PoolPort):
 
     async def _give_back_unless_replica(self, upstream: UpstreamConnection) -> None:
         with contextlib.suppress(OSError):
-            if await self._connections.demotions.may_join(upstream):
-                self.give_back(upstream, asked=True)
+            await self._connections.demotions.admit(upstream)
+            self.give_back(upstream, asked=True)
 
     def relies_on_process(self, waiter: PoolWaiter) -> None:
         """This client relies on the memory of the server process: it is closed when Redis restarts."""
@@ -360,6 +360,7 @@ class Checkout(PoolPort):
     async def _learn_on(self, upstream: UpstreamConnection, user: str) -> None:
         if not upstream.identified:
             await self._connections.opening.identify(upstream)
+            await self._connections.demotions.admit(upstream)
         if self._policies.asks_about(user, upstream.key.node):
             found = described_by(read_reply(await upstream.ask(["HELLO", upstream.key.protocol])))
             await self._policies.learn_user(upstream, found or self._capabilities.engine or Engine())

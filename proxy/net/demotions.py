@@ -27,6 +27,7 @@ from weakref import WeakSet
 from proxy.net.connection_set import ConnectionSet
 from proxy.net.engine import is_replica
 from proxy.net.restarts import Restarts
+from proxy.net.roles import REPLICA
 from proxy.net.topology import Topology
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import Node
@@ -114,19 +115,20 @@ class Demotions:
     # Before it joins the others
 
     def is_in_doubt(self, upstream: UpstreamConnection) -> bool:
-        """Whether ``may_join`` must be asked before a connection that was in use joins the others of its node."""
+        """Whether a connection that was in use needs ``admit`` before it joins the others of its node."""
         return upstream.pipeline.read_only or upstream in self._suspects
 
-    async def may_join(self, upstream: UpstreamConnection) -> bool:
-        """Whether a connection that nobody uses may join the others of its node. If not, it is retired: it leads to a
-        replica, and others lead to a primary, or are suspected, too.
+    async def admit(self, upstream: UpstreamConnection) -> None:
+        """Let a connection that nobody uses join the others of its node. If it leads to a replica, and others lead to a
+        primary, or are suspected, too, it is retired.
 
-        Raises ConnectionResetError.
+        Raises ConnectionRefusedError then, and ConnectionResetError if it is lost.
         """
         joins = await self._joins(upstream)
         while joins and upstream in self._suspects:  # another replica has been found meanwhile
             joins = await self._joins(upstream)
-        return joins
+        if not joins:
+            raise ConnectionRefusedError(REPLICA)
 
     async def _joins(self, upstream: UpstreamConnection) -> bool:
         suspected = self.is_in_doubt(upstream)

@@ -14,13 +14,12 @@ from proxy.net.engine import is_replica
 from proxy.net.guards import guard_of
 from proxy.net.known_scripts import KnownScripts
 from proxy.net.restarts import Restarts
+from proxy.net.roles import REPLICA
 from proxy.net.settings import Settings
 from proxy.net.tls import FollowedContext, upstream_context
 from proxy.net.topology import Topology
 from proxy.net.upstream import Keeper, UpstreamConnection
 from proxy.session.pool_key import Node, PoolKey
-
-REPLICA = "it is a replica"
 
 _log = logging.getLogger("keyrail.route")
 

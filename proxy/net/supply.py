@@ -16,12 +16,12 @@ from collections.abc import Callable
 
 from proxy.commands.table import Lane
 from proxy.net.capabilities import Capabilities
-from proxy.net.connect import UpstreamRefusedError, set_to
+from proxy.net.connect import Opened, UpstreamRefusedError, set_to
 from proxy.net.connection_set import ConnectionSet
 from proxy.net.demotions import Demotions
 from proxy.net.failover_wait import FailoverWait
 from proxy.net.failures import Failures
-from proxy.net.opening import REPLICA, Opening
+from proxy.net.opening import Opening
 from proxy.net.policies import Policies
 from proxy.net.pool import Pool
 from proxy.net.settings import Settings
@@ -190,19 +190,14 @@ class Supply:
         return True
 
     async def _open_into(self, pool: Pool, lane: Lane | None) -> None:
-        upstream: UpstreamConnection | None = None
         try:
             opened = await self._opening.connect(pool.key)
-            upstream = opened.upstream
-            async with asyncio.timeout(self._settings.connect_timeout):
-                await self._policies.learn(opened)
-                await self._admit_to_pool(upstream)
+            await self._learn(opened)
         except Exception as error:  # noqa: BLE001 - an attempt can fail in any way; it is reported and tried again
             pool.opening[lane] -= 1
-            if upstream is not None:
-                upstream.abort()
             self._failed(pool, lane, error)
             return
+        upstream = opened.upstream
         pool.opening[lane] -= 1
         self.attempted.set()
         if self._connections.closing or self._capabilities.refusal is not None or self._is_gone(pool):
@@ -214,10 +209,15 @@ class Supply:
         else:
             self.share(pool, upstream, lane)
 
-    async def _admit_to_pool(self, upstream: UpstreamConnection) -> None:
-        if not await self._demotions.may_join(upstream):
-            raise ConnectionRefusedError(REPLICA)
-        upstream.check()
+    async def _learn(self, opened: Opened) -> None:
+        try:
+            async with asyncio.timeout(self._settings.connect_timeout):
+                await self._policies.learn(opened)
+                await self._demotions.admit(opened.upstream)
+                opened.upstream.check()
+        except BaseException:
+            opened.upstream.abort()
+            raise
 
     async def open_to_learn(self, node: Node) -> UpstreamConnection | None:
         """Open a connection and learn on it what the route's own login may run on this node.
@@ -226,7 +226,7 @@ class Supply:
         """
         with contextlib.suppress(OSError, TimeoutError, UpstreamRefusedError):
             opened = await self._opening.connect(self._pools.home_of(node))
-            await self._policies.learn(opened)
+            await self._learn(opened)
             return opened.upstream
         return None
 

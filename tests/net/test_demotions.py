@@ -375,3 +375,24 @@ def test_what_is_busy_when_the_others_are_asked_is_asked_later(monkeypatch: pyte
         world.connections.close()
 
     asyncio.run(case())
+
+
+def test_what_a_login_leaves_and_what_is_opened_to_learn_are_asked_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def case() -> None:
+        world = World(monkeypatch, random.Random(1), tells=True)
+        old, new = world.servers
+        world.promote(new)
+        world.demote(old)
+        world.reached = 1
+        world.connections.supply.begin()
+        await world.quiet()
+        world.reached = 0
+        login = await world._open(UpstreamAddress(), None, world.connections, HOME._replace(user="app"), world.loop)
+        world.connections.all.add(login.upstream)
+        world.checkout.give_back(login.upstream)
+        assert await world.connections.supply.open_to_learn(world.connections.topology.nodes[0]) is None
+        await world.quiet()
+        assert {world.leads_to[upstream] for upstream in world.connections.all.members.values()} == {new}
+        world.connections.close()
+
+    asyncio.run(case())
