@@ -167,7 +167,6 @@ class Connections:
                         upstream.retire()
                         self.loop.call_later(_LAST_ANSWERS, upstream.drop)
             self.restarts.leave(node, change.heir)
-            self.demotions.leave(node)
             if self.known_scripts is not None:
                 self.known_scripts.leave(node)
             if self.databases is not None:

@@ -66,11 +66,6 @@ class Demotions:
         self._replicas: dict[Node, dict[Process, bool]] = {}  # of nodes with several processes: those that answered
         self._comparing: set[Node] = set()
 
-    def leave(self, node: Node) -> None:
-        """This node has gone."""
-        self._replicas.pop(node, None)
-        self._found_at.pop(node, None)
-
     # After an error
 
     def doubted(self, upstream: UpstreamConnection) -> None:
@@ -156,6 +151,9 @@ class Demotions:
 
     def another_second(self) -> None:
         """Ask the processes of each node for their roles, where there are several."""
+        for gone in {*self._replicas, *self._found_at}.difference(self._topology.nodes):
+            self._replicas.pop(gone, None)
+            self._found_at.pop(gone, None)
         for node in self._topology.nodes:
             processes = self._processes(node)
             if len(processes) < 2:

@@ -8,6 +8,7 @@ of slots that are open are read from Redis. A slot that moves is read from memor
 
 from __future__ import annotations
 
+import contextlib
 import random
 import select
 from collections.abc import Callable, Iterator
@@ -153,6 +154,7 @@ def test_a_write_that_may_still_run_holds_its_key(cluster: RealCluster, keyrail:
         wire.ask("SET", key, "old")
     late = cluster.owner(slot_of(KEYS[0].encode()))
     soon = next(key for key in KEYS if cluster.owner(slot_of(key.encode())) is not late)
+    beside = next(key for key in KEYS[1:] if cluster.owner(slot_of(key.encode())) is late)
     value = None if by == "UNLINK" else "new"
     writes: dict[str, list[tuple[str, ...]]] = {
         "UNLINK": [("UNLINK", soon, KEYS[0])],
@@ -160,22 +162,26 @@ def test_a_write_that_may_still_run_holds_its_key(cluster: RealCluster, keyrail:
         "SET": [*[("SET", soon, "new")] * 3, ("SET", KEYS[0], "new")],
     }
     request = b"".join(pack(*words) for words in writes[by])
-    with keyrail.wire() as other, keyrail.wire() as third:
-        for _ in range(4):  # there are moments in which memory would not answer in any case
+    with contextlib.ExitStack() as ends:
+        third, *others = [ends.enter_context(keyrail.wire()) for _ in range(4)]
+        for _ in range(2):
             wire.ask("SET", KEYS[0], "old")
-            warm(cluster, other, "GET", KEYS[0])
+            warm(cluster, others[0], "GET", KEYS[0])
             late.do("CLIENT", "PAUSE", 60_000, "WRITE")
             try:
                 wire.send(request)
                 eventually(lambda: third.ask("GET", soon) == bulk(value))
-                other.send(pack("GET", KEYS[0]))
-                for _ in range(20):
-                    third.ask("GET", soon)
-                assert not select.select([other.socket], [], [], 0)[0], "Redis would answer it behind the write"
+                for other in others:
+                    warm(cluster, third, "GET", beside)  # now and then memory would not answer in any case
+                    other.send(pack("GET", KEYS[0]))
+                    for _ in range(20):
+                        third.ask("GET", soon)
+                sockets = [other.socket for other in others]
+                assert not select.select(sockets, [], [], 0)[0], "Redis would answer it behind the write"
             finally:
                 late.do("CLIENT", "UNPAUSE")
             assert not any(reply.startswith(b"-") for reply in wire.frames(len(writes[by])))
-            assert other.frame() == bulk(value)
+            assert [other.frame() for other in others] == [bulk(value)] * len(others)
             assert pipelined(wire, ("GET", KEYS[0]), ("GET", soon)) == [bulk(value)] * 2
             wire.ask("SET", soon, "old")
 
