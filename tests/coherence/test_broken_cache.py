@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.coherence.disturbances import LOSING
 from tests.coherence.history import Bounds, Rule, check
 from tests.coherence.reads import GET
 from tests.coherence.test_coherence import behind_a_wrong_link
+from tests.coherence.test_sentinels import play_once
 from tests.coherence.world import KINDS, payloads, policy
 from tests.coherence.writes import set_with_ttl, writings
 from tests.conftest import rest_is_long
@@ -23,6 +25,7 @@ from tests.keyrail_process import DIRECT, Keyrail
 
 ENGINE = "valkey-9.1"
 ROUNDS = 12
+FAILOVER_ROUNDS = 8
 pytestmark = [pytest.mark.skipif(DIRECT, reason="a relay has no cache"), pytest.mark.source]
 
 CACHE, FILLS, EXPECTED = "hotpath/reply_cache.py", "local_cache/fills.py", "local_cache/expected.py"
@@ -35,10 +38,40 @@ BREAKS = {
 moment between two connections."""
 NO_TTLS = Change(EXPECTED, "elif lifetime not in (_MISSING, _FOR_EVER):", "elif lifetime == 1 << 62:")
 LIVE_LONG = Change(EXPECTED, "self._ends = sent + bounds.max_age", "self._ends = sent + 60")
+FAILOVER_BREAKS = {
+    "what a lost connection has told is trusted": [
+        Change(
+            FILLS,
+            """who waits.\"\"\"
+        self._source.until = 0.0
+        self._cache.clear_of(self._source)
+""",
+            """who waits.\"\"\"
+        self._source.until = 1e18
+""",
+        ),
+    ],
+    "the connection that fills stays with an old primary": [
+        Change(
+            "net/tracking.py",
+            """
+        self._drop()
+        self._again = 0.0
+""",
+            "",
+        ),
+        Change(
+            "net/connections.py",
+            "if each.key.node is node]",
+            "if each.key.node is node and type(each.pipeline.owner).__name__ != 'ReplySink']",
+        ),
+    ],
+}
+"""The second one needs both: what follows a failover ends it, and so does the cache itself."""
 
 
 def test_no_break_is_stale() -> None:
-    assert not stale([*BREAKS.values(), NO_TTLS, LIVE_LONG])
+    assert not stale([*BREAKS.values(), NO_TTLS, LIVE_LONG, *chain.from_iterable(FAILOVER_BREAKS.values())])
 
 
 @pytest.mark.parametrize("name", rest_is_long(*BREAKS))
@@ -90,3 +123,14 @@ def test_replies_that_live_for_ever_are_found(new_engine: Callable[..., Engine],
         return bool(behind_a_wrong_link(engine, LOSING, file, Bounds(1.0, 1.0), package).anomalies)
 
     assert any(found() for _ in range(ROUNDS))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FAILOVER_BREAKS)
+def test_a_cache_that_trusts_an_old_primary_is_found(tmp_path: Path, name: str) -> None:
+    package = broken(tmp_path, *FAILOVER_BREAKS[name])
+    for _ in range(FAILOVER_ROUNDS):
+        report = play_once(ENGINE, tmp_path, together=True, package=package)
+        if report is not None and report.anomalies:
+            return
+    pytest.fail("nothing was found")
