@@ -8,16 +8,20 @@ from typing import Any, cast
 
 import pytest
 
+from proxy.cluster.split_commands import split_commands
 from proxy.commands.cached_reads import ANY_KEYS_UNTOLD, cache_role
 from proxy.commands.command import Command
+from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD
 from proxy.hotpath.cached_reads import COUNTED, MIXED, MOST_PARTS, NOT_KEPT, UNREAD, CachedReads, CacheUse, part_of
 from proxy.hotpath.cached_reply import ReplyMemory
 from proxy.hotpath.plan import Plan
 from proxy.hotpath.reply_cache import ReplyCache
+from proxy.hotpath.router import Router
 from proxy.rules.key_globs import KeyGlob, none_fits
 from proxy.session import cached_answers, reply_mode
-from tests.hotpath.gathering import Client, command_id, pack
+from tests.hotpath.gathering import Client, Upstream, command_id, pack
+from tests.hotpath.routed import owners
 from tests.local_cache.model import trusted
 from tests.resp import words
 
@@ -139,6 +143,24 @@ def test_another_clients_pending_write_holds_the_key_for_all() -> None:
     writer.intake.receive(pack("INCR", "hot"))
     reader.intake.receive(GET)
     assert reader.take_missed() == [GET]
+
+
+@pytest.mark.parametrize("name", ["DEL", "UNLINK"])
+def test_a_write_over_slots_holds_its_keys_until_each_part_is_answered(name: str) -> None:
+    client = Cached()
+    nodes = [Upstream(client.log) for _ in range(2)]
+    client.intake.config.router = router = Router(owners(2))
+    client.intake.config.split_commands = split_commands(STANDARD)
+    client.sender.nodes = list(nodes)
+    late = router.owner(slot_of(b"hot"))
+    soon = next(key for key in (b"a", b"b") if router.owner(slot_of(key)) != late)
+    client.intake.receive(pack(name, soon, "hot"))
+    assert client.sender.pending_replies
+    assert client.log == [], "the session has not been asked"
+    for number in (1 - late, late):
+        assert client.cache.begin_fill(b"hot") is None
+        nodes[number].receive(b":1\r\n")
+    assert client.cache.begin_fill(b"hot") is not None
 
 
 def test_keys_that_are_not_concerned_hold_nothing() -> None:
