@@ -26,7 +26,7 @@ from pathlib import Path
 from tests.engines import free_port
 from tests.fork_server import Forked
 from tests.forked_workers import HELPER, is_called
-from tests.resp import PATIENCE_SECONDS, Address, Wire
+from tests.resp import PATIENCE_SECONDS, Address, Wire, eventually
 
 READY_SECONDS = 3 * PATIENCE_SECONDS
 BUILD_FORM = os.environ.get("KEYRAIL_TEST_FORM")
@@ -210,6 +210,14 @@ class Keyrail:
             except ProcessLookupError:
                 continue
         self.process.wait()
+
+    def replace_worker(self) -> None:
+        """Kill the one worker once the supervisor knows what it knows; wait until another one is there."""
+        with self.wire() as wire:
+            assert wire.ask("KEYRAIL", "INFO")[:1] == b"*", "with it, all is told that the supervisor is to know"
+        (worker,) = self.pids()[1:]
+        os.kill(worker, signal.SIGKILL)
+        eventually(lambda: self.pids()[1:] not in ([], [worker]))
 
     def close(self) -> None:
         """Let go of everything, without waiting for pending replies."""

@@ -13,7 +13,7 @@ from proxy.commands.slots import SLOTS
 from proxy.hotpath.router import UNOWNED, Router
 from proxy.net.address import UpstreamAddress
 from proxy.net.slot_map import ClusterNode, Endpoint, SlotMap
-from proxy.net.topology import Change
+from proxy.net.topology import Change, KnownServer
 from proxy.session.pool_key import ANY_NODE, Node
 
 _SHORT_ID = 8
@@ -38,6 +38,7 @@ class Cluster:
 
     def __init__(self, login: UpstreamAddress) -> None:
         self.login = login
+        self.last_known: Sequence[KnownServer] = ()
         self.router = Router([UNOWNED] * SLOTS)
         self.map = SlotMap()
         self.version = 0
@@ -51,6 +52,11 @@ class Cluster:
         self._lost: set[Node] = set()
         self._late: set[Node] = set()
         self._aliases: Mapping[str, str] = {}
+
+    @property
+    def servers(self) -> Sequence[KnownServer]:
+        """All members that have an address."""
+        return tuple(KnownServer(each.endpoint) for each in self.map.nodes.values() if each.endpoint is not None)
 
     def address(self, node: Node) -> UpstreamAddress:
         """Where this node is; for none in particular: the seeds."""

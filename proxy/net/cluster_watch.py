@@ -101,9 +101,17 @@ class ClusterWatch:
     # A look at all
 
     async def _look(self) -> None:
+        views = await self._ask_from(self._targets())
+        if not views and not self._cluster.version and self._cluster.last_known:
+            # What other workers know leads on where no seed does.
+            views = await self._ask_from({self._cluster.reachable(each.endpoint) for each in self._cluster.last_known})
+        self._conclude(views)
+        self._looked()
+
+    async def _ask_from(self, targets: set[Endpoint]) -> dict[Endpoint, View]:
+        """The views of these nodes, and of those that they tell of."""
         views: dict[Endpoint, View] = {}
         tried: set[Endpoint] = set()
-        targets = self._targets()
         first = self._seconds if self._cluster.version else self._connect_seconds
         for _ in range(_MOST_ROUNDS):
             views |= await self._links.ask_all(targets - tried, _ask, first)
@@ -116,8 +124,7 @@ class ClusterWatch:
             }
             if targets <= tried:
                 break
-        self._conclude(views)
-        self._looked()
+        return views
 
     def _targets(self) -> set[Endpoint]:
         # Without a majority of the known primaries, replicas may lead to those that have taken their places.

@@ -6,7 +6,7 @@ READONLY, and ROLE says so). While something is wrong, it is resolved twice a se
 
     one address     is used, also where it leads to a replica: perhaps that is meant
     several         the first one whose server calls itself primary (ROLE); the one in use stays while it is among them
-    none            the last known one stays, as long as no other one is known
+    none            the last known one stays, as long as no other one is known; so it does if nothing resolves the name
 
 If the name leads away from a server that answers, and to no primary, that server stays in use for a while: see
 ``NameWatch._is_given_up``. A server that has another address now, and the same run_id, is the same one: its connections
@@ -145,6 +145,7 @@ class NameWatch:
             async with asyncio.timeout(self._connect_seconds):
                 found = await self._primary.resolve()
         except OSError as error:
+            await self._go_on_with_last_known()
             reason = "the resolver does not answer" if isinstance(error, TimeoutError) else error.strerror
             self._looking.report({f"{login.host} cannot be resolved: {reason}"})
             return
@@ -160,11 +161,24 @@ class NameWatch:
         server = self._choose(found, states)
         if server is not None:
             self._adopt(server, states.get(server))
+        else:
+            await self._go_on_with_last_known()
         problems = {*self._problems(found, states)}
         # The health of the node in use is told with its other figures.
         self._looking.report(problems, {f"{server}: {self._links.failures.get(server)}"} if server else ())
         # Nothing is asked until somebody doubts.
         self._links.forget_all_but(asked if problems else ())
+
+    async def _go_on_with_last_known(self) -> None:
+        """Where the name leads nowhere, the server that other workers use is this worker's, too, if it is the same
+        process: its address may have gone to another application."""
+        if self._primary.endpoint is None and self._primary.last_known:
+            known = dict(self._primary.last_known)
+            states = await self._links.ask_all({*known}, _state_of, self._connect_seconds)
+            for server, state in states.items():
+                self._links.drop(server)
+                if state.run_id is not None and state.run_id == known[server]:
+                    self._adopt(server, state)
 
     def _choose(self, found: Sequence[Endpoint], states: dict[Endpoint, ServerState]) -> Endpoint | None:
         now, current = self._loop.time(), self._primary.endpoint

@@ -11,7 +11,7 @@ from itertools import count
 
 from proxy.net.address import UpstreamAddress
 from proxy.net.slot_map import ClusterNode, Endpoint
-from proxy.net.topology import Change
+from proxy.net.topology import Change, KnownServer
 from proxy.session.pool_key import ANY_NODE, Node
 
 
@@ -37,12 +37,18 @@ class Primary:
 
     def __init__(self, login: UpstreamAddress) -> None:
         self.login = login
+        self.last_known: Sequence[KnownServer] = ()
         self.nodes: Sequence[Node] = ()
         self.endpoint: Endpoint | None = None
         self.is_replica = False
         self.run_id: bytes | None = None
         self.doubted = asyncio.Event()
         self._numbers = count()
+
+    @property
+    def servers(self) -> Sequence[KnownServer]:
+        """The primary, once it is known."""
+        return () if self.endpoint is None else (KnownServer(self.endpoint, self.run_id),)
 
     def address(self, node: Node) -> UpstreamAddress:
         """Where this node is; the whole upstream for one that is not the primary any more."""

@@ -74,7 +74,7 @@ from proxy.net.script_exchange import FindCalls, ScriptExchange
 from proxy.net.settings import ListenerSettings, RouteSettings, Settings
 from proxy.net.supervisor_requests import RequestInfo, SupervisorRequests
 from proxy.net.topologies import watch_over
-from proxy.net.topology import Topology
+from proxy.net.topology import KnownServer, Topology
 from proxy.net.tracer import Tracer
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.verdicts import Verdicts, VerdictUpdate
@@ -293,6 +293,11 @@ class Route(RoutePort):
         """What clients of this worker have used of scripts since the last call, before a cluster."""
         known = self._connections.known_scripts
         return ScriptNews() if known is None else known.take_news()
+
+    @property
+    def servers(self) -> Sequence[KnownServer]:
+        """The servers that it had to find."""
+        return self._topology.servers
 
     def learn_scripts(self, news: ScriptNews) -> None:
         """What clients of other workers have used."""

@@ -6,7 +6,7 @@ lives.
 
 The primary is the server that a majority of the Sentinels names, and that says so itself (ROLE). Neither alone is
 enough: during a failover two servers call themselves primary for ten seconds, and a Sentinel that is cut off from the
-others names an old one. Without both, the last known primary stays.
+others names an old one. Without both, the last known primary stays, also for a worker that takes another one's place.
 
 Nobody uses another server that calls itself primary: that is told (``other_primaries.py``).
 
@@ -137,6 +137,7 @@ class SentinelWatch:
         try:
             named = self._group.agree(views, self._sentinels.name)
         except NoMajorityError as error:
+            await self._go_on_with_last_known()
             self._looking.report({"; ".join([str(error), *sorted(reasons)])})
             return
         refusal = await self._refusal(self._primary.login.reach(named))
@@ -149,6 +150,14 @@ class SentinelWatch:
         others = self._others.look(replicas(views.values()), named)
         problems = reasons | dissent(views, named) | refused | (others if in_use and not refused else set())
         self._looking.report(problems, refused if in_use else ())
+
+    async def _go_on_with_last_known(self) -> None:
+        """Where nobody names a primary, the one that other workers use is this worker's, too, if it says that it is
+        one."""
+        if self._primary.endpoint is None:
+            for server, _ in self._primary.last_known:
+                if not await self._refusal(server):
+                    self._adopt(server)
 
     async def _ask_sentinels(self) -> dict[Endpoint, SentinelView]:
         named, views = self._sentinels.endpoints, dict[Endpoint, SentinelView]()

@@ -1,5 +1,6 @@
 """Which topology an upstream has, and what finds out about its servers."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from proxy.net.address import UpstreamAddress
@@ -10,15 +11,21 @@ from proxy.net.name_watch import NameWatch
 from proxy.net.nodes import Nodes
 from proxy.net.primary import Primary
 from proxy.net.sentinel_watch import SentinelWatch
-from proxy.net.topology import Change, Single, Topology
+from proxy.net.topology import Change, KnownServer, Single, Topology
 from proxy.net.watch import Watch
 
 
-def topology_of(upstream: UpstreamAddress) -> Topology:
-    """What its URL says."""
+def topology_of(upstream: UpstreamAddress, last_known: Sequence[KnownServer] = ()) -> Topology:
+    """What its URL says; ``last_known`` are the servers that another worker has found."""
+    topology: Topology
     if upstream.seeds:
-        return Cluster(upstream)
-    return Primary(upstream) if upstream.sentinels is not None or upstream.is_name else Single(upstream)
+        topology = Cluster(upstream)
+    elif upstream.sentinels is not None or upstream.is_name:
+        topology = Primary(upstream)
+    else:
+        topology = Single(upstream)
+    topology.last_known = last_known
+    return topology
 
 
 def watch_over(topology: Topology, nodes: Nodes | None, connections: Connections, log_as: str) -> Watch | None:

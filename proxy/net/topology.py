@@ -10,7 +10,7 @@ pool of a node has the node in its key (``PoolKey.node``, ``PoolKey.role``). The
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from proxy.hotpath.router import Router
 from proxy.net.address import UpstreamAddress
@@ -37,12 +37,22 @@ class Change:
     back: bool = False
 
 
+class KnownServer(NamedTuple):
+    """A server that had to be found; ``run_id`` is that of its process, where it counts."""
+
+    endpoint: Endpoint
+    run_id: bytes | None = None
+
+
 class Topology(Protocol):
     """The nodes of a route, and their ``router``: None where one node gets every command.
 
     Clients begin at ``home``, which can stand for any node: ``place`` says for which one now. ``login`` has what all
-    nodes have in common: user, password, TLS, database.
+    nodes have in common: user, password, TLS, database. ``last_known`` are the servers that another worker has found:
+    where nobody tells of any, they are asked.
     """
+
+    last_known: Sequence[KnownServer]
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -63,6 +73,10 @@ class Topology(Protocol):
     @property
     def login(self) -> UpstreamAddress:
         """How to log in, and with which TLS; also the name of all of it in messages."""
+
+    @property
+    def servers(self) -> Sequence[KnownServer]:
+        """Those that had to be found: what a worker that takes this one's place begins with."""
 
     def address(self, node: Node) -> UpstreamAddress:
         """The current address of this node, and the login."""
@@ -90,6 +104,8 @@ class Single:
     router = None
     home = SOLE_NODE
     fails_over = False
+    last_known: Sequence[KnownServer] = ()
+    servers: Sequence[KnownServer] = ()
 
     def __init__(self, address: UpstreamAddress) -> None:
         self.login = address

@@ -18,17 +18,20 @@
     NameNodes  what to call a cluster's nodes      WorkerReport   figures, every second and before the end
     Drain   finish, then end                       News           with each report: violations, changed evidence
     SeenScripts  what another one has told         SeenScripts    with each report: scripts that are new
+                                                   SeenServers    the servers that it has found, when they change
                                                    TrafficReport  with each report: the traffic, second by second
 
 A successor (SIGUSR2) starts its own workers, so both ends of a channel always have the same version.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from proxy.net.known_scripts import ScriptNews
 from proxy.net.plan_compiler import WantedPlans
 from proxy.net.settings import Settings
+from proxy.net.topology import KnownServer
 from proxy.net.verdicts import VerdictUpdate
 from proxy.policy.model import Policy
 from proxy.policy.plan_tables import NewParts
@@ -144,6 +147,7 @@ class Start(Notification):
     paused: bool
     aliases: tuple[dict[str, str], ...]
     scripts: tuple[ScriptNews, ...]
+    servers: tuple[Sequence[KnownServer], ...]
     sharing: SharingFiles | None = None
 
 
@@ -180,6 +184,13 @@ class SeenScripts(Notification):
 
 
 # Notifications to the supervisor
+
+
+@dataclass(frozen=True, slots=True)
+class SeenServers(Notification):
+    """The servers of each route, as this worker has found them: what a worker that takes its place begins with."""
+
+    routes: tuple[Sequence[KnownServer], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,4 +234,4 @@ but it turns the kill switch at once, also while it prepares."""
 WorkerRequest: TypeAlias = WorkerOrder | RecallScript
 WorkerNotification: TypeAlias = Cover | NameNodes | Drain | SeenScripts
 SupervisorRequest: TypeAlias = GroupInfo | FindScript | ShareLimits | FindPlans
-SupervisorNotification: TypeAlias = Serving | Unfit | WorkerReport | News | SeenScripts | TrafficReport
+SupervisorNotification: TypeAlias = Serving | Unfit | WorkerReport | News | SeenScripts | SeenServers | TrafficReport

@@ -39,6 +39,7 @@ from proxy.net.route import Route
 from proxy.net.settings import LogFormat
 from proxy.net.tls import TlsError, listener_context
 from proxy.net.topologies import topology_of
+from proxy.net.topology import Single
 from proxy.policy.model import Policy
 from proxy.policy.plan_tables import NewParts
 from proxy.rules.shared_state import Fact, FactKey
@@ -55,6 +56,7 @@ from proxy.server.control import (
     Prepare,
     RecallScript,
     SeenScripts,
+    SeenServers,
     Serving,
     ShareLimits,
     Start,
@@ -121,19 +123,27 @@ class Worker:
             "reporting figures": self._tell_figures,
             "reporting what rules found": self._tell_news,
             "telling of scripts": self._tell_scripts,
+            "telling of servers": self._tell_servers,
             "reporting seconds": self._report_traffic,
         }
         self._reports = Periodic(loop, REPORT_SECONDS, reports, self._count)
         self._limits = Periodic(loop, LEASE_SECONDS, {"sharing limits": self._share_limits}, self._count)
         self._aliases = list(start.aliases)
-        self._routes = [self._route(index, route.upstream) for index, route in enumerate(start.settings.routes)]
+        self._told_servers = start.servers
+        self._routes = [self._route(index, self._upstream(index)) for index in range(len(start.settings.routes))]
+
+    def _upstream(self, index: int) -> UpstreamAddress:
+        """What the settings say, or the seed of the cluster that another worker has found there."""
+        upstream = self._start.settings.routes[index].upstream
+        is_cluster = self._start.servers[index] and isinstance(topology_of(upstream), Single)
+        return upstream.as_seed() if is_cluster else upstream
 
     def _route(self, index: int, upstream: UpstreamAddress) -> Route:
         start = self._start
         route = Route(
             start.settings.routes[index],
             start.settings,
-            topology_of(upstream),
+            topology_of(upstream, start.servers[index]),
             start.policies[index],
             asyncio.get_running_loop(),
             start.generation,
@@ -398,6 +408,12 @@ class Worker:
         news = tuple(route.script_news() for route in self._routes)
         if any(each != ScriptNews() for each in news):
             self._channel.notify(SeenScripts(news))
+
+    def _tell_servers(self) -> None:
+        servers = tuple(route.servers for route in self._routes)
+        if servers != self._told_servers:
+            self._told_servers = servers
+            self._channel.notify(SeenServers(servers))
 
     def _report_traffic(self) -> None:
         traffic = tuple(route.intervals() for route in self._routes)

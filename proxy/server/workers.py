@@ -14,6 +14,7 @@ from typing import Any, assert_never
 
 from proxy.net.known_scripts import KnownScripts
 from proxy.net.settings import Settings
+from proxy.net.topology import KnownServer
 from proxy.net.verdicts import VerdictUpdate
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Fact, FactKey
@@ -28,6 +29,7 @@ from proxy.server.control import (
     News,
     RecallScript,
     SeenScripts,
+    SeenServers,
     Serving,
     ShareLimits,
     Start,
@@ -110,6 +112,8 @@ class Workers:
         self._plans = GroupPlans(policies)
         self._workers: dict[int, WorkerProcess] = {}
         self._scripts = [KnownScripts() for _ in settings.routes]
+        self._servers: list[Sequence[KnownServer]] = [() for _ in settings.routes]
+        """The servers of each route, as a worker has said last."""
         self._node_names = GroupNodeNames(len(settings.routes))
         self._departed: list[dict[str, Any]] = [{} for _ in settings.routes]
         self._departed_evidence: list[Records] = [{} for _ in settings.routes]
@@ -292,7 +296,17 @@ class Workers:
         plans = self._plans.in_force
         names, scripts = self._node_names.by_id(), tuple(known.all() for known in self._scripts)
         return Start(
-            self._settings, self.policies, self.generation, plans, number, sockets, self.paused, names, scripts, sharing
+            self._settings,
+            self.policies,
+            self.generation,
+            plans,
+            number,
+            sockets,
+            self.paused,
+            names,
+            scripts,
+            tuple(self._servers),
+            sharing,
         )
 
     def _cover(self) -> None:
@@ -358,6 +372,8 @@ class Workers:
                 self._note(worker, routes)
             case SeenScripts():
                 self._pass_on(worker, notification)
+            case SeenServers(routes):
+                self._servers = [new or known for new, known in zip(routes, self._servers, strict=True)]
             case TrafficReport(routes):
                 self._add_traffic(routes)
             case Unfit(route, reason):

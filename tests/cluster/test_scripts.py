@@ -3,8 +3,6 @@ knows the scripts, and nothing runs there that has watched the old one."""
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable, Iterator
 from hashlib import sha1
 from itertools import count
@@ -140,10 +138,7 @@ def test_a_new_worker_has_the_scripts_that_others_have_seen(
     script = "return redis.call('exists', KEYS[1])"
     with keyrail.wire() as wire:
         assert wire.ask("EVAL", script, 1, "a") == b":0\r\n"
-        assert wire.ask("KEYRAIL", "INFO")[:1] == b"*", "with it, all is told that the supervisor is to know"
-    _, worker = keyrail.pids()
-    os.kill(worker, signal.SIGKILL)
-    eventually(lambda: keyrail.pids()[1:] not in ([], [worker]))
+    keyrail.replace_worker()
     eventually(lambda: keyrail.http("/readyz")[0] == 200)
     cluster.failover(cluster.nodes[5])
 

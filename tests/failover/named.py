@@ -14,6 +14,7 @@ from proxy.net.primary import Primary
 from proxy.net.route import Route
 from proxy.net.slot_map import Endpoint
 from proxy.net.topologies import topology_of
+from proxy.net.topology import KnownServer
 from tests.engines import Engine
 from tests.net.routes import new_route
 
@@ -28,7 +29,13 @@ def at(server: Engine | int) -> Endpoint:
 def player(monkeypatch: pytest.MonkeyPatch) -> Play:
     """What runs a case on a route to a name that has these addresses at first; the case may change the list."""
 
-    def run(case: Case, *found: Endpoint, asked: list[str] | None = None, wait: float = 2.0) -> None:
+    def run(
+        case: Case,
+        *found: Endpoint,
+        asked: list[str] | None = None,
+        wait: float = 2.0,
+        last_known: Sequence[KnownServer] = (),
+    ) -> None:
         addresses = [*found]
 
         async def resolved(*_: object) -> Sequence[Endpoint]:
@@ -42,7 +49,7 @@ def player(monkeypatch: pytest.MonkeyPatch) -> Play:
 
         async def main() -> None:
             upstream = parse_upstream("redis://redis.example:6379")
-            topology = topology_of(upstream)
+            topology = topology_of(upstream, last_known)
             assert isinstance(topology, Primary)
             route = new_route(upstream, topology, wait)
             await route.start()

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import random
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -27,7 +27,7 @@ from proxy.net.checkout import Checkout
 from proxy.net.connections import Connections
 from proxy.net.failures import Failures
 from proxy.net.pool import Pool
-from proxy.net.topology import Change
+from proxy.net.topology import Change, KnownServer
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import SOLE_NODE, Node, PoolKey
 from proxy.session.ports import PrivatePipeline
@@ -42,6 +42,8 @@ class TwoNodes:
     router = None
     home = SOLE_NODE
     fails_over = False
+    last_known: Sequence[KnownServer] = ()
+    servers: Sequence[KnownServer] = ()
     login = UpstreamAddress(port=7000)
 
     def address(self, node: Node) -> UpstreamAddress:

@@ -7,7 +7,7 @@ The test is the session: it sends an MGET of several slots to each node.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from random import Random
@@ -25,6 +25,7 @@ from proxy.net.group_counts import of_one_worker
 from proxy.net.plan_compiler import PlanCompiler
 from proxy.net.route import Route
 from proxy.net.settings import PolicySource, RouteSettings, Settings
+from proxy.net.topology import KnownServer
 from proxy.policy.apps import Caller
 from proxy.policy.model import TRANSPARENT
 from proxy.session.pool_key import Node, PoolKey, Role
@@ -41,6 +42,8 @@ class SlotMap:
     """A topology of these nodes, with the slots as one of them tells."""
 
     fails_over = False
+    last_known: Sequence[KnownServer] = ()
+    servers: Sequence[KnownServer] = ()
 
     def __init__(self, engines: list[Engine]) -> None:
         self.nodes = [Node(number) for number in range(len(engines))]

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from types import SimpleNamespace
 from typing import Any, assert_never, cast
 
@@ -15,6 +15,7 @@ import pytest
 from proxy.net.address import UpstreamAddress
 from proxy.net.known_scripts import ScriptNews
 from proxy.net.settings import PolicySource, RouteSettings, Settings
+from proxy.net.topology import KnownServer
 from proxy.net.verdicts import VerdictUpdate
 from proxy.policy.model import TRANSPARENT
 from proxy.rules.scripts.memory import ScriptKey, script_key
@@ -56,6 +57,7 @@ class FakeRoute:
         self.leased: asyncio.Queue[object] = asyncio.Queue()
         self.news = ScriptNews()
         self.learnt: list[ScriptNews] = []
+        self.servers: Sequence[KnownServer] = ()
 
     def _do(self, part: str) -> None:
         if self.failing[part]:
@@ -172,7 +174,7 @@ async def a_worker(**failing: int) -> AsyncIterator[tuple[Supervisor, FakeRoute]
     ours, theirs = await Channel.over(here), await Channel.over(there)
     route_settings = RouteSettings("r", (), UpstreamAddress(), PolicySource())
     scripts = (ScriptNews(),)
-    start = Start(Settings((route_settings,), workers=2), (TRANSPARENT,), 1, 1, 0, (), False, ({},), scripts)
+    start = Start(Settings((route_settings,), workers=2), (TRANSPARENT,), 1, 1, 0, (), False, ({},), scripts, ((),))
     worker = Worker(theirs, start)
     route = cast("FakeRoute", worker._routes[0])
     route.failing.update(failing)
