@@ -65,6 +65,13 @@ class Demotions:
         self._found_at: dict[Node, float] = {}
         self._replicas: dict[Node, dict[Process, bool]] = {}  # of nodes with several processes: those that answered
         self._comparing: set[Node] = set()
+        self._demoted: dict[Node, set[bytes]] = {}
+        """Processes that said last that they are replicas, by their run_ids. Who is subscribed there stays."""
+
+    def writable(self, node: Node) -> set[str]:
+        """The run_ids of the processes of this node that clients use, but for those that are known as replicas."""
+        demoted = self._demoted.get(node, set())
+        return {each for each in self._restarts.processes(node) if each.encode() not in demoted}
 
     # After an error
 
@@ -81,14 +88,25 @@ class Demotions:
         with contextlib.suppress(OSError):  # it is lost, or could not be asked now: the next READONLY asks again
             replica = await is_replica(upstream)
         if not replica:
-            upstream.pipeline.trust_role()
+            self._trust(upstream)
             return
         self._retire(upstream)
         for other in [*self._connections.members.values()]:
             if other.key.node is upstream.key.node:
                 self._suspect(other)
 
+    def _trust(self, upstream: UpstreamConnection) -> None:
+        upstream.pipeline.trust_role()
+        self._joined(upstream)
+
+    def _joined(self, upstream: UpstreamConnection) -> None:
+        # Clients write there again, or would get an error.
+        if upstream.run_id is not None:
+            self._demoted.get(upstream.key.node, set()).discard(upstream.run_id)
+
     def _retire(self, upstream: UpstreamConnection) -> None:
+        if upstream.run_id is not None:
+            self._demoted.setdefault(upstream.key.node, set()).add(upstream.run_id)
         self._found_at[upstream.key.node] = self._loop.time()
         self._topology.doubt()
         self._restarts.retired(upstream)
@@ -124,6 +142,7 @@ class Demotions:
             joins = await self._joins(upstream)
         if not joins:
             raise ConnectionRefusedError(REPLICA)
+        self._joined(upstream)
 
     async def _joins(self, upstream: UpstreamConnection) -> bool:
         suspected = self.is_in_doubt(upstream)
@@ -134,7 +153,7 @@ class Demotions:
         if not (suspected or others):
             return True
         if not await is_replica(upstream):
-            upstream.pipeline.trust_role()
+            self._trust(upstream)
             if others:
                 self._replicas[node] = {own: False}  # what the others have said may be over
                 self._begin_to_compare(node, others)
@@ -151,9 +170,11 @@ class Demotions:
 
     def another_second(self) -> None:
         """Ask the processes of each node for their roles, where there are several."""
-        for gone in {*self._replicas, *self._found_at}.difference(self._topology.nodes):
+        for gone in {*self._replicas, *self._found_at, *self._demoted}.difference(self._topology.nodes):
             self._replicas.pop(gone, None)
             self._found_at.pop(gone, None)
+            self._demoted.pop(gone, None)
+        self._forget_who_left()
         for node in self._topology.nodes:
             processes = self._processes(node)
             if len(processes) < 2:
@@ -162,6 +183,11 @@ class Demotions:
             known = self._replicas.get(node, {})
             self._replicas[node] = {each: known[each] for each in processes if each in known}
             self._begin_to_compare(node, processes)
+
+    def _forget_who_left(self) -> None:
+        if self._demoted:
+            used = {each.run_id for each in self._connections.members.values()}
+            self._demoted = {node: kept for node, demoted in self._demoted.items() if (kept := demoted & used)}
 
     def _begin_to_compare(self, node: Node, processes: Processes) -> None:
         if node not in self._comparing:

@@ -95,7 +95,7 @@ class ReplicaFollower:
 class ReplicaWatch:
     """Looks at the replicas of one topology. ``primaries`` has what came of it.
 
-    ``processes`` are the run_ids of the servers on which clients use a primary, as far as they are known.
+    ``processes`` are the run_ids of the servers on which clients can write to a primary, as far as they are known.
     """
 
     def __init__(
@@ -263,10 +263,12 @@ class ReplicaWatch:
             told, slots = (await self._links.ask_all([endpoint], ask, _PRIMARY_SECONDS)).get(endpoint, (None, None))
         finally:
             del self._asking[primary.node]
-        if told is None or told.is_replica or primary.node not in self.primaries:
+        if told is None or primary.node not in self.primaries:
             return
         if not self._serves_clients(primary.node, told.process):
-            self._links.drop(endpoint)
+            self._links.drop(endpoint)  # the next one leads to where clients are
+            return
+        if told.is_replica:
             return
         if primary.told(look, at, told):
             self._follower.moved()

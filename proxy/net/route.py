@@ -179,7 +179,7 @@ class Route(RoutePort):
         count = self._connections.count
         self._latency_probe = LatencyProbe(loop, self._policies.memory, self._connections.pools, time.time, count)
         self._liveness = Liveness(self._connections, settings.upstream_silence)
-        processes = self._connections.restarts.processes
+        processes = self._connections.demotions.writable
         self._replicas = ReplicaWatch(topology, loop, settings.connect_timeout, count, processes=processes)
         if nodes is not None:
             nodes.when_asked(self._replicas.migrates)

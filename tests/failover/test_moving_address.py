@@ -1,13 +1,14 @@
 """An address that leads to the new primary after a failover, while connections to the old one stay open.
 
 Proves with real servers that no client gets a connection to the old one, a replica by then which is cut off: neither
-one that was in use when an error told of the failover, nor where nobody writes.
+one that was in use when an error told of the failover, nor where nobody writes. And reads go to replicas again.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -87,3 +88,36 @@ def test_a_new_connection_shows_where_the_others_must_lead(
             eventually(lambda: reader.ask("GET", "k") == b"$3\r\nnew\r\n")
 
     behind_one_address(servers, new_keyrail, "", case)
+
+
+@pytest.mark.parametrize("stays", [True, False], ids=["somebody stays with the old one", "nobody does"])
+def test_reads_go_to_the_replicas_of_the_new_primary(
+    new_engine: Callable[..., Engine], new_keyrail: Callable[..., Keyrail], stays: bool
+) -> None:
+    old, new, third = servers = [new_engine("redis-7.0", {"repl-diskless-sync-delay": "0"}) for _ in range(3)]
+
+    def case(keyrail: Keyrail, way: Way) -> None:
+        def moved() -> float:
+            assert wire.ask("KEYRAIL", "INFO").startswith(b"*"), "with it, figures are those of now"
+            return keyrail.metric("keyrail_replica_reads_total", outcome="moved")
+
+        def is_moved(before: float) -> bool:
+            return wire.ask("GET", "k").startswith(b"$") and moved() > before
+
+        with keyrail.wire() as wire, keyrail.wire() as subscriber:
+            eventually(lambda: is_moved(0))
+            if stays:
+                assert subscriber.ask("SUBSCRIBE", "c").startswith(b"*")
+            new.do("REPLICAOF", "NO", "ONE")
+            for each in (old, third):
+                each.do("REPLICAOF", "127.0.0.1", new.port)
+            way.engine = new
+            eventually(lambda: wire.ask("SET", "k", "new") == b"+OK\r\n")
+            before = moved()
+            eventually(lambda: is_moved(before))
+            assert wire.ask("GET", "k") == b"$3\r\nnew\r\n"
+
+    for each in (new, third):
+        each.do("REPLICAOF", "127.0.0.1", old.port)
+    read_from_replicas = partial(new_keyrail, extra=("--read-from", "replicas"))
+    behind_one_address(servers, read_from_replicas, "", case)
