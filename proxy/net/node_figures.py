@@ -100,8 +100,10 @@ class NodeFigures:
             return
         servers = [(node, known) for _, node, known in self._topology.known()]
         for primary in self._watch.primaries.values():
+            name, own = servers[0][1].id, servers[0][1].endpoint
             for endpoint, replica in sorted(primary.replicas.items()):
-                name = servers[0][1].id
+                if endpoint == own or (replica.state is not None and replica.state.is_primary):
+                    continue  # the URL may name all servers as replicas, whichever is the primary
                 servers.append((replica.node, ClusterNode(str(endpoint), endpoint, is_primary=False, primary_id=name)))
         if len(servers) > 1 or not isinstance(self._topology, Single) or self._topology.login.replicas:
             names = self._names.of([known.id for _, known in servers])

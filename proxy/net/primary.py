@@ -27,6 +27,7 @@ async def resolve(loop: asyncio.AbstractEventLoop, host: str, port: int) -> Sequ
 class Primary:
     """The server that is the primary now, at ``endpoint``; None until one is known.
 
+    ``replicas`` are those that Sentinels list; None if there are no Sentinels, or they have not told yet.
     ``is_replica``: a name leads to it, but it is a replica. ``run_id`` is that of its process, where a name leads to
     it and it tells that.
     """
@@ -40,6 +41,7 @@ class Primary:
         self.last_known: Sequence[KnownServer] = ()
         self.nodes: Sequence[Node] = ()
         self.endpoint: Endpoint | None = None
+        self.replicas: Sequence[Endpoint] | None = None
         self.is_replica = False
         self.run_id: bytes | None = None
         self.doubted = asyncio.Event()

@@ -1,8 +1,9 @@
 """How replicas do: a look asks a primary for its replication offset, and then its replicas for what they have applied.
 
 Each server is asked for INFO replication, on a connection of its own. What a third one says of a replica is old, and
-offsets can only be compared within one replication stream (``master_replid``). The replicas are those that the primary
-names, those in the URL, or those of the cluster's map.
+offsets can only be compared within one replication stream (``master_replid``). The replicas are those in the URL, those
+that most Sentinels list (also those that are down, and none that wants to be unknown: ``replica-announced no``), those
+of the cluster's map, or those that the primary names. It names none that is down: such a one is kept for a while.
 
 A name, or a balancer, can lead each connection to another server. So each also tells its run_id: a primary counts only
 while it is the server that clients write to, and clients read from a replica only on connections to the server that has
@@ -27,6 +28,7 @@ from proxy.net.address import UpstreamAddress
 from proxy.net.cluster import Cluster
 from proxy.net.engine import replicates_slot_states, run_id_in
 from proxy.net.links import Links
+from proxy.net.primary import Primary
 from proxy.net.replica_history import Told, read_replication
 from proxy.net.slot_map import Endpoint, OwnSlots, read_own_slots
 from proxy.net.tls import FollowedContext
@@ -48,6 +50,8 @@ _PRIMARY_FIRST_SECONDS = 0.2
 _PRIMARY_SECONDS = 2.0
 """How long a primary may take for that: one that is slow needs its replicas most."""
 _HELD_SECONDS = 0.05
+_REMEMBERED_SECONDS = 60.0
+"""So long a replica that its primary does not name any more is told as one that cannot be reached, if that is so."""
 _LOOKS_FOR_REPLIES = 20
 """How long the commands of clients wait at most that could read from their replica again, and how often it is seen
 whether their replies have come, in the first half of that."""
@@ -295,15 +299,30 @@ class ReplicaWatch:
             self._follower.left(replica.node)
 
     def _list(self, primary: WatchedPrimary, found: Mapping[Endpoint, Node | None]) -> None:
-        for endpoint, replica in list(primary.replicas.items()):
+        now, known = self._clock(), primary.replicas
+        for endpoint in found.keys() & known.keys():
+            known[endpoint].listed_at = now
+        for endpoint, replica in list(known.items()):
+            if endpoint not in found and self._is_remembered(replica, now):
+                continue
             if endpoint not in found or found[endpoint] not in (None, replica.node):
                 del primary.replicas[endpoint]
                 replica.readable.leave()
                 primary.group.changed()
                 self._follower.gone(replica.node)
         for endpoint, node in found.items():
-            if endpoint not in primary.replicas:
-                primary.replicas[endpoint] = WatchedReplica(node or self._new_node(), endpoint, Replica())
+            if endpoint not in known:
+                known[endpoint] = WatchedReplica(node or self._new_node(), endpoint, Replica(), listed_at=now)
+
+    def _is_remembered(self, replica: WatchedReplica, now: float) -> bool:
+        return self._listed() is None and now - replica.listed_at < _REMEMBERED_SECONDS
+
+    def _listed(self) -> Sequence[Endpoint] | None:
+        """The replicas of which others tell than their primary; None if nobody does."""
+        topology = self._topology
+        if isinstance(topology, Cluster):
+            return ()
+        return topology.login.replicas or (topology.replicas if isinstance(topology, Primary) else None)
 
     def _new_node(self) -> Node:
         # Of a route that is no cluster: the lowest number that no other one has.
@@ -314,9 +333,9 @@ class ReplicaWatch:
         topology = self._topology
         if isinstance(topology, Cluster):
             return topology.replicas_of(primary)
-        login = topology.login
-        announced: Sequence[Endpoint] = [login.reach(Endpoint(*each)) for each in told.replicas]
-        return dict.fromkeys(login.replicas or announced)
+        listed = self._listed()
+        announced = (topology.login.reach(Endpoint(*each)) for each in told.replicas)
+        return dict.fromkeys(announced if listed is None else listed)
 
     def _address(self, endpoint: Endpoint) -> UpstreamAddress:
         return self._addresses.get(endpoint) or self._topology.login.at(endpoint)

@@ -147,7 +147,9 @@ class SentinelWatch:
         refused = {f"primary {named}: {refusal}"} if refusal else set()
         # The health of the primary in use is told with its other figures.
         in_use = self._primary.login.reach(named) == self._primary.endpoint
-        others = self._others.look(replicas(views.values()), named)
+        known = replicas(views.values())
+        self._primary.replicas = [self._primary.login.reach(each) for each in sorted(known)]
+        others = self._others.look(known, named)
         problems = reasons | dissent(views, named) | refused | (others if in_use and not refused else set())
         self._looking.report(problems, refused if in_use else ())
 

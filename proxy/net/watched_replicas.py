@@ -23,13 +23,14 @@ def _nothing() -> None:
 @dataclass(frozen=True, slots=True)
 class ReplicaState:
     """What is known of a replica. ``reached``: it answers. ``linked``: it is connected to its primary. ``syncing``: it
-    gets a copy of all data. ``foreign``: it has another primary's data. ``lag`` is in bytes and ``lag_seconds`` at most
-    so long, None if unknown."""
+    gets a copy of all data. ``foreign``: it has another primary's data. ``is_primary``: it is the primary itself, which
+    the URL names, too. ``lag`` is in bytes and ``lag_seconds`` at most so long, None if unknown."""
 
     reached: bool
     linked: bool = True
     syncing: bool = False
     foreign: bool = False
+    is_primary: bool = False
     lag: int | None = None
     lag_seconds: float | None = None
 
@@ -41,7 +42,7 @@ LOST = ReplicaState(reached=False)
 class WatchedReplica:
     """A replica. All that is known of it was told by the server ``process`` of this run_id: connections that lead to
     another one are not to it. Its ``readable`` is another one once its data may be older than it was. ``since`` is the
-    version of its group at which it last came within a bound of the lag."""
+    version of its group at which it last came within a bound of the lag, and ``listed_at`` when it was last listed."""
 
     node: Node
     endpoint: Endpoint
@@ -50,6 +51,7 @@ class WatchedReplica:
     applied: int = -1
     process: str = ""
     since: int = -1
+    listed_at: float = 0.0
 
     def begin_anew(self) -> None:
         """It may be older than what clients have read there."""
@@ -59,14 +61,15 @@ class WatchedReplica:
 
 @dataclass(slots=True, eq=False)
 class WatchedPrimary:
-    """A primary: its replicas in the replication ``stream``, by their addresses. Before a cluster, ``slots`` are its
-    own; up to ``moving_until``, its replicas may not know where their keys are, unless it ``replicates_slots``.
-    ``hurry`` is called when clients wait for a look."""
+    """A primary: its ``process``, and its replicas in the replication ``stream``, by their addresses. Before a cluster,
+    ``slots`` are its own; up to ``moving_until``, its replicas may not know where their keys are, unless it
+    ``replicates_slots``. ``hurry`` is called when clients wait for a look."""
 
     node: Node
     hurry: Callable[[], None] = _nothing
     group: ReplicaGroup = field(init=False)
     stream: str = ""
+    process: str = ""
     history: PrimaryHistory = field(default_factory=PrimaryHistory)
     slots: OwnSlots | None = None
     moving_until: float = 0.0
@@ -82,7 +85,7 @@ class WatchedPrimary:
         if another:
             self.leave()
             self.stream = told.stream
-        self.replicates_slots = told.replicates_slots
+        self.process, self.replicates_slots = told.process, told.replicates_slots
         self.history.add(look, at, told.offset)
         return another
 
@@ -122,6 +125,8 @@ class WatchedPrimary:
         linked, syncing = told is not None and told.is_replica and told.linked, told is not None and told.syncing
         if told is None or newest is None or not linked or syncing or told.stream != self.stream:
             replica.readable.leave()
+            if told is not None and not told.is_replica and told.process == self.process != "":
+                return ReplicaState(reached=True, is_primary=True)
             foreign = told is not None and (not told.is_replica or (linked and told.stream != self.stream))
             return ReplicaState(told is not None, linked or told is None, syncing, foreign and newest is not None)
         if told.offset < replica.applied or told.process != replica.process:

@@ -8,6 +8,7 @@ come meanwhile wait; redis-py's plain client notices nothing but the time.
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 from tests.black_hole import BlackHole
 from tests.coherence.world import hits, policy
+from tests.conftest import kind_named
 from tests.failover.group import RealGroup, Server
 from tests.failover.pace import Beside, await_service, primary_of
 from tests.keyrail_process import DIRECT, Keyrail
@@ -358,3 +360,25 @@ def test_a_deposed_primary_calls_itself_primary(
     # A machine that is slow for a moment is another trouble, behind which this one is told again.
     assert 1 <= keyrail.stderr.count(line) <= 3, keyrail.stderr
     settled(group, keyrail)
+
+
+def test_the_replicas_are_those_that_sentinels_list(new_keyrail: NewKeyrail) -> None:
+    """One that is down stays among them, and one that wants to be unknown is none."""
+    group = RealGroup(kind_named("redis-7.0"))
+    try:
+        unknown, dying = (each for each in group.servers if each is not group.primary())
+        unknown.do("CONFIG", "SET", "replica-announced", "no")
+        eventually(lambda: {each.knows() for each in group.sentinels} == {(2, 1)})
+        keyrail = new_keyrail(group.url)
+
+        def shown() -> dict[str, tuple[str, str]]:
+            (nodes,) = json.loads(keyrail.http("/nodes")[1])["routes"].values()
+            return {each["address"]: (each["role"], each["health"]) for each in nodes}
+
+        primary = {f"127.0.0.1:{group.primary().port}": ("primary", "ok")}
+        eventually(lambda: shown() == {**primary, f"127.0.0.1:{dying.port}": ("replica", "ok")})
+        dying.kill()
+        eventually(lambda: shown() == {**primary, f"127.0.0.1:{dying.port}": ("replica", "lost")})
+        eventually(lambda: f"127.0.0.1:{dying.port} cannot be reached" in keyrail.stderr)
+    finally:
+        group.close()

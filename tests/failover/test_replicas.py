@@ -209,6 +209,62 @@ def test_figures_have_the_replicas_that_the_url_names(servers: list[Engine]) -> 
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("url", ["redis://127.0.0.1:{0}?replicas={1}", "redis://localhost:{0}?replicas={1}"])
+def test_the_url_may_name_all_servers_as_replicas_whichever_is_the_primary(servers: list[Engine], url: str) -> None:
+    first, second, _ = servers
+    listed = ",".join(f"127.0.0.1:{each.port}" for each in servers)
+
+    def shown(route: Route) -> dict[str, tuple[object, object]]:
+        return {str(each["address"]): (each["role"], each["health"]) for each in _nodes(route)}
+
+    def expected(primary: Engine) -> dict[str, tuple[object, object]]:
+        roles = [(each.port, "primary" if each is primary else "replica") for each in servers]
+        return {f"127.0.0.1:{port}": (role, "ok") for port, role in roles}
+
+    async def main(primary: Engine) -> None:
+        upstream = parse_upstream(url.format(primary.port, listed))
+        route = new_route(upstream, topology_of(upstream))
+        await route.start()
+        try:
+            await until(lambda: shown(route) == expected(primary))
+        finally:
+            route.close()
+
+    asyncio.run(main(first))
+    second.do("REPLICAOF", "NO", "ONE")
+    for each in servers:
+        if each is not second:
+            each.do("REPLICAOF", "127.0.0.1", second.port)
+    asyncio.run(main(second))
+
+
+def test_a_replica_that_its_primary_names_no_more_is_remembered_for_a_minute(
+    servers: list[Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A primary forgets one that dies, and names it when it is back."""
+    primary, dying, _ = servers
+
+    def look(watch: ReplicaWatch, number: int) -> bool:
+        if number == 0:
+            dying.kill()
+        named = primary.info("replication")["connected_slaves"] == "2"
+        assert states(watch).keys() == {each.port for each in servers[1:]}
+        return not named and states(watch)[dying.port] == LOST
+
+    def look_later(watch: ReplicaWatch, number: int) -> bool:
+        if number == 0:
+            dying.start()
+            dying.do("REPLICAOF", "127.0.0.1", primary.port)
+            assert dying.port not in states(watch)
+        if dying.port in states(watch) and dying.process is not None:
+            dying.kill()
+        return number > 0 and dying.process is None and dying.port not in states(watch)
+
+    watched(f"redis://127.0.0.1:{primary.port}", look)
+    monkeypatch.setattr("proxy.net.replica_watch._REMEMBERED_SECONDS", 0.0)
+    watched(f"redis://127.0.0.1:{primary.port}", look_later)
+
+
 def test_one_server_whose_replicas_nobody_asked_for_has_no_nodes(servers: list[Engine]) -> None:
     async def main() -> None:
         upstream = parse_upstream(f"redis://127.0.0.1:{servers[0].port}")

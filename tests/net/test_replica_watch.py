@@ -52,6 +52,17 @@ def test_the_lag_of_a_replica(told: Told | None, state: ReplicaState) -> None:
     assert (replica.readable.covered >= 0) == (state.lag_seconds is not None)
 
 
+def test_the_primary_is_no_replica_of_its_own() -> None:
+    primary = WatchedPrimary(Node(0))
+    primary.told(primary.group.begin_look(), 0.0, Told(False, "a", 100, process="p"))
+    replica = WatchedReplica(Node(1), Endpoint("replica", 6379), Replica())
+    for process, itself in (("p", True), ("q", False), ("", False)):
+        primary.measured(replica, Told(False, "a", 100, process=process), 0.5)
+        assert replica.state is not None
+        assert (replica.state.is_primary, replica.state.foreign) == (itself, not itself)
+        assert replica.readable.covered < 0
+
+
 def test_a_replica_of_a_primary_that_hangs_grows_old() -> None:
     primary, replica = primary_at(100)
     primary.measured(replica, replica_told(100), 0.1)
