@@ -48,6 +48,8 @@ rights.py               what users may run, as each node has told: rules send wh
 restarts.py             detects a restarted Redis, and closes the clients that relied on the memory of the old process
 logins.py               logins of clients that Redis decides, and for how long an accepted one counts
 group_counts.py         what has happened in a group of workers, in memory that all of them see
+user_connections.py     the connections of users whom clients log in as, by user and node
+groups.py               members of groups, which are found without a look at all others
 user_logins.py          users whom clients log in as: who has to log in again
 node_logins.py          logins of users on the other nodes of a cluster
 password_file.py        logins of clients that a file decides

@@ -25,7 +25,7 @@ from proxy.net.policies import Policies
 from proxy.net.pool import Wait, turn_away
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import PoolKey
-from proxy.session.pool_waiter import LOGIN_LOST, PoolWaiter
+from proxy.session.pool_waiter import LOGIN_LOST, PoolMember, PoolWaiter
 from proxy.session.ports import PoolPort, PrivatePipeline
 from proxy.session.session import Session
 from proxy.wire.decode import read_reply
@@ -324,7 +324,11 @@ class Checkout(PoolPort):
 
     def logged_in(self, user: str) -> int:
         """How many clients are logged in as this user."""
-        return sum(client.key.user == user for client in self._clients)
+        return self._connections.logins.logged_in(user)
+
+    def entered(self, client: PoolMember) -> None:
+        """The client belongs to another pool now: it may have another user."""
+        self._connections.logins.entered(client)
 
     def await_user(self, waiter: PoolWaiter, user: str) -> bool:
         """Whether Keyrail is learning for the first time what this user may run; then ``waiter`` waits for that."""

@@ -8,6 +8,7 @@ from typing import Any
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.net.pools import Pools
 from proxy.net.upstream import UpstreamConnection
+from proxy.net.user_connections import UserConnections
 from proxy.session.pool_key import Node, PoolKey
 from proxy.session.ports import PrivatePipeline
 from proxy.session.session import Session
@@ -16,8 +17,8 @@ from proxy.session.session import Session
 class ConnectionSet:
     """The connections of one route, and the tasks that work on them. ``closing``: the route ends.
 
-    ``members`` has the connections by pipeline, because sessions know only the pipeline. ``events`` are counters for
-    the metrics.
+    ``members`` has the connections by pipeline, because sessions know only the pipeline; ``of_users`` has those of
+    users whom clients log in as. ``events`` are counters for the metrics.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class ConnectionSet:
     ) -> None:
         self.pools = Pools(home, place)
         self.members: dict[UpstreamPipeline, UpstreamConnection] = {}
+        self.of_users = UserConnections()
         self.closing = False
         self.events = events
         self._loop = loop
@@ -48,10 +50,12 @@ class ConnectionSet:
     def add(self, upstream: UpstreamConnection) -> None:
         """A connection has been opened."""
         self.members[upstream.pipeline] = upstream
+        self.of_users.add(upstream)
 
     def remove(self, upstream: UpstreamConnection) -> None:
         """A connection is lost; its commands still count."""
         self.members.pop(upstream.pipeline, None)
+        self.of_users.remove(upstream)
         self.account(upstream)
 
     def close(self) -> None:

@@ -266,6 +266,7 @@ class Route(RoutePort):
     def _client_left(self, client: Session) -> None:
         self._connections.restarts.client_closed(client)
         self._logins.client_closed(client)
+        self._connections.logins.left(client)
 
     def after(self, seconds: float, act: Callable[[], None]) -> Callable[[], None]:
         """Call ``act`` after this time. The returned function cancels that."""

@@ -93,7 +93,6 @@ class UpstreamConnection(asyncio.BaseProtocol):
         "pipeline",
         "reading",
         "replicates_slots",
-        "retiring",
         "run_id",
         "shared",
         "transport",
@@ -114,7 +113,6 @@ class UpstreamConnection(asyncio.BaseProtocol):
         self.congested = False
         self.reading = True
         self.idle_since = 0.0
-        self.retiring = False
         self.identified = False
         self.run_id: bytes | None = None
         self.replicates_slots = False
@@ -136,6 +134,11 @@ class UpstreamConnection(asyncio.BaseProtocol):
     @key.setter
     def key(self, key: PoolKey) -> None:
         self.pipeline.key = key
+
+    @property
+    def retiring(self) -> bool:
+        """Whether it closes when no reply is pending."""
+        return self.pipeline.retiring
 
     @property
     def closed(self) -> bool:
@@ -325,8 +328,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
 
     def retire(self) -> None:
         """The server is a replica now: new commands use new connections, which resolve the host name again."""
-        self.retiring = True
-        self.pipeline.usable = False
+        self.pipeline.retire()
         self._keeper.retired(self)
         self.pipeline.when_drained(self.close)
 

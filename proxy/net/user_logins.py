@@ -18,10 +18,11 @@ from collections.abc import Callable, Collection
 
 from proxy.net.capabilities import Capabilities
 from proxy.net.connection_set import ConnectionSet
+from proxy.net.groups import Groups
 from proxy.net.topology import Topology
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import UNAUTHENTICATED, Node, PoolKey
-from proxy.session.pool_waiter import LOGIN_LOST
+from proxy.session.pool_waiter import LOGIN_LOST, PoolMember
 from proxy.session.ports import PrivatePipeline
 from proxy.session.session import Session
 
@@ -52,21 +53,38 @@ class UserLogins:
         self._capabilities = capabilities
         self._alive = alive
         self._clients = clients
+        self._by_user: Groups[PoolMember, str] = Groups()
+
+    def entered(self, client: PoolMember) -> None:
+        """A client belongs to another pool now, of the same user or of another one."""
+        user = client.key.user
+        stays = user != UNAUTHENTICATED and not client.gone and client in self._clients
+        self._by_user.put(client, user if stays else None)
+
+    def left(self, client: PoolMember) -> None:
+        """A client has left."""
+        self._by_user.put(client, None)
+
+    def logged_in(self, user: str) -> int:
+        """How many clients are logged in as this user."""
+        return len(self._by_user.of(user))
 
     def lost(self, upstream: UpstreamConnection) -> None:
         """A connection is lost: if its user has no other one there, clients have to log in again."""
         user, node = upstream.key.user, upstream.key.node
         if user is None:
             return
-        theirs = [client for client in self._clients if client.key.user == user]
-        if not any(each.key.user == user for each in self._connections.members.values()):
+        if not self._connections.of_users.any_of(user):
             self._capabilities.rights.forget(user)
         if self._topology.router is not None:
+            # Whoever had one for itself is closed already, or has let go.
+            theirs = self._by_user.of(user) if upstream.shared else ()
             used = [client for client in theirs if _has_used(client, upstream.pipeline)]
             if used:
                 self._loop.call_later(_A_MOMENT, self._close_next, user, node, used)
         elif not self._has(user, node):
-            for client in theirs:
+            for client in list(self._by_user.of(user)):
+                self.left(client)  # or the loss of each connection that only retired would close all of them again
                 client.close(LOGIN_LOST)
 
     def must_log_in(self, key: PoolKey) -> bool:
@@ -82,28 +100,20 @@ class UserLogins:
         user, node = key.user, self._topology.place(key.node)
         if user is None or self._topology.router is None or not self._alive(node) or (node, user) in self.refused:
             return False
-        theirs = sum(each.key.user == user and each.key.node is node for each in self._connections.members.values())
-        return theirs < sum(client.key.user == user for client in self._clients)
+        return self._connections.of_users.count(user, node) < self.logged_in(user)
 
     def reached(self, node: Node) -> None:
         """A node has come, or is back."""
         if self._topology.router is None:
             return
-        users: dict[str, list[Session]] = {}
-        for client in self._clients:
-            if client.key.user not in (None, UNAUTHENTICATED):
-                users.setdefault(client.key.user, []).append(client)
-        for user, theirs in users.items():
+        for user, theirs in self._by_user.all().items():
             if not self._has(user, node):
-                self._loop.call_later(_BETWEEN_LOGINS, self._close_next, user, node, theirs)
+                self._loop.call_later(_BETWEEN_LOGINS, self._close_next, user, node, list(theirs))
 
     def _has(self, user: str, node: Node) -> bool:
-        return any(
-            each.key.user == user and each.key.node is node and not each.retiring
-            for each in self._connections.members.values()
-        )
+        return self._connections.of_users.count(user, node) > 0
 
-    def _close_next(self, user: str, node: Node, clients: list[Session]) -> None:
+    def _close_next(self, user: str, node: Node, clients: list[PoolMember]) -> None:
         # Until one of them has logged in again, or the node has gone.
         lacking = self.must_log_in(PoolKey(user, 0, 2, node))
         left = [client for client in clients if not client.gone and client.key.user == user]
@@ -113,5 +123,5 @@ class UserLogins:
             self._loop.call_later(_BETWEEN_LOGINS, self._close_next, user, node, left)
 
 
-def _has_used(client: Session, pipeline: PrivatePipeline) -> bool:
+def _has_used(client: PoolMember, pipeline: PrivatePipeline) -> bool:
     return client.sender.upstream is pipeline or pipeline in (client.sender.nodes or ())

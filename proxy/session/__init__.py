@@ -13,6 +13,7 @@ state.py              the states of a client's connection, and the table of thei
 pool_waiter.py        a session that waits, as the network side sees it
 item.py               one judged command, and what is to follow it
 pool_key.py           what the connections of a pool have in common
+keyed_pipeline.py     an upstream, and who follows its login
 ports.py              what a session needs from the network side
 login_port.py         the same, as far as it is about logins
 node_port.py          the same, about the nodes of a cluster and replicas

@@ -120,7 +120,7 @@ def decide(session: AuthenticatingClient, login: Credentials) -> LoginReply | No
 def _enter(session: AuthenticatingClient, key: PoolKey, local_user: str) -> None:
     if session.key.user == UNAUTHENTICATED and key.user is None and not local_user:
         # It has no connection, and the policy of the route's own user is in force for it already.
-        session.enter(key)
+        switching.enter(session, key)
         session.settle_reads()
         return
     session.local_user = local_user
@@ -135,6 +135,6 @@ def logged_in(session: AuthenticatingClient) -> None:
 def log_out(session: AuthenticatingClient) -> None:
     """The client is again who it was when it came."""
     session.local_user = ""
-    session.enter(session.home)
+    switching.enter(session, session.home)
     must_log_in = session.home.user == UNAUTHENTICATED
     session.intake.limits = session.ports.capabilities.limits(authenticated=False, must_log_in=must_log_in)

@@ -2,7 +2,9 @@
 
 from typing import Protocol
 
+from proxy.hotpath.command_sender import CommandSender
 from proxy.session.client_identity import Origin
+from proxy.session.pool_key import PoolKey
 
 LOGIN_LOST = "login_lost"
 """The cause where only another login of the client would bring a connection."""
@@ -27,6 +29,21 @@ class PoolWaiter(Waiter, Protocol):
 
     def turn_away(self, error: bytes, cause: str) -> None:
         """The same, with the error that Redis gave."""
+
+
+class PoolMember(PoolWaiter, Protocol):
+    """A session, as the connections of its user see it."""
+
+    @property
+    def sender(self) -> CommandSender:
+        """What sends its commands."""
+
+    @property
+    def key(self) -> PoolKey:
+        """Its pool: user, database and protocol."""
+
+    def close_when_drained(self, cause: str) -> None:
+        """Read no more of the client, and close it when no reply is pending."""
 
 
 class UpstreamWait(Protocol):

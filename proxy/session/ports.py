@@ -13,7 +13,7 @@ from proxy.hotpath.hot_path_config import HotPathConfig
 from proxy.hotpath.intake import Intake
 from proxy.hotpath.outgoing import Redirects, Schedule
 from proxy.hotpath.pipeline_listener import PipelineListener
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline, bit_of
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Hit
@@ -21,11 +21,12 @@ from proxy.rules.scripts.own_keys import OwnKeys
 from proxy.rules.shared_state import FactKey
 from proxy.session.client_identity import UNNAMED, Names, Origin
 from proxy.session.info_query import InfoQuery
+from proxy.session.keyed_pipeline import KeyedPipeline
 from proxy.session.login_port import LoginPort
 from proxy.session.node_port import KnownScriptsPort, NodePort, ReplicaPort
 from proxy.session.open_trace import Observer, OpenTrace
 from proxy.session.pool_key import Node, PoolKey
-from proxy.session.pool_waiter import PoolWaiter, UpstreamWait, Waiter
+from proxy.session.pool_waiter import PoolMember, PoolWaiter, UpstreamWait, Waiter
 from proxy.wire.request import RequestLimits
 
 CommandName: TypeAlias = tuple[bytes, ...]
@@ -60,13 +61,10 @@ class ReportedClient(Protocol):
         """The user as rules and figures know it."""
 
 
-class PrivatePipeline(UpstreamPipeline):
-    """An upstream that can be handed to one client.
+class PrivatePipeline(KeyedPipeline):
+    """An upstream that can be handed to one client. ``names`` is what CLIENT LIST shows of it."""
 
-    ``key`` is what it is logged in and set to, ``names`` is what CLIENT LIST shows of it.
-    """
-
-    __slots__ = ("key", "names")
+    __slots__ = ("names",)
 
     def __init__(
         self,
@@ -76,9 +74,7 @@ class PrivatePipeline(UpstreamPipeline):
         errors: ErrorCounts | None = None,
         redirects: Redirects | None = None,
     ) -> None:
-        super().__init__(listener, schedule, errors, redirects)
-        self.key = key
-        self.node_bit = bit_of(key.node.number)
+        super().__init__(listener, schedule, key, errors, redirects)
         self.names = UNNAMED
 
 
@@ -137,6 +133,9 @@ class PoolPort(Protocol):
 
     def retire(self, upstream: UpstreamPipeline) -> None:
         """Give a shared upstream no more work, and close it when it has no pending replies."""
+
+    def entered(self, client: PoolMember) -> None:
+        """The client belongs to another pool now: it may have another user."""
 
     def relies_on_process(self, waiter: PoolWaiter) -> None:
         """This client counts on the memory of the server process: it is closed when that is another one."""

@@ -261,8 +261,14 @@ def move(session: SwitchingClient, key: PoolKey) -> None:
         if session.state.subscriptions is not None:
             session.state.subscriptions.protocol = key.protocol
         session.state.upstream.follow(session.state.subscriptions)
-    session.enter(key)
+    enter(session, key)
     session.adopt()
+
+
+def enter(session: SwitchingClient, key: PoolKey) -> None:
+    """This client belongs to another pool, and is found there by whoever looks for clients of its user."""
+    session.enter(key)
+    session.ports.pools.entered(session)
 
 
 def doubt(session: SwitchingClient) -> None:

@@ -121,6 +121,7 @@ class Client:
     def __init__(self, route: Route, key: PoolKey) -> None:
         self.route = route
         self.key = key
+        self.sender = SimpleNamespace(upstream=None, nodes=None, reads=None)
         self.passive = False
         self.waits = False
         self.held: PrivatePipeline | None = None
@@ -188,7 +189,7 @@ class Route:
             loop,
             capabilities,
             policies,
-            (),
+            self.clients,
             Counter(),
             Failures(lambda: 0.0),
             give_back=self._give_back,
@@ -356,6 +357,8 @@ def play(user: str | None, actions: list[tuple[str, int]]) -> None:
         keys = [PoolKey(user, database, 2, node) for node in TOPOLOGY.nodes for database in (0, 5)]
         clients = [Client(route, keys[number % 4]) for number in range(8)]
         route.clients.extend(clients)
+        for client in clients:
+            route.checkout.entered(cast("Any", client))
         if user is not None:
             for client in clients:
                 route.connections.all.add(connection := route.connection(client.key))

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from proxy.net.connection_set import ConnectionSet
 from proxy.net.user_logins import UserLogins
 from proxy.session.pool_key import UNAUTHENTICATED, Node, PoolKey
+from tests.session.given import Upstream
 
 FIRST, SECOND = NODES = [Node(0), Node(1)]
 APP = PoolKey("app", 0, 2)
 
 
 class Client:
-    """A session of a user, which has used some connections."""
+    """A session of a user, which has used some connections. ``looks`` counts how often its user was looked at."""
 
     def __init__(self, *used: Any, user: str | None = "app") -> None:
-        self.key = APP._replace(user=user)
+        self.looks = 0
+        self._key = APP._replace(user=user)
         self.gone = False
         self.cause = ""
         self.sender = SimpleNamespace(upstream=None, nodes=[each.pipeline for each in used])
+
+    @property
+    def key(self) -> PoolKey:
+        self.looks += 1
+        return self._key
 
     def close(self, cause: str) -> None:
         self.gone, self.cause = True, cause
@@ -34,7 +43,6 @@ class Bench:
     """Two nodes, connections of users to them, and the time."""
 
     def __init__(self, *, router: bool = True) -> None:
-        self.members: dict[Any, Any] = {}
         self.clients: list[Any] = []
         self.timers: list[Callable[[], object]] = []
         self.down: set[Node] = set()
@@ -43,25 +51,30 @@ class Bench:
         loop: Any = SimpleNamespace(
             call_later=lambda _seconds, act, *arguments: self.timers.append(lambda: act(*arguments))
         )
-        connections: Any = SimpleNamespace(members=self.members, closing=False)
+        self.connections = ConnectionSet(APP, lambda node: node, loop, self.clients, Counter())
         capabilities: Any = SimpleNamespace(rights=SimpleNamespace(forget=self.forgotten.append))
         self.logins = UserLogins(
-            topology, loop, connections, capabilities, lambda node: node not in self.down, self.clients
+            topology, loop, self.connections, capabilities, lambda node: node not in self.down, self.clients
         )
 
     def connect(self, node: Node, user: str | None = "app") -> Any:
-        made = SimpleNamespace(key=APP._replace(user=user, node=node), pipeline=object(), retiring=False)
-        self.members[made.pipeline] = made
+        key = APP._replace(user=user, node=node)
+        made: Any = SimpleNamespace(key=key, pipeline=Upstream(key), retiring=False, shared=True)
+        self.connections.add(made)
         return made
 
     def lose(self, upstream: Any) -> None:
-        del self.members[upstream.pipeline]
+        self.connections.remove(upstream)
         self.logins.lost(upstream)
 
     def client(self, *used: Any, user: str | None = "app") -> Client:
         self.clients.append(Client(*used, user=user))
         made: Client = self.clients[-1]
+        self.enter(made)
         return made
+
+    def enter(self, client: Any) -> None:
+        self.logins.entered(client)
 
     def go_on(self, turns: int = 10) -> None:
         for _ in range(turns):
@@ -154,3 +167,66 @@ def test_fewer_connections_than_clients_were_lost(connections: int, clients: int
     assert bench.logins.lacks(APP._replace(node=SECOND)) is lacks
     bench.down = {SECOND}
     assert not bench.logins.lacks(APP._replace(node=SECOND))
+
+
+def looks_for_losses(clients: int, *, users: int, router: bool) -> int:
+    """How often clients are looked at when the connection of each of them is lost."""
+    bench = Bench(router=router)
+    everyone = [bench.client(user=f"u{number % users}") for number in range(clients)]
+    lost = [bench.connect(FIRST, user=f"u{number % users}") for number in range(clients)]
+    for each in lost:
+        each.shared = False
+    before = sum(client.looks for client in everyone)
+    for each in lost:
+        bench.lose(each)
+    assert bench.logins.logged_in("u0") == (clients // users if router else 0)
+    assert [client.cause for client in everyone] == ["" if router else "login_lost"] * clients
+    return sum(client.looks for client in everyone) - before
+
+
+@pytest.mark.parametrize("router", [False, True], ids=["one server", "cluster"])
+@pytest.mark.parametrize("same", [True, False], ids=["one user", "a user each"])
+def test_each_lost_connection_costs_the_same_however_many_clients_there_are(*, same: bool, router: bool) -> None:
+    few, many = (looks_for_losses(n, users=1 if same else n, router=router) for n in (10, 100))
+    assert few <= 2 * 10
+    assert many <= 2 * 100
+
+
+def test_connections_that_take_no_more_commands_bring_no_logins_and_their_clients_are_closed_once() -> None:
+    bench = Bench(router=False)
+    upstreams = [bench.connect(FIRST) for _ in range(10)]
+    clients = [bench.client() for _ in range(10)]
+    for each in upstreams:
+        each.pipeline.retire()
+    bench.lose(upstreams[0])
+    assert {client.cause for client in clients} == {"login_lost"}
+    for client in clients:
+        client.cause = ""
+    bench.lose(upstreams[1])
+    assert {client.cause for client in clients} == {""}
+
+
+def test_a_connection_is_its_users_from_the_login_on() -> None:
+    bench = Bench(router=False)
+    upstream = bench.connect(FIRST, user=None)
+    client, other = bench.client(), bench.client(user="ops")
+    upstream.pipeline.key = upstream.key = APP._replace(node=FIRST)
+    bench.lose(bench.connect(FIRST))
+    assert client.cause == ""
+    upstream.pipeline.key = upstream.key = APP._replace(node=FIRST, user="ops")
+    bench.lose(bench.connect(FIRST))
+    assert (client.cause, other.cause) == ("login_lost", "")
+
+
+def test_who_has_left_or_has_another_user_is_none_of_the_users_clients() -> None:
+    bench = Bench(router=False)
+    left, moved, closed = bench.client(), bench.client(), bench.client()
+    assert bench.logins.logged_in("app") == 3
+    bench.clients.remove(left)
+    bench.logins.left(cast("Any", left))
+    bench.enter(left)  # a reply to its login has come late
+    moved._key = APP._replace(user="ops")
+    bench.enter(moved)
+    closed.close("limited")
+    bench.enter(closed)
+    assert (bench.logins.logged_in("app"), bench.logins.logged_in("ops")) == (0, 1)

@@ -29,7 +29,7 @@ from proxy.session.handshake import LINGER
 from proxy.session.info_query import InfoQuery
 from proxy.session.login_port import Credentials, LoginPort, LoginReply
 from proxy.session.pool_key import Node, PoolKey, user_named
-from proxy.session.pool_waiter import PoolWaiter, UpstreamWait, Waiter
+from proxy.session.pool_waiter import PoolMember, PoolWaiter, UpstreamWait, Waiter
 from proxy.session.ports import (
     CapabilityPort,
     CommandName,
@@ -251,6 +251,7 @@ class FakeRoute(
         self.put_in_force(policy)
         self.logins = FakeLogins()
         self.user_changes = 0
+        self.users: dict[PoolMember, str | None] = {}
         self.ports = Ports(self, self, self, self, self, self, self, self, self, self.logins)
 
     def put_in_force(self, policy: Policy, table: Table = STANDARD) -> None:
@@ -358,6 +359,9 @@ class FakeRoute(
 
     def await_private_anywhere(self, waiter: PoolWaiter, key: PoolKey) -> UpstreamWait:
         return WaitInLine(self, waiter)
+
+    def entered(self, client: PoolMember) -> None:
+        self.users[client] = client.key.user
 
     def relies_on_process(self, waiter: PoolWaiter) -> None:
         self.relying.add(waiter)
@@ -546,6 +550,7 @@ class Client(Session):
         assert self.gone or (self.intake.phase == WAITING) == (self.awaited is not None), (
             "nobody knows what it waits for"
         )
+        assert self.route.users.get(self, self.home.user) == self.key.user, "the route takes it for another user's"
         owing = [upstream for upstream in self.route.all_upstreams() if upstream.owes(self.sender)]
         assert len(owing) <= 1, "pending replies at two upstreams"
         assert not owing or owing[0] is self.sender.upstream
