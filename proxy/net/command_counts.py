@@ -40,7 +40,7 @@ class CommandCounts:
         return self._by_table[table]
 
     def totals(self, by_app: Mapping[str, int]) -> dict[str, int]:
-        """The commands of each application, and in the place MOVABLE the reads of all that replicas could answer."""
+        """The commands of each application, and in the place MOVABLE all reads by commands that replicas can answer."""
         return {**by_app, MOVABLE: self._movable_before + sum(map(self._movable_of, self._by_table))}
 
     def _movable_of(self, table: Table) -> int:

@@ -30,7 +30,6 @@ from proxy.session.judging import reads_from_replicas, shares_replicas
 from proxy.session.node_port import KnownScriptsPort, ReplicaPort
 from proxy.session.pool_key import SOLE_NODE
 from proxy.session.reads_again import ReadingClient
-from proxy.session.state import POOLED
 from proxy.wire.request import Request
 
 
@@ -130,12 +129,11 @@ def _number(session: ReadingClient) -> int | None:
 
 def forward(session: ReadingClient, item: Item, terms: ReplicaTerms) -> bool:
     """Send a read to the client's replica; False if that cannot be, and the primary has to answer."""
+    if not reads_from_replicas(session):
+        return False  # before a replica is looked for: that there is none for this client is no lack of them
     port, sender = session.ports.replicas, session.sender
-    if sender.reads is None:
-        begin(session)
-    reads = sender.reads
-    number = _number(session)
-    if port is None or reads is None or number is None or session.state is not POOLED or not _is_plain(item):
+    reads, number = _followed(session), _number(session)
+    if port is None or reads is None or number is None or not _is_plain(item):
         return False
     cached = session.intake.cached_reads
     if cached is not None and any(cached.may_serve_name(key.name) for key in item.command.known_keys):
@@ -175,6 +173,12 @@ def forward(session: ReadingClient, item: Item, terms: ReplicaTerms) -> bool:
     if item.trace is not None:
         upstream.when_sent(item.trace.leaves)
     return True
+
+
+def _followed(session: ReadingClient) -> ClientReads | None:
+    if session.sender.reads is None:
+        begin(session)
+    return session.sender.reads
 
 
 def _go_on_without_session(session: ReadingClient, reads: ClientReads, number: int) -> None:

@@ -72,9 +72,9 @@ class Connection:
 class Stage:
     """A route with a primary and two replicas, and the time."""
 
-    def __init__(self, traces: int = 0, mode: str = "enforce", rules: str = RULES) -> None:
+    def __init__(self, traces: int = 0, mode: str = "enforce", rules: str = RULES, *, pooling: bool = True) -> None:
         self.now = 0.0
-        self.route: FakeRoute = route_with(rules.replace("enforce", mode), traces=traces)
+        self.route: FakeRoute = route_with(rules.replace("enforce", mode), traces=traces, pooling=pooling)
         self.primary = WatchedPrimary(SOLE_NODE)
         self.later: list[tuple[float, Callable[[], None]]] = []
         self.opening: list[Any] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from proxy.session import switching
@@ -65,6 +67,91 @@ def test_reads_of_users_of_their_own_are_the_primarys_and_not_counted() -> None:
     client.say("GET", "a:1")
     assert stage.taken()[1] == b""
     assert counted(client) == before
+
+
+def answer_all(stage: Stage) -> None:
+    """Each upstream answers what it owes, again and again."""
+    upstreams = [*stage.members, *stage.route.pools.values(), *stage.route.lent]
+    while any(upstream.head is not None for upstream in upstreams):
+        for upstream in upstreams:
+            upstream.answer(*[VALUE] * sum(entry.due for entry in upstream.entries()))
+
+
+def say_all(stage: Stage, client: Client, *commands: str) -> None:
+    for command in commands:
+        client.say(*command.split())
+        answer_all(stage)
+
+
+def reads_as_anybody(stage: Stage, client: Client) -> None:
+    say_all(stage, client, "GET a:1", "MGET a:1 a:2", "GET x", "MGET a:1 x")
+
+
+def reads_far_from_replicas(stage: Stage, client: Client) -> None:
+    say_all(stage, client, "GET a:1")
+    stage.now += 9.0
+    say_all(stage, client, "GET a:1", "GET a:2")
+
+
+def reads_behind_a_write(stage: Stage, client: Client) -> None:
+    say_all(stage, client, "GET a:1", "SET a:1 v", "GET a:1", "GET a:2")
+
+
+def reads_as_a_user_of_its_own(stage: Stage, client: Client) -> None:
+    switching.move(client, HOME._replace(user="else"))
+    stage.route.upstream(client.key)
+    say_all(stage, client, "GET a:1", "GET a:2", "GET a:3")
+
+
+def becomes_a_user_of_its_own(stage: Stage, client: Client) -> None:
+    say_all(stage, client, "GET a:1", "GET a:2")
+    reads_as_a_user_of_its_own(stage, client)
+
+
+def watches(stage: Stage, client: Client) -> None:
+    say_all(stage, client, "GET a:1", "WATCH a:1", "GET a:1", "GET a:2")
+
+
+KINDS = [
+    reads_as_anybody,
+    reads_far_from_replicas,
+    reads_behind_a_write,
+    reads_as_a_user_of_its_own,
+    becomes_a_user_of_its_own,
+    watches,
+]
+
+
+def all_counts(traces: int, mode: str, reads: Callable[[Stage, Client], None], *, pooling: bool) -> dict[str, int]:
+    """What is counted of a client's reads, by rules and by replicas."""
+    stage = Stage(traces, mode, pooling=pooling)
+    client = Client(stage.route)
+    before = counted(client)
+    reads(stage, client)
+    assert not client.gone
+    group = stage.primary.group
+    moved_keys = sum(each.moved for each in client.intake.config.counters.harvest(9).key_counts)
+    return {
+        "rule": counted(client) - before,
+        "moved": group.moved,
+        "behind": group.behind,
+        "unfit": group.unfit,
+        "moved keys": moved_keys,
+    }
+
+
+@pytest.mark.parametrize("mode", ["enforce", "audit"])
+@pytest.mark.parametrize("pooling", [True, False], ids=["shared", "alone"])
+@pytest.mark.parametrize("reads", KINDS)
+def test_a_trace_of_a_read_changes_nothing_that_is_counted(
+    reads: Callable[[Stage, Client], None], mode: str, *, pooling: bool
+) -> None:
+    plain, traced = (all_counts(traces, mode, reads, pooling=pooling) for traces in (0, 1))
+    assert traced == plain
+    if mode == "enforce" and pooling and reads is not reads_as_a_user_of_its_own:
+        assert plain["rule"] > 0
+    if not pooling or reads is reads_as_a_user_of_its_own:
+        assert set(plain.values()) == {0}, "no replica may answer, and none is lacking"
 
 
 def test_of_each_key_it_is_known_how_many_reads_replicas_answer(stage: Stage) -> None:
