@@ -138,6 +138,11 @@ class Policies(PolicyPort):
         return self._current.policy.zones
 
     @property
+    def moves_reads(self) -> bool:
+        """Whether it has rules about reads that replicas may answer."""
+        return any(rule.settings.moves_reads for rule in self._current.policy.rules)
+
+    @property
     def replica_lags(self) -> Sequence[float]:
         """How many seconds a replica may be behind that answers reads: one for each kind of them, the least first."""
         plans = [each.config.plan.replica_reads for each in self._current.effective_policies.values()]

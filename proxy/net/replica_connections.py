@@ -43,6 +43,8 @@ _UNABLE = (b"-LOADING", b"-MASTERDOWN", b"-BUSY", b"-NOAUTH", b"-CLUSTERDOWN")
 _REFUSED = (b"-NOPERM", b"-NOSCRIPT", b"-MOVED", b"-ASK", b"-TRYAGAIN")
 """Those of one that cannot answer this command."""
 
+_NOT_SHARED = "reads from replicas are off, as with --pooling off each client has a connection of its own"
+
 _log = logging.getLogger("keyrail.route")
 
 
@@ -64,6 +66,11 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
         self.unknown = ReplicaGroup(watched=False)
         self._scripts = connections.known_scripts or KnownScripts()
         watch.report_to(self)
+
+    @property
+    def off(self) -> list[str]:
+        """The text for ``features_off`` where rules would move reads, and no client can share these connections."""
+        return [_NOT_SHARED] if self._policies.moves_reads and not self._connections.settings.pooling else []
 
     # For sessions
 

@@ -184,7 +184,7 @@ class Route(RoutePort):
         if nodes is not None:
             nodes.when_asked(self._replicas.migrates)
         self._connections.on_server_change(self._server_changed)
-        readers = ReplicaConnections(self._replicas, self._connections, self._policies)
+        self._readers = readers = ReplicaConnections(self._replicas, self._connections, self._policies)
         self.readiness = Readiness(
             topology,
             self._capabilities,
@@ -466,7 +466,7 @@ class Route(RoutePort):
 
     def _features_off(self, engine: Engine) -> list[str]:
         others = (self._policies.features_off, self._expiries.off, self._connections.restarts.off)
-        off = (*others, self._caches.features_off)
+        off = (*others, self._caches.features_off, self._readers.off)
         return [*engine.features_off, *(feature for each in off for feature in each)]
 
     def intervals(self) -> list[IntervalStats]:

@@ -91,7 +91,7 @@ class Stage:
             known_scripts=None,
             errors=ErrorCounts(),
             opening=SimpleNamespace(tls=None, busy=Counter()),
-            settings=SimpleNamespace(zone=None, connect_timeout=1.0),
+            settings=SimpleNamespace(zone=None, connect_timeout=1.0, pooling=pooling),
             topology=SimpleNamespace(login=UpstreamAddress()),
             loop=SimpleNamespace(call_later=lambda seconds, act, *on: self.later.append((seconds, partial(act, *on)))),
             all=SimpleNamespace(
@@ -99,8 +99,8 @@ class Stage:
             ),
             count=lambda _: None,
         )
-        policies: Any = SimpleNamespace(zones=NO_ZONES, replica_lags=[1.0])
-        self.readers = ReplicaConnections(watch, connections, policies)
+        self.policies = SimpleNamespace(zones=NO_ZONES, replica_lags=[1.0], moves_reads=True)
+        self.readers = ReplicaConnections(watch, connections, cast("Any", self.policies))
         self.readers.clock = lambda: self.now
         self.route.ports = replace(self.route.ports, replicas=self.readers)
         self.route.upstream()

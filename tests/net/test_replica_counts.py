@@ -166,3 +166,12 @@ def test_of_each_key_it_is_known_how_many_reads_replicas_answer(stage: Stage) ->
                 upstream.answer(OK)
     uses = {each.key: (each.reads, each.moved) for each in counters.harvest(9).key_counts}
     assert uses == {b"a:1": (4, 3), b"a:2": (1, 1), b"x": (1, 0)}
+
+
+def test_it_is_told_that_reads_cannot_be_moved_while_rules_would_move_some() -> None:
+    assert Stage().readers.off == []
+    stage = Stage(pooling=False)
+    (told,) = stage.readers.off
+    assert "--pooling off" in told
+    stage.policies.moves_reads = False
+    assert stage.readers.off == []

@@ -157,6 +157,23 @@ def test_read_from_replicas_needs_no_policy(lab: Lab, new_keyrail: NewKeyrail) -
     eventually(lambda: reads_of(lab, act)[0] == 0)
 
 
+@pytest.mark.parametrize("own_policy", [False, True], ids=["--read-from", "policy"])
+def test_it_is_told_where_nobody_can_read_from_replicas(
+    lab: Lab, new_keyrail: NewKeyrail, tmp_path: Path, *, own_policy: bool
+) -> None:
+    moved = {"policy": policy(tmp_path, "enforce")} if own_policy else {"extra": ("--read-from", "replicas")}
+    keyrail = new_keyrail(url(lab), pooling=False, **moved)
+    told = "reads from replicas are off, as with --pooling off each client has a connection of its own"
+    eventually(lambda: f"route default: {told}" in keyrail.stderr)
+    assert f'keyrail_feature_off{{feature="{told}",route="default"}} 1.0' in keyrail.http("/metrics")[1]
+
+    def act() -> None:
+        ask(keyrail, "a:1")
+
+    assert reads_of(lab, act) == [1, 0, 0]
+    assert found(keyrail)[0] == {}
+
+
 NEARBY = """
 keyrail: 1
 zones: {here: [127.0.0.2], there: [127.0.0.1]}
