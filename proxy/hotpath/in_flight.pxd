@@ -72,5 +72,7 @@ cdef class InFlightQueue:
     cdef Py_ssize_t expand(self, InFlightEntry entry, actions, Py_ssize_t count) except -2
     @cython.locals(dirty=list, calls=list, sink=ReplySink)
     cdef end_round(self)
-    @cython.locals(entry=InFlightEntry, next_entry=InFlightEntry, unanswered=list)
+    @cython.locals(entry=InFlightEntry, next_entry=InFlightEntry, unanswered=set, lost=list)
     cdef list clear(self)
+    @cython.locals(entry=InFlightEntry)
+    cdef settle(self, list lost)

@@ -358,14 +358,18 @@ class InFlightQueue:
                 if sink.stalled:
                     sink.on_resume()
 
-    def clear(self) -> list[ReplySink]:
-        """No reply comes any more: return those who still expect one. LOCAL answers of others are delivered."""
-        unanswered: list[ReplySink] = []
+    def clear(self) -> list[InFlightEntry]:
+        """No reply comes any more: return the entries of those who still expect one, in their order. LOCAL answers of
+        others are delivered. See ``settle``."""
+        unanswered: set[ReplySink] = set()
+        lost: list[InFlightEntry] = []
         entry = self.head
         while entry is not None:
-            if entry.action != _LOCAL and entry.sink not in unanswered:
-                unanswered.append(entry.sink)
-            elif entry.action == _LOCAL and entry.sink not in unanswered:
+            if entry.action != _LOCAL:
+                unanswered.add(entry.sink)
+            if entry.sink in unanswered:
+                lost.append(entry)
+            else:
                 self.deliver(entry.sink, entry.payload)
                 self._answered(entry.sink, 1)
                 entry.due = 0
@@ -376,7 +380,14 @@ class InFlightQueue:
         self.head = None
         self.tail = None
         self.array_end = None
-        return unanswered
+        return lost
+
+    def settle(self, lost: list[InFlightEntry]) -> None:
+        """Those who have gone wait for none of these any more. A client refers to its sender, and that to the client,
+        until nothing is pending: so one that was not told would never be freed."""
+        for entry in lost:
+            if entry.sink.gone:
+                self._answered(entry.sink, entry.due if entry.due > 0 else 1)
 
     def overflowing(self, sink: ReplySink) -> None:
         """``sink`` was sent more although it does not take what it has."""

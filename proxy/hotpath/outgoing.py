@@ -177,10 +177,12 @@ class Outgoing(InFlightQueue):
             self.schedule()
 
     def release(self) -> None:
-        """The connection is lost: write nothing, and refer neither to the transport nor to this object itself, which
-        only the garbage collector could free."""
+        """The connection is lost: write nothing, and refer neither to the transport, nor to this object itself, nor to
+        clients, who may refer to it: only the garbage collector could free them."""
         self.write = None
         self.schedule = _never
+        self.sent_calls = None
+        self.owner = self.unit = self.partial = None
 
     def flush(self) -> None:
         """Write the queued bytes, as one piece."""

@@ -31,5 +31,6 @@ cdef class UpstreamPipeline(ReplyActions):
     @cython.locals(n=cython.Py_ssize_t)
     cdef Py_ssize_t _uninvited(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     cdef _end(self)
-    @cython.locals(unanswered=list)
-    cpdef list abandon(self)
+    @cython.locals(lost=list, unanswered=list)
+    cpdef list abandon(self, lose=*)
+    cpdef release(self)

@@ -10,6 +10,8 @@
 If a frame does not fit the queue, the pipeline is out of step: the connection and its clients must be closed.
 """
 
+from collections.abc import Callable
+
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.in_flight import CONFIRM, FORWARD, InFlightEntry, ReplySink
 from proxy.hotpath.outgoing import Redirects, Schedule
@@ -162,14 +164,28 @@ class UpstreamPipeline(ReplyActions):
             self.read_only_told = True
             self.listener.doubt_role()
 
-    def abandon(self) -> list[ReplySink]:
-        """The connection is lost: return the sinks that expect a reply of Redis. LOCAL answers of others are sent."""
+    def abandon(self, lose: Callable[[list[ReplySink]], object] | None = None) -> list[ReplySink]:
+        """The connection is lost: return the sinks that expect a reply of Redis. LOCAL answers of others are sent.
+
+        ``lose`` gets these sinks, too, and closes their clients: no reply is pending for them any more after that.
+        """
         self.closed = True
         self.usable = False
-        unanswered = self.clear()
+        lost = self.clear()
         self.outgoing.clear()
         self._end()
+        unanswered = list(dict.fromkeys([entry.sink for entry in lost]))
+        if lose is not None:
+            lose(unanswered)
+        self.settle(lost)
+        self._end()
         return unanswered
+
+    def release(self) -> None:
+        """The connection is lost, and all who used it know."""
+        super().release()
+        self.subscriptions = None
+        self.destination = None
 
     # For the connection
 

@@ -5,10 +5,12 @@ When a connection is lost, Keyrail closes the clients that have pending replies 
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 from proxy.hotpath.command_sender import follow
 from proxy.hotpath.error_counts import ErrorCounts
+from proxy.hotpath.in_flight import ReplySink
 from proxy.net.capabilities import Capabilities
 from proxy.net.cluster import Cluster
 from proxy.net.connection_set import ConnectionSet
@@ -36,6 +38,16 @@ def _nothing() -> None:
 
 _LAST_ANSWERS = 2.0
 """Seconds that a node that has become a replica has for what it was sent before."""
+
+
+def _close_losers(upstream: UpstreamConnection, unanswered: Sequence[ReplySink]) -> None:
+    losers = {sink.client() for sink in unanswered}
+    owner = None if upstream.pipeline.owner is None else upstream.pipeline.owner.client()
+    if owner is not None and owner not in losers and not owner.let_go():
+        losers.add(owner)
+    for loser in losers:
+        if loser is not None:
+            loser.close("upstream_lost")
 
 
 class Connections:
@@ -123,13 +135,7 @@ class Connections:
         self.all.remove(upstream)
         pool = self.pools.of(upstream.key)
         shared = pool.forget(upstream)
-        unanswered = {sink.client() for sink in upstream.pipeline.abandon()}
-        owner = None if upstream.pipeline.owner is None else upstream.pipeline.owner.client()
-        if owner is not None and owner not in unanswered and not owner.let_go():
-            unanswered.add(owner)
-        for loser in unanswered:
-            if loser is not None:
-                loser.close("upstream_lost")
+        upstream.pipeline.abandon(partial(_close_losers, upstream))
         self.logins.lost(upstream)
         if shared:
             self.supply.lost(pool)

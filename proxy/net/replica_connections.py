@@ -14,7 +14,7 @@ from typing import Any
 
 from proxy.commands.table import Lane
 from proxy.hotpath.error_counts import ErrorCounts
-from proxy.hotpath.in_flight import InFlightEntry
+from proxy.hotpath.in_flight import InFlightEntry, ReplySink
 from proxy.hotpath.reader_place import ReaderPlace, Replica, ReplicaGroup
 from proxy.hotpath.replica_reads import ReplicaTerms
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
@@ -311,10 +311,13 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
                 if lost.take():
                     again.append(lost)
         taken = {each.client for each in again}
-        unanswered = {sink.client() for sink in pipeline.abandon()}
-        for loser in unanswered - taken:
-            if loser is not None:
-                loser.close("upstream_lost")
+
+        def close_others(unanswered: Sequence[ReplySink]) -> None:
+            for loser in {sink.client() for sink in unanswered} - taken:
+                if loser is not None:
+                    loser.close("upstream_lost")
+
+        pipeline.abandon(close_others)
         for each in again:
             self._count(self.resent, upstream, each.count)
             each.send()

@@ -478,7 +478,9 @@ class Session:
                 self.sender.notify_when_idle = True
             else:
                 self.sender.listener = None
+                self.sender.upstream = self.sender.nodes = None
                 self.intake.handler = None
+                self.redirects = self.search = self.trace = self.held = None
 
     def assembling(self, size: int) -> None:
         """An unfinished command grows."""

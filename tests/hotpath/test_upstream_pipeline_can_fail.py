@@ -249,8 +249,8 @@ BREAKS: dict[str, tuple[str, str]] = {
     ),
     "READONLY is told again and again": ("if self.read_only and not self.read_only_told:", "if self.read_only:"),
     "a local answer alone is a loss": (
-        "if entry.action != _LOCAL and entry.sink not in unanswered:",
-        "if entry.sink not in unanswered:",
+        "            if entry.action != _LOCAL:\n                unanswered.add",
+        "            if True:\n                unanswered.add",
     ),
     "a lost connection stays usable": (
         "        self.closed = True\n        self.usable = False\n",
@@ -261,8 +261,8 @@ BREAKS: dict[str, tuple[str, str]] = {
         "        self.usable = False\n",
     ),
     "entries outlive the connection": (
-        "        self.head = None\n        self.tail = None\n        self.array_end = None\n        return unanswered",
-        "        return unanswered",
+        "        self.head = None\n        self.tail = None\n        self.array_end = None\n        return lost",
+        "        return lost",
     ),
     "what was not sent is sent to nobody": ("        self.outgoing.clear()\n", ""),
     "a large reply is not told": (
