@@ -24,6 +24,7 @@ cdef class CachedKey:
     cdef public bytes name
     cdef public dict replies
     cdef public dict holds
+    cdef public Py_ssize_t prune_at
     cdef public long long writes
     cdef public Py_ssize_t fills
     cdef public long long hits

@@ -14,6 +14,10 @@ _OVERHEAD = 960
 """Bytes that a reply takes beside its own and those of its request: objects, and its places in tables (measured)."""
 
 
+FEW_HOLDERS = 8
+"""Holders of a key among whom nobody looks for those whose commands can no longer run."""
+
+
 class Evicting(Protocol):
     """The cache of a reply."""
 
@@ -94,16 +98,17 @@ class CachedReply:
 
 class CachedKey:
     """What is kept of one key. ``holds`` are positions of commands that may write it, by the client that has sent them,
-    and ``writes`` counts them. While ``fills`` are under way, the key is not forgotten. ``touched``: a reply of it was
-    found since the last ``take_touched``; ``hits`` counts those that were sent. Before a cluster, ``slot`` is its own,
-    once a reply was fetched."""
+    and ``writes`` counts them; where there are as many as ``prune_at``, some may be over. While ``fills`` are under
+    way, the key is not forgotten. ``touched``: a reply of it was found since the last ``take_touched``; ``hits`` counts
+    those that were sent. Before a cluster, ``slot`` is its own, once a reply was fetched."""
 
-    __slots__ = ("fills", "hits", "holds", "name", "replies", "slot", "touched", "writes")
+    __slots__ = ("fills", "hits", "holds", "name", "prune_at", "replies", "slot", "touched", "writes")
 
     def __init__(self, name: bytes) -> None:
         self.name = name
         self.replies: dict[bytes, CachedReply] = {}
         self.holds: dict[ReplySink, int] = {}
+        self.prune_at = FEW_HOLDERS
         self.writes = 0
         self.fills = 0
         self.hits = 0

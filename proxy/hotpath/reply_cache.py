@@ -19,7 +19,7 @@ from collections.abc import Iterable
 
 from proxy.commands.slots import slot_of
 from proxy.hotpath.automaton import Automaton
-from proxy.hotpath.cached_reply import CachedKey, CachedReply, ReplyMemory, ReplySource
+from proxy.hotpath.cached_reply import FEW_HOLDERS, CachedKey, CachedReply, ReplyMemory, ReplySource
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.slot_marks import CLOSED, SlotMarks
 
@@ -255,6 +255,9 @@ class ReplyCache:
         key = self._key(name)
         key.writes += 1
         key.holds[writer] = position
+        # A key that is only written is never looked at by a read, and would keep all clients that have ever written it.
+        if len(key.holds) >= key.prune_at:
+            self._held(key)
         for reply in list(key.replies.values()):
             if reply.resp3 is not None:
                 self._remove(reply)
@@ -299,6 +302,7 @@ class ReplyCache:
     def _held(self, key: CachedKey) -> bool:
         if key.holds:
             key.holds = {writer: at for writer, at in key.holds.items() if not writer.finished(at)}
+            key.prune_at = max(FEW_HOLDERS, 2 * len(key.holds))
         return bool(key.holds)
 
     def _drop(self, key: CachedKey) -> None:

@@ -3,6 +3,7 @@ answered."""
 
 from __future__ import annotations
 
+import gc
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD
 from proxy.hotpath.cached_reads import COUNTED, MIXED, MOST_PARTS, NOT_KEPT, UNREAD, CachedReads, CacheUse, part_of
 from proxy.hotpath.cached_reply import ReplyMemory
+from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.plan import Plan
 from proxy.hotpath.reply_cache import ReplyCache
 from proxy.hotpath.router import Router
@@ -474,3 +476,22 @@ def test_what_is_only_audited_is_no_hit_of_its_key() -> None:
     client.intake.receive(GET)
     assert (client.use.hits, client.use.audited_hits, client.use.ages) == (0, 1, 0.0)
     assert client.cache.take_touched() == {b"hot": 0}
+
+
+def test_a_key_that_is_only_written_keeps_no_client_that_has_gone() -> None:
+    cache, pending = ReplyCache(), [ReplySink() for _ in range(20)]
+    for sink in pending:
+        sink.requested = sink.pending_replies = 1
+        cache.hold(b"k", sink, 1)
+    before = sinks()
+    for _ in range(500):
+        writer = ReplySink()
+        cache.hold(b"k", writer, 1)
+        writer.gone = True
+        del writer
+    assert sinks() - before <= len(pending)
+    assert cache.holders(b"k") == pending
+
+
+def sinks() -> int:
+    return sum(type(each) is ReplySink for each in gc.get_objects())
