@@ -112,6 +112,8 @@ async def _select(upstream: UpstreamConnection, key: PoolKey, seconds: float, bu
             await asyncio.sleep(_WHILE_BUSY)
     finally:
         busy[key] -= waits
+        if busy[key] == 0:
+            del busy[key]  # the key's node may have gone, and nothing else refers to it then
 
 
 async def _log_in(upstream: UpstreamConnection, address: UpstreamAddress, key: PoolKey) -> Opened:

@@ -292,8 +292,7 @@ class Policies(PolicyPort):
         try:
             probed = await probe(upstream, self._current.needed)
         except ConnectionResetError:
-            if user in known.able:
-                known.rights.doubt(user, node)
+            known.rights.fail(user, node)
             raise
         known.rights.tell(user, node, *probed)
 

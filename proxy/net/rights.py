@@ -76,6 +76,11 @@ class Rights:
             self._doubted.add((user, node))
         self._on[user][node] = able
 
+    def fail(self, user: str | None, node: Node) -> None:
+        """The probe that began has told nothing. Of a node that has left meanwhile, nothing is kept."""
+        if user in self.able and (user, node) in self._asked_at:
+            self._doubted.add((user, node))
+
     def on_all(self, user: str | None) -> frozenset[str]:
         """What all nodes that were probed let this user run. Where none was: what was in force."""
         told = self._on.get(user)

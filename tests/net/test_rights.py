@@ -88,3 +88,15 @@ def test_another_engine_tells_anew() -> None:
     assert rights.due("app", ONE, NEEDED)
     rights.beginning.add("other")
     assert not rights.known("other"), "another node is being asked"
+
+
+def test_a_probe_that_fails_because_its_node_leaves_keeps_nothing_of_that_node() -> None:
+    rights = Rights(Clock())
+    told(rights, ONE, "UNLINK")
+    for node in (ONE, OTHER):
+        rights.begin("app", node)
+    rights.leave(OTHER)
+    for node in (ONE, OTHER):
+        rights.fail("app", node)
+    assert rights.doubted("app", ONE)
+    assert not rights.doubted("app", OTHER)
