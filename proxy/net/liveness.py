@@ -13,10 +13,8 @@ must also answer PFCOUNT on the new connection. PFCOUNT changes nothing, and CLI
 (``may_replicate``). On the slow lane a command of a module may block its connection alone, so Keyrail replaces nothing
 there. It sends no PING on connections of single clients: TCP keepalive and TCP_USER_TIMEOUT detect their loss.
 
-A node of a cluster whose PING is not answered within a second is late: what any node can do, such as PING, another one
-does meanwhile.
-
-While a node is silent, its topology finds out each second whether another server has taken its place.
+A node whose PING is not answered within a second is late: its topology finds out each second whether another server has
+taken its place. Before a cluster, another node does meanwhile what any node can do, such as PING.
 """
 
 import asyncio
@@ -100,6 +98,8 @@ class NodeLiveness:
         if late != self._late:
             self._late = late
             self._connections.hesitates(self._node, late=late)
+        if late or self.silent_since is not None:
+            self._connections.topology.doubt()
 
     def _forgive_pause(self, now: float) -> None:
         # While this process was paused it read nothing, so this time does not count as silence of Redis.
@@ -180,8 +180,6 @@ class NodeLiveness:
         first = min(self._questions[upstream].asked for upstream in dead)
         if self.silent_since is None and now - max(first, self._heard) >= self._silence:
             self.silent_since = time.time() - (now - first)
-        if self.silent_since is not None:
-            self._connections.topology.doubt()
         if not self._checking:
             self._checking = True
             self._connections.all.start(self._check())

@@ -139,7 +139,7 @@ class ReplicaWatch:
         self._follower = follower
 
     def hurry(self) -> None:
-        """Clients read from replicas: look more often."""
+        """Clients read from replicas: look more often, as long as a rule lets them."""
         self._reading = True
 
     def migrates(self, node: Node) -> None:
@@ -175,7 +175,8 @@ class ReplicaWatch:
             begun = self._clock()
             regular = begun >= due
             if regular:
-                due = begun + (_READ_SECONDS if self._reading else _SECONDS)
+                often = self._reading and self._follower.bounds()
+                due = begun + (_READ_SECONDS if often else _SECONDS)
             self._wanted.clear()
             try:
                 await (self.look() if regular else self._look_again())

@@ -35,6 +35,7 @@ def player(monkeypatch: pytest.MonkeyPatch) -> Play:
         asked: list[str] | None = None,
         wait: float = 2.0,
         last_known: Sequence[KnownServer] = (),
+        silence: float = 3.0,
     ) -> None:
         addresses = [*found]
 
@@ -51,7 +52,7 @@ def player(monkeypatch: pytest.MonkeyPatch) -> Play:
             upstream = parse_upstream("redis://redis.example:6379")
             topology = topology_of(upstream, last_known)
             assert isinstance(topology, Primary)
-            route = new_route(upstream, topology, wait)
+            route = new_route(upstream, topology, wait, silence=silence)
             await route.start()
             try:
                 await case(route, topology, addresses)

@@ -199,17 +199,22 @@ def test_a_server_is_given_up_if_it_is_silent_for_so_long_and_not_at_once() -> N
 
 
 def test_a_frozen_server_whose_name_moves(play: Play, two: list[Engine]) -> None:
-    """No connection is lost, so only the health checks notice."""
+    """No connection is lost, so only the health checks notice: an answer that is late is enough, and nobody waits until
+    the server counts as silent."""
 
     async def case(route: Route, topology: Primary, addresses: list[Endpoint]) -> None:
+        assert route._liveness._silence == 60.0
         await connection(route)
+        # One for clients, and one for health checks: nothing is to be opened any more.
+        await until(lambda: len(route._connections.all.members) == 2)
+        await until(lambda: not route._connections.all._tasks)
         two[0].freeze()
         addresses[:] = [at(two[1])]
         await until(lambda: topology.endpoint == at(two[1]))
         assert port_of(await connection(route)) == two[1].port
 
     try:
-        play(case, at(two[0]))
+        play(case, at(two[0]), silence=60.0)
     finally:
         two[0].thaw()
 

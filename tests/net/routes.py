@@ -15,14 +15,18 @@ from proxy.policy.model import TRANSPARENT
 
 
 def new_route(
-    upstream: UpstreamAddress, topology: Topology, failover_wait: float = 2.0, counts: GroupCounts | None = None
+    upstream: UpstreamAddress,
+    topology: Topology,
+    failover_wait: float = 2.0,
+    counts: GroupCounts | None = None,
+    silence: float = 3.0,
 ) -> Route:
     """Not started yet."""
     settings = RouteSettings("r", (), upstream, PolicySource())
     loop = asyncio.get_running_loop()
     return Route(
         settings,
-        Settings((settings,), traces=0, failover_wait=failover_wait),
+        Settings((settings,), traces=0, failover_wait=failover_wait, upstream_silence=silence),
         topology,
         TRANSPARENT,
         loop,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from proxy.hotpath.reader_place import Replica
+from proxy.net import replica_watch
 from proxy.net.address import parse_upstream
 from proxy.net.primary import Primary
 from proxy.net.replica_history import Told
@@ -130,3 +131,8 @@ def test_behind_a_failover_nobody_is_asked_for_the_former_primary(url: str) -> N
 
     asyncio.run(look_again())
     assert asked == []
+
+
+def test_a_replica_that_hangs_is_left_within_a_second() -> None:
+    """It may have answered a moment ago, just before a look. What it owes is sent again then."""
+    assert replica_watch._READ_SECONDS + replica_watch._ANSWER_SECONDS < 1.0
