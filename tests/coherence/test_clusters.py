@@ -27,8 +27,8 @@ from tests.keyrail_process import DIRECT, Keyrail
 from tests.resp import eventually
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="a relay has no cache")
-OPERATIONS = {"short": 1_000, "long": 15_000}
-ROUNDS = {"short": 2, "long": 8}
+OPERATIONS = {"short": 1_000, "long": 7_500}
+ROUNDS = {"short": 2, "long": 5}
 MEANWHILE = 200
 NEAR = Bounds(lag=1.0, behind_messages=0.5)
 """A message that another node has passed on may be there before the invalidation."""

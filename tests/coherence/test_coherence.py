@@ -33,7 +33,7 @@ MAX_AGE = 1.0
 pytestmark = pytest.mark.skipif(DIRECT, reason="a relay has no cache")
 
 SHORT = 3_000
-OPERATIONS = {"short": SHORT, "long": 40_000}
+OPERATIONS = {"short": SHORT, "long": 20_000}
 SHARES = [pytest.param(0.03, id="few writes"), pytest.param(0.2, id="many writes")]
 
 NewEngine = Callable[..., Engine]
