@@ -183,7 +183,7 @@ class UpstreamPipeline(ReplyActions):
 
     def release(self) -> None:
         """The connection is lost, and all who used it know."""
-        super().release()
+        ReplyActions.release(self)  # by name: a method that is compiled as one of C does not know its class
         self.subscriptions = None
         self.destination = None
 
