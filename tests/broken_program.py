@@ -1,7 +1,7 @@
 """Keyrail with something broken on purpose: a copy of the program, as plain Python, with some of its text changed.
 
 What is changed is found by its text, so a change of the program can make it stale. ``stale`` tells in no time, and a
-test of the default run asks it for every break: the broken programs themselves mostly run in ``.ci/run`` alone.
+test of the default run asks it for every break: the broken programs themselves mostly run in ``.ci/night`` alone.
 """
 
 from __future__ import annotations

@@ -138,12 +138,12 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def rest_is_long(first: str, *rest: str) -> list[object]:
-    """Parameters of which the default run tries the first, and .ci/run all."""
+    """Parameters of which the default run tries the first, and .ci/night the rest."""
     return [pytest.param(first, id=first), *(pytest.param(each, id=each, marks=pytest.mark.long) for each in rest)]
 
 
 def seeds(few: int, all_of_them: int) -> list[object]:
-    """Seeds of a generator, of which the default run tries a few, and .ci/run all."""
+    """Seeds of a generator, of which the default run tries a few, and .ci/night the rest."""
     return [pytest.param(each, marks=[pytest.mark.long] if each >= few else []) for each in range(all_of_them)]
 
 

@@ -32,7 +32,7 @@ NOT_RUN = {
     "cp deploy/systemd/": "see above",
     "systemctl ": "needs systemd; tests/packaging/test_deploy.py verifies the unit",
     ".venv/bin/python -m loadtest ": "takes minutes, and is about this machine",
-    ".ci/run": "runs these very tests",
+    ".ci/": "runs these very tests",
     ".venv/bin/python -m pytest ": "these are the tests",
 }
 ELSEWHERE = {

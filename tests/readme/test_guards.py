@@ -19,10 +19,10 @@ def test_all_that_is_named_is_there() -> None:
         assert not inside or re.search(rf"\b{inside}\b", found[0].read_text(encoding="utf-8")), f"{name}: no {inside}"
 
 
-def test_each_file_whose_tests_only_ci_runs_is_named_with_the_reason() -> None:
+def test_each_file_with_tests_of_the_night_is_named_with_the_reason() -> None:
     """So that nobody takes a default run for all there is."""
     section = (
-        (TESTS / "README.md").read_text(encoding="utf-8").split("## What only `.ci/run` runs")[1].split("\n## ")[0]
+        (TESTS / "README.md").read_text(encoding="utf-8").split("## What only `.ci/night` runs")[1].split("\n## ")[0]
     )
     marked = {
         str(path.relative_to(TESTS))
