@@ -13,9 +13,10 @@ that change it:
 - ``schema: type``, ``schema: size``: about the schema entries of keys with right names.
 - ``one_slot``: after the rules about single keys, since it is about several keys together.
 - ``sizes``, ``ranges``: about the sizes in the arguments, the cheapest rule first.
+- ``limits``: after refusals that cost little, so that they cost no tokens; before a script is read, which costs more.
 - ``scripts``: about the calls of a script, after all rules about the command that runs it.
 - ``breaker``: after all refusals, so that they do not count as commands to Redis.
-- ``limits``: after all refusals, so that they cost no tokens.
+- ``limits`` by key: ``scripts`` has found the keys that a script names itself.
 - ``scan_counts``: it may lower a COUNT, which no rule above is about.
 - ``collections``, ``whole_collections``, ``keys_by_scan``: they may ask Redis, which a refused command must not cause.
 - ``replies``: about the replies to commands that all rules above have passed.
@@ -66,9 +67,9 @@ ORDER: tuple[type[RuleSettings], ...] = (
     OneSlotSettings,
     SizesSettings,
     RangesSettings,
+    LimitsSettings,
     ScriptsSettings,
     BreakerSettings,
-    LimitsSettings,
     ScanCountsSettings,
     CollectionsSettings,
     WholeCollectionsSettings,
@@ -84,6 +85,8 @@ ORDER: tuple[type[RuleSettings], ...] = (
 _PLACES = {kind: place for place, kind in enumerate(ORDER)}
 
 
-def place_of(settings: RuleSettings) -> int:
+def place_of(settings: RuleSettings) -> float:
     """The place of a rule with these settings among all guardrails."""
+    if isinstance(settings, LimitsSettings) and settings.by_key:
+        return _PLACES[BreakerSettings] + 0.5
     return _PLACES[type(settings)]

@@ -8,9 +8,10 @@ from hashlib import sha1
 import pytest
 
 from proxy.policy.decision import Decision
+from proxy.rules.scripts import memory
 from proxy.rules.scripts.memory import script_key
 from proxy.rules.scripts.rule import NOSCRIPT
-from proxy.rules.scripts.text import read_script
+from proxy.rules.scripts.text import ScriptCalls, read_script
 from proxy.rules.verdict import Rewrite
 from tests.rules.given import scripts_of
 from tests.session.given import Client, FakeRoute, Upstream, call, route_with
@@ -274,3 +275,33 @@ def test_nobody_is_asked_where_the_answer_changes_nothing(rules: str, command: s
     client.say(*command.split(), SHA, 0)
     assert route.sought == []
     assert upstream(client).taken() == call(*command.split(), SHA, 0)
+
+
+def test_no_script_of_a_client_over_its_limit_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripts = "scripts: {commands: follow_rules}"
+    client = Client(
+        route_with(f"defaults: {{mode: enforce}}\nrules: {{over: {{{scripts}}}, few: {{limits: {{rate: 2/h}}}}}}\n")
+    )
+    read: list[bytes] = []
+
+    def read_and_note(text: bytes) -> ScriptCalls:
+        read.append(text)
+        return read_script(text)
+
+    monkeypatch.setattr(memory, "read_script", read_and_note)
+    for number in range(10):
+        client.say("EVAL", b"return %d" % number, 0)
+    assert len(read) == 2
+
+
+def test_a_limit_by_key_counts_the_keys_that_a_script_names() -> None:
+    scripts = "scripts: {commands: follow_rules}, mode: enforce"
+    hot = 'limits: {keys: "hot*", rate: 1/h}, mode: enforce'
+    names = "names: {segments: 1..}, mode: enforce"
+    client = Client(route_with(f"rules: {{own: {{{scripts}}}, hot: {{{hot}}}, names: {{{names}}}}}\n"))
+    text = "return redis.call('GET', 'hot')"
+    client.say("EVAL", text, 0)
+    upstream(client).answer(b"$-1\r\n")
+    client.heard()
+    client.say("EVAL", text, 0)
+    assert b"keyrail/hot: more than 1 commands/h about hot*" in client.heard()

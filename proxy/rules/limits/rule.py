@@ -3,11 +3,11 @@
     limits: {per: app, rate: 5000/s, bytes: 10MB/s, concurrency: 50, connections: 200}
     limits: {keys: "product:*", rate: 2000/s}
 
-A command pays after all pure rules have let it pass. It costs one token of the rate, and its own size in bytes: the
-size of its reply is unknown at that time. ``concurrency`` limits the pending replies of the subject's clients. Some
-commands are free, because a client needs them to introduce itself, to stay connected, or to leave its state: commands
-about the connection or a transaction, commands that libraries send while they connect, the UNSUBSCRIBE family, and
-Keyrail's own.
+A command pays when all rules that cost little have let it pass, before a script is read. It costs one token of the
+rate, and its own size in bytes: the size of its reply is unknown at that time. ``concurrency`` limits the pending
+replies of the subject's clients. Some commands are free, because a client needs them to introduce itself, to stay
+connected, or to leave its state: commands about the connection or a transaction, commands that libraries send while
+they connect, the UNSUBSCRIBE family, and Keyrail's own.
 
 If a client exceeds the limit of ``connections``, its next command is refused and the client is closed, as in Redis at
 ``maxclients``. The user or name of a client is unknown until it has sent it; commands that send it still pass.
@@ -69,6 +69,11 @@ class LimitsSettings(RuleSettings):
     commands: tuple[str, ...] = ()
     keys: str | None = None
     key: Key | None = None
+
+    @property
+    def by_key(self) -> bool:
+        """Whether only commands with certain keys count."""
+        return self.keys is not None or self.key is not None
 
     @property
     def quota(self) -> Quota:

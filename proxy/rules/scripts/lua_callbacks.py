@@ -12,13 +12,11 @@ from proxy.rules.scripts.lua_tokens import Tokens
 
 _MODULES = (b"redis", b"server")
 _OPENS_BLOCK = (b"function", b"do", b"if", b"repeat")
-_MOST = 200
-"""The most callbacks of one text that are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """The names of its parameters, and the tokens of its body."""
+    """The names of its first two parameters, and the tokens of its body."""
 
     parameters: tuple[bytes, ...]
     body: range
@@ -33,13 +31,18 @@ def callbacks(
     if not registered:
         return
     ends = _ends(tokens)
-    given = [found for i in registered[:_MOST] if (found := _given(tokens, i + 3)) is not None]
-    for i in given:
-        function = i if tokens[i].is_name(b"function") else _declared(tokens, places, binds, i, given)
+    given = {found for i in registered if (found := _given(tokens, i + 3)) is not None}
+    others = _others(tokens, places, given)
+    seen = set[int]()
+    for i in sorted(given):
+        function = i if tokens[i].is_name(b"function") else _declared(tokens, others, binds, i)
+        if function in seen:
+            continue
         if function is not None and function in ends:
+            seen.add(function)
             opened = function + 1 if tokens[function + 1].is_sign(b"(") else function + 2
             closed = tokens.partner(opened)
-            names = tuple(tokens[j].text for j in range(opened + 1, closed, 2))
+            names = tuple(tokens[j].text for j in range(opened + 1, min(closed, opened + 4), 2))
             yield Callback(names, range(closed + 1, ends[function]))
 
 
@@ -62,18 +65,20 @@ def _given(tokens: Tokens, i: int) -> int | None:
     return None
 
 
+def _others(tokens: Tokens, places: Mapping[bytes, Sequence[int]], given: set[int]) -> Mapping[bytes, Sequence[int]]:
+    """For each name that is registered, where else it stands."""
+    names = {tokens[i].text for i in given if tokens[i].kind == "name"}
+    return {name: [place for place in places.get(name, ()) if place not in given] for name in names}
+
+
 def _declared(
-    tokens: Tokens,
-    places: Mapping[bytes, Sequence[int]],
-    binds: Callable[[int], bool],
-    i: int,
-    given: Sequence[int],
+    tokens: Tokens, others: Mapping[bytes, Sequence[int]], binds: Callable[[int], bool], i: int
 ) -> int | None:
     """The ``local function`` of the name at this token, if the name is used only for registrations."""
-    others = [place for place in places.get(tokens[i].text, ()) if place not in given]
-    if tokens[i].kind != "name" or len(others) != 1 or not tokens[i + 1].is_sign(b")", b"}", b",", b";"):
+    elsewhere = others.get(tokens[i].text, ())
+    if tokens[i].kind != "name" or len(elsewhere) != 1 or not tokens[i + 1].is_sign(b")", b"}", b",", b";"):
         return None
-    (at,) = others
+    (at,) = elsewhere
     local = tokens[at - 1].is_name(b"function") and tokens[at - 2].is_name(b"local")
     return at - 1 if local and binds(at) else None
 

@@ -11,8 +11,11 @@ A local variable stands for its value if its name is bound once in the whole tex
 assigned to. A use outside of its scope would be a global variable, and Redis has none of that name. Two names are never
 known, since Lua 5.1 binds them implicitly: ``self`` in every method, and ``arg`` in functions with ``...``
 (``LUA_COMPAT_VARARG`` in ``lparser.c``).
+
+What has been found about a token or a name is kept, so the work is linear in the text; each look spends of its budget.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -44,8 +47,6 @@ _WHOLE_NUMBERS = frozenset(b"0123456789")
 _MOST_DIGITS = 15
 _BOUND_BY_LUA = (b"_VERSION", b"self", b"arg")
 """Names with a value that the text does not bind."""
-_MOST_LOCALS = 200
-"""The most names in one statement, or in the name of one function, that are read: Lua has no more local variables."""
 _CONTINUES = (*b"( { [ . : .. + - * / % ^ == ~= < > <= >=".split(),)
 """Signs after which an expression continues."""
 
@@ -55,10 +56,14 @@ class Names:
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
+        self._spend = tokens.budget.spend
         self._places: dict[bytes, list[int]] = {}
+        self._behind_suffixes: dict[int, int] = {}
         self._assigns: dict[int, bool] = {}
+        self._functions: dict[int, bool] = {}
         self._first_of_list: dict[int, int] = {}
-        self._constants: dict[bytes, Word] = {}
+        self._bound: dict[bytes, tuple[int, ...]] = {}
+        self._values: dict[int, Sequence[Word]] = {}
         for i, token in enumerate(tokens.all):
             if token.kind == "name":
                 self._first_of_list[i] = self._list_start(i)
@@ -70,7 +75,7 @@ class Names:
         for function in callbacks(tokens, self._places, self._binds):
             for parameter, name in zip(function.parameters, _TABLES.values(), strict=False):
                 if parameter not in _BOUND_BY_LUA:
-                    self._learn_table([i for i in self._places.get(parameter, ()) if i in function.body], name)
+                    self._learn_table(_within(self._places.get(parameter, ()), function.body), name)
 
     def is_field(self, i: int) -> bool:
         """Whether the name at this token is a field, ``x.name``; a name behind a comment counts as a variable."""
@@ -105,6 +110,7 @@ class Names:
         targets."""
         tokens, passed = self._tokens, []
         while i not in self._assigns:
+            self._spend()
             passed.append(i)
             if tokens[i].is_sign(b"="):
                 self._assigns[i] = True
@@ -121,8 +127,10 @@ class Names:
 
     def behind_suffixes(self, i: int) -> int:
         """Behind all indexes, fields and calls that begin at token ``i``."""
-        tokens = self._tokens
-        while True:
+        tokens, passed, known = self._tokens, [], self._behind_suffixes
+        while i not in known:
+            self._spend()
+            passed.append(i)
             if tokens[i].is_sign(b"[", b"(", b"{"):
                 i = tokens.partner(i) + 1
             elif tokens[i].is_sign(b".", b":") and tokens[i + 1].kind == "name":
@@ -130,7 +138,10 @@ class Names:
             elif tokens[i].kind == "string":
                 i += 1
             else:
-                return i
+                known[i] = i
+        end = known[i]
+        known.update(dict.fromkeys(passed, end))
+        return end
 
     # How names are bound
 
@@ -150,14 +161,23 @@ class Names:
             return True
         return self.assigned_behind(self.behind_suffixes(i + 1))
 
+    def _bound_at(self, name: bytes) -> tuple[int, ...]:
+        """Where a name is declared or assigned to."""
+        if name not in self._bound:
+            self._bound[name] = tuple(filter(self._binds, self._places.get(name, ())))
+        return self._bound[name]
+
     def _is_function(self, i: int) -> bool:
         """Whether the tokens that end at ``i`` are ``function``, with or without a name."""
+        if i not in self._functions:
+            self._functions[i] = self._find_function(i)
+        return self._functions[i]
+
+    def _find_function(self, i: int) -> bool:
         tokens = self._tokens
-        named = i - 2 * _MOST_LOCALS
         while i > 0 and tokens[i].kind == "name" and tokens[i - 1].is_sign(b".", b":"):
+            self._spend()
             i -= 2
-            if i < named:
-                return True
         if i < 0 or tokens[i].kind != "name":
             return False
         return tokens[i].text == b"function" or tokens[i - 1].is_name(b"function")
@@ -170,13 +190,14 @@ class Names:
             and function.kind == "name"
             and function.text in functions
             and not self._tokens[i - 2].is_sign(b".", b":")
-            and not any(map(self._binds, self._places[function.text]))
+            and not self._bound_at(function.text)
         )
 
     # KEYS and ARGV
 
     def _learn_table(self, places: Sequence[int], table: Literal["KEYS", "ARGV"]) -> None:
         """Note KEYS or ARGV at these places, if all of them only read it."""
+        self._spend(len(places))
         if all(self._reads(i) for i in places):
             self._tables.update(dict.fromkeys(places, table))
 
@@ -196,42 +217,45 @@ class Names:
     # Variables
 
     def _constant(self, name: bytes) -> Word:
-        if name not in self._constants:
-            self._constants[name] = self._find_constant(name)
-        return self._constants[name]
-
-    def _find_constant(self, name: bytes) -> Word:
-        places = self._places.get(name, ())
-        bound = [i for i in places if self._binds(i)]
+        bound = self._bound_at(name)
         if len(bound) != 1 or name in _TABLES or name in _BOUND_BY_LUA:
             return UNKNOWN
-        tokens, first = self._tokens, self._first_of_list[bound[0]]
-        if not tokens[first - 1].is_name(b"local"):
+        (at,) = bound
+        first = self._first_of_list[at]
+        if not self._tokens[first - 1].is_name(b"local"):
             return UNKNOWN
-        end = first
-        while tokens[end + 1].is_sign(b",") and end - first < 2 * _MOST_LOCALS:
+        if first not in self._values:
+            self._values[first] = self._values_of(first)
+        place = (at - first) // 2
+        return self._values[first][place] if place < len(self._values[first]) else UNKNOWN
+
+    def _values_of(self, first: int) -> Sequence[Word]:
+        """The values of the local variables in a list that begins here; empty if they are not simple."""
+        tokens, end = self._tokens, first
+        while tokens[end + 1].is_sign(b","):
+            self._spend()
             end += 2
         if not tokens[end + 1].is_sign(b"="):
-            return UNKNOWN
+            return ()
         values = self._simple_values(end + 2)
-        place = (bound[0] - first) // 2
-        return values[place] if len(values) == (end - first) // 2 + 1 else UNKNOWN
+        return values if len(values) == (end - first) // 2 + 1 else ()
 
-    def _simple_values(self, i: int) -> list[Word]:
+    def _simple_values(self, i: int) -> Sequence[Word]:
         """The values of a list of expressions that begins at ``i``; empty if one of them is not simple."""
         tokens = self._tokens
         values: list[Word] = []
         while True:
+            self._spend()
             end = self._behind_simple(i)
             # A name is not looked up in turn: scripts do not need it, and a chain of names could be long.
             named = tokens[i].kind == "name" and end == i + 1
             values.append(UNKNOWN if named else self.value(i, end))
-            if not tokens[end].is_sign(b",") or len(values) > _MOST_LOCALS:
+            if not tokens[end].is_sign(b","):
                 break
             i = end + 1
         follows = tokens[end]
         goes_on = follows.is_sign(*_CONTINUES) or follows.is_name(b"and", b"or") or follows.kind == "string"
-        return [] if goes_on else values
+        return () if goes_on else values
 
     def _behind_simple(self, i: int) -> int:
         tokens = self._tokens
@@ -248,3 +272,7 @@ def _literal(token: Token) -> Word:
     if token.kind == "number" and len(token.text) <= _MOST_DIGITS and _WHOLE_NUMBERS.issuperset(token.text):
         return b"%d" % int(token.text)
     return UNKNOWN
+
+
+def _within(places: Sequence[int], body: range) -> Sequence[int]:
+    return places[bisect_left(places, body.start) : bisect_left(places, body.stop)]

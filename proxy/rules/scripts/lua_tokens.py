@@ -7,8 +7,8 @@ import re
 from array import array
 from typing import NamedTuple
 
-MOST_TOKENS = 20_000
-"""The most tokens of a text that are read: about 100 KB of code, and 40 ms."""
+MOST_STEPS = 40_000
+"""Of reading one text: about 150 KB of code. The longest script of a well-known library takes 8,200."""
 
 _TOKEN = re.compile(
     rb"""
@@ -32,6 +32,22 @@ _CLOSING = frozenset(_CLOSES.values())
 
 class UnreadableLuaError(Exception):
     """The text cannot be read as Lua; the message says where or why."""
+
+
+class Budget:
+    """The steps that the reading of one text may still take: tokens, comments, white space, and what is looked at
+    again."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, steps: int) -> None:
+        self._left = steps
+
+    def spend(self, steps: int = 1) -> None:
+        """Raises UnreadableLuaError if there are no more."""
+        self._left -= steps
+        if self._left < 0:
+            raise UnreadableLuaError("is too long to be read")
 
 
 class Token(NamedTuple):
@@ -58,8 +74,9 @@ class Token(NamedTuple):
 class Tokens:
     """All tokens of a script, with an end token behind the last one, and for each bracket its partner."""
 
-    def __init__(self, text: bytes, position: int) -> None:
+    def __init__(self, text: bytes, position: int, budget: Budget) -> None:
         """Raises UnreadableLuaError."""
+        self.budget = budget
         self._text = text
         self.all = self._read(position)
         self._partners = array("i", bytes(4 * len(self.all)))
@@ -88,8 +105,9 @@ class Tokens:
         return UnreadableLuaError(f"cannot be read in line {self.line(position)}")
 
     def _read(self, position: int) -> list[Token]:
-        text, found = self._text, []
+        text, found, spend = self._text, [], self.budget.spend
         while position < len(text):
+            spend()
             match = _TOKEN.match(text, position)
             if match is None:
                 raise self._unreadable(position)
@@ -108,8 +126,6 @@ class Tokens:
                 found.append(Token("string", value, start, b"\\" not in value and b"\0" not in value))
             elif kind != "space":
                 found.append(Token(kind, match[0], start))
-            if len(found) > MOST_TOKENS:
-                raise UnreadableLuaError("is too long to be read")
         found.append(Token("end", b"", len(text)))
         return found
 

@@ -69,7 +69,7 @@ class ScriptMemory(SharedFacts):
     def loaded(self, text: bytes) -> None:
         """Note that Redis has accepted a library of functions."""
         self._owners.clear()
-        calls = read_script(text)
+        calls = self.read(text)
         for name in calls.functions:
             self.learn(function_key(name), calls)
 

@@ -19,15 +19,17 @@ import re
 from dataclasses import dataclass
 
 from proxy.rules.scripts.lua_names import EVERY, UNKNOWN, Names, Parameter, Word
-from proxy.rules.scripts.lua_tokens import Tokens, UnreadableLuaError
+from proxy.rules.scripts.lua_tokens import MOST_STEPS, Budget, Tokens, UnreadableLuaError
 from proxy.rules.shared_state import Fact
 
 __all__ = ["EVERY", "UNKNOWN", "Parameter", "ScriptCall", "ScriptCalls", "Word", "read_script"]
 
 LONGEST = 256 * 1024
 """The most bytes of a text that is read."""
-MOST_PLACES = 2000
-"""The most places of a text that use redis or server; people write fewer."""
+MOST_PLACES = 500
+"""The most places of a text that use redis or server, since each run judges all calls; people write fewer."""
+MOST_SPREAD = 16
+"""The most calls with all of KEYS or ARGV, since each run judges them with all its keys; people write fewer."""
 _LONGEST_NAME = 64
 
 _CALLS = (b"call", b"pcall")
@@ -59,8 +61,9 @@ class ScriptCalls(Fact):
     functions: tuple[bytes, ...] = ()
 
 
-def read_script(text: bytes) -> ScriptCalls:
-    """The calls of a script or a library of functions. Never raises: a text that cannot be read is dynamic."""
+def read_script(text: bytes, most: int = MOST_STEPS) -> ScriptCalls:
+    """The calls of a script or a library of functions. Never raises: a text that cannot be read, or only in more steps
+    than `most`, is dynamic."""
     start = 0
     if len(text) > LONGEST:
         return ScriptCalls(dynamic=f"is longer than {LONGEST} bytes, too long to be read")
@@ -71,7 +74,7 @@ def read_script(text: bytes) -> ScriptCalls:
         if start < 0:
             return ScriptCalls()
     try:
-        reading = _ScriptReader(Tokens(text, start))
+        reading = _ScriptReader(Tokens(text, start, Budget(most)))
     except UnreadableLuaError as error:
         return ScriptCalls(dynamic=str(error))
     return ScriptCalls(tuple(reading.calls), reading.dynamic, tuple(reading.functions))
@@ -87,6 +90,7 @@ class _ScriptReader:
         self._tokens = tokens
         self._names = Names(tokens)
         self._here = 0
+        self._spread = 0
         places = 0
         for i, token in enumerate(tokens.all):
             if token.kind != "name" or self._names.is_field(i):
@@ -151,10 +155,13 @@ class _ScriptReader:
 
     def _add(self, call: ScriptCall, name: str) -> None:
         first = call.words[0] if call.words else UNKNOWN
-        if isinstance(first, bytes) and len(first) <= _LONGEST_NAME:
-            self.calls[call] = None
-        else:
+        if not isinstance(first, bytes) or len(first) > _LONGEST_NAME:
             self._note(f"chooses at run time the command that {name} runs")
+        elif call not in self.calls:
+            self.calls[call] = None
+            self._spread += isinstance(call.words[-1], Parameter) and call.words[-1].index == EVERY
+            if self._spread > MOST_SPREAD:
+                raise UnreadableLuaError(f"gives all its keys or arguments to more than {MOST_SPREAD} calls")
 
     def _read_registration(self, i: int) -> None:
         if self._tokens[i].is_sign(b"("):
