@@ -45,6 +45,7 @@ pool.py                 one pool: shared connections, idle ones, and sessions th
 pools.py                all pools of a route, by user, database and protocol
 relearning.py           probes permissions, password and client names again when they may have changed
 rights.py               what users may run, as each node has told: rules send what all of them let a user run
+server_processes.py     the connections by the server process that they lead to
 restarts.py             detects a restarted Redis, and closes the clients that relied on the memory of the old process
 logins.py               logins of clients that Redis decides, and for how long an accepted one counts
 group_counts.py         what has happened in a group of workers, in memory that all of them see
@@ -57,6 +58,7 @@ entrance.py             the pool, limits and login rules that a listener's clien
 client_auth.py          the login methods of a listener
 followed.py             values built from files, rebuilt when the files change
 engine.py               engine, version and features of the Redis behind a route
+asked_once.py           what many new connections need to know at one moment, asked by one of them
 capabilities.py         the capabilities of a route's Redis and of its users
 internal_queries.py     Keyrail's own queries to Redis, on connections of their own
 acceptor.py             accepts clients on one listening socket

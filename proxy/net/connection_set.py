@@ -7,6 +7,7 @@ from typing import Any
 
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.net.pools import Pools
+from proxy.net.server_processes import ServerProcesses
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.user_connections import UserConnections
 from proxy.session.pool_key import Node, PoolKey
@@ -18,7 +19,7 @@ class ConnectionSet:
     """The connections of one route, and the tasks that work on them. ``closing``: the route ends.
 
     ``members`` has the connections by pipeline, because sessions know only the pipeline; ``of_users`` has those of
-    users whom clients log in as. ``events`` are counters for the metrics.
+    users whom clients log in as, ``processes`` those of each server process. ``events`` are counters for the metrics.
     """
 
     def __init__(
@@ -32,31 +33,45 @@ class ConnectionSet:
         self.pools = Pools(home, place)
         self.members: dict[UpstreamPipeline, UpstreamConnection] = {}
         self.of_users = UserConnections()
+        self.processes = ServerProcesses()
         self.closing = False
         self.events = events
         self._loop = loop
         self._clients = clients
         self._tasks: set[asyncio.Task[None]] = set()
+        self._not_private: dict[UpstreamConnection, None] = {}
         self._pooled = 0
         self._pinned = 0
         self._by_node: Counter[Node] = Counter()
 
-    def start(self, work: Any) -> None:
+    def start(self, work: Any) -> asyncio.Task[None]:
         """Run a coroutine until it ends or the route closes."""
-        task = self._loop.create_task(work)
+        task: asyncio.Task[None] = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def add(self, upstream: UpstreamConnection) -> None:
         """A connection has been opened."""
         self.members[upstream.pipeline] = upstream
         self.of_users.add(upstream)
+        upstream.followed = self._follow
+        self._follow(upstream)
 
     def remove(self, upstream: UpstreamConnection) -> None:
         """A connection is lost; its commands still count."""
         self.members.pop(upstream.pipeline, None)
         self.of_users.remove(upstream)
+        self.processes.remove(upstream)
+        upstream.followed = None
+        self._not_private.pop(upstream, None)
         self.account(upstream)
+
+    def _follow(self, upstream: UpstreamConnection) -> None:
+        if upstream.shared or upstream.apart:
+            self._not_private[upstream] = None
+        else:
+            self._not_private.pop(upstream, None)
 
     def close(self) -> None:
         """Close all of them now."""
@@ -68,8 +83,11 @@ class ConnectionSet:
 
     def shared_in_use(self) -> list[UpstreamPipeline]:
         """The connections of several clients on which replies are pending."""
-        members = self.members.values()
-        return [each.pipeline for each in members if each.shared and each.pipeline.head is not None]
+        return [each.pipeline for each in self._not_private if each.shared and each.pipeline.head is not None]
+
+    def apart(self, node: Node) -> list[UpstreamConnection]:
+        """The connections to this node that no client uses."""
+        return [each for each in self._not_private if each.apart and each.key.node is node]
 
     def take_spare(self, key: PoolKey, *, anywhere: bool = False) -> UpstreamConnection | None:
         """Take a connection without pending replies out of this pool; clients that shared it get another one.
@@ -80,6 +98,8 @@ class ConnectionSet:
         if upstream is None:
             return None
         self.account(upstream)
+        if not upstream.shared:
+            return upstream  # no client refers to an idle one
         upstream.shared = False
         for client in self._clients:  # no reply is pending on it, so they only drop it
             nodes = client.sender.nodes
@@ -133,11 +153,11 @@ class ConnectionSet:
 
     def connection_counts(self) -> dict[str, int]:
         """How many connections are shared, used by one client, or ready for one client."""
-        shared = sum(upstream.shared for upstream in self.members.values())
-        apart = sum(upstream.apart for upstream in self.members.values())
+        shared = sum(upstream.shared for upstream in self._not_private)
+        apart = sum(upstream.apart for upstream in self._not_private)
         idle = self.pools.idle()
         return {"shared": shared, "private": len(self.members) - shared - apart - idle, "idle": idle}
 
     def private(self) -> int:
         """How many connections are for single clients, including those that are being opened."""
-        return self.pools.opening_private() + sum(not (each.shared or each.apart) for each in self.members.values())
+        return self.pools.opening_private() + len(self.members) - len(self._not_private)

@@ -83,7 +83,7 @@ class Connections:
         )
         self.pools = self.all.pools
         self._server_changed: Callable[[], None] = _nothing
-        self.restarts = Restarts(topology, self.all.members.values(), self._restarted)
+        self.restarts = Restarts(topology, self.all.processes, self._restarted)
         self.demotions = Demotions(topology, loop, self.all, self.restarts, give_back)
         self.known_scripts = None if topology.router is None else KnownScripts()
         self.opening = Opening(topology, settings, loop, self.all, self, self.restarts, self.known_scripts)
@@ -205,7 +205,7 @@ class Connections:
         pool = self.pools.of(upstream.key)
         self.count("retired")
         self._server_changed()
-        for apart in [each for each in self.all.members.values() if each.apart and each.key.node is upstream.key.node]:
+        for apart in self.all.apart(upstream.key.node):
             apart.abort()  # health checks must ask the new server
         if pool.forget(upstream):
             self.supply.ensure(pool, upstream.lane)

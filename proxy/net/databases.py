@@ -23,7 +23,7 @@ _LACKING = b"-ERR "
 class Databases:
     """Those of one route's nodes. Databases have numbers from 0, so the largest known one says something of others."""
 
-    def __init__(self, topology: Topology, supply: Supply, opening: Opening, start: Callable[[object], None]) -> None:
+    def __init__(self, topology: Topology, supply: Supply, opening: Opening, start: Callable[[object], object]) -> None:
         self._topology = topology
         self._supply = supply
         self._opening = opening

@@ -19,8 +19,7 @@ The address of a cluster's node leads to one server, whose role the other nodes 
 
 import asyncio
 import contextlib
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 from weakref import WeakSet
 
@@ -64,7 +63,7 @@ class Demotions:
         self._suspects: WeakSet[UpstreamConnection] = WeakSet()
         self._found_at: dict[Node, float] = {}
         self._replicas: dict[Node, dict[Process, bool]] = {}  # of nodes with several processes: those that answered
-        self._comparing: set[Node] = set()
+        self._comparing: dict[Node, asyncio.Task[None]] = {}
         self._demoted: dict[Node, set[bytes]] = {}
         """Processes that said last that they are replicas, by their run_ids. Who is subscribed there stays."""
 
@@ -148,19 +147,20 @@ class Demotions:
         suspected = self.is_in_doubt(upstream)
         self._suspects.discard(upstream)
         node, own = upstream.key.node, upstream.run_id or upstream
-        others = self._processes(node) if upstream.identified else {}
-        others.pop(own, None)
+        others = upstream.identified and self._has_others(node, own)
+        if not others:
+            self._replicas.pop(node, None)  # what processes have said is over once one is alone
         if not (suspected or others):
             return True
         if not await is_replica(upstream):
             self._trust(upstream)
-            if others:
+            if others and not self._is_sole_primary(node, own):
                 self._replicas[node] = {own: False}  # what the others have said may be over
-                self._begin_to_compare(node, others)
+                self._begin_to_compare(node)
             return True
         if not suspected:
             self._replicas.setdefault(node, {})[own] = True
-            await self._ask(node, others)
+            await self._compare_anew(node)
             if not self._has_primary(node):
                 return True
         self._retire(upstream)
@@ -182,39 +182,60 @@ class Demotions:
                 continue
             known = self._replicas.get(node, {})
             self._replicas[node] = {each: known[each] for each in processes if each in known}
-            self._begin_to_compare(node, processes)
+            self._begin_to_compare(node)
 
     def _forget_who_left(self) -> None:
         if self._demoted:
             used = {each.run_id for each in self._connections.members.values()}
             self._demoted = {node: kept for node, demoted in self._demoted.items() if (kept := demoted & used)}
 
-    def _begin_to_compare(self, node: Node, processes: Processes) -> None:
+    def _begin_to_compare(self, node: Node) -> asyncio.Task[None]:
         if node not in self._comparing:
-            self._comparing.add(node)
-            self._connections.start(self._compare(node, processes))
+            self._comparing[node] = self._connections.start(self._compare(node))
+        return self._comparing[node]
 
-    async def _compare(self, node: Node, processes: Processes) -> None:
+    async def _compare_anew(self, node: Node) -> None:
+        # Thousands of connections can open at once: one comparison that begins now is enough for all of them.
+        if node in self._comparing:
+            await asyncio.wait([self._comparing[node]])
+        await asyncio.wait([self._begin_to_compare(node)])
+
+    async def _compare(self, node: Node) -> None:
         try:
-            await self._ask(node, processes)
+            await self._ask(node, self._processes(node))
         finally:
-            self._comparing.discard(node)
+            self._comparing.pop(node, None)
         if self._has_primary(node):
             for process, members in self._processes(node).items():
                 if self._replicas[node].get(process, True):
                     for each in members:
                         self._suspect(each)
 
-    def _processes(self, node: Node) -> dict[Process, list[UpstreamConnection]]:
-        # Those that carry messages cannot be asked: subscribers, and tracking connections.
-        found: defaultdict[Process, list[UpstreamConnection]] = defaultdict(list)
-        if self._topology.router is None:
-            unsettled = self._loop.time() - self._found_at.get(node, float("-inf")) < _UNSETTLED_SECONDS
-            for each in self._connections.members.values():
-                usable = each.identified and not (each.retiring or each.pipeline.relay)
-                if each.key.node is node and usable and (each.run_id is not None or unsettled):
-                    found[each.run_id or each].append(each)
-        return dict(found)
+    def _processes(self, node: Node) -> dict[Process, Sequence[UpstreamConnection]]:
+        found: dict[Process, Sequence[UpstreamConnection]] = {}
+        for run_id, members in self._told(node).items():
+            usable = [*filter(_usable, members)]
+            if run_id is None:
+                found |= {each: [each] for each in usable}
+            elif usable:
+                found[run_id] = usable
+        return found
+
+    def _has_others(self, node: Node, own: Process) -> bool:
+        # Asked for each connection that opens: it looks at none of those that lead to the same process.
+        told = self._told(node).items()
+        return any(each is not own for run_id, members in told if run_id != own for each in filter(_usable, members))
+
+    def _told(self, node: Node) -> Mapping[bytes | None, Collection[UpstreamConnection]]:
+        of_node = {} if self._topology.router is not None else self._connections.processes.of(node)
+        unsettled = self._loop.time() - self._found_at.get(node, float("-inf")) < _UNSETTLED_SECONDS
+        return of_node if unsettled or None not in of_node else {each: of_node[each] for each in of_node if each}
+
+    def _is_sole_primary(self, node: Node, own: Process) -> bool:
+        known = self._replicas.get(node, {})
+        told = self._told(node)
+        unsettled = None in told or any(known.get(each) is not (each != own) for each in told if each is not None)
+        return not unsettled and known.get(own) is False
 
     def _has_primary(self, node: Node) -> bool:
         return False in self._replicas.get(node, {}).values()
@@ -249,3 +270,8 @@ class Demotions:
         finally:
             if taken:
                 self._give_back(upstream)
+
+
+def _usable(upstream: UpstreamConnection) -> bool:
+    # Those that carry messages cannot be asked: subscribers, and tracking connections.
+    return not (upstream.retiring or upstream.pipeline.relay)

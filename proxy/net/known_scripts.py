@@ -15,6 +15,7 @@ from collections import OrderedDict
 from hashlib import sha1
 from typing import NamedTuple
 
+from proxy.net.asked_once import AskedOnce
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.node_port import KnownScriptsPort
 from proxy.session.pool_key import Node
@@ -51,6 +52,7 @@ class KnownScripts(KnownScriptsPort):
         self._texts: OrderedDict[bytes, bytes] = OrderedDict()
         self._by_sha: dict[bytes, bytes] = {}
         self._loaded: dict[Node, bytes | None] = {}
+        self._asked = AskedOnce()
 
     def knows(self, text: bytes) -> bool:
         """Whether it has been remembered; it counts as used."""
@@ -124,8 +126,11 @@ class KnownScripts(KnownScriptsPort):
         Raises ConnectionResetError.
         """
         node = upstream.key.node
-        if node in self._loaded and self._loaded[node] == upstream.run_id:
-            return
+        if node not in self._loaded or self._loaded[node] != upstream.run_id:
+            await self._asked.ask((node, upstream.run_id), lambda: self._load_on(upstream))
+
+    async def _load_on(self, upstream: UpstreamConnection) -> None:
+        node = upstream.key.node
         asked: set[bytes] = set()
         replies: list[bytes] = []
         for _ in range(_MOST_ROUNDS):

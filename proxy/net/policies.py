@@ -22,6 +22,7 @@ from typing import Any, Protocol
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.router import Router
 from proxy.hotpath.sampler import Sampler
+from proxy.net.asked_once import AskedOnce
 from proxy.net.cache_scope import CacheScope
 from proxy.net.capabilities import Capabilities
 from proxy.net.command_counts import CommandCounts
@@ -101,6 +102,7 @@ class Policies(PolicyPort):
         self._changing = asyncio.Lock()
         self._completing: PolicyGeneration | None = None
         self._tasks: set[asyncio.Future[None]] = set()
+        self._asked = AskedOnce()
 
     def cached_by(self, caches: CacheFollower) -> None:
         """Tell this local cache of each policy that comes into force."""
@@ -281,6 +283,10 @@ class Policies(PolicyPort):
     async def learn_user(self, upstream: UpstreamConnection, found: Engine) -> None:
         """Find out what the user of a connection may run on its node; ``settle`` puts that into force. Raises
         ConnectionResetError."""
+        subject = (upstream.key.login, found.name, found.version, self._current.needed)
+        await self._asked.ask(subject, lambda: self._learn_user(upstream, found))
+
+    async def _learn_user(self, upstream: UpstreamConnection, found: Engine) -> None:
         user, node = upstream.key.user, upstream.key.node
         known = self._capabilities
         if not await known.meet(upstream, found):
@@ -314,6 +320,8 @@ class Policies(PolicyPort):
     async def _let_run(self, user: str | None, able: frozenset[str]) -> None:
         """Put into force what the user may run."""
         async with self._changing:
+            if self._capabilities.able.get(user) == able:
+                return
             callers = {(able, client.caller()) async for client in self._in_slices() if client.key.user == user}
             await self._current.bind(callers or {(able, Caller(user or ""))})
             self._capabilities.able[user] = able

@@ -36,6 +36,7 @@ class Wait(UpstreamWait):
         self.until = until
         self.ended = False
         self._queue().append(self)
+        pool.wanting[pool] = None
 
     def end(self) -> None:
         """Leave the queue."""
@@ -72,8 +73,10 @@ class Pool:
     no entry if Redis could not be reached, or has accepted a connection since.
     """
 
-    def __init__(self, key: PoolKey) -> None:
+    def __init__(self, key: PoolKey, wanting: "dict[Pool, None] | None" = None) -> None:
+        """``wanting`` are the pools of the route in which sessions may wait."""
         self.key = key
+        self.wanting: dict[Pool, None] = {} if wanting is None else wanting
         self.lanes: dict[Lane, list[UpstreamConnection]] = {Lane.FAST: [], Lane.SLOW: []}
         self.idle: list[UpstreamConnection] = []
         self.opening: dict[Lane | None, int] = {Lane.FAST: 0, Lane.SLOW: 0, None: 0}
@@ -167,6 +170,7 @@ class Pool:
         for queue in (other.waiting_private, *other.waiting_shared.values()):
             for wait in queue:
                 wait.pool = self
+                self.wanting[self] = None
             queue.clear()
 
     def refuse(self) -> None:
@@ -194,10 +198,13 @@ class Pool:
         """All connections that no client has for itself."""
         return [*self.lanes[Lane.FAST], *self.lanes[Lane.SLOW], *self.idle]
 
+    def awaited(self) -> bool:
+        """Whether somebody waits for a connection."""
+        return bool(self.waiting_private or any(self.waiting_shared.values()))
+
     def in_use(self) -> bool:
         """Whether the pool has a connection, or somebody waits for one."""
-        expected = any(self.opening.values()) or self.backing_off or self.waiting_private
-        return bool(self.connections() or expected or any(self.waiting_shared.values()))
+        return bool(self.connections() or any(self.opening.values()) or self.backing_off or self.awaited())
 
 
 class Backoff:

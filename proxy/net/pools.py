@@ -21,6 +21,9 @@ class Pools:
         self._place = place
         self._left: WeakSet[Node] = WeakSet()
         self._pools: dict[PoolKey, Pool] = {}
+        self._wanting: dict[Pool, None] = {}
+        self._own: dict[PoolKey, Pool] = {}
+        """Those of the route's own login. Of users whom clients log in as there can be thousands."""
         self._by_login: dict[Login, dict[PoolKey, Pool]] = {}
 
     def of(self, key: PoolKey) -> Pool:
@@ -28,7 +31,9 @@ class Pools:
         key = self.placed(key)
         pool = self._pools.get(key)
         if pool is None:
-            pool = self._pools[key] = self._by_login.setdefault(key.login, {})[key] = Pool(key)
+            pool = self._pools[key] = self._by_login.setdefault(key.login, {})[key] = Pool(key, self._wanting)
+            if key.user is None:
+                self._own[key] = pool
         return pool
 
     def placed(self, key: PoolKey) -> PoolKey:
@@ -46,6 +51,12 @@ class Pools:
 
     def __iter__(self) -> Iterator[Pool]:
         return iter(list(self._pools.values()))
+
+    def wanting(self) -> list[Pool]:
+        """The pools in which sessions wait."""
+        for pool in [pool for pool in self._wanting if not pool.awaited()]:
+            del self._wanting[pool]
+        return [*self._wanting]
 
     def alive(self, key: PoolKey) -> bool:
         """Whether this pool has a connection on its fast lane."""
@@ -85,8 +96,8 @@ class Pools:
 
     def close_idle(self, wanting: Pool) -> None:
         """Close an idle connection of another pool, if there is one, so that this pool can open one."""
-        for pool in self._pools.values():
-            if pool is not wanting and pool.key.user is None and pool.idle and not pool.waiting_private:
+        for pool in self._own.values():
+            if pool is not wanting and pool.idle and not pool.waiting_private:
                 pool.idle.pop(0).close()
                 return
 
@@ -96,7 +107,7 @@ class Pools:
 
     def opening_private(self) -> int:
         """How many connections for single clients are being opened."""
-        return sum(pool.opening[None] for pool in self)
+        return sum(pool.opening[None] for pool in self._own.values())
 
     def tend(self, now: float, logged_in: Callable[[str], int]) -> None:
         """Close connections that were idle for long, or that are more than a user has clients."""
@@ -136,6 +147,7 @@ class Pools:
 
     def _remove(self, key: PoolKey) -> None:
         del self._pools[key]
+        self._own.pop(key, None)
         theirs = self._by_login[key.login]
         del theirs[key]
         if not theirs:

@@ -45,7 +45,7 @@ class Replicas(OwnConnections):
         cluster: Cluster,
         loop: asyncio.AbstractEventLoop,
         tls: Callable[[], FollowedContext | None],
-        start: Callable[[Coroutine[Any, Any, None]], None],
+        start: Callable[[Coroutine[Any, Any, None]], object],
         count: Callable[[str], None],
     ) -> None:
         super().__init__(count)

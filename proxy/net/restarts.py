@@ -10,9 +10,10 @@ client. If it cannot be read, the loss of all connections counts as a restart.
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from proxy.net.engine import run_id_in
+from proxy.net.server_processes import ServerProcesses
 from proxy.net.topology import Topology
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import Login, Node
@@ -27,9 +28,7 @@ class Restarts:
     ``met`` counts the restarts.
     """
 
-    def __init__(
-        self, topology: Topology, connections: Collection[UpstreamConnection], forget: Callable[[Node], object]
-    ) -> None:
+    def __init__(self, topology: Topology, connections: ServerProcesses, forget: Callable[[Node], object]) -> None:
         """``forget`` is called at a restart: what Keyrail learned about the node's old process may be wrong now."""
         self._topology = topology
         self._forget = forget
@@ -51,8 +50,11 @@ class Restarts:
 
     def processes(self, node: Node) -> set[str]:
         """The run_ids of the processes of this node that clients use, as far as they are known."""
-        used = (each for each in self._connections if each.identified and each.key.node is node and not each.retiring)
-        return {each.run_id.decode("ascii") for each in used if each.run_id is not None}
+        return {each.decode("ascii") for each in self._used(node)}
+
+    def _used(self, node: Node) -> set[bytes]:
+        told = ((run_id, members) for run_id, members in self._connections.of(node).items() if run_id is not None)
+        return {run_id for run_id, members in told if not all(each.retiring for each in members)}
 
     def relies(self, client: PoolWaiter) -> None:
         """This client has sent a command that relies on the memory of the server process."""
@@ -82,43 +84,37 @@ class Restarts:
 
         Raises ConnectionResetError.
         """
-        login = upstream.key.login
-        if not self._others(upstream):
-            self._forget_refusals(upstream.key.node)
+        login, node = upstream.key.login, upstream.key.node
+        if not self._connections.of(node):
+            self._forget_refusals(node)
         if login not in self._refusals:
             frame = await upstream.ask(["INFO", "server"])
             upstream.run_id = run_id_in(frame)
             if upstream.run_id is None and not frame.startswith(b"-BUSY"):
                 self._refusals[login] = _reason(frame)
-        another = self._is_another(upstream, self._others(upstream))
+        another = self._is_another(upstream)
         upstream.identified = True
+        if not upstream.closed:
+            self._connections.add(upstream)
         if another:
             self.met += 1
-            self._forget(upstream.key.node)
-            self._close_clients(upstream.key.node)
+            self._forget(node)
+            self._close_clients(node)
 
     def _forget_refusals(self, node: Node) -> None:
         for refused in [refused for refused in self._refusals if refused[1] is node]:
             del self._refusals[refused]
 
-    def _others(self, upstream: UpstreamConnection) -> list[UpstreamConnection]:
-        # Connections to a process of this node that clients have used. One that is being identified may lead elsewhere.
-        node = upstream.key.node
-        return [
-            other
-            for other in self._connections
-            if other.identified and other is not upstream and other.key.node is node
-        ]
-
-    def _is_another(self, upstream: UpstreamConnection, others: Collection[UpstreamConnection]) -> bool:
+    def _is_another(self, upstream: UpstreamConnection) -> bool:
         node, run_id = upstream.key.node, upstream.run_id
+        others = self._connections.of(node)  # clients have used these; one that is being identified may lead elsewhere
         known = self._known[node]
         another = node in self._met and (not others if run_id is None or not known else run_id not in known)
         self._met.add(node)
         if another:
             # The processes that the remaining clients have used, or will use first.
             known.clear()
-            known.update(other.run_id for other in others if other.run_id is not None and not other.retiring)
+            known.update(self._used(node))
         if run_id is not None:
             known.add(run_id)
         return another

@@ -162,7 +162,7 @@ class Supply:
 
     def supply_all(self) -> None:
         """Open connections for all waiting clients: private ones, and the first shared one of a lane."""
-        for pool in self._pools:
+        for pool in self._pools.wanting():
             for lane in Lane:
                 if pool.waiting_shared[lane] and not pool.alive(lane):
                     self.ensure(pool, lane)

@@ -67,24 +67,25 @@ class UpstreamConnection(asyncio.BaseProtocol):
 
     After it is ``identified``, ``run_id`` identifies the server process; it is None if Redis did not tell it. Asked for
     that by ``replica_watch``, the server has also told whether it ``replicates_slots``: see ``engine``.
-    ``unauthenticated``: Redis asks for a login, and Keyrail had none. ``apart``: no client uses the connection.
-    ``mixed_up``: a
-    reply came that fits no command. ``farewell`` is the error that Redis sent without a command, before it closed the
-    connection.
+    ``unauthenticated``: Redis asks for a login, and Keyrail had none. ``mixed_up``: a reply came that fits no command.
+    ``farewell`` is the error that Redis sent without a command, before it closed the connection. ``followed`` is called
+    when the connection becomes ``shared`` or ``apart``, or no longer is.
     """
 
     __slots__ = (
         "__weakref__",
+        "_apart",
         "_keeper",
         "_last_timer",
         "_loop",
         "_own_commands",
         "_patience",
+        "_shared",
         "_slow_reader",
-        "apart",
         "congested",
         "data_received",
         "farewell",
+        "followed",
         "head_blocked",
         "identified",
         "idle_since",
@@ -94,7 +95,6 @@ class UpstreamConnection(asyncio.BaseProtocol):
         "reading",
         "replicates_slots",
         "run_id",
-        "shared",
         "transport",
         "unauthenticated",
     )
@@ -106,9 +106,10 @@ class UpstreamConnection(asyncio.BaseProtocol):
         self.pipeline = PrivatePipeline(self, loop.call_soon, key, keeper.errors, keeper.redirects)
         self.data_received = self.pipeline.receive
         self.unauthenticated = False
-        self.apart = False
+        self.followed: Callable[[UpstreamConnection], None] | None = None
+        self._apart = False
         self.lane = Lane.FAST
-        self.shared = False
+        self._shared = False
         self.head_blocked = False
         self.congested = False
         self.reading = True
@@ -134,6 +135,28 @@ class UpstreamConnection(asyncio.BaseProtocol):
     @key.setter
     def key(self, key: PoolKey) -> None:
         self.pipeline.key = key
+
+    @property
+    def shared(self) -> bool:
+        """Whether all clients of its pool use it."""
+        return self._shared
+
+    @shared.setter
+    def shared(self, shared: bool) -> None:
+        self._shared = shared
+        if self.followed is not None:
+            self.followed(self)
+
+    @property
+    def apart(self) -> bool:
+        """Whether no client uses it."""
+        return self._apart
+
+    @apart.setter
+    def apart(self, apart: bool) -> None:
+        self._apart = apart
+        if self.followed is not None:
+            self.followed(self)
 
     @property
     def retiring(self) -> bool:

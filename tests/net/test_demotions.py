@@ -140,6 +140,8 @@ class World:
         await self._take_time()
         upstream.run_id = self.leads_to[upstream].process
         upstream.identified = True
+        if not upstream.closed:
+            self.connections.all.processes.add(upstream)
 
     async def _is_replica(self, upstream: UpstreamConnection) -> bool:
         answer = upstream.ask(["ROLE"])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from proxy.net.address import UpstreamAddress
 from proxy.net.restarts import Restarts
+from proxy.net.server_processes import ServerProcesses
 from proxy.net.topology import Single
 from proxy.session.pool_key import SOLE_NODE, Node, PoolKey
 
@@ -19,6 +20,7 @@ class Connection:
 
     identified = False
     retiring = False
+    closed = False
     run_id: bytes | None = None
 
     def __init__(self, process: int, answer: str, node: Node = SOLE_NODE) -> None:
@@ -51,14 +53,23 @@ class Given:
     """A route's connections over time: Redis restarts, connections come and go."""
 
     def __init__(self) -> None:
-        self.connections: set[Any] = set()
-        self.restarts = Restarts(Single(UpstreamAddress()), self.connections, lambda _: None)
+        self.connections: list[Any] = []
+        self.processes = ServerProcesses()
+        self.restarts = Restarts(Single(UpstreamAddress()), self.processes, lambda _: None)
 
     def connect(self, process: int, answer: str, node: Node = SOLE_NODE) -> Any:
         connection: Any = Connection(process, answer, node)
-        self.connections.add(connection)
+        self.connections.append(connection)
         asyncio.run(self.restarts.identify(connection))
         return connection
+
+    def lose(self, connection: Any) -> None:
+        self.connections.remove(connection)
+        self.processes.remove(connection)
+
+    def lose_all(self) -> None:
+        for connection in [*self.connections]:
+            self.lose(connection)
 
 
 STEPS = st.lists(st.sampled_from(("connect", "lose one", "lose all", "restart")), max_size=30)
@@ -76,9 +87,9 @@ def test_clients_are_closed_when_the_process_is_another_and_only_then(steps: lis
             assert (client.cause == "redis_restarted") is bool(met and process not in met)
             met = {process}
         elif step == "lose one" and route.connections:
-            route.connections.pop()
+            route.lose(route.connections[0])
         elif step in ("lose all", "restart"):
-            route.connections.clear()
+            route.lose_all()
             process += step == "restart"
 
 
@@ -97,9 +108,9 @@ def test_where_no_process_tells_its_name_the_loss_of_all_connections_is_a_restar
             assert (client.cause == "redis_restarted") is lost_all
             connected = True
         elif step == "lose one" and route.connections:
-            route.connections.pop()
+            route.lose(route.connections[0])
         elif step in ("lose all", "restart"):
-            route.connections.clear()
+            route.lose_all()
 
 
 def test_two_servers_behind_one_name_are_each_met_once() -> None:
@@ -142,11 +153,15 @@ def test_a_server_that_was_left_is_met_anew() -> None:
 def test_a_connection_that_is_being_identified_is_no_witness_for_another() -> None:
     route = Given()
     route.connect(1, "refused")
-    route.connections.clear()
+    route.lose_all()
     client = Client()
     route.restarts.relies(client)
-    route.connections.add(Connection(2, "refused"))
-    route.connect(2, "refused")
+
+    async def identify_both() -> None:
+        both: list[Any] = [Connection(2, "refused"), Connection(2, "refused")]
+        await asyncio.gather(*map(route.restarts.identify, both))
+
+    asyncio.run(identify_both())
     assert client.cause == "redis_restarted"
 
 
@@ -155,13 +170,13 @@ def test_info_that_is_not_allowed_is_asked_once() -> None:
     route.connect(1, "refused")
     assert route.restarts.off == ["Keyrail does not know a restarted Redis by its run_id (INFO: NOPERM no INFO)"]
     asked = Connection(1, "told")
-    route.connections.add(asked)
+    route.connections.append(asked)
     asyncio.run(route.restarts.identify(asked))  # type: ignore[arg-type]  # all that is asked of a connection
     assert asked.run_id is None
-    route.connections.clear()
+    route.lose_all()
     route.connect(1, "told")
     assert route.restarts.off == []
-    route.connections.clear()
+    route.lose_all()
     route.connect(1, "refused")
     route.restarts.leave(SOLE_NODE, Node(1))
     assert route.restarts.off == [], "the server has gone"

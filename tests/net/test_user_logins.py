@@ -39,6 +39,17 @@ class Client:
     close_when_drained = close
 
 
+class Connection:
+    """A shared connection of a user."""
+
+    retiring = apart = False
+    shared = True
+
+    def __init__(self, key: PoolKey) -> None:
+        self.key = key
+        self.pipeline = Upstream(key)
+
+
 class Bench:
     """Two nodes, connections of users to them, and the time."""
 
@@ -59,7 +70,7 @@ class Bench:
 
     def connect(self, node: Node, user: str | None = "app") -> Any:
         key = APP._replace(user=user, node=node)
-        made: Any = SimpleNamespace(key=key, pipeline=Upstream(key), retiring=False, shared=True)
+        made: Any = Connection(key)
         self.connections.add(made)
         return made
 
