@@ -8,6 +8,8 @@ sending.py          sends one command to several nodes, as parts of one reply
 own_slots.py        what nodes say of their own slots, and whether all of it stands still
 scan_cursor.py      the cursor of a SCAN over several nodes, as a number
 scan_walk.py        SCAN over all primaries
+scan_by_slots.py    the part of it that goes slot by slot
+scan_rounds.py      what both ask, and what they answer
 shares.py           how slots are shared out over the addresses of Keyrail that clients see
 cluster_answers.py  CLUSTER …, READONLY and ASKING, as one Redis or as a cluster of Keyrails
 own_answers.py      what Keyrail answers in place of the nodes

@@ -4,7 +4,7 @@ A message of PUBLISH reaches the subscribers of all nodes, a notification only t
 See https://redis.io/docs/latest/develop/pubsub/keyspace-notifications/.
 """
 
-from proxy.cluster.key_pattern import KeyPattern
+from proxy.cluster.key_pattern import may_begin
 
 _BEGINNINGS = (b"__keyspace@", b"__keyevent@")
 
@@ -16,5 +16,4 @@ def is_notification(channel: bytes) -> bool:
 
 def may_match_notifications(pattern: bytes) -> bool:
     """Whether a subscription to this pattern may get notifications."""
-    read = KeyPattern(pattern)
-    return any(read.fits_some(beginning) for beginning in _BEGINNINGS)
+    return any(may_begin(pattern, beginning) for beginning in _BEGINNINGS)

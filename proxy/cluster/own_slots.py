@@ -34,9 +34,7 @@ def standing(frames: Mapping[str, bytes], others: Collection[str] = ()) -> Stand
     complete, settled = True, True
     told = []
     for name, frame in sorted(frames.items()):
-        text = read_reply(frame)
-        for line in text.decode("utf-8", "replace").splitlines() if isinstance(text, bytes) else ():
-            words = line.split(" ")
+        for words in _lines(frame):
             if "myself" not in words[2]:
                 # Whoever has slots, and is not asked, may have keys that nobody shows; or its successor, if it failed.
                 complete = complete and (words[0] in frames or words[0] in others or len(words) == _FIELDS)
@@ -48,6 +46,45 @@ def standing(frames: Mapping[str, bytes], others: Collection[str] = ()) -> Stand
     complete = complete and len(told) == len(frames)
     digest = hashlib.blake2b("\n".join(told).encode(), digest_size=2).digest()
     return Standing(int.from_bytes(digest, "big"), settled and complete, complete)
+
+
+class SlotStanding(NamedTuple):
+    """``mark`` is a number of 16 bits made of what all primaries say of one slot, and of its owner's epoch. ``order``
+    has their ids: first those that have nothing to do with the slot, then its owner, then those that import it, so that
+    keys move only towards its end while the mark stays. ``complete`` as in ``Standing``."""
+
+    mark: int
+    order: tuple[str, ...]
+    complete: bool
+
+
+def slot_standing(frames: Mapping[str, bytes], others: Collection[str], slot: int) -> SlotStanding:
+    """Sum up what the replies to CLUSTER NODES of primaries say of this slot."""
+    told: list[tuple[int, str, str]] = []
+    for name, frame in sorted(frames.items()):
+        words = next((words for words in _lines(frame) if "myself" in words[2]), ["" for _ in range(_FIELDS)])
+        says = [word for word in words[_FIELDS:] if _is_about(word, slot)]
+        imports = any("-<-" in word for word in says)
+        owns = any("[" not in word for word in says)
+        about = " ".join(word for word in says if "[" in word) + (f" owns in {words[6]}" if owns else "")
+        told.append((2 if imports else 1 if owns else 0, name, about))
+    digest = hashlib.blake2b(repr(told).encode(), digest_size=2).digest()
+    order = tuple(name for _, name, _ in sorted(told))
+    return SlotStanding(int.from_bytes(digest, "big"), order, standing(frames, others).complete)
+
+
+def _lines(frame: bytes) -> list[list[str]]:
+    text = read_reply(frame)
+    lines = text.decode("utf-8", "replace").splitlines() if isinstance(text, bytes) else ()
+    return [line.split(" ") for line in lines]
+
+
+def _is_about(word: str, slot: int) -> bool:
+    # ``5``, ``5-9``, ``[5->-peer]``, ``[5-<-peer]``
+    if word.startswith("["):
+        return word[1:].partition("-")[0] == str(slot)
+    first, _, last = word.partition("-")
+    return int(first) <= slot <= int(last or first)
 
 
 class KnownMarks:

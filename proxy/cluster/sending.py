@@ -6,7 +6,7 @@ from functools import partial
 from proxy.cluster.fan_out import FanOut
 from proxy.cluster.hidden_nodes import hidden_redirect
 from proxy.cluster.joins import first_error, is_error, keys_failed, nodes_failed
-from proxy.cluster.scan_walk import Asked, Rounds
+from proxy.cluster.scan_rounds import Asked, Rounds
 from proxy.commands.command import Command
 from proxy.commands.over_nodes import Join as HowJoined
 from proxy.hotpath.command_sender import CommandSender

@@ -127,6 +127,15 @@ class CompiledPolicy:
         unknown = (keys for step, keys in lacking if keys and step.mode_for(command, client()) is Mode.ENFORCE)
         return frozenset[FactKey]().union(*unknown)
 
+    def most_in_page(self, command: Command, context: Context) -> int | None:
+        """The most keys that enforced rules allow in a page that Keyrail makes itself; None if none says so."""
+        steps = self._touching.of(command.spec)
+        said = [(step, step.rule.most_in_page(command.spec)) for step in steps]
+        enforced = (
+            most for step, most in said if most is not None and self._is_enforced(step, command, lambda: context)
+        )
+        return min(enforced, default=None)
+
     def edit_of_reply(self, command: Command, client: Callable[[], Context]) -> ReplyEdit | None:
         """The edit with which rules learn from the reply to a forwarded command, and change the reply."""
         edit: ReplyEdit | None = None

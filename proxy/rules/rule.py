@@ -184,6 +184,10 @@ class Rule(Protocol):
         the rule is enforced."""
         return ""
 
+    def most_in_page(self, _spec: Spec, /) -> int | None:
+        """The most keys that Keyrail may return in one page of this command, where it makes the page itself."""
+        return None
+
     def enter(self, _context: Context, /) -> Presence:
         """The presence of a client, by its user, name, address and app: clients that are alike in these share it."""
         return NO_LIMIT

@@ -11,8 +11,10 @@ from typing import Protocol
 
 from proxy.cluster.fan_out import fan_out
 from proxy.cluster.publishing import publish
-from proxy.cluster.scan_walk import Rounds, scan
+from proxy.cluster.scan_rounds import Rounds
+from proxy.cluster.scan_walk import scan
 from proxy.cluster.sending import send_fan_out, send_rounds
+from proxy.commands.command import Command
 from proxy.commands.over_nodes import Destination, Join
 from proxy.commands.spec import Spec
 from proxy.commands.table import Lane
@@ -42,8 +44,9 @@ class AllNodesClient(UnhinderedClient, NodeClient, Protocol):
     home: PoolKey
 
 
-def send(session: AllNodesClient, nodes: NodePort, item: Item) -> int:
-    """Send the command to all nodes that it is for."""
+def send(session: AllNodesClient, nodes: NodePort, item: Item, most_in_page: Callable[[Command], int | None]) -> int:
+    """Send the command to all nodes that it is for. A page of a walk may have ``most_in_page`` keys; None: the policy
+    does not say."""
     command = item.command
     if command.spec.over_nodes.destination is Destination.PUBLISH:
         return _publish(session, nodes, item)
@@ -60,7 +63,8 @@ def send(session: AllNodesClient, nodes: NodePort, item: Item) -> int:
     if command.spec.over_nodes.destination is Destination.WALK:
         others = [node for node in nodes.primaries() if node not in primaries]
         ids, further = ([nodes.identity(node) for node in each] for each in (primaries, others))
-        rounds = scan(command.argv, ids, session.key.database, further, known=nodes.known_marks)
+        most = most_in_page(command)
+        rounds = scan(command.argv, ids, session.key.database, further, known=nodes.known_marks, most=most)
         _walk(session, rounds, primaries, upstreams, item)
     else:
         _fan_out(session, nodes, item, primaries, upstreams)

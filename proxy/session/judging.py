@@ -79,6 +79,11 @@ def judge(
     return decision
 
 
+def most_in_page(client: JudgedClient, command: Command) -> int | None:
+    """The most keys that the policy allows in a page of SCAN that Keyrail makes itself; None if it does not say."""
+    return client.effective_policy.compiled.most_in_page(command, context_of(client))
+
+
 def join_limits(client: JudgedClient) -> LimitMembership:
     """Count the client in under each limit, if it is not yet."""
     membership = client.limit_membership

@@ -23,11 +23,13 @@ from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.router import KEYLESS, SEVERAL_SLOTS, UNOWNED
 from proxy.hotpath.split import split
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.rules.limit_membership import LimitMembership
 from proxy.rules.verdict import chained
 from proxy.session import all_nodes, blocking, over_slots, sending, subscribing, switching, unplaced
 from proxy.session.all_nodes import AllNodesClient, connections_to
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
+from proxy.session.judging import most_in_page
 from proxy.session.node_connections import any_node, connection_to, has_waited, wait_for_node, waits_for_lane
 from proxy.session.node_port import NodePort
 from proxy.session.node_questions import stood_for
@@ -60,6 +62,8 @@ class ManyNodesClient(AllNodesClient, PinningClient, SplittingClient, UnplacedCl
     """A session before a cluster."""
 
     effective_policy: EffectivePolicy
+    slot: int
+    limit_membership: LimitMembership | None
 
 
 def route(session: ManyNodesClient, item: Item) -> int | None:
@@ -79,7 +83,7 @@ def route(session: ManyNodesClient, item: Item) -> int | None:
     several = goes_to_several(command) or destination in (Destination.PUBLISH, Destination.WALK)
     if several and has_its_arguments(command):
         if session.state.transaction is None:
-            return all_nodes.send(session, nodes, item)
+            return all_nodes.send(session, nodes, item, partial(most_in_page, session))
         if destination is not Destination.PUBLISH:
             error = encode_error(f"ERR keyrail: {command.name} is of all nodes: not inside MULTI")
             return answered(session, item, error)

@@ -9,7 +9,8 @@ import pytest
 
 from proxy.cluster.fan_out import fan_out
 from proxy.cluster.own_slots import KnownMarks
-from proxy.cluster.scan_walk import Asked, Rounds, scan
+from proxy.cluster.scan_rounds import Asked, Rounds
+from proxy.cluster.scan_walk import scan
 from proxy.cluster.sending import send_fan_out, send_rounds, send_split
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD

@@ -202,6 +202,19 @@ def test_a_walk_by_slots_shows_nothing_to_a_user_who_may_not_scan() -> None:
     assert route.asked == []
 
 
+@pytest.mark.parametrize(("mode", "refused"), [("enforce", True), ("audit", False)])
+def test_a_page_by_slots_has_no_more_keys_than_the_policy_allows(mode: str, refused: bool) -> None:
+    rules = f"defaults: {{mode: {mode}}}\nrules: {{small-steps: {{scan_counts: {{max: 10, over: refuse}}}}}}\n"
+    client, model = Routed(route_with(rules)), Model([b"{t}%d" % number for number in range(300)])
+    client.say("SCAN", ScanCursor(MOST_RESTARTS, own=slot_of(b"{t}")).encoded(), "COUNT", "10")
+    while client.sender.pending_replies > 0:
+        for number in range(3):
+            upstream = client.at(number)
+            for argv in arguments(upstream.taken()):
+                upstream.answer(model.answer(number, argv))
+    assert client.heard().startswith(b"-ERR keyrail: slot " if refused else b"*2\r\n")
+
+
 def test_what_keyrails_user_is_asked_for_a_walk_has_the_bound_of_any_joined_reply(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -52,6 +52,9 @@ class ScanCounts(Rule):
         why = f"the COUNT of {command.name} (argument {index}) is {count}, {over(count, most)}"
         return self._refusals.of(why, f"walk in steps of COUNT {most} or less", command)
 
+    def most_in_page(self, _spec: Spec) -> int:
+        return self._settings.max
+
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """Without options there is no COUNT."""
         lowering.limit(arguments=SCANS[spec.name])
