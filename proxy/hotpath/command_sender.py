@@ -7,6 +7,7 @@ A command and the entries for its replies go out in one call, so neither can be 
     issue         commands with replies of their own kind, and Keyrail's own commands in the client's name
     send_part     commands whose replies become part of one reply
     send_piece    a command that is under way in pieces, up to ``end_pieces``
+    log_in        a login, which is alone on its connection
 
 No other module asks an ``UpstreamPipeline`` to send something for a client; a test reads the source for that.
 
@@ -301,6 +302,27 @@ class CommandSender(ReplySink):
         """Send a command on the current connection to which no reply comes."""
         assert self.upstream is not None
         self.issue(self.upstream, raw)
+
+    def log_in(self, raw: bytes, answered: Callable[[bytes], bytes], behind: InFlightEntry | None = None) -> None:
+        """Send a login on the current connection, which is this client's own. Until ``answered`` gets the reply,
+        nothing else is sent there. Nothing is unanswered before it; the reply to ``behind`` has just come.
+
+        Redis 7.2 to 8 do not answer a failing login while other replies are on their way to its client (acl.c,
+        addAuthErrReply).
+        """
+        upstream = self.upstream
+        assert upstream is not None
+        assert upstream.owner is self, "a login changes whom all commands run as"
+        assert upstream.head is behind is upstream.tail, "a login behind what is unanswered may get no reply"
+        upstream.begin_partial(self)
+        upstream.send_partial(self, raw, False)
+        upstream.commands += 1
+
+        def over(frame: bytes) -> bytes:
+            upstream.end_partial(self)
+            return answered(frame)
+
+        upstream.enqueue(self, 1, EDIT, over)
 
     def hide(self, upstream: UpstreamPipeline, raw: bytes) -> None:
         """Send a command of Keyrail's own on this connection; its reply is dropped."""

@@ -5,7 +5,8 @@ The sender of a command matters while one of these is open on the connection:
 
     unit      a client's MULTI or WATCH, up to its EXEC: another sender's command would be queued in the transaction,
               answered inside EXEC's array, or make EXEC fail
-    partial   a client's command that is sent in pieces: any other byte would become part of it, or complete it
+    partial   a client's command that is sent in pieces: any other byte would become part of it, or complete it; or a
+              login that is not answered yet
 
 So each command names its sender, and while something is open, commands of other senders are refused here.
 

@@ -6,7 +6,9 @@ without AUTH run on a connection of the pool that they ask for, where they chang
 there is no such pool.
 
 As whom a client is logged in decides what it may do, so that is known at all times: under CLIENT REPLY the answer is
-asked for and kept, inside MULTI it is taken from EXEC's array. What would be known by neither is refused.
+asked for and kept. Redis 7.2 to 8 do not answer a failing login while other replies are on their way to the client: a
+login is alone on its connection (``CommandSender.log_in``), and inside MULTI, where it stands behind the head of
+EXEC's array, it is refused.
 """
 
 from collections.abc import Callable
@@ -15,7 +17,7 @@ from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState, Lane
-from proxy.hotpath.in_flight import EDIT
+from proxy.hotpath.in_flight import EDIT, NOTE, InFlightEntry
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit, chained
@@ -34,7 +36,9 @@ from proxy.wire.encode import OK, encode_command, encode_error
 _RESET_REPLY = b"+RESET\r\n"
 _REPLY_ON = encode_command([b"CLIENT", b"REPLY", b"ON"])
 _UNKNOWABLE = encode_error("ERR Keyrail: whether this login succeeds could not be known; use another connection for it")
-_OUTSIDE = encode_error("ERR Keyrail: this listener has passwords of its own; log in outside of the transaction")
+_OUTSIDE = encode_error(
+    "ERR Keyrail: log in outside of the transaction: Redis 7.2 to 8 do not answer a failing login inside of one"
+)
 _MOVE_UNKNOWABLE = encode_error(
     "ERR Keyrail: without replies it could not be known in which database or protocol this transaction leaves the "
     "connection; send SELECT and HELLO outside of it"
@@ -78,6 +82,7 @@ def _ask(
     accepted: Callable[[], None],
     refused: Callable[[bytes], None] = _nothing,
     edit: ReplyEdit | None = None,
+    logs_in: bool = False,
 ) -> int:
     # Send a command that changes the private connection, and read no further until Redis has answered it.
     confined = session.state.subscriptions is not None and session.state.subscriptions.confines()
@@ -86,26 +91,49 @@ def _ask(
         session.happens(Event.UNKNOWN)
         sending.submit(session, raw)
         return TAKEN
-    silent = session.state.reply_mode != reply_mode.ON
 
     def answered(frame: bytes) -> bytes:
         if _succeeded(frame):
             accepted()
         else:
             refused(frame)
-        return b"" if silent else frame
+        return frame
 
-    if not silent:
-        return _send(session, raw, answered, edit)
-    session.sender.hide(session.on_its_own.upstream, _REPLY_ON)
-    _send(session, raw, answered)
-    reply_mode.go_on(session)
+    if session.state.reply_mode == reply_mode.ON:
+        return _send(session, raw, answered, edit, logs_in)
+    state = session.on_its_own
+
+    def silently(frame: bytes) -> bytes:
+        if session.state is state:
+            reply_mode.go_on(session)
+        answered(frame)
+        return b""
+
+    def loud(_: bytes) -> None:
+        if session.state is state:
+            _send(session, raw, silently, logs_in=logs_in, behind=asked)
+
+    asked = InFlightEntry(session.sender, 1, NOTE, loud)
+    session.sender.issue(state.upstream, _REPLY_ON, asked)
+    switching.wait_until_drained(session)
     return TAKEN
 
 
-def _send(session: HandshakeClient, raw: bytes, answered: ReplyEdit, edit: ReplyEdit | None = None) -> int:
+def _send(
+    session: HandshakeClient,
+    raw: bytes,
+    answered: ReplyEdit,
+    edit: ReplyEdit | None = None,
+    logs_in: bool = False,
+    behind: InFlightEntry | None = None,
+) -> int:
     session.sender.forwarded += 1
-    session.sender.submit_with_action(raw, EDIT, chained(answered, edit))
+    payload = chained(answered, edit)
+    if logs_in:
+        assert payload is not None
+        session.sender.log_in(raw, payload, behind)
+    else:
+        session.sender.submit_with_action(raw, EDIT, payload)
     switching.wait_until_drained(session)
     return TAKEN
 
@@ -184,12 +212,13 @@ def _auth(session: HandshakeClient, item: Item) -> int:
     if session.state.reply_mode == reply_mode.RELAYED:
         sending.answer(session, _UNKNOWABLE)
         return TAKEN
-    if switching.to_drained_private(session) is None:
+    if switching.to_settled_private(session) is None:
         return WAIT
     _linger(session)
     if given is None:
         return _ask(session, item.raw, _nothing_more)
-    return _ask(session, item.raw, partial(_log_in, session, given), partial(_note_refused, session, given))
+    accepted, refused = partial(_log_in, session, given), partial(_note_refused, session, given)
+    return _ask(session, item.raw, accepted, refused, logs_in=True)
 
 
 def _decide(session: HandshakeClient, item: Item, given: Credentials) -> int:
@@ -230,40 +259,29 @@ def _note_wrong(session: HandshakeClient, said: Hello, frame: bytes) -> None:
 
 
 def queued(session: HandshakeClient, item: Item) -> ReplyEdit | bytes | None:
-    """What is to be done to a member of EXEC's array that changes the client's user or database; bytes refuse it."""
+    """What is to be done to a member of EXEC's array that changes the client's database; bytes refuse it."""
     accepted: Callable[[], None] | None = None
-    refused: Callable[[bytes], None] = _nothing
     argv, state = item.command.argv, item.command.spec.state
-    gives_login = state is ConnectionState.AUTH or (state is ConnectionState.HELLO and logs_in(argv))
-    if gives_login and session.logins.local:
+    if state is ConnectionState.AUTH or (state is ConnectionState.HELLO and logs_in(argv)):
         return _OUTSIDE
-    if state is ConnectionState.AUTH:
-        given = login.read_auth(argv)
-        accepted = _nothing_more
-        if given is not None:
-            accepted, refused = partial(_log_in, session, given), partial(_note_refused, session, given)
-    elif state is ConnectionState.HELLO:
+    if state is ConnectionState.HELLO:
         said = read_hello(argv)
         if said is not None and (said.name is None or client_names.valid(said.name)):
-            accepted, refused = _greeting(session, said), partial(_note_wrong, session, said)
+            accepted = _greeting(session, said)
     elif state is ConnectionState.SELECT and (database := read_number(argv)) is not None:
         accepted = partial(_select_queued, session, database)
-    if gives_login and (accepted is None or session.state.reply_mode != reply_mode.ON):
-        return _UNKNOWABLE
     if accepted is None:
         return None
-    return partial(_learn, accepted, refused) if session.state.reply_mode == reply_mode.ON else _MOVE_UNKNOWABLE
+    return partial(_learn, accepted) if session.state.reply_mode == reply_mode.ON else _MOVE_UNKNOWABLE
 
 
 def _select_queued(session: HandshakeClient, database: int) -> None:
     switching.move(session, session.key._replace(database=database))
 
 
-def _learn(accepted: Callable[[], None], refused: Callable[[bytes], None], frame: bytes) -> bytes:
+def _learn(accepted: Callable[[], None], frame: bytes) -> bytes:
     if _succeeded(frame):
         accepted()
-    else:
-        refused(frame)
     return frame
 
 
@@ -299,10 +317,10 @@ def _greet(session: HandshakeClient, item: Item, said: Hello) -> int:
     if session.state.upstream is None and plain and session.ports.pools.has_pool(target):
         raw = encode_command([b"HELLO", b"%d" % said.protocol])
         return _ask_in_pool(session, target, raw, accepted, item.edit)
-    if switching.to_drained_private(session) is None:
+    if switching.to_settled_private(session) is None:
         return WAIT
     _linger(session)
-    return _ask(session, item.raw, accepted, refused, item.edit)
+    return _ask(session, item.raw, accepted, refused, item.edit, said.login is not None)
 
 
 def _greeting(session: HandshakeClient, said: Hello) -> Callable[[], None]:

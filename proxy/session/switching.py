@@ -229,6 +229,18 @@ def to_drained_private(session: SwitchingClient) -> PrivatePipeline | None:
     return to_private(session)
 
 
+def to_settled_private(session: SwitchingClient) -> PrivatePipeline | None:
+    """The same for a command before which nothing may be unanswered, the names that the connection is given included:
+    once all is."""
+    upstream = to_drained_private(session)
+    if upstream is None or upstream.head is None:
+        return upstream
+    session.happens(Event.LOGGED_IN)
+    session.wait_for(Awaited.REPLIES)
+    upstream.when_drained(session.arrived)
+    return None
+
+
 def _pin(session: SwitchingClient, upstream: PrivatePipeline) -> None:
     session.state = pinned(session.state, upstream)
     session.unreached_since = None

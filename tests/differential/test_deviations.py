@@ -34,6 +34,10 @@ ELSEWHERE = {
     "`SUBSCRIBE` and `UNSUBSCRIBE` and their relatives, `CLIENT REPLY`, `MONITOR` inside MULTI": [
         "differential/test_protocol.py::test_what_would_garble_a_transaction_is_refused"
     ],
+    "`AUTH` and `HELLO … AUTH` inside MULTI": [
+        "session/test_handshake.py::test_inside_a_transaction_nobody_logs_in",
+        "differential/test_failing_logins.py::test_any_conversation_is_answered_as_one_by_one",
+    ],
     "before a cluster, commands of all nodes (`DBSIZE`, `KEYS`, `SCAN`, `SCRIPT LOAD`, `CONFIG SET` …) and of the "
     "cluster (`CLUSTER`, `READONLY`, `ASKING`) inside MULTI": [
         "session/test_unplaced.py::test_a_command_that_is_refused_makes_exec_fail"

@@ -121,14 +121,21 @@ def begin_anew(engine: Engine) -> None:
 
 
 def made_up(chance: random.Random, resets: bool) -> Steps:
-    """A conversation: logins, and what one may or may not do after them, some of it in one write."""
+    """A conversation: logins, and what one may or may not do after them, some of it in one write.
+
+    Inside MULTI Keyrail refuses logins, so there are none.
+    """
     steps: Steps = []
+    inside = False
     for _ in range(chance.randrange(2, 9)):
         step = []
         for _ in range(chance.choice((1, 1, 2, 3, 5))):
-            argv = chance.choice(_LOGINS if chance.random() < 0.5 else _OTHERS)
+            argv = chance.choice(_LOGINS if chance.random() < 0.5 and not inside else _OTHERS)
+            if inside and chance.random() < 0.3:
+                argv = (b"EXEC",)
             if resets and chance.random() < 0.1:
                 argv = RESET
+            inside = argv == (b"MULTI",) or (inside and argv not in ((b"EXEC",), RESET))
             step.append(argv)
         steps.append(step)
     return steps
@@ -151,6 +158,7 @@ def test_any_conversation_is_answered_as_directly(engine: Engine, asking: Runnin
 def test_before_a_login_nothing_else_is_answered(engine: Engine, asking: Running) -> None:
     """Redis tells who has not logged in which commands there are, and what HELLO thinks of options; Keyrail is like
     Valkey 9 here."""
+    begin_anew(engine)
     with asking.wire() as wire:
         for argv in (["NOSUCH"], ["GET"], ["CLIENT", "NOSUCH"], ["KEYRAIL", "INFO"], ["KEYRAIL"], ["AUTH\0x", OWN]):
             assert wire.ask(*argv) == NOAUTH, argv

@@ -191,16 +191,6 @@ def test_on_a_connection_of_its_own_redis_is_asked_there() -> None:
     assert route.logins.asked == []
 
 
-@pytest.mark.parametrize("argv", [("AUTH", "pw"), ("HELLO", "3", "AUTH", "default", "pw")])
-def test_a_password_that_is_refused_inside_a_transaction_counts_no_more(argv: tuple[str, ...]) -> None:
-    route = FakeRoute()
-    route.logins.own = b"default"
-    client = Client(route)
-    client.send(call("MULTI") + call(*argv) + call("EXEC"))
-    client.own.answer(OK, b"+QUEUED\r\n", b"*1\r\n" + WRONG)
-    assert [(what, login.password) for what, login in route.logins.seen] == [("refused", b"pw")]
-
-
 def test_no_login_reaches_redis_where_a_file_decides() -> None:
     """Not of a client with a connection of its own, nor of one that is logged in, nor inside MULTI."""
     client = asking(local=True)
@@ -217,7 +207,7 @@ def test_no_login_reaches_redis_where_a_file_decides() -> None:
     for argv in (("AUTH", "pw"), ("HELLO", "3", "AUTH", "ann", "pw")):
         client.say(*argv)
         own.answer(b"-ERR wrong number of arguments\r\n")
-        assert client.heard().endswith(b"this listener has passwords of its own; log in outside of the transaction\r\n")
+        assert b"log in outside of the transaction" in client.heard()
     assert b"pw" not in own.taken()
 
 
