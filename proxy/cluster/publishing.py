@@ -41,7 +41,7 @@ class _Publication:
 
     def __init__(self, sender: CommandSender, name: str, edit: Callable[[bytes], bytes] | None, after: Timer) -> None:
         self._sender = sender
-        self._place = sender.begin_order().segment(None)
+        self._place = sender.begin_order().place()
         self._name = name
         self._edit = edit
         self._after = after

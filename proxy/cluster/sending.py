@@ -30,7 +30,7 @@ def send_split(
 ) -> Join:
     """Send a split command; ``upstreams`` has the connection to each of its nodes. If some parts fail, ``failed`` gets
     the replies to all, before ``edit`` gets the joined reply."""
-    join = _split_join(sender.begin_order().segment(None), command, parts, failed)
+    join = _split_join(sender.begin_order().place(), command, parts, failed)
     join.edit = edit
     index = 0
     for upstream, chunk, count in zip(upstreams, parts.chunks, parts.counts, strict=True):
@@ -93,7 +93,7 @@ def send_fan_out(
     """Send each node what it is to get; ``upstreams`` has the connection to each of them. If all succeed, ``further``
     nodes are asked, and if one of those fails, the client gets its error."""
     commands = sum(len(requests) for requests in out.requests)
-    place = sender.begin_order().segment(None)
+    place = sender.begin_order().place()
 
     def joined(frames: Sequence[bytes]) -> bytes:
         reply = hidden_redirect(out.joined(frames))
@@ -174,7 +174,7 @@ class _Walk:
         if len(ready) < len(upstreams):
             return _NOT_CONNECTED
         if self._place is None:
-            self._place = self._sender.begin_order().segment(None)
+            self._place = self._sender.begin_order().place()
         order = [index for indexes in by_node.values() for index in indexes]
         join = Join(self._place, len(asked), partial(self._came, order))
         join.edit = self._edit
@@ -187,7 +187,7 @@ class _Walk:
 
     def _send_apart(self, apart: AskApart, asked: Sequence[Asked], by_node: dict[int, list[int]]) -> None:
         if self._place is None:
-            self._place = self._sender.begin_order().segment(None)
+            self._place = self._sender.begin_order().place()
         place, missing, frames, size = self._place, len(by_node), [b""] * len(asked), 0
         self._sender.hold(place)
 

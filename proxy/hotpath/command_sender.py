@@ -172,7 +172,7 @@ class CommandSender(ReplySink):
         """Send what several nodes get of one command; their replies become one."""
         self.forwarded += 1
         order = self.begin_order()
-        segment = order.segment(None)
+        segment = order.place()
         turns, nodes = portions.turns.take(), len(portions.used)
         join = SplitJoin(segment, commands, command_id, name, turns, splitter.grouped(), splitter.keys, nodes)
         index = 0

@@ -198,6 +198,7 @@ class Interleaved(Segment):
         """From now on each turn that is left is a segment of its own."""
         if self.pending_replies == 0:
             return
+        assert self.pending_replies == len(self.turns) - self.done, "each pending reply has its turn"
         last: Segment = self
         behind = self.next_entry
         for number, turn in groupby(self.turns[self.done :]):

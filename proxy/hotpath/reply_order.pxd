@@ -18,6 +18,11 @@ cdef class Segment(ReplySink):
 
 
 @cython.final
+cdef class OwnAnswers(Segment):
+    pass
+
+
+@cython.final
 cdef class ReplyOrder:
     cdef public ReplySink asker
     cdef public UpstreamPipeline before
@@ -28,8 +33,13 @@ cdef class ReplyOrder:
     cdef public long long joining
 
     cpdef begin(self, ReplySink asker, UpstreamPipeline before)
-    @cython.locals(last=Segment, segment=Segment)
+    @cython.locals(segment=Segment)
+    cpdef answer(self, bytes payload)
+    @cython.locals(last=Segment)
     cpdef Segment segment(self, UpstreamPipeline source)
+    cpdef Segment place(self)
+    @cython.locals(segment=Segment)
+    cdef Segment _behind_all(self, UpstreamPipeline source)
     cpdef append(self, Segment segment)
     cpdef ask(self, Segment segment, Py_ssize_t count)
     @cython.locals(entry=InFlightEntry, sink=ReplySink, place=Segment, behind=Segment, part=Segment, last=Segment)

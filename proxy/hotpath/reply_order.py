@@ -16,6 +16,13 @@ and ``MOST_HELD`` stops the client from asking for more while their bytes are ma
 
 Several connections can send parts of one reply to one segment. A command can be sent again, to another
 connection, in the place where its reply is awaited: whoever hears its first reply expects another one for the segment.
+
+A segment has one of four types, and what the client asks next goes on in the last one in two cases only:
+
+    Segment with a source   awaits replies of that connection: its next commands go on in it, until all have come
+    Segment without one     one joined or redirected reply, or several that were set apart: nothing else ever goes there
+    OwnAnswers              Keyrail's own answers, all of them there: the next answer goes on in it
+    Interleaved             the replies to one read: nothing else ever goes there
 """
 
 from collections.abc import Sequence
@@ -29,7 +36,8 @@ MOST_HELD = 1 << 20
 
 
 class Segment(ReplySink):
-    """Neighbouring replies of one ``source``, or of Keyrail itself (None), in the client's order.
+    """Neighbouring replies of one ``source``, or one reply that is made from those of several (None), in the client's
+    order.
 
     ``asked`` is how many of the client's pending replies are this segment's. ``held`` are its bytes that wait
     for all segments before it.
@@ -80,6 +88,10 @@ class Segment(ReplySink):
         self.out.clear()
 
 
+class OwnAnswers(Segment):
+    """Neighbouring answers of Keyrail's own: none of them is pending."""
+
+
 class ReplyOrder:
     """The replies that several sources send to ``asker``, a client's sender, in the order in which it asked.
 
@@ -105,19 +117,27 @@ class ReplyOrder:
 
     def answer(self, payload: bytes) -> None:
         """An answer of Keyrail's own comes behind all others."""
-        segment = self.segment(None)
+        segment = self.last
+        if not isinstance(segment, OwnAnswers):
+            segment = OwnAnswers.__new__(OwnAnswers)
+            segment.stand(self, None)
+            self.append(segment)
         self.ask(segment, 1)
         self.bring(segment, payload)
 
-    def segment(self, source: UpstreamPipeline | None) -> Segment:
-        """The segment behind all others, for what this connection is asked next.
-
-        Without a source its reply is Keyrail's own, or joined from parts of several connections: see ``bring``.
-        """
-        # The last one goes on where the source stays the same; not behind parts that have not all come.
+    def segment(self, source: UpstreamPipeline) -> Segment:
+        """The segment behind all others, for what this connection is asked next."""
         last = self.last
-        if last is not None and last.source is source and (source is not None or last.pending_replies == 0):
+        if last is not None and last.source is source and last.pending_replies > 0:
             return last
+        return self._behind_all(source)
+
+    def place(self) -> Segment:
+        """The place behind all others, for one reply that is joined, or comes from elsewhere: see ``bring``. It is
+        nobody else's before and after that."""
+        return self._behind_all(None)
+
+    def _behind_all(self, source: UpstreamPipeline | None) -> Segment:
         segment = Segment.__new__(Segment)
         segment.stand(self, source)
         self.append(segment)

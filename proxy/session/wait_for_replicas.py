@@ -103,7 +103,7 @@ class _Asked:
     The client awaits its reply at ``place``."""
 
     def __init__(self, session: NodeClient, item: Item, joined: Joiner, state: Waiting) -> None:
-        self.place = session.sender.begin_order().segment(None)
+        self.place = session.sender.begin_order().place()
         self.frames: list[list[bytes]] = []
         self.ports = session.ports
         self._session = session

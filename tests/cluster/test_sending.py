@@ -134,7 +134,7 @@ def test_a_round_that_asks_nothing_goes_on_at_once(apart: bool) -> None:
 def test_a_join_of_nothing_is_refused() -> None:
     """Nothing would ever complete it."""
     with pytest.raises(AssertionError):
-        Join(Asking().sender.begin_order().segment(None), 0, lambda frames: b"")
+        Join(Asking().sender.begin_order().place(), 0, lambda frames: b"")
 
 
 def test_an_answer_without_asking_is_for_the_caller() -> None:

@@ -102,7 +102,7 @@ class Routed(Client):
             index += count
 
     def join_of(self, parts: Split) -> Join:
-        place = self.sender.begin_order().segment(None)
+        place = self.sender.begin_order().place()
         if b"MGET" in parts.name.upper():
             return ValuesJoin(place, parts.places, len(parts.keys), first_error)
         return SumJoin(place, len(parts.places), first_error)

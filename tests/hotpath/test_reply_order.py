@@ -131,7 +131,7 @@ class Asker(Client):
     def _join(self, node: Node, reply: bytes) -> None:
         # MGET over two nodes works like this: one reply of two parts, in the order of the nodes.
         order = self.sender.begin_order()
-        place = order.segment(None)
+        place = order.place()
         parts: dict[Node, bytes] = {}
 
         def came(part: Node, frame: bytes) -> None:
@@ -147,7 +147,7 @@ class Asker(Client):
     def _again(self, node: Node, reply: bytes) -> None:
         # After MOVED it is like this: the first node's reply is not for the client; the other node's takes its place.
         order = self.sender.begin_order()
-        place = order.segment(None)
+        place = order.place()
         other = self.both[1 - self.both.index(node)]
 
         def came(frame: bytes) -> None:

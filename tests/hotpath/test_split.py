@@ -146,7 +146,7 @@ class Splitting(Client):
         """Send a command in parts; `faults` are what the first parts are answered instead."""
         oracle = Data(self.data)
         parts = parts_of(*words)
-        place = self.sender.begin_order().segment(None)
+        place = self.sender.begin_order().place()
         if words[0] == b"MGET":
             join: Join = ValuesJoin(place, parts.places, len(parts.keys), first_error)
         elif words[0] == b"MSET":
@@ -223,7 +223,7 @@ def test_no_more_is_kept_than_the_limit() -> None:
 
 def test_a_join_may_be_followed_by_another_one_in_its_place() -> None:
     client = Splitting(Data({b"a": b"1", b"b": b"2"}))
-    place = client.sender.begin_order().segment(None)
+    place = client.sender.begin_order().place()
 
     def again(frames: Sequence[bytes]) -> bytes:
         second = Join(place, 1, lambda last: b"".join([*frames, *last]))
