@@ -2,11 +2,13 @@
 
 import argparse
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from proxy.cli.line import LineParser, policy_file
 from proxy.policy.expectations import run_tests
 from proxy.policy.load import load_policy
+from proxy.policy.model import Policy
 from proxy.policy.precedence import spent
 from proxy.policy_yaml.errors import PolicyError
 from proxy.policy_yaml.shipped import shown_file
@@ -31,6 +33,16 @@ def run(parsed: argparse.Namespace) -> int:
     return max(_check(file) for file in parsed.files)
 
 
+def _size_notes(policy: Policy) -> Iterator[str]:
+    """What `members` means, if the policy limits the members of a write nowhere: its author may have meant that."""
+    sizes = [(entry, entry.size) for entry in policy.schema.entries if entry.size is not None]
+    if any(size.members_per_write is not None for _, size in sizes):
+        return
+    for entry, size in sizes:
+        if size.most_members is not None:
+            yield f"{entry.place}: {entry.title}: members limits the collection; members_per_write limits one write"
+
+
 def _check(path: Path) -> int:
     file = shown_file(str(path))
     try:
@@ -42,6 +54,8 @@ def _check(path: Path) -> int:
         return _INVALID
     for warning in policy.warnings:
         print(f"WARN {warning}")
+    for note in _size_notes(policy):
+        print(f"NOTE {note}")
     now = time.time()
     for exception in spent(policy, now):
         ended = f"the exception from {exception.rule} is over since {exception.until}"

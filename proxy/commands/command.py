@@ -27,10 +27,22 @@ class Command:
     ``streamed`` is the index of an argument of ``streamed_length`` bytes that Keyrail forwards while they arrive.
     ``argv`` has only its first bytes, enough to recognise a word (``words.LONGEST``). ``further`` has the lengths of
     later large arguments, by index; ``argv`` has only their first bytes, too. ``named`` are the keys that a script
-    names itself, beside the keys that the command declares, if Keyrail has read the script.
+    names itself, beside the keys that the command declares, if Keyrail has read the script. ``noted`` is what the rules
+    about the sizes of collections have found out about it, for each other.
     """
 
-    __slots__ = ("_keys", "_places", "_table", "argv", "further", "named", "spec", "streamed", "streamed_length")
+    __slots__ = (
+        "_keys",
+        "_places",
+        "_table",
+        "argv",
+        "further",
+        "named",
+        "noted",
+        "spec",
+        "streamed",
+        "streamed_length",
+    )
 
     def __init__(
         self,
@@ -46,6 +58,7 @@ class Command:
         self.streamed_length = streamed_length
         self.further: dict[int, int] = {}
         self.named: tuple[Key, ...] = ()
+        self.noted: object = None
         self._table = table
         self._keys: tuple[Key, ...] | None = None
         self._places: tuple[tuple[int, bool], ...] | None = None

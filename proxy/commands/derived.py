@@ -25,6 +25,13 @@ def sources_of(command: Command) -> tuple[bytes, ...]:
     return tuple(dict.fromkeys(key.name for key in command.keys if not key.write))
 
 
+def destinations_of(command: Command) -> tuple[bytes, ...]:
+    """The keys that get the result."""
+    if DERIVED[command.spec.name].takes_over:
+        return tuple(key.name for key in command.keys[-1:])  # MOVE keeps the name, in another database
+    return tuple(key.name for key in command.keys if key.write)
+
+
 def most_derived(command: Command, sizes: Sequence[int]) -> int:
     """The greatest number of members of the result, by the sizes of the sources."""
     most = DERIVED[command.spec.name].bound(sizes)

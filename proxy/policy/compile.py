@@ -39,11 +39,11 @@ from proxy.rules.context import Context
 from proxy.rules.key_claims import KeyClaim
 from proxy.rules.limit_membership import LimitMemberships
 from proxy.rules.memory import Memory
-from proxy.rules.order import place_of
+from proxy.rules.order import parts_of, place_of
 from proxy.rules.refusals import Refusals
 from proxy.rules.replica_keys import strictest
 from proxy.rules.request_edits import EditChains
-from proxy.rules.rule import Binding, Rule, takes
+from proxy.rules.rule import Binding, Rule, RuleSettings, takes
 from proxy.rules.shared_state import FactKey
 from proxy.rules.verdict import (
     PASS,
@@ -271,7 +271,7 @@ class PolicyCompiler:
     ) -> None:
         self._policy = policy
         self._table = table
-        self._bound: dict[tuple[str, str, tuple[KeyClaim, ...]], Rule] = {}
+        self._bound: dict[tuple[str, type[RuleSettings], str, tuple[KeyClaim, ...]], Rule] = {}
         self._chains: EditChains = {}
         self._binding = Binding(
             table,
@@ -306,20 +306,21 @@ class PolicyCompiler:
         ]
         claiming = ClaimingRules(active)
         active = claiming.specific_first(active)
-        active.sort(key=lambda each: place_of(each[0].settings))
+        parts = [(part, rule, effective) for rule, effective in active for part in parts_of(rule.settings)]
+        parts.sort(key=lambda each: place_of(each[0]))
         steps = []
-        for place, (rule, effective) in enumerate(active):
-            made = self._bind(rule, name, claiming.beside((rule, effective)))
+        for place, (part, rule, effective) in enumerate(parts):
+            made = self._bind(rule, part, name, claiming.beside((rule, effective)))
             steps.append(Step(place, made, rule, effective, effective.varies, effective.stage.mode))
         return CompiledPolicy(self._policy, self._table, app, tuple(steps))
 
-    def _bind(self, rule: PolicyRule, app: str, beside: tuple[KeyClaim, ...]) -> Rule:
-        told = app if rule.settings.by_app else ""
-        made = self._bound.get((rule.name, told, beside))
+    def _bind(self, rule: PolicyRule, part: RuleSettings, app: str, beside: tuple[KeyClaim, ...]) -> Rule:
+        told = app if part.by_app else ""
+        made = self._bound.get((rule.name, type(part), told, beside))
         if made is None:
             binding = replace(self._binding, app=told, beside=beside, may_exempt=not rule.locked)
-            made = rule.settings.bind(rule.name, wording_of(self._policy, rule), binding)
-            self._bound[rule.name, told, beside] = made
+            made = part.bind(rule.name, wording_of(self._policy, rule), binding)
+            self._bound[rule.name, type(part), told, beside] = made
         return made
 
 
@@ -349,7 +350,12 @@ def _passing(
 def needs_of(policy: Policy, table: Table) -> frozenset[str]:
     """The commands that rewrites may send in place of the clients' own, for clients of any app."""
     binding = Binding(table, schema=policy.schema)
-    rules = (rule.settings.bind(rule.name, rule.wording, binding) for rule in policy.rules if is_active(policy, rule))
+    rules = (
+        part.bind(rule.name, rule.wording, binding)
+        for rule in policy.rules
+        if is_active(policy, rule)
+        for part in parts_of(rule.settings)
+    )
     return frozenset().union(*(rule.needs.commands for rule in rules))
 
 

@@ -86,11 +86,13 @@ def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context) -
         remark = step.rule.remark(current, acts) if _silent(verdict) else ""
         text = remark or describe(verdict, acts)
         stage = "" if _silent(verdict) and not remark else step.effective_mode.precedence(current, context)
-        said[step.rule.name] = text, stage
+        if step.rule.name not in said or stage:  # a rule with two places has said something at the first, perhaps
+            said[step.rule.name] = text, stage
 
     decision = compiled.judge(command, context, observer)
     rules = sorted(compiled.policy.rules, key=lambda rule: place_of(rule.settings))
-    asked = {step.rule.name: step for step in compiled.steps}
+    # Of a rule with two places, the one that is about the command.
+    asked = {step.rule.name: step for step in sorted(compiled.steps, key=lambda step: step.rule.touches(command.spec))}
     lines = []
     for rule in rules:
         if rule.name in said:

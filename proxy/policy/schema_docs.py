@@ -69,7 +69,10 @@ def _size(size: KeySize) -> str:
     if size.most_bytes is not None:
         said.append(_largest_unit(size.most_bytes))
     if size.most_members is not None:
-        said.append(f"{size.most_members:,} members")
+        trimmed = ", lists trimmed" if size.trims else ""
+        said.append(f"{size.most_members:,} members{trimmed}")
+    if size.members_per_write is not None:
+        said.append(f"{size.members_per_write:,} members per write")
     return ", ".join(said)
 
 

@@ -22,6 +22,7 @@ class Memory:
         self.workers = workers
         self.rehearsal = rehearsal
         self._kept: dict[str, tuple[object, object]] = {}
+        self._shared: dict[type, object] = {}
 
     def of(self, name: str, settings: object, kind: Callable[[], T]) -> T:
         """The state of the rule with this name and these settings; ``kind`` makes it if there is none."""
@@ -33,10 +34,17 @@ class Memory:
             known = self._kept[name] = settings, kind()
         return known[1]  # type: ignore[return-value]  # equal settings have remembered the same kind of thing
 
+    def shared(self, kind: type[T]) -> T:
+        """The state of this kind that all rules share: what they know about the keys, whatever their settings."""
+        known = self._shared.setdefault(kind, kind())
+        assert isinstance(known, kind)
+        return known
+
     def fork(self) -> "Memory":
         """A copy for a policy that may come into force: new state of that policy is not added here."""
         fork = Memory(self.workers, rehearsal=self.rehearsal)
         fork._kept = dict(self._kept)
+        fork._shared = self._shared
         return fork
 
     def join(self, fork: "Memory") -> None:

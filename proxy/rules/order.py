@@ -18,7 +18,8 @@ that change it:
 - ``breaker``: after all refusals, so that they do not count as commands to Redis.
 - ``limits`` by key: ``scripts`` has found the keys that a script names itself.
 - ``scan_counts``: it may lower a COUNT, which no rule above is about.
-- ``collections``, ``whole_collections``, ``keys_by_scan``: they may ask Redis, which a refused command must not cause.
+- the caps of ``schema: size``, ``collections``, ``whole_collections``, ``keys_by_scan``: they may ask Redis, which a
+  refused command must not cause.
 - ``replies``: about the replies to commands that all rules above have passed.
 - ``replace``: before lifetimes, which then see the command that Redis runs.
 - ``schema: ttl``, ``lifetime``: since they complete a write that every rule above has passed.
@@ -45,6 +46,7 @@ from proxy.rules.replica_reads.rule import ReplicaReadsSettings
 from proxy.rules.replies.rule import RepliesSettings
 from proxy.rules.rule import RuleSettings
 from proxy.rules.scan_counts.rule import ScanCountsSettings
+from proxy.rules.schema.members import SchemaMembersSettings
 from proxy.rules.schema.size import SchemaSizeSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.rules.scripts.rule import ScriptsSettings
@@ -71,6 +73,7 @@ ORDER: tuple[type[RuleSettings], ...] = (
     ScriptsSettings,
     BreakerSettings,
     ScanCountsSettings,
+    SchemaMembersSettings,
     CollectionsSettings,
     WholeCollectionsSettings,
     KeysByScanSettings,
@@ -90,3 +93,8 @@ def place_of(settings: RuleSettings) -> float:
     if isinstance(settings, LimitsSettings) and settings.by_key:
         return _PLACES[BreakerSettings] + 0.5
     return _PLACES[type(settings)]
+
+
+def parts_of(settings: RuleSettings) -> tuple[RuleSettings, ...]:
+    """The parts of a rule, each with a place of its own in the order."""
+    return (settings,) if settings.later is None else (settings, settings.later)

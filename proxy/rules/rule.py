@@ -104,6 +104,11 @@ class RuleSettings(Protocol):
         return False
 
     @property
+    def later(self) -> "RuleSettings | None":
+        """The part of the rule that is judged at a later place in the order; None if it has one place."""
+        return None
+
+    @property
     def by_app(self) -> bool:
         """Whether the rule differs between apps. If not, all apps share one rule, which knows no app."""
         return False

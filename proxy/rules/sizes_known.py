@@ -37,11 +37,11 @@ class KnownSizes:
         self.bytes = 0
         self._sizes: OrderedDict[tuple[int, str, bytes], _Known] = OrderedDict()
 
-    def find(self, database: int, measure: str, key: bytes, now: float) -> int | None:
-        """The trusted size of a collection; None if there is none."""
+    def find(self, database: int, measure: str, key: bytes, now: float, seconds: float | None = None) -> int | None:
+        """The trusted size of a collection; None if there is none. `seconds`, if not None, are those of this caller."""
         known = self._sizes.get((database, measure, key))
         # A clock that was set back must not keep a size alive.
-        if known is None or not known.at <= now < known.at + self._seconds:
+        if known is None or not known.at <= now < known.at + (self._seconds if seconds is None else seconds):
             return None
         return known.size
 

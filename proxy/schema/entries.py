@@ -12,10 +12,17 @@ from proxy.schema.patterns import Pattern
 
 @dataclass(frozen=True, slots=True)
 class KeySize:
-    """The most bytes of one value, and the most members of a collection; None is no limit."""
+    """The most bytes of one value, members of one write, and members of a collection; None is no limit.
+
+    A push trims a list of too many members if it `trims`. `unknown` says whether a command that writes a whole
+    collection passes if the sizes of its sources are unknown.
+    """
 
     most_bytes: int | None = None
     most_members: int | None = None
+    members_per_write: int | None = None
+    trims: bool = False
+    unknown: bool = True
 
 
 @dataclass(frozen=True, slots=True)

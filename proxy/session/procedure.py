@@ -31,7 +31,11 @@ from proxy.session.state import Awaited, Keeping, Pinned
 from proxy.session.switching import SwitchingClient
 
 
-class AwaitingClient(SwitchingClient, JudgedClient, Protocol):
+class AskingClient(SwitchingClient, JudgedClient, Protocol):
+    """A session, as far as rules ask Redis about its commands."""
+
+
+class AwaitingClient(AskingClient, Protocol):
     """A session, as far as a rule asks Redis before it decides. ``resolved`` is what it has decided then."""
 
     running_procedure: RunningProcedure | None
@@ -43,7 +47,7 @@ def settle(session: AwaitingClient, command: Command, decision: Decision) -> Dec
     policy = session.effective_policy.compiled
     while True:
         for background in decision.background:
-            _look_on(session, policy, command, background)
+            look_on(session, policy, command, background)
         if decision.pause is None:
             return decision
         state = session.state
@@ -79,7 +83,7 @@ def _running_procedure(
     return RunningProcedure(session.ports, _asking(session), procedure, ended)
 
 
-def _asking(session: AwaitingClient) -> Callable[[Questions, Answered], None]:
+def _asking(session: AskingClient) -> Callable[[Questions, Answered], None]:
     # How the questions about the command at hand are sent.
     nodes, router = session.ports.nodes, session.intake.config.router
     if nodes is None or router is None:
@@ -98,9 +102,9 @@ def _asking(session: AwaitingClient) -> Callable[[Questions, Answered], None]:
     return questions.ask
 
 
-def _look_on(
-    session: AwaitingClient, policy: CompiledPolicy, command: Command, background: BackgroundProcedure
-) -> None:
+def look_on(session: AskingClient, policy: CompiledPolicy, command: Command, background: BackgroundProcedure) -> None:
+    """Run a procedure that nobody waits for."""
+
     def ended(end: End | Exception) -> None:
         hits = policy.said(background.rule, background.mode, end)
         if hits:

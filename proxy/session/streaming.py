@@ -16,13 +16,14 @@ collected instead: none of them is meant to carry megabytes.
 While it is under way the upstream is `partial`: it takes the rest of this command, or it is closed.
 """
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
 from proxy.commands.words import LONGEST
 from proxy.hotpath.intake import ENDED, FINISHED, TAKEN, WAIT
-from proxy.policy.decision import HiddenCommands
+from proxy.policy.decision import Decision, HiddenCommands
 from proxy.rules.verdict import PASS, Answer, Refuse, ReplyEdit, Rewrite, Verdict
 from proxy.session import (
     cached_answers,
@@ -31,6 +32,7 @@ from proxy.session import (
     judging,
     over_nodes,
     pinned,
+    procedure,
     reply_mode,
     scripts,
     sending,
@@ -164,7 +166,7 @@ class _Stream:
         # Everything but the rest of the last argument is known: judge, and send what goes before it.
         command = self._command()
         self.judged = command
-        decision = judging.judge(self.session, command, _ON_ITS_WAY)
+        decision = self._decide(command, None)
         verdict = self.verdict = decision.verdict
         if isinstance(verdict, Refuse | Answer):
             self.refusal = _instead(verdict)
@@ -176,6 +178,14 @@ class _Stream:
             )
         self._invite(decision.hidden, begun=False)
         self.emit(head)
+
+    def _decide(self, command: Command, prepaid: Mapping[str, int] | None) -> Decision:
+        # What rules ask Redis cannot hold up a command that is on its way: it serves the commands after it.
+        session = self.session
+        decision = judging.judge(session, command, _ON_ITS_WAY, prepaid)
+        for background in decision.background:
+            procedure.look_on(session, session.effective_policy.compiled, command, background)
+        return decision
 
     def _invite(self, hidden: tuple[HiddenCommands, ...], *, begun: bool) -> None:
         # What goes with the command begins before its first byte, unless that has left.
@@ -336,7 +346,7 @@ class _Stream:
                 _cut(session, self.refusal)
             return
         assert self.paying is not None
-        decision = judging.judge(session, command, _ON_ITS_WAY, self.paying.prepaid)
+        decision = self._decide(command, self.paying.prepaid)
         verdict = self.verdict = decision.verdict
         if isinstance(verdict, Refuse | Answer):
             self.refusal = _instead(verdict)

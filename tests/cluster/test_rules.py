@@ -24,7 +24,10 @@ POLICY = """
 keyrail: 1
 cross_slot: split
 defaults: {mode: enforce}
+schema:
+  few: {key: "{{{tag}}}:few", size: {members: 2, unknown: refuse}}
 rules:
+  sizes: {schema: size, sample: 99%, remember: 1s}
   few-keys: {fan_out: {max: 5}}
   whole: {whole_collections: {max: 10, remember: 1s, unknown: refuse}}
   caps: {collections: {members: 20, sample: 99%, remember: 1s, unknown: refuse}}
@@ -48,16 +51,19 @@ ONE_KEY = [
     *("LRANGE {}:t:list 0 -1", "INCR {}:t:new", "INCR {}:t:new", "HSET {}:t:hash f v", "RPUSH {}:t:pushed a b"),
     *("SADD {}:t:set a", "XADD {}:t:x 1-1 f v", "SET {}:t:set-to v", "SETNX {}:t:once v", "GETSET {}:t:got v"),
     *("APPEND {}:t:appended v", "ZADD {}:t:z 1 m", "RPUSH {}:t:string x", "INCR {}:t:stays", "INCR {}:t:string"),
+    *("SADD {}:few a", "SADD {}:few b", "SADD {}:few c", "SADD {}:few d", "SMOVE {}:more {}:few x"),
     *("EVAL return(redis.call('incr',KEYS[1])) 1 {}:t:script", "LINDEX {}:t:pushed 0", "KEYS {}:t:pushed"),
 ]
 SEVERAL_KEYS = [
     *("SUNION {}:full {}:more", "SUNIONSTORE {}:sum {}:full {}:more", "SUNIONSTORE {}:sum {}:more {}:none"),
+    *("SUNIONSTORE {}:few {}:full {}:more", "RENAME {}:full {}:few"),
     *("SUNIONSTORE {}:t:sum {}:more {}:more", "RENAME {}:t:list {}:t:renamed", "COPY {}:t:stays {}:t:copied"),
 ]
 """While their slot is open, a node that has some of their keys refuses these with TRYAGAIN."""
 REFUSED = {
     b"DENIED keyrail/whole": 3,
     b"DENIED keyrail/caps": 1,
+    b"DENIED keyrail/sizes": 4,
     b"WRONGTYPE Operation against a key holding the wrong kind of value": 1,
     b"ERR value is not an integer or out of range": 1,
 }

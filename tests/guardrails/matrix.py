@@ -17,7 +17,12 @@ MODES = ("enforce", "audit")
 
 
 SCHEMA = {
-    "cart": {"key": "cart:{user:int}", "type": "hash", "ttl": {"default": "2h"}, "size": {"members": 2}},
+    "cart": {
+        "key": "cart:{user:int}",
+        "type": "hash",
+        "ttl": {"default": "2h"},
+        "size": {"members": 3, "members_per_write": 2, "unknown": "refuse"},
+    },
     "page": {"key": "page:{path...}", "type": "string", "ttl": {"default": "5m"}, "size": "4B"},
 }
 CASES = list(all_cases())

@@ -15,7 +15,7 @@ from proxy.policy_yaml.shipped import packaged
 from proxy.rules.breaker.rule import BreakerSettings
 from proxy.rules.lifetime.settings import SchemaTtlSettings
 from proxy.rules.limits.rule import LimitsSettings
-from proxy.rules.order import ORDER
+from proxy.rules.order import ORDER, parts_of
 from proxy.rules.refuse.rule import RefuseSettings
 from proxy.rules.schema.size import SchemaSizeSettings
 from proxy.rules.schema.type import SchemaTypeSettings
@@ -71,7 +71,8 @@ def test_observing_tells_of_all_that_strict_enforces() -> None:
 
 
 def test_the_tour_has_every_guardrail() -> None:
-    assert {type(rule.settings) for rule in load_policy(packaged("tour")).rules} == set(ORDER)
+    rules = load_policy(packaged("tour")).rules
+    assert {type(part) for rule in rules for part in parts_of(rule.settings)} == set(ORDER)
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ from proxy.rules.replace.rule import ReplaceSettings
 from proxy.rules.replica_reads.rule import ReplicaReadsSettings
 from proxy.rules.rule import RuleSettings, Wording
 from proxy.rules.scan_counts.rule import ScanCountsSettings
+from proxy.rules.schema.members import SchemaMembersSettings
 from proxy.rules.schema.size import SchemaSizeSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.rules.sizes.rule import SizesSettings
@@ -110,9 +111,9 @@ SCHEMA = Schema(
         KeyEntry(key, parse_pattern(key), key_type, lifetime, size, app=app)
         for key, key_type, lifetime, size, app in (
             ("a", "string", Bounds(default=500, jitter=0.1), KeySize(2), ""),
-            ("a:{x}", "hash", Bounds(default=500, least=100, most=900, sliding=True), KeySize(9, 2), ""),
+            ("a:{x}", "hash", Bounds(default=500, least=100, most=900, sliding=True), KeySize(9, 3, 2), ""),
             ("{x}:{y}:{z...}", None, Bounds(), None, "other"),
-            ("{{a}}:{x:word}", "list", None, KeySize(most_members=1), ""),
+            ("{{a}}:{x:word}", "list", None, KeySize(members_per_write=1), ""),
             ("a/{x}", None, Bounds(required=True), None, ""),
             ("b", None, Bounds(jitter_stated=0.5), None, ""),
         )
@@ -151,7 +152,7 @@ NAMES_SETTINGS = st.builds(
 )
 SCHEMA_SETTINGS: st.SearchStrategy[RuleSettings] = (
     st.builds(SchemaTypeSettings, st.booleans(), st.booleans())
-    | st.just(SchemaSizeSettings())
+    | st.just(SchemaSizeSettings(SchemaMembersSettings()))
     | st.builds(SchemaTtlSettings, st.builds(TtlOptions))
 )
 BOUNDS = st.builds(

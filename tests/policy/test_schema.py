@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from proxy.cli import main
 from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.verdict import PASS
 from proxy.schema.bounds import Bounds
@@ -15,7 +16,11 @@ SCHEMA = """
 schema:
   cart: {key: "cart:{user:int}", type: hash, ttl: {default: 2h, max: 7d, sliding: true}, about: open basket}
   page: {key: "cache:{path...}", type: string, ttl: {default: 5m, min: 10s, jitter: 10%}, size: {max: 10KB}}
-  jobs: {key: "queue:{name}", type: list, ttl: none, size: {members: 500, max: 1MB}}
+  jobs:
+    key: "queue:{name}"
+    type: list
+    ttl: none
+    size: {members: 500, members_per_write: 50, max: 1MB, lists: trim, unknown: refuse}
   code: {key: "code:{id}", ttl: {required: true, max: 1h}, size: 1KB}
   lock: {key: "lock:{id}", ttl: 30s}
   both: {key: "both:{id}", ttl: {default: 1d, required: true, jitter_stated: 20%}}
@@ -47,7 +52,7 @@ def test_all_that_can_be_said() -> None:
     assert lock.lifetime == Bounds(default=30)
     assert both.lifetime == Bounds(default=86_400, required=True, jitter_stated=0.2)
     assert [each.size for each in (cart, page, jobs, code)] == [
-        None, KeySize(10_240), KeySize(1 << 20, 500), KeySize(1024),
+        None, KeySize(10_240), KeySize(1 << 20, 500, 50, trims=True, unknown=False), KeySize(1024),
     ]  # fmt: skip
     assert cart.place.endswith("policy.yaml:4")
     assert found.schema.owner_of(b"cache:a:b") is page
@@ -74,9 +79,26 @@ def test_all_that_can_be_said() -> None:
         ("key: a, ttl: {default: 1h, max: 1h, jitter: 10%}", "schema.e.ttl.default: found 54m to 1h6m"),
         ("key: a, ttl: {default: 1h, min: 2h}", "schema.e.ttl.default: found 1h"),
         ("key: a, size: [1]", "schema.e.size: found a list, expected a size such as 10KB"),
-        ("key: a, size: {}", "schema.e.size: found an empty mapping, expected max, members or both"),
+        (
+            "key: a, size: {}",
+            "schema.e.size: found an empty mapping, expected at least one of max, members, members_per_write",
+        ),
         ("key: a, size: 10", "schema.e.size: found '10', expected a size with its unit"),
         ("key: a, type: string, size: {members: 5}", "schema.e.size.members: found members of a string, expected max"),
+        (
+            "key: a, type: string, size: {members_per_write: 5}",
+            "schema.e.size.members_per_write: found members of a string, expected max",
+        ),
+        (
+            "key: a, size: {members: 5, members_per_write: 5}",
+            "schema.e.size.members_per_write: found 5, expected less than members (5)",
+        ),
+        ("key: a, size: {max: 1KB, lists: trim}", "schema.e.size.lists: found this, expected members beside it"),
+        ("key: a, size: {max: 1KB, unknown: pass}", "schema.e.size.unknown: found this, expected members beside it"),
+        (
+            "key: a, type: set, size: {members: 5, lists: trim}",
+            "schema.e.size.lists: found lists, of a set, expected type: list, or no type",
+        ),
         ("key: a, size: {members: 0}", "schema.e.size.members: found '0', expected a whole number from 1"),
         ("key: a, tll: 5m", "schema.e.tll: found an unknown key, expected one of key, type, ttl, size, about, app"),
         ("key: a, app: nobody", "schema.e.app: found 'nobody', expected an app"),
@@ -182,3 +204,23 @@ def test_keys_of_an_app_that_is_only_claimed_are_nobodys_own() -> None:
     judge = compiled(text % "owned").judge
     assert judge(command("SET job:1 x"), context()).verdict == PASS
     assert judge(command("SET cart:1 x"), context()).verdict != PASS
+
+
+@pytest.mark.parametrize(
+    ("size", "noted"),
+    [
+        ("{members: 5}", True),
+        ("{members: 5, members_per_write: 2}", False),
+        ("{members_per_write: 2}", False),
+        ("10KB", False),
+    ],
+)
+def test_check_says_what_members_means(
+    size: str, noted: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "policy.yaml"
+    schema = f'schema: {{cart: {{key: "cart:{{id}}", size: {size}}}}}'
+    file.write_text(f"keyrail: 1\n{schema}\nrules: {{sizes: {{schema: size}}}}\n", encoding="utf-8")
+    assert main(["check", str(file)]) == 0
+    said = "policy.yaml:2: cart: members limits the collection; members_per_write limits one write\n"
+    assert (said in capsys.readouterr().out) is noted

@@ -15,7 +15,12 @@ apps:
 schema:
   session: {key: "session:{id:uuid}", type: hash, ttl: {default: 90m, sliding: true, max: 7d}}
   page: {key: "cache:{env:prod|dev}:{path...}", type: string, ttl: {default: 5m, jitter: 10%, min: 10s}, app: checkout}
-  jobs: {key: "queue:{name}", type: list, ttl: none, size: {max: 1500B, members: 5000}, app: checkout, about: "<b> a|b"}
+  jobs:
+    key: "queue:{name}"
+    type: list
+    size: {max: 1500B, members: 5000, members_per_write: 50, lists: trim}
+    app: checkout
+    about: "<b> a|b"
   raw: {key: "raw:`{id}", ttl: {required: true, max: 1h}, size: 10KB, app: data}
   any: {key: "{any...}", ttl: 1d12h}
 rules: {t: {schema: type, mode: off}, l: {schema: ttl, mode: off}, s: {schema: size, mode: off}}
@@ -37,7 +42,7 @@ Owned by team checkout, \#checkout.
 | keys | name | type | TTL | size | about |
 |---|---|---|---|---|---|
 | `cache:{env:prod\|dev}:{path...}` | page | string | 5m ± 10%; at least 10s |  |  |
-| `queue:{name}` | jobs | list | none, on purpose | 1500B, 5,000 members | \<b\> a\|b |
+| `queue:{name}` | jobs | list |  | 1500B, 5,000 members, lists trimmed, 50 members per write | \<b\> a\|b |
 
 ## data
 

@@ -19,6 +19,7 @@ says."""
 CHECKS = "policy/checks/"
 """Checks compare guardrails with each other."""
 KNOWN_BY = {
+    "collections": {"rules/schema/members.py"},
     "lifetime": {"rules/schema/yaml.py"},
     "local_cache": {"net/cache_scope.py", "net/cache_uses.py"},
     "names": {"rules/schema/yaml.py"},

@@ -22,7 +22,7 @@ from proxy.rules.allow_only.rule import AllowOnlySettings
 from proxy.rules.lifetime.settings import LifetimeSettings
 from proxy.rules.limits.rule import LimitsSettings
 from proxy.rules.lowering import Lowering
-from proxy.rules.order import place_of
+from proxy.rules.order import parts_of, place_of
 from proxy.rules.refuse.rule import RefuseSettings
 from proxy.rules.replica_reads.rule import ReplicaReadsSettings
 from proxy.rules.rule import Binding, Rule, RuleSettings
@@ -39,7 +39,12 @@ def find_unreachable(policy: Policy, problems: Problems) -> None:
     sound = [rule for rule in policy.rules if rule.name not in faulty and not _is_off(rule)]
     binding = Binding(STANDARD, schema=policy.schema)
     bound = {rule.name: rule.settings.bind(rule.name, rule.wording, binding) for rule in sound}
-    touched = {name: frozenset(_touched(rule)) for name, rule in bound.items()}
+    touched = {
+        rule.name: frozenset[int]().union(
+            *(_touched(part.bind(rule.name, rule.wording, binding)) for part in parts_of(rule.settings))
+        )
+        for rule in sound
+    }
     _check_rules(policy, sound, bound, touched, problems)
     _check_in_scripts(policy, sound, bound, problems)
     with_keys = frozenset(spec.id for spec in STANDARD.specs if spec.may_have_keys)

@@ -80,9 +80,8 @@ def _read_entry(name: str, fields: Fields, app: str) -> PlacedEntry | None:
     ttl, size = fields.take("ttl"), fields.take("size")
     lifetime = None if ttl is None else _read_lifetime(ttl, fields.problems)
     most = None if size is None else _read_size(size, fields.problems)
-    if key_type == "string" and most is not None and most.most_members is not None:
-        found = "members of a string"
-        fields.problems.add(fields.line_of("size"), fields.path_of("size.members"), found, "max alone, in bytes")
+    if most is not None:
+        _check_size(most, key_type, fields)
     about = fields.read("about", read_line, "")
     owner = app or fields.read("app", read_word, "")
     fields.finish()
@@ -135,14 +134,36 @@ def _read_size(value: Value, problems: Problems) -> KeySize | None:
     if fields is None:
         problems.unexpected(value, "a size such as 10KB, or a mapping such as {max: 10KB, members: 5000}")
         return None
-    most_bytes, members = fields.take("max"), fields.take("members")
-    if most_bytes is None and members is None:
-        problems.unexpected(value, "max, members or both")
-    fields.finish()
-    return KeySize(
-        None if most_bytes is None else read_size(most_bytes, problems),
-        None if members is None else integer(1, _MOST_MEMBERS)(members, problems),
+    size = KeySize(
+        fields.maybe("max", read_size),
+        fields.maybe("members", integer(1, _MOST_MEMBERS)),
+        fields.maybe("members_per_write", integer(1, _MOST_MEMBERS)),
+        fields.read("lists", choice({"refuse": False, "trim": True}), False),
+        fields.read("unknown", choice({"pass": True, "refuse": False}), True),
     )
+    if not any(key in fields for key in ("max", "members", "members_per_write")):
+        problems.unexpected(value, "at least one of max, members, members_per_write")
+    for key in ("lists", "unknown"):
+        if key in fields and "members" not in fields:
+            expected = "members beside it: the most that a collection may have"
+            problems.add(fields.line_of(key), fields.path_of(key), "this", expected)
+    fields.finish()
+    return size
+
+
+def _check_size(size: KeySize, key_type: str, fields: Fields) -> None:
+    """Note what has no effect: members of a string, lists of another type, and more members in a write than in all."""
+    members, per_write = size.most_members, size.members_per_write
+
+    def note_fault(key: str, found: str, expected: str) -> None:
+        fields.problems.add(fields.line_of("size"), fields.path_of(f"size.{key}"), found, expected)
+
+    if key_type == "string" and (members is not None or per_write is not None):
+        note_fault("members_per_write" if members is None else "members", "members of a string", "max alone, in bytes")
+    elif size.trims and key_type not in {"", "list"}:
+        note_fault("lists", f"lists, of a {key_type}", "type: list, or no type")
+    elif members is not None and per_write is not None and per_write >= members:
+        note_fault("members_per_write", str(per_write), f"less than members ({members}), which one write may bring")
 
 
 def join_schema(placed: tuple[PlacedEntry, ...], problems: Problems) -> Schema:

@@ -1,7 +1,7 @@
 """The sizes of the schema: the bytes of a value, and the members of one write, by the key's entry.
 
 As in ``sizes``, the rule judges the arguments, before anything is sent. They do not tell the present size of a
-collection.
+collection: that is the rule's later part (``members``), which may ask Redis.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,9 @@ _BEFORE_MEMBERS = 2
 
 @dataclass(frozen=True, slots=True)
 class SchemaSizeSettings(RuleSettings):
-    """There are no settings: the schema's entries have the sizes."""
+    """The schema's entries have the sizes. `later` are the settings of its part about the sizes of collections."""
+
+    later: RuleSettings | None = None
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "SchemaSize":
         return SchemaSize(name, wording, binding)
@@ -46,7 +48,10 @@ class SchemaSize(Rule):
             self._schema.automaton,
             (UNLIMITED,) * len(sizes),
             tuple(_bound(0 if at_offsets and size != _NO_LIMIT else size.most_bytes) for size in sizes),
-            tuple(UNLIMITED if size.most_members is None else size.most_members + _BEFORE_MEMBERS for size in sizes),
+            tuple(
+                UNLIMITED if size.members_per_write is None else size.members_per_write + _BEFORE_MEMBERS
+                for size in sizes
+            ),
         )
 
     def touches(self, spec: Spec) -> bool:
@@ -70,7 +75,7 @@ class SchemaSize(Rule):
                 return self._refuse(command, owner, oversize(command, value, most, self._refusals), SMALLER)
         members = members_of(command)
         for owner in limited.values():
-            most = _size_of(owner).most_members
+            most = _size_of(owner).members_per_write
             if most is not None and members > most:
                 fault = too_many_members(command, members, most, self._refusals)
                 return self._refuse(command, owner, fault, f"write them in batches of at most {most}")

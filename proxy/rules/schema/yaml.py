@@ -1,15 +1,16 @@
-"""Rules about the schema: ``schema: type``, with ``applies_to`` beside it, ``schema: size``, and ``schema: ttl``, with
-the options of lifetimes beside it."""
+"""Rules about the schema: ``schema: type``, with ``applies_to`` beside it, ``schema: size``, with ``sample`` and
+``remember`` beside it, and ``schema: ttl``, with the options of lifetimes beside it."""
 
 from collections.abc import Callable, Mapping
 
-from proxy.policy_yaml.fields import Fields, choice
+from proxy.policy_yaml.fields import Fields, choice, read_duration, read_percent
 from proxy.policy_yaml.json_schema_recorder import note
 from proxy.policy_yaml.yaml_source import Value
 from proxy.rules.lifetime.settings import SchemaTtlSettings
 from proxy.rules.lifetime.yaml import read_ttl_options
 from proxy.rules.names.yaml import ACCESS
 from proxy.rules.rule import RuleSettings
+from proxy.rules.schema.members import SchemaMembersSettings
 from proxy.rules.schema.size import SchemaSizeSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 
@@ -28,8 +29,13 @@ def _read_type(rule: Fields) -> SchemaTypeSettings:
     return SchemaTypeSettings(reads, writes)
 
 
-def _read_size(_rule: Fields) -> SchemaSizeSettings:
-    return SchemaSizeSettings()
+def _read_size(rule: Fields) -> SchemaSizeSettings:
+    default = SchemaMembersSettings()
+    return SchemaSizeSettings(
+        SchemaMembersSettings(
+            rule.read("sample", read_percent, default.sample), rule.read("remember", read_duration, default.remember)
+        )
+    )
 
 
 def _read_ttl(rule: Fields) -> SchemaTtlSettings:

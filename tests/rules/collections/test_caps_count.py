@@ -27,7 +27,7 @@ WRITES: dict[str, Callable[[list[str]], list[str]]] = {
 
 
 def rule(sample: float = 0.1) -> Collections:
-    return Collections("caps", CollectionsSettings(CAP, CAP, sample, 5), NO_WORDS, Binding(STANDARD))
+    return CollectionsSettings(CAP, CAP, sample, 5).bind("caps", NO_WORDS, Binding(STANDARD))
 
 
 def at(now: float) -> Context:

@@ -157,7 +157,7 @@ def wire(fleet: Fleet, engine_name: str) -> Iterator[Wire]:
 @pytest.mark.parametrize(("seed", "apart"), [(0, 100.0), (1, 100.0), (2, 0.001)])
 def test_no_sequence_of_writes_passes_the_cap(wire: Wire, seed: int, apart: float) -> None:
     chance = random.Random(seed)
-    rule = Collections("caps", CollectionsSettings(CAP, STREAMS, 0.999, 5), NO_WORDS, Binding(STANDARD))
+    rule = CollectionsSettings(CAP, STREAMS, 0.999, 5).bind("caps", NO_WORDS, Binding(STANDARD))
     guarded = Guarded(wire, rule, apart)
     refused = set()
     for words in chance.choices(templates(), k=200):
@@ -176,7 +176,7 @@ def test_no_sequence_of_writes_passes_the_cap(wire: Wire, seed: int, apart: floa
 
 
 def test_a_stream_that_is_trimmed_now_and_then_is_not_capped(wire: Wire) -> None:
-    rule = Collections("caps", CollectionsSettings(None, STREAMS, 0.999, 5), NO_WORDS, Binding(STANDARD))
+    rule = CollectionsSettings(None, STREAMS, 0.999, 5).bind("caps", NO_WORDS, Binding(STANDARD))
     for options in ("MAXLEN ~ 10 LIMIT 1", "LIMIT 1 MAXLEN ~ 10", "MAXLEN ~ 10 LIMIT 99", "MINID ~ 1 LIMIT 1"):
         wire.ask("DEL", "x")
         guarded = Guarded(wire, rule)
@@ -186,7 +186,7 @@ def test_a_stream_that_is_trimmed_now_and_then_is_not_capped(wire: Wire) -> None
 
 
 def test_no_payload_passes_the_cap(wire: Wire) -> None:
-    rule = Collections("caps", CollectionsSettings(CAP, STREAMS, 0.999, 5), NO_WORDS, Binding(STANDARD))
+    rule = CollectionsSettings(CAP, STREAMS, 0.999, 5).bind("caps", NO_WORDS, Binding(STANDARD))
     guarded = Guarded(wire, rule)
     for words in (["HSET", "h", "a", "1"], ["RPUSH", "l", "a"], ["SADD", "s", "1"], ["ZADD", "z", "1", "a"]):
         wire.ask(*words)

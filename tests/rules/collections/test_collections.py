@@ -14,7 +14,7 @@ from tests.rules.given import NO_WORDS, command, context, spec
 
 def collections(members: int | None = 10, streams: int | None = 10, sample: float = 0.99) -> Collections:
     settings = CollectionsSettings(members, streams, sample, 5)
-    return Collections("caps", settings, NO_WORDS, Binding(STANDARD))
+    return settings.bind("caps", NO_WORDS, Binding(STANDARD))
 
 
 def at(now: float) -> Context:
@@ -138,7 +138,7 @@ def test_streams_have_a_cap_of_their_own_and_may_trim_themselves() -> None:
     ],
 )
 def test_a_push_may_trim_its_list(text: str, reply: bytes, follows: list[list[bytes]]) -> None:
-    rule = Collections("caps", CollectionsSettings(10, trim=True), NO_WORDS, Binding(STANDARD))
+    rule = CollectionsSettings(10, trim=True).bind("caps", NO_WORDS, Binding(STANDARD))
     verdict = rule.judge(command(text), at(0))
     assert isinstance(verdict, Surround)
     assert [list(argv) for argv in verdict.conclude(reply, ())] == follows
@@ -146,7 +146,7 @@ def test_a_push_may_trim_its_list(text: str, reply: bytes, follows: list[list[by
 
 
 def test_a_user_without_ltrim_is_refused_instead() -> None:
-    rule = Collections("caps", CollectionsSettings(10, trim=True), NO_WORDS, Binding(STANDARD, frozenset()))
+    rule = CollectionsSettings(10, trim=True).bind("caps", NO_WORDS, Binding(STANDARD, frozenset()))
     assert isinstance(rule.judge(command("RPUSH k a"), at(0)), InspectReply)
 
 
@@ -211,7 +211,7 @@ def test_what_stores_nothing_passes(text: str) -> None:
 def test_where_sources_are_not_known_the_policy_decides() -> None:
     for unknown, expected in ((True, Pass), (False, Refuse)):
         settings = CollectionsSettings(10, 10, unknown=unknown)
-        verdict = Collections("caps", settings, NO_WORDS, Binding(STANDARD)).judge(command("COPY a b"), at(0))
+        verdict = settings.bind("caps", NO_WORDS, Binding(STANDARD)).judge(command("COPY a b"), at(0))
         assert isinstance(verdict, Procedure)
         assert isinstance(verdict.otherwise("it is inside MULTI"), expected)
         steps = verdict.steps()

@@ -18,7 +18,7 @@ SCHEMA = Schema(
     (
         KeyEntry("small", parse_pattern("small:{id}"), size=KeySize(3)),
         KeyEntry("large", parse_pattern("large:{id}"), size=KeySize(1 << 20), app="shop"),
-        KeyEntry("few", parse_pattern("few:{id}"), size=KeySize(most_members=2)),
+        KeyEntry("few", parse_pattern("few:{id}"), size=KeySize(members_per_write=2)),
         KeyEntry("free", parse_pattern("free:{id}")),
     )
 )
@@ -90,7 +90,7 @@ def test_small_writes_take_no_judging() -> None:
     bound = compiled("""
         schema:
           page: {key: "page:{id}", size: 100B}
-          tags: {key: "tags:{id}", size: {members: 2}}
+          tags: {key: "tags:{id}", size: {members_per_write: 2}}
         rules: {sizes: {schema: size, mode: enforce}}
         """)
     for text, outcome in (
