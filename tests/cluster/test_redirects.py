@@ -186,6 +186,31 @@ def test_a_client_blocks_on_a_key_that_has_moved_before_its_slot(cluster: RealCl
     cluster.settle()
 
 
+def test_dbsize_is_the_sum_of_what_the_nodes_count(cluster: RealCluster, keyrail: Keyrail) -> None:
+    """In each state of a move; between the answers of two nodes, a key may have moved."""
+    slot = slot_of(b"{counted}")
+    source = cluster.owner(slot)
+    target = next(each for each in cluster.primaries() if each is not source)
+    with keyrail.wire() as wire:
+        before = cast("int", wire.value("DBSIZE"))
+        for number in range(5):
+            assert wire.ask("SET", f"{{counted}}{number}", "v") == b"+OK\r\n"
+        cluster.open_slot(slot, source, target)
+        for key in cluster.keys_in(slot, source, 3):
+            cluster.move_keys(slot, source, target, [key])
+            assert wire.value("DBSIZE") == before + 5
+        left = cluster.keys_in(slot, source, 1)[0]
+        source.do("MIGRATE", "127.0.0.1", target.port, left, 0, 5000, "COPY")
+        counted = sum(cast("int", node.do("DBSIZE")) for node in cluster.primaries())
+        assert wire.value("DBSIZE") == counted == before + 6, "both nodes have a copy"
+        source.do("MIGRATE", "127.0.0.1", target.port, left, 0, 5000, "REPLACE")
+        cluster.move_keys(slot, source, target)
+        cluster.close_slot(slot, target)
+        assert wire.value("DBSIZE") == before + 5
+        wire.ask("DEL", *(f"{{counted}}{number}" for number in range(5)))
+    cluster.settle()
+
+
 def await_pipelines(started: list[Writer]) -> None:
     """Let each client send one more pipeline, and have its replies."""
     before = [each.pipelines for each in started]
