@@ -4,14 +4,16 @@ import argparse
 import asyncio
 import os
 from collections.abc import Sequence
+from functools import partial
 
 from proxy.cli.line import LineParser
 from proxy.cli.tour import tour_text
 from proxy.net.address import ListenAddress
 from proxy.net.settings import RouteSettings
 from proxy.server.config import CONFIG_FLAG, CONFIG_VARIABLE, ConfigError, load_settings
-from proxy.server.notices import complain, log_as
+from proxy.server.notices import complain, log_as, never_wait
 from proxy.server.options import ENVIRONMENT_PREFIX, OPTIONS
+from proxy.server.writer_thread import WriterThread
 
 USAGE = 2
 
@@ -53,6 +55,7 @@ def run(parsed: argparse.Namespace) -> int:
     except ConfigError as error:
         return _complain(error.problems, USAGE)
     log_as(settings.log_format)
+    never_wait()
     # It imports aiohttp, which takes longer than finding a mistake in the configuration.
     from proxy.server.supervisor import StartError, run_supervisor  # noqa: PLC0415  slow to import, see above
 
@@ -64,7 +67,8 @@ def run(parsed: argparse.Namespace) -> int:
 
 def _show_tour(route: RouteSettings, addresses: Sequence[ListenAddress]) -> None:
     if route.embedded is not None:
-        print(tour_text(addresses[0], str(route.policy), route.embedded), flush=True)
+        tour = tour_text(addresses[0], str(route.policy), route.embedded)
+        WriterThread("stdout").submit(partial(print, tour, flush=True))
 
 
 def _complain(problems: tuple[str, ...], status: int) -> int:

@@ -39,6 +39,7 @@ cache_metrics.py        Prometheus metrics about the local cache
 traffic_metrics.py      Prometheus metrics about traffic
 anonymous_metrics.py    metrics without names of keys and clients
 notices.py              log lines for the operator
+writer_thread.py        writes that somebody else can stall
 node_changes.py         log lines about the nodes of a cluster
 announcements.py        the ready line, and each change of a route's readiness
 state_file.py           the state that survives a restart (``--state``)

@@ -29,6 +29,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from proxy.server.line_writer import LineWriter
 from proxy.server.notices import Level, notice
 from proxy.server.remedies import Remedy
 from proxy.server.workers import Workers
+from proxy.server.writer_thread import ENDING_SECONDS, WriterThread, dropped_lines
 from proxy.traffic.evidence import moment
 from proxy.traffic.hotspots import IncidentKind
 from proxy.traffic.incident_lines import Past
@@ -45,6 +47,7 @@ from proxy.traffic.shapes import shape
 KEPT_SECONDS = 7 * 86_400.0
 MOST_KEPT = 1000
 LARGEST_FILE = 8 << 20
+_NAME = "incidents"
 """In bytes. The incidents in memory take less."""
 
 
@@ -77,6 +80,7 @@ class Incidents:
         self._file = file
         self._admin_options = admin_options
         self._standing = standing
+        self._thread = WriterThread(_NAME)
         self._lines = LineWriter()
         self._written = 0
         self._complaint = ""
@@ -86,7 +90,9 @@ class Incidents:
             try:
                 self._kept = {each.number: each for each in _read(file, routes)}
                 self._forget(now)
-                self._write_all(file)
+                lines = [_line(each) for each in self._kept.values()]
+                self._written = sum(map(len, lines))
+                self._write_all(file, lines)
             except OSError as error:
                 raise IncidentsError(f"cannot keep incidents in {file}: {error.strerror}") from None
         numbers = itertools.count(max(self._kept, default=0) + 1)
@@ -172,15 +178,30 @@ class Incidents:
     def _write(self, incident: Incident) -> None:
         if self._file is None:
             return
+        line = _line(incident)
+        self._written += len(line)
+        if self._written > LARGEST_FILE:
+            lines = [_line(each) for each in self._kept.values()]
+            self._written = sum(map(len, lines))
+            self._thread.submit(partial(self._try_to, self._write_all, self._file, lines))
+        else:
+            self._thread.submit(partial(self._try_to, self._append, self._file, line))
+
+    def _try_to(self, write: Callable[..., None], file: Path, *what: Any) -> None:
+        """In the thread."""
         try:
-            line = _line(incident)
-            with self._file.open("ab", buffering=0) as out:
-                self._lines.write(out.fileno(), line)
-            self._written += len(line)
-            if self._written > LARGEST_FILE:
-                self._write_all(self._file)
+            write(file, *what)
         except OSError as error:
-            self._complain(f"cannot keep incidents in {self._file}: {error.strerror}")
+            dropped_lines[_NAME] += 1
+            self._complain(f"cannot keep incidents in {file}: {error.strerror}")
+
+    def _append(self, file: Path, line: bytes) -> None:
+        with file.open("ab", buffering=0) as out:
+            self._lines.write(out.fileno(), line)
+
+    def close(self) -> None:
+        """Write what waits, if that is possible soon."""
+        self._thread.drain(ENDING_SECONDS)
 
     def _complain(self, text: str) -> None:
         """Report it, but not the same text twice in a row."""
@@ -188,16 +209,15 @@ class Incidents:
             notice(text, Level.ERROR)
         self._complaint = text
 
-    def _write_all(self, file: Path) -> None:
-        """Rewrite the whole file from the incidents in memory."""
+    def _write_all(self, file: Path, lines: Sequence[bytes]) -> None:
+        """Rewrite the whole file."""
         descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
         try:
             with os.fdopen(descriptor, "wb") as out:
-                lines = [_line(each) for each in self._kept.values()]
                 out.writelines(lines)
             Path(name).chmod(0o640)
             Path(name).replace(file)
-            self._lines, self._written = LineWriter(), sum(map(len, lines))
+            self._lines = LineWriter()
         except OSError:
             Path(name).unlink(missing_ok=True)
             raise

@@ -81,7 +81,7 @@ class KillSwitch:
             self._set(pause)
             await self._workers.pause(True)
             notice(f"{self.sentence()}: only locked rules are enforced", Level.WARNING)
-            self._write(pause)
+            await self._write(pause)
 
     async def turn_off(self) -> None:
         """Enforce the whole policy again; when this returns, every worker does. Raises OSError."""
@@ -90,12 +90,10 @@ class KillSwitch:
 
     async def _turn_off(self) -> None:
         await self._workers.pause(False)
-        try:
-            self._write(None)
-        finally:
-            if self.on:
-                notice("the kill switch is off: the policy is enforced again")
-            self._set(None)
+        if self.on:
+            notice("the kill switch is off: the policy is enforced again")
+        self._set(None)
+        await self._write(None)
 
     def close(self) -> None:
         """Cancel the timer."""
@@ -127,9 +125,9 @@ class KillSwitch:
             with contextlib.suppress(OSError):
                 await self._turn_off()
 
-    def _write(self, pause: KillSwitchPeriod | None) -> None:
+    async def _write(self, pause: KillSwitchPeriod | None) -> None:
         try:
-            self._state.put(_PART, None if pause is None else asdict(pause))
+            await self._state.put(_PART, None if pause is None else asdict(pause))
         except OSError as error:
             notice(
                 f"the kill switch will not survive a restart: cannot write {self._state}: {error.strerror}", Level.ERROR

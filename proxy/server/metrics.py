@@ -24,6 +24,7 @@ keyrail_worker_cpu_seconds_total{worker}, keyrail_worker_memory_bytes{worker}, k
 keyrail_worker_lag_seconds{worker}          how late the event loop was
 keyrail_supervisor_cpu_seconds_total, keyrail_supervisor_memory_bytes, keyrail_supervisor_open_files
 keyrail_supervisor_lag_seconds              of the process that adds all this up; --traffic-memory bounds its memory
+keyrail_log_lines_dropped_total{process,log}   lines that could not be written; process: supervisor, worker-0 …
 keyrail_open_files_limit                    of the supervisor and of each worker
 keyrail_policy_generation, keyrail_policy_reload_failures_total, keyrail_kill_switch, keyrail_build_info{version,form}
 
@@ -54,6 +55,7 @@ from proxy.server.process_figures import ProcessFigures, figures_of_this_process
 from proxy.server.reload import Reloader
 from proxy.server.traffic_metrics import RouteTraffic, collect_traces, collect_traffic
 from proxy.server.workers import Workers
+from proxy.server.writer_thread import dropped_lines
 from proxy.traffic.hotspots import IncidentKind
 
 
@@ -75,6 +77,7 @@ class GroupCollector(Collector):
         yield from self._collect_group()
         yield from _collect_supervisor(figures_of_this_process(self._workers.lag))
         yield from _collect_processes(self._workers.processes())
+        yield _collect_dropped(self._workers.processes())
         routes = self._workers.figures()
         yield from _collect_commands(routes)
         yield from _collect_names(routes)
@@ -137,6 +140,17 @@ def _collect_processes(processes: Mapping[int, ProcessFigures]) -> Iterator[Metr
         files.add_metric(worker, figures.files)
         lag.add_metric(worker, figures.lag)
     yield from (cpu, memory, files, lag)
+
+
+def _collect_dropped(workers: Mapping[int, ProcessFigures]) -> Metric:
+    lines = CounterMetricFamily(
+        "keyrail_log_lines_dropped", "Lines of a log that could not be written.", labels=("process", "log")
+    )
+    processes = {"supervisor": dropped_lines, **{f"worker-{number}": each.dropped for number, each in workers.items()}}
+    for process, dropped in processes.items():
+        for log, number in sorted(dropped.items()):
+            lines.add_metric((process, log), number)
+    return lines
 
 
 def registry_of(collector: GroupCollector) -> CollectorRegistry:

@@ -6,8 +6,12 @@
 ``info`` is what operators may want to know, ``warning`` what they should look at, ``error`` what has failed and needs
 somebody. An error that prevents the start is for the person who typed the command: as text it has neither time nor
 level.
+
+Processes of ``serve`` write from a thread: whoever reads standard error cannot stall them. ``N lines were dropped``
+says so once it is read again.
 """
 
+import atexit
 import contextlib
 import json
 import logging
@@ -16,6 +20,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from proxy.net.settings import LogFormat
+from proxy.server.writer_thread import UnstallableStderr
 
 
 class Level(StrEnum):
@@ -47,6 +52,25 @@ def log_as(form: LogFormat) -> None:
     logging.basicConfig(level=logging.WARNING)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(_Lines())
+
+
+def never_wait() -> None:
+    """Write all later lines to standard error from a thread; what other code writes there, too. At the end of the
+    process they have a moment to be read."""
+    try:
+        descriptor = sys.stderr.fileno()
+    except (OSError, ValueError, AttributeError):
+        return  # there is none, or it is in memory
+    stderr = UnstallableStderr(descriptor, _dropped)
+    sys.stderr = stderr
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logging.StreamHandler):
+            handler.setStream(stderr)
+    atexit.register(stderr.drain)
+
+
+def _dropped(number: int) -> str:
+    return _line(Level.WARNING, f"{number} lines were dropped: standard error was not read")
 
 
 def notice(text: str, level: Level = Level.INFO) -> None:

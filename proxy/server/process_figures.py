@@ -2,8 +2,11 @@
 
 import os
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from proxy.server.writer_thread import dropped_lines
 
 _STATM = Path("/proc/self/statm")
 _FILES = Path("/proc/self/fd")
@@ -20,11 +23,13 @@ class ProcessFigures:
     memory: int
     files: int
     lag: float
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Lines that could not be written, by place."""
 
 
 def figures_of_this_process(lag: float) -> ProcessFigures:
     """The figures now. They cost the same with any number of open files since Linux 6.2."""
-    return ProcessFigures(time.process_time(), _memory(), _files(), max(0.0, lag))
+    return ProcessFigures(time.process_time(), _memory(), _files(), max(0.0, lag), dict(dropped_lines))
 
 
 def _memory() -> int:

@@ -88,7 +88,7 @@ class StandingRemedies:
             for route, policy in zip(self.routes, policies, strict=True)
         )
 
-    def write(self) -> None:
+    async def write(self) -> None:
         """Write them to the file. Raises OSError."""
         standing = [
             {
@@ -104,7 +104,7 @@ class StandingRemedies:
             for each in self.all
         ]
         try:
-            self._state.put(_PART, {"next": self.next, "standing": standing})
+            await self._state.put(_PART, {"next": self.next, "standing": standing})
         except OSError as error:
             notice(f"remedies will not survive a restart: cannot write {self._state}: {error.strerror}", Level.ERROR)
             raise
@@ -155,7 +155,7 @@ class Remedies:
             await self._change((*self.standing, remedy))
             self._standing.next += 1
             notice(self.sentence(remedy))
-            self._standing.write()
+            await self._standing.write()
             return remedy
 
     async def undo(self, number: int) -> bool:
@@ -166,7 +166,7 @@ class Remedies:
                 return False
             await self._change(tuple(each for each in self.standing if each is not ended))
             notice(f"{ended.name} is undone ({ended.because})")
-            self._standing.write()
+            await self._standing.write()
             return True
 
     async def _change(self, standing: tuple[Remedy, ...]) -> None:
@@ -211,7 +211,7 @@ class Remedies:
                 notice(f"{remedy.name} is over ({remedy.because})")
             self._arm()
             with contextlib.suppress(OSError):
-                self._standing.write()
+                await self._standing.write()
 
 
 def _read(state: StateFile) -> tuple[int, list[Remedy]]:

@@ -6,10 +6,14 @@ The file is replaced as a whole, so it is never half written. Only its owner may
 import json
 import os
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from proxy.server.writer_thread import WriterThread
+
 _ALWAYS_THERE = "kill_switch"
+_MOST_SECONDS = 5.0
 
 
 class StateError(Exception):
@@ -22,6 +26,7 @@ class StateFile:
     def __init__(self, path: Path | None) -> None:
         """Read it. Raises StateError."""
         self._path = path
+        self._thread = WriterThread("state")
         self._parts = {} if path is None else self._read(path)
 
     @property
@@ -33,11 +38,12 @@ class StateFile:
         """The part of this name; None if there is none."""
         return self._parts.get(name)
 
-    def put(self, name: str, value: Any) -> None:
-        """Keep a JSON value under a name. Raises OSError."""
+    async def put(self, name: str, value: Any) -> None:
+        """Keep a JSON value under a name. Raises OSError, also if its file system does not answer."""
         self._parts[name] = value
         if self._path is not None:
-            _replace(self._path, {_ALWAYS_THERE: None, **self._parts})
+            state = {_ALWAYS_THERE: None, **self._parts}
+            await self._thread.run(partial(_replace, self._path, state), _MOST_SECONDS)
 
     def broken(self) -> StateError:
         """Return the error for a part of the wrong form."""

@@ -81,6 +81,7 @@ class Supervisor:
         self._admin: AdminServer | None = None
         self._workers: Workers | None = None
         self._log: ViolationLog | None = None
+        self._incidents: Incidents | None = None
         self._switch: KillSwitch | None = None
         self._remedies: Remedies | None = None
         self._engines: list[EmbeddedEngine] = []
@@ -169,6 +170,7 @@ class Supervisor:
             options = "" if self._admin is None else self._admin.options
             file = self._settings.incidents
             incidents = Incidents(self._workers, names, file, options, lambda: remedies.standing)
+            self._incidents = incidents
             if self._admin is not None:
                 state = AdminState(
                     settings=self._settings,
@@ -289,8 +291,9 @@ class Supervisor:
         for timed in (self._switch, self._remedies):
             if timed is not None:
                 timed.close()
-        if self._log is not None:
-            self._log.close()
+        for written in (self._log, self._incidents):
+            if written is not None:
+                written.close()
         self._listeners.close()
         for task in self._tasks:
             task.cancel()

@@ -4,21 +4,24 @@ A log is standard error or the end of a file; each line is written in one piece.
 
 If the file is rotated, Keyrail opens a new one: before each write, and at SIGHUP, it compares the name with the open
 file. Lines that cannot be written (a full disk, a closed standard error) are dropped and reported once, because a log
-must never delay the traffic.
+must never delay the traffic. So they are if nobody reads a file that is a FIFO.
 """
 
+import errno
 import os
-import select
 import sys
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from proxy.net.settings import ViolationsSettings
 from proxy.server.line_writer import LineWriter
 from proxy.server.notices import Level, notice
+from proxy.server.writer_thread import ENDING_SECONDS, WriterThread, dropped_lines, write_all
 
+_NAME = "violations"
 MOST_KEPT = 200
 """Lines in memory for each route."""
 
@@ -28,49 +31,48 @@ class ViolationsError(Exception):
 
 
 class ViolationLog:
-    """A log of violations. ``dropped`` counts lines that could not be written."""
+    """A log of violations. A thread writes it; lines that cannot be written are counted in ``dropped_lines``."""
 
     def __init__(self, settings: ViolationsSettings) -> None:
         """Open the file. Raises ViolationsError."""
-        self.dropped = 0
         self._path = settings.path
         self._open = -1
         self._lines = LineWriter()
+        self._thread = WriterThread(_NAME)
         self._troubled = False
         if self._path is not None:
             try:
                 self._open = _append_to(self._path)
             except OSError as error:
-                raise ViolationsError(f"cannot write violations to {self._path}: {error.strerror}") from None
+                if error.errno != errno.ENXIO:  # a FIFO that nobody reads yet
+                    raise ViolationsError(f"cannot write violations to {self._path}: {error.strerror}") from None
 
     def write(self, lines: Sequence[bytes]) -> None:
         """Write the lines, or drop them. Without lines, only open the file again if it was rotated."""
         if self._path is None:
-            self._write_to_stderr(lines)
+            self._thread.submit(partial(self._write_to_stderr, lines), len(lines))
         else:
-            self._write_to_file(self._path, lines)
+            self._thread.submit(partial(self._write_to_file, self._path, lines), len(lines))
 
     def _write_to_stderr(self, lines: Sequence[bytes]) -> None:
         try:
             out = sys.stderr.fileno()
             for line in lines:
-                # A pipe takes PIPE_BUF bytes in one piece, and no line is longer.
-                if not select.select([], [out], [], 0.0)[1]:
-                    self.dropped += 1
-                    continue
-                os.write(out, line)
+                write_all(out, line)
         except (OSError, ValueError):
-            self.dropped += len(lines)
+            dropped_lines[_NAME] += len(lines)
 
     def _write_to_file(self, path: Path, lines: Sequence[bytes]) -> None:
+        left = len(lines)
         try:
             if self._open < 0 or not _is_open(path, self._open):
-                self.close()
+                self._close()
                 self._open, self._lines = _append_to(path), LineWriter()
             for line in lines:
                 self._lines.write(self._open, line)
+                left -= 1
         except OSError as error:
-            self.dropped += len(lines)
+            dropped_lines[_NAME] += left
             if not self._troubled:
                 notice(f"cannot write violations to {path}: {error.strerror}", Level.ERROR)
             self._troubled = True
@@ -78,7 +80,11 @@ class ViolationLog:
             self._troubled = False
 
     def close(self) -> None:
-        """Close the file."""
+        """Write what waits, if that is possible soon, and close the file."""
+        self._thread.submit(self._close, 0)
+        self._thread.drain(ENDING_SECONDS)
+
+    def _close(self) -> None:
         if self._open >= 0:
             os.close(self._open)
             self._open = -1
@@ -106,7 +112,7 @@ class Violations:
 
 
 def _append_to(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o640)
 
 
 def _is_open(path: Path, descriptor: int) -> bool:

@@ -69,7 +69,7 @@ from proxy.server.control import (
     WorkerRequest,
 )
 from proxy.server.leases import LEASE_SECONDS, LOST_SECONDS, Leases
-from proxy.server.notices import log_as
+from proxy.server.notices import log_as, never_wait
 from proxy.server.process_figures import figures_of_this_process
 from proxy.server.requests import Channel, Packed, RequestError, TypedReply, outcome
 from proxy.server.worker_sharing import counts_of, handover_of, loads_of
@@ -450,6 +450,7 @@ def main() -> None:
     for ignored in (signal.SIGINT, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     log_as(LogFormat.TEXT)
+    never_wait()
     sys.setswitchinterval(SWITCH_SECONDS)
     sys.exit(uvloop.run(work(socket.socket(fileno=int(sys.argv[1])))))
 

@@ -49,6 +49,7 @@ def live(workers: OneRoute, watching: Incidents, seconds: int, used: int, now: f
         workers.second(now, key, used)
         now += 1.0
         watching.look(now)
+    watching.close()
     return now
 
 
@@ -152,6 +153,7 @@ def test_it_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [each.name for each in watching.all()] == ["INC-6", "INC-5", "INC-4"]
     assert file.stat().st_size < 2500
     watching.look(now + module.KEPT_SECONDS)
+    watching.close()
     old = [json.loads(line) for line in file.read_text().splitlines()]
     for line in old:
         line["ended"] = "2020-01-01T00:00:00.000Z"
