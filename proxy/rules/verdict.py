@@ -87,11 +87,13 @@ class Procedure:
 
 class Renewal(list[bytes]):
     """A hidden command that may change ``key`` although the client's command has not. If a client watches the key, its
-    EXEC would fail, so the hidden command waits until the watch ends."""
+    EXEC would fail, so the hidden command waits until the watch ends. Of several with the same ``option``, the last
+    one is enough."""
 
-    def __init__(self, key: bytes, argv: Sequence[bytes]) -> None:
+    def __init__(self, key: bytes, option: bytes, argv: Sequence[bytes]) -> None:
         super().__init__(argv)
         self.key = key
+        self.option = option
 
 
 Conclusion: TypeAlias = Callable[[bytes, Sequence[bytes]], Sequence[Sequence[bytes]]]
@@ -104,13 +106,13 @@ to the hidden commands before and after it. Pure; lines have their CRLF. Called 
 class Surround:
     """The command goes on as it is, and its reply decides which hidden commands follow.
 
-    `before` and `after` are hidden commands that run right before and after it, atomically, if its own reply is no
-    proof. The commands that `conclude` returns are sent when the reply has arrived. The client sees none of their
-    replies. In some states no hidden command is possible (no reply will come, the connection is between WATCH and EXEC,
-    the client tracks keys, the command may block). Then the command gets `otherwise`, or is forwarded alone and counted
-    as skipped. Only for commands that any connection can run, and for blocking ones. With `after_error`, `conclude` is
-    called after errors, too: the writes of a failed script stay. `about` describes the hidden commands as text. A
-    `notice`, if any, gets the first line, too, and its result is counted.
+    `before` and `after` are hidden commands that run right before and after it, atomically (between WATCH and EXEC: in
+    the same write), if its own reply is no proof. The commands that `conclude` returns are sent when the reply has
+    arrived. The client sees none of their replies. In some states no hidden command is possible (no reply will come,
+    the command may block, the client tracks keys and reads). Then the command gets `otherwise`, or goes alone and is
+    counted as skipped. Only for commands that any connection can run, and for blocking ones. With `after_error`,
+    `conclude` is called after errors, too: the writes of a failed script stay. `about` describes the hidden commands as
+    text. A `notice`, if any, gets the first line, too, and its result is counted.
     """
 
     conclude: Conclusion

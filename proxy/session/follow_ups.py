@@ -36,6 +36,11 @@ from proxy.session.views import ConnectedClient
 from proxy.wire.encode import OK, encode_command, encode_error
 
 MOST_WAITING = 1024
+TRACKS = "the client tracks keys"
+"""Why no hidden command goes with its reads."""
+CHOOSES = "the client tracks keys that it chooses"
+"""The same. What follows its writes goes elsewhere: CLIENT CACHING is about the next command of the connection, which
+has to be the client's own."""
 _AT_ONCE = 64
 _NOBODY = ReplySink()
 _MULTI, _EXEC, _DISCARD = encode_command([b"MULTI"]), encode_command([b"EXEC"]), encode_command([b"DISCARD"])
@@ -145,7 +150,7 @@ def _may_carry(client: FollowedClient, follow_up: FollowUp) -> bool:
         return client.state.reply_mode == reply_mode.ON and not confined and not switches_database
     if upstream is not client.state.upstream:
         return True
-    free = client.state.transaction is None and not confined and not silent(client)
+    free = client.state.transaction is None and not confined and silent(client) in ("", TRACKS)
     return free and client.key.user == follow_up.key.user
 
 

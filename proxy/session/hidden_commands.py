@@ -8,10 +8,12 @@ Some run as one with the client's command, in a unit that only Redis sees:
     EXEC                  *2 :0 :1                 :0 noted, :1 to the client; or the error kept before
 
 Inside a transaction of the client's own they are queued around its command, and their members of EXEC's array are left
-out of it. What the replies prove then decides on commands that follow: see ``follow_ups``.
+out of it. Between WATCH and EXEC there is no MULTI around them, since its EXEC would end the WATCH: they stand right
+before and behind the command in the same write (``bare``), and Redis runs what it reads at once without a pause. What
+the replies prove then decides on commands that follow: see ``follow_ups``.
 
-Nothing goes along where it could do harm or could not be told apart: without replies (CLIENT REPLY), under CLIENT
-TRACKING, behind ASKING; and no unit between WATCH and EXEC, or around what may block.
+Nothing goes along where it could do harm or could not be told apart: without replies (CLIENT REPLY), behind ASKING,
+with a read of a client that tracks keys (no read becomes a write); and no unit around what may block.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,6 +38,8 @@ from proxy.wire.encode import encode_command, encode_error
 _MULTI = encode_command([b"MULTI"])
 _EXEC = encode_command([b"EXEC"])
 _QUEUED = b"+QUEUED\r\n"
+_CHOOSING = frozenset({b"OPTIN", b"OPTOUT"})
+"""Options of CLIENT TRACKING under which CLIENT CACHING means the next command."""
 
 _NOBODY = ReplySink()
 """Receives replies that no client gets."""
@@ -53,7 +57,10 @@ def note_state(session: SurroundedClient, command: Command) -> None:
     if command.spec.name == "CLIENT|TRACKING":
         # Queued, it may never run.
         ends = session.state.transaction is None and len(command.argv) == 3 and word_of(command.argv[2]) == b"OFF"
-        session.no_hidden_commands = "" if ends else "the client tracks keys"
+        before = session.no_hidden_commands
+        if before in ("", follow_ups.TRACKS, follow_ups.CHOOSES):
+            chooses = before == follow_ups.CHOOSES or not _CHOOSING.isdisjoint(map(word_of, command.argv))
+            session.no_hidden_commands = "" if ends else follow_ups.CHOOSES if chooses else follow_ups.TRACKS
     elif command.spec.name == "ASKING":
         session.no_hidden_commands = "the client follows the slots of a cluster"
 
@@ -81,8 +88,8 @@ def alongside(
     `begun` says that the command is on its way already.
     """
     obstacle = _obstacle(session, command, hidden) if hidden else ""
-    if begun and needs_unit(hidden):
-        obstacle = "the value is too large to be held back"
+    if needs_unit(hidden) and (begun or bare(session)):
+        obstacle = obstacle or "the value is too large to be held back"
     if not obstacle:
         return _overflow(session, command, hidden), hidden
     return _forgo(session, hidden, command, obstacle), ()
@@ -96,14 +103,20 @@ def unless_queued(edit: ReplyEdit) -> ReplyEdit:
 def _obstacle(session: SurroundedClient, command: Command, hidden: tuple[HiddenCommands, ...]) -> str:
     # Why nothing can go along with a command; empty if it can.
     silent = follow_ups.silent(session)
+    if silent in (follow_ups.TRACKS, follow_ups.CHOOSES) and not command.spec.only_reads:
+        # CLIENT CACHING holds for one command or transaction. Only a script writes and reads.
+        in_vain = silent == follow_ups.CHOOSES and command.spec.own_errors and needs_unit(hidden) and bare(session)
+        silent = silent if in_vain else ""
     if silent:
         return silent
-    if session.state.transaction is None and needs_unit(hidden):
-        if session.state.watching is not None:
-            return "the connection is between WATCH and EXEC"
-        if command.spec.state is ConnectionState.BLOCKING:
-            return "the command may block"
+    if session.state.transaction is None and needs_unit(hidden) and command.spec.state is ConnectionState.BLOCKING:
+        return "the command may block"
     return ""
+
+
+def bare(session: SurroundedClient) -> bool:
+    """Whether a unit has no MULTI around it: its EXEC would end the client's WATCH."""
+    return session.state.transaction is None and session.state.watching is not None
 
 
 def needs_unit(hidden: tuple[HiddenCommands, ...]) -> bool:
@@ -169,6 +182,7 @@ class SurroundedCommand:
         self._before = [argv for each in item.hidden for argv in each.surround.before]
         self._after = [argv for each in item.hidden for argv in each.surround.after]
         self._running = running = session.state.transaction
+        self._bare = bare(session)
         self._key = session.place() if running is None else session.place()._replace(database=running.database)
         self._said: dict[int, bytes] = {}
         self._early: bytes | None = None
@@ -203,6 +217,9 @@ class SurroundedCommand:
         if self._session.state.transaction is not None:
             for i, argv in enumerate(self._before):
                 self._queue_hidden(i, argv)
+        elif self._bare:
+            for i, argv in enumerate(self._before):
+                self._send_bare(i, argv)
         elif self._before or self._after:
             self._session.sender.begin_unit(self._upstream)
             begun = _MULTI + b"".join(map(encode_command, self._before))
@@ -213,12 +230,20 @@ class SurroundedCommand:
         session = self._session
         if session.state.transaction is not None:
             self._queue(raw)
-        elif self._before or self._after:
+        elif (self._before or self._after) and not self._bare:
             self._end_unit(raw)
         else:
             action, payload = self.action()
             session.sender.forwarded += 1
             session.sender.submit_with_action(raw, action, payload)
+            for i, argv in enumerate(self._after, len(self._before) + 1):
+                self._send_bare(i, argv)
+
+    def _send_bare(self, place: int, argv: Sequence[bytes]) -> None:
+        # Its sink is the client's, so that what changes the connection waits for it.
+        session = self._session
+        heard = InFlightEntry(session.sender, 1, NOTE, self._listen(place))
+        session.sender.issue(self._upstream, encode_command(list(argv)), heard)
 
     def _end_unit(self, raw: bytes) -> None:
         session, upstream = self._session, self._upstream
@@ -301,6 +326,10 @@ class SurroundedCommand:
     def _conclude(self) -> None:
         line = self._said[len(self._before)]
         failed = line.startswith(b"-")
+        if self._bare and any(self._said[place].startswith(b"-") for place in range(len(self._before))):
+            # The command has run, with nothing to prove what it did. The next ones go alone, or are refused.
+            self._forgo_hidden()
+            return
         first, second = 0, len(self._before) + 1
         for hidden in self._item.hidden:
             places = [*range(first, first + len(hidden.surround.before))]

@@ -86,4 +86,5 @@ class FollowUp(NamedTuple):
     def name(self) -> Hashable:
         """What it is kept under: a later renewal of a key takes the place of an earlier one."""
         argv = self.argv
-        return (self.key.database, argv.key) if isinstance(argv, Renewal) else (self.key.database, *argv)
+        said = (argv.key, argv.option) if isinstance(argv, Renewal) else argv
+        return (self.key.database, *said)

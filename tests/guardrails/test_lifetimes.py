@@ -181,14 +181,16 @@ def test_who_crashes_behind_a_command_leaves_no_key_for_ever(keyrail: Keyrail, d
     eventually(lambda: ttl(direct, "g:k") > 0)
 
 
-def test_between_watch_and_exec_nothing_follows(wire: Wire, direct: Wire) -> None:
-    """A WATCH is neither ended by an EXEC of the proxy's own nor broken by an EXPIRE."""
-    direct.send(EMPTY + pack("SET", "s:k", "v", "EX", "60"))
-    direct.frames(2)
+def test_between_watch_and_exec(wire: Wire, direct: Wire) -> None:
+    """A WATCH is neither ended by an EXEC of Keyrail's own nor broken by an EXPIRE. New keys get their TTL at once."""
+    direct.send(EMPTY + pack("SET", "s:k", "v", "EX", "60") + pack("SET", "g:old", "1"))
+    direct.frames(3)
     assert wire.ask("WATCH", "g:k", "s:k", "g:l") == b"+OK\r\n"
     assert wire.ask("GET", "s:k") == b"$1\r\nv\r\n"
+    assert wire.ask("INCR", "g:new") == b":1\r\n"
+    assert wire.ask("INCR", "g:old") == b":2\r\n"
     settled(wire)
-    assert ttl(direct, "s:k") <= 60
+    assert (ttl(direct, "s:k") <= 60, ttl(direct, "g:new") > 0, ttl(direct, "g:old")) == (True, True, -1)
     wire.send(pack("MULTI") + pack("HSET", "g:k", "f", "v") + pack("EXEC"))
     assert wire.frames(3) == [b"+OK\r\n", b"+QUEUED\r\n", b"*1\r\n:1\r\n"]
     settled(wire)
@@ -200,7 +202,21 @@ def test_between_watch_and_exec_nothing_follows(wire: Wire, direct: Wire) -> Non
     wire.send(pack("MULTI") + pack("INCR", "g:l") + pack("EXEC"))
     assert wire.frames(3)[2] in (b"*-1\r\n", b"_\r\n")
     settled(wire)
-    assert ttl(direct, "g:l") == -1
+    assert ttl(direct, "g:l") > 0
+
+
+def test_a_key_that_a_script_only_reads_is_stamped_behind_exec(wire: Wire, direct: Wire) -> None:
+    """With `existing_keys: stamp`: an EXPIRE for a key that was there would make EXEC fail."""
+    direct.send(EMPTY + pack("SET", "e:k", "v"))
+    direct.frames(2)
+    wire.send(commands(["WATCH e:k", "EVAL \"return redis.call('GET', KEYS[1])\" 1 e:k"]))
+    assert wire.frames(2) == [OK, b"$1\r\nv\r\n"]
+    settled(wire)
+    assert ttl(direct, "e:k") == -1
+    wire.send(commands(["MULTI", "INCR g:k", "EXEC"]))
+    assert wire.frames(3)[2] == b"*1\r\n:1\r\n"
+    settled(wire)
+    assert ttl(direct, "e:k") > 0
 
 
 def test_where_no_reply_comes_nothing_follows(keyrail: Keyrail, direct: Wire) -> None:
@@ -218,20 +234,34 @@ def test_where_no_reply_comes_nothing_follows(keyrail: Keyrail, direct: Wire) ->
     assert ttl(direct, "g:l") > 0
 
 
-def test_under_tracking_nothing_follows(keyrail: Keyrail, direct: Wire) -> None:
-    """An EXPIRE would invalidate what the client has only just read."""
+def test_under_tracking_no_read_becomes_a_write(keyrail: Keyrail, direct: Wire) -> None:
+    """An EXPIRE would invalidate what the client has only just read. New keys get their TTL all the same."""
     direct.send(EMPTY + pack("SET", "s:k", "v", "EX", 60))
     direct.frames(2)
     with keyrail.wire(3) as wire:
-        assert wire.ask("CLIENT", "TRACKING", "ON") == b"+OK\r\n"
+        assert wire.ask("CLIENT", "TRACKING", "ON", "NOLOOP") == b"+OK\r\n"
         assert wire.ask("GET", "s:k") == b"$1\r\nv\r\n"
         assert wire.ask("INCR", "g:k") == b":1\r\n"
         settled(wire)
-        assert (ttl(direct, "s:k") <= 60, ttl(direct, "g:k")) == (True, -1)
+        assert (ttl(direct, "s:k") <= 60, ttl(direct, "g:k") > 0) == (True, True)
         assert wire.ask("CLIENT", "TRACKING", "OFF") == b"+OK\r\n"
         assert wire.ask("GET", "s:k") == b"$1\r\nv\r\n"
         settled(wire)
     assert ttl(direct, "s:k") > 60
+
+
+def test_what_follows_takes_no_caching_from_the_next_command(keyrail: Keyrail, direct: Wire) -> None:
+    """CLIENT CACHING is about the client's next command: an EXPIRE in front of it would be what is tracked."""
+    direct.send(EMPTY + pack("SET", "x", "v"))
+    direct.frames(2)
+    with keyrail.wire(3) as wire:
+        assert wire.ask("CLIENT", "TRACKING", "ON", "OPTIN") == OK
+        for number in range(20):
+            wire.send(commands([f"INCR g:{number}", "CLIENT CACHING YES", "GET x"]))
+            assert wire.frames(3) == [b":1\r\n", OK, b"$1\r\nv\r\n"]
+            direct.ask("SET", "x", "v")
+            assert wire.frame() == b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nx\r\n"
+    eventually(lambda: all(ttl(direct, f"g:{number}") > 0 for number in range(20)))
 
 
 def test_what_blocks_goes_alone(wire: Wire, direct: Wire) -> None:

@@ -102,12 +102,49 @@ def test_the_error_of_what_follows_is_counted_and_not_shown() -> None:
     assert route.hits[-1] == ("lifetimes", "enforce", "error")
 
 
-def test_between_watch_and_exec_no_unit_is_sent() -> None:
-    route, client, _ = begin()
+def test_between_watch_and_exec_no_transaction_is_sent() -> None:
+    """Its EXEC would end the WATCH. The proof stands right before the command."""
+    _, client, _ = begin()
     client.say("WATCH", "k")
     client.say("INCR", "k")
-    assert client.own.taken() == call("WATCH", "k") + call("INCR", "k")
-    assert route.hits[-1] == ("lifetimes", "enforce", "skipped")
+    own = client.own
+    assert own.taken() == call("WATCH", "k") + call("EXISTS", "k") + call("INCR", "k")
+    own.answer(OK, b":0\r\n", b":1\r\n")
+    assert (client.heard(), own.taken()) == (OK + b":1\r\n", EXPIRE)
+    own.answer(b":1\r\n")
+    client.say("RENAME", "a", "k")
+    assert own.taken() == call("RENAME", "a", "k") + call("TYPE", "k")
+    client.say("MULTI")
+    assert own.taken() == b""
+    own.answer(OK, b"+hash\r\n")
+    assert own.taken() == EXPIRE
+    own.answer(b":0\r\n")
+    assert own.taken() == call("MULTI")
+
+
+@pytest.mark.parametrize(("existed", "reply"), [(b":1\r\n", b":2\r\n"), (b":0\r\n", b"-OOM no\r\n")])
+def test_between_watch_and_exec_nothing_is_stamped_without_proof(existed: bytes, reply: bytes) -> None:
+    _, client, _ = begin()
+    client.say("WATCH", "w")
+    client.say("INCR", "k")
+    own = client.own
+    own.taken()
+    own.answer(OK, existed, reply)
+    assert (client.heard(), own.taken()) == (OK + reply, b"")
+
+
+def test_between_watch_and_exec_a_refused_proof_ends_all_others() -> None:
+    """The command has run by then; those behind it are refused where the policy wants proof."""
+    route, client, _ = begin()
+    client.say("WATCH", "w")
+    client.say("INCR", "r")
+    own = client.own
+    own.answer(OK, b"-NOPERM exists\r\n", b":1\r\n")
+    assert route.hits[-1] == ("strict", "enforce", "error")
+    own.taken()
+    client.say("INCR", "r")
+    assert own.taken() == b""
+    assert client.heard().startswith(OK + b":1\r\n-DENIED keyrail/strict")
 
 
 @pytest.mark.parametrize("behind", ["BLPOP q 0", "CLIENT TRACKING ON", "ASKING", "WATCH w", "QUIT"])
@@ -147,7 +184,7 @@ def test_nothing_follows_a_client_that_asks_for_a_slot() -> None:
 
 def test_a_queued_end_of_tracking_is_none() -> None:
     """It may be thrown away with its transaction."""
-    _, client, _ = begin()
+    route, client, _ = begin()
     client.say("CLIENT", "TRACKING", "ON")
     own = client.own
     own.answer(OK)
@@ -155,9 +192,9 @@ def test_a_queued_end_of_tracking_is_none() -> None:
         client.say(*command.split())
         own.answer(QUEUED if command.startswith("C") else OK)
     own.taken()
-    client.say("LPUSH", "k", "a")
-    own.answer(b":1\r\n")
-    assert own.taken() == call("LPUSH", "k", "a")
+    client.say("GET", "s")
+    assert own.taken() == call("GET", "s")
+    assert route.hits[-1] == ("slides", "enforce", "skipped")
 
 
 def test_a_subscription_waits_for_what_follows() -> None:

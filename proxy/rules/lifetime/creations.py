@@ -12,7 +12,7 @@ them. A script may also remove the TTL of a key; then the key counts as new. An 
 command follows it, except for a script: what it wrote before it failed stays.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -71,11 +71,11 @@ class Creations:
         if not keys:
             return PASS
         if any(bounds.given is None for _, bounds in keys):
-            return self._unproven(command, "the command can't state a TTL")
+            return self.unproven(command, "the command can't state a TTL")
         if elsewhere:
-            return self._unproven(command, "the key appears in another database")
+            return self.unproven(command, "the key appears in another database")
         if len(keys) > _MOST_KEYS:
-            return self._unproven(command, f"the command writes more than {_MOST_KEYS} keys")
+            return self.unproven(command, f"the command writes more than {_MOST_KEYS} keys")
         stamped = [_Stamped(name, bounds.seconds(context.random()), bounds.sliding) for name, bounds in keys]
         return self._follow(command, creation, stamped)
 
@@ -84,11 +84,17 @@ class Creations:
         asks_before = not (creation.fresh or creation.counts_from or self._stamps_existing)
         obstacle = self._ttl_commands.proof_obstacle if asks_before or asks_type else self._ttl_commands.obstacle
         if obstacle:
-            return self._unproven(command, obstacle)
+            return self.unproven(command, obstacle)
         counted = len(command.argv) - creation.counts_from
         new_list = b":%d\r\n" % counted if creation.counts_from and not self._stamps_existing else b""
         conclude = _Conclusion(
-            creation, keys, asks_before, self._types if asks_type else frozenset(), new_list, self._ttl_commands
+            creation,
+            keys,
+            asks_before,
+            self._types if asks_type else frozenset(),
+            new_list,
+            self._ttl_commands.stamp if self._stamps_existing and not creation.fresh else self._ttl_commands.give,
+            self._ttl_commands.renew,
         )
         proof = b"TTL" if creation.by_script else b"EXISTS"
         return Surround(
@@ -100,7 +106,8 @@ class Creations:
             after_error=creation.by_script,
         )
 
-    def _unproven(self, command: Command, why: str) -> Verdict:
+    def unproven(self, command: Command, why: str) -> Verdict:
+        """The verdict on a command that may create a key, where nothing can be proved."""
         return self._words.refuse_unproven(command) if self._refuses else Pass(skipped=why)
 
 
@@ -132,7 +139,8 @@ class _Conclusion:
     asked_before: bool
     types: frozenset[str]
     new_list: bytes
-    ttl_commands: TtlCommands
+    give: Callable[[bytes, int], list[bytes]]
+    renew: Callable[[bytes, int], list[bytes]]
 
     def __call__(self, reply: bytes, lines: Sequence[bytes]) -> Sequence[Sequence[bytes]]:
         if reply.startswith(_NOT_RUN):
@@ -142,9 +150,9 @@ class _Conclusion:
         for i, key in enumerate(self.keys):
             created = written and self._created(reply, lines[i] if self.asked_before else b"")
             if created and self._meant(lines, i - len(self.keys)):
-                found.append(self.ttl_commands.give(key.name, key.seconds))
+                found.append(self.give(key.name, key.seconds))
             elif key.sliding:
-                found.append(self.ttl_commands.renew(key.name, key.seconds))
+                found.append(self.renew(key.name, key.seconds))
         return found
 
     def _created(self, reply: bytes, existed: bytes) -> bool:

@@ -29,7 +29,7 @@ from random import Random
 from typing import TypeAlias
 
 from proxy.commands.command import Command
-from proxy.commands.creation import ELSEWHERE, creation_of
+from proxy.commands.creation import ELSEWHERE, TYPES, creation_of
 from proxy.commands.expiry import (
     OPTIONS,
     RESTORES,
@@ -58,7 +58,7 @@ from proxy.rules.lowering import UNLIMITED, EntryCheck, Lowering
 from proxy.rules.request_edits import Append
 from proxy.rules.request_edits import StatedArgument as PlannedNumber
 from proxy.rules.rule import Binding, Needs, Rule, Wording, takes
-from proxy.rules.verdict import PASS, Pass, Rewrite, Verdict
+from proxy.rules.verdict import PASS, Rewrite, Verdict
 from proxy.schema.bounds import Bounds, spread
 
 _FIRST_OPTION_OF_SET = 3
@@ -118,8 +118,8 @@ class Lifetime(Rule):
 
     def _find_judge(self, spec: Spec) -> _Judge | None:
         scope, creation = self._scope, creation_of(spec)
-        if spec.id == _UNKNOWN or spec.name in ELSEWHERE:
-            return Lifetime._skip if scope.gives else None
+        if spec.id == _UNKNOWN or spec.name in ELSEWHERE or (spec.creates and creation is None):
+            return Lifetime._judge_untold if scope.gives else None
         if states_expiry(spec):
             return Lifetime._judge_stating if self._concerns_stated(spec) else None
         if creation is not None and scope.gives and scope.means(creation.type):
@@ -171,10 +171,14 @@ class Lifetime(Rule):
             return PASS  # the rule would only vary it by jitter
         return self._words.refuse_outside(command, stated, found, stated_for)
 
-    def _skip(self, command: Command, _context: Context) -> Verdict:
+    def _judge_untold(self, command: Command, _context: Context) -> Verdict:
         if command.spec.id == _UNKNOWN and self._container_of(command.argv) is not None:
             return PASS  # a new subcommand of CLIENT or a similar container, which has no keys
-        return Pass(skipped=ELSEWHERE.get(command.spec.name, "Keyrail does not know what the command does to keys"))
+        keys = command.keys if command.spec.id != _UNKNOWN else ()
+        if keys and not any(bounds.gives for bounds in self._bounds_of(command)):
+            return PASS
+        why = ELSEWHERE.get(command.spec.name, "Keyrail does not know what the command does to keys")
+        return self._creations.unproven(command, why)
 
     def _judge_creating(self, command: Command, context: Context) -> Verdict:
         return self._creations.judge(command, context)
@@ -196,7 +200,7 @@ class Lifetime(Rule):
         if isinstance(expiry, StatedExpiry):
             return self._judge_stated(command, expiry, found, context)
         if expiry is Unstated.UNREADABLE:
-            return Pass(skipped=f"{command.name} has an unknown option")
+            return self._creations.unproven(command, f"{command.name} has an unknown option")
         if expiry is Unstated.PERSISTS:
             return self._judge_persist(command, found[0])
         if may_persist(command.spec):
@@ -248,9 +252,9 @@ class Lifetime(Rule):
 
     def _judge_restored(self, command: Command, bounds: Bounds, context: Context) -> Verdict:
         kind = dumped_type(command.argv[3])
-        if kind is None:
-            return Pass(skipped="Keyrail does not know the type of the restored value")
-        if kind not in self._scope.types:
+        if kind is None and not self._scope.types.issuperset(TYPES):
+            return self._creations.unproven(command, "Keyrail does not know the type of the restored value")
+        if kind is not None and kind not in self._scope.types:
             return PASS
         if bounds.required:
             return self._words.refuse_unstated(command)

@@ -34,7 +34,11 @@ class TtlCommands:
 
     def renew(self, key: bytes, seconds: int) -> Renewal:
         """Lengthen the key's lifetime."""
-        return Renewal(key, self._expire(key, seconds, b"GT", RENEW))
+        return Renewal(key, b"GT", self._expire(key, seconds, b"GT", RENEW))
+
+    def stamp(self, key: bytes, seconds: int) -> Renewal:
+        """Give the key a lifetime if it has none, whoever has created it."""
+        return Renewal(key, b"NX", self.give(key, seconds))
 
     def change(self, key: bytes, seconds: int) -> list[bytes]:
         """Give the key another lifetime if it has one."""
