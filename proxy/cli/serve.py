@@ -68,7 +68,7 @@ def run(parsed: argparse.Namespace) -> int:
 def _show_tour(route: RouteSettings, addresses: Sequence[ListenAddress]) -> None:
     if route.embedded is not None:
         tour = tour_text(addresses[0], str(route.policy), route.embedded)
-        WriterThread("stdout").submit(partial(print, tour, flush=True))
+        WriterThread("stdout").write(partial(print, tour, flush=True))
 
 
 def _complain(problems: tuple[str, ...], status: int) -> int:

@@ -53,6 +53,7 @@ user_connections.py     the connections of users whom clients log in as, by user
 groups.py               members of groups, which are found without a look at all others
 user_logins.py          users whom clients log in as: who has to log in again
 node_logins.py          logins of users on the other nodes of a cluster
+background_thread.py    what files on a file system that is away can stall
 password_file.py        logins of clients that a file decides
 entrance.py             the pool, limits and login rules that a listener's clients begin with
 client_auth.py          the login methods of a listener

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from proxy.net.slot_map import Endpoint
+from proxy.policy_yaml.regular_file import read_regular
 from proxy.wire.numbers import read_digits
 
 EXPECTED = "redis+cluster://[USER:PASSWORD@]HOST1:PORT,HOST2:PORT or rediss+cluster://…"
@@ -62,7 +63,7 @@ def read_map(text: str) -> Mapping[Endpoint, Endpoint]:
     """Read the file of announced and reachable addresses. Raises ValueError with the file and its line."""
     path = Path(text)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_regular(path).decode("utf-8").splitlines()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ValueError(f"cannot read {text!r}: {reason}") from None

@@ -8,6 +8,7 @@ import hiredis
 
 from proxy.net.address import UpstreamAddress
 from proxy.net.engine import Engine, described_by
+from proxy.net.followed import secret_of
 from proxy.net.keepalive import watch_over
 from proxy.net.tls import FollowedContext
 from proxy.net.upstream import Keeper, UpstreamConnection
@@ -120,7 +121,7 @@ async def _log_in(upstream: UpstreamConnection, address: UpstreamAddress, key: P
     hello: list[str | int] = ["HELLO", key.protocol]
     login: list[str | int] = []
     if address.password is not None:
-        login = [address.username or "default", address.password.read()]
+        login = [address.username or "default", await secret_of(address.password)]
         hello += ["AUTH", *login]
     frame = await upstream.ask(hello)
     if not frame.startswith(b"-"):

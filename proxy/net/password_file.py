@@ -21,6 +21,7 @@ from pathlib import Path
 
 from proxy.net.followed import Followed
 from proxy.net.logins import RefusedLogins
+from proxy.policy_yaml.regular_file import read_regular
 from proxy.session.login_port import Credentials, LoginPort, LoginReply
 from proxy.session.pool_key import PoolKey, user_named
 from proxy.session.pool_waiter import LoginClient
@@ -43,7 +44,7 @@ class PasswordFileError(ValueError):
 def read_passwords(file: Path) -> Mapping[bytes, tuple[bytes, ...]]:
     """The SHA-256 of each user's passwords. Raises PasswordFileError."""
     try:
-        lines = file.read_bytes().split(b"\n")
+        lines = read_regular(file).split(b"\n")
     except OSError as error:
         raise PasswordFileError(f"cannot read the client passwords in {file}: {error.strerror}") from None
     found: dict[bytes, tuple[bytes, ...]] = {}

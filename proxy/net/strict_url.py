@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
+from proxy.policy_yaml.regular_file import read_regular
 from proxy.wire.numbers import read_digits
 
 _T = TypeVar("_T")
@@ -59,7 +60,7 @@ class Secret:
         """
         if self.file is None:
             return self.text or ""
-        return self.file.read_text(encoding="utf-8").rstrip("\r\n")
+        return read_regular(self.file).decode("utf-8").rstrip("\r\n")
 
 
 def redacted(url: str) -> str:

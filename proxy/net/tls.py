@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from proxy.net.address import ListenerTls, UpstreamTls, Verify
 from proxy.net.followed import Followed
 from proxy.net.strict_url import Secret
+from proxy.policy_yaml.regular_file import read_regular
 
 
 class TlsError(Exception):
@@ -138,7 +139,7 @@ def handshake_failure(error: OSError) -> tuple[str, str]:
 def _check_readable(what: str, file: Path) -> None:
     """Try to read a file, because errors of OpenSSL name no file."""
     try:
-        file.read_bytes()
+        read_regular(file)
     except OSError as error:
         raise TlsError(f"cannot read {what} {file}: {_reason(error)}") from None
 

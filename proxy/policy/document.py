@@ -79,7 +79,7 @@ class Document:
 def read_document(path: Path, first: bool, problems: Problems) -> Document:
     """Read a file; only the `first` one must have rules, and may include others."""
     expected = expected_policy(path) if first else "a YAML file"
-    value = read_yaml(path, problems, expected=expected, regular=not first)
+    value = read_yaml(path, problems, expected=expected)
     fields = None if value is None else read_fields(value, problems)
     document = Document(str(path))
     if fields is not None:

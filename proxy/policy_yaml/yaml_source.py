@@ -6,8 +6,6 @@ documents, tags, anchors and aliases (a short file of aliases can expand to giga
 its path.
 """
 
-import os
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import TypeAlias
 import yaml
 
 from proxy.policy_yaml.errors import Problem, Where, shown
+from proxy.policy_yaml.regular_file import NotRegularError, TooLargeError, read_regular
 from proxy.policy_yaml.yaml_errors import explained, line_at
 
 _LARGEST = 1_000_000
@@ -88,27 +87,26 @@ def describe(value: Value) -> str:
             return "a mapping" if entries else "an empty mapping"
 
 
-def read_yaml(path: Path, problems: Problems, *, expected: str = "a YAML file", regular: bool = False) -> Value | None:
+def read_yaml(path: Path, problems: Problems, *, expected: str = "a YAML file") -> Value | None:
     """The one document of a file; None, with problems noted, if it cannot be read at all.
 
-    ``expected`` is the expected text in the error if there is no such file. With ``regular`` a pipe or a device is a
-    problem, and is never read.
+    ``expected`` is the expected text in the error if there is no such file.
     """
     file = str(path)
     text = ""
     try:
-        text = _read_text(path, regular)
+        text = read_regular(path, _LARGEST).decode("utf-8-sig")
         node = _compose(text)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        problems.add(Where(file), "", f"no file to read ({reason})", expected)
-    except _NotRegularError:
+    except NotRegularError:
         problems.add(Where(file), "", "a pipe, socket or device", "a regular file")
     except UnicodeDecodeError as error:
         where = Where(file, line_at(error.object, error.start))
         problems.add(where, "", f"the byte 0x{error.object[error.start]:02x}", "UTF-8")
-    except _TooLargeError:
+    except TooLargeError:
         problems.add(Where(file), "", f"more than {_LARGEST} bytes", f"at most {_LARGEST}")
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        problems.add(Where(file), "", f"no file to read ({reason})", expected)
     except _UnwantedError as error:
         problems.add(Where(file, error.line), "", str(error), error.expected)
     except yaml.YAMLError as error:
@@ -119,25 +117,6 @@ def read_yaml(path: Path, problems: Problems, *, expected: str = "a YAML file", 
             return _YamlReader(file, problems).convert(node, "")
         problems.add(Where(file), "", "nothing", "a mapping")
     return None
-
-
-def _read_text(path: Path, regular: bool) -> str:
-    """The text of a file; no more is read than a policy may have."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if regular else 0)), "rb") as file:
-        if regular and not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise _NotRegularError
-        content = file.read(_LARGEST + 1)
-    if len(content) > _LARGEST:
-        raise _TooLargeError
-    return content.decode("utf-8-sig")
-
-
-class _NotRegularError(Exception):
-    """A pipe, socket or device."""
-
-
-class _TooLargeError(Exception):
-    """More bytes than a policy file may have."""
 
 
 class _UnwantedError(Exception):

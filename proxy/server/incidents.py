@@ -33,6 +33,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from proxy.policy_yaml.regular_file import read_regular
 from proxy.server.line_writer import LineWriter
 from proxy.server.notices import Level, notice
 from proxy.server.remedies import Remedy
@@ -183,9 +184,9 @@ class Incidents:
         if self._written > LARGEST_FILE:
             lines = [_line(each) for each in self._kept.values()]
             self._written = sum(map(len, lines))
-            self._thread.submit(partial(self._try_to, self._write_all, self._file, lines))
+            self._thread.write(partial(self._try_to, self._write_all, self._file, lines))
         else:
-            self._thread.submit(partial(self._try_to, self._append, self._file, line))
+            self._thread.write(partial(self._try_to, self._append, self._file, line))
 
     def _try_to(self, write: Callable[..., None], file: Path, *what: Any) -> None:
         """In the thread."""
@@ -300,7 +301,7 @@ def _read(file: Path, routes: list[str]) -> list[Incident]:
     Incidents of routes that no longer exist are over.
     """
     try:
-        lines = file.read_bytes().splitlines()
+        lines = read_regular(file, 4 * LARGEST_FILE).splitlines()
     except FileNotFoundError:
         return []
     found: dict[int, Incident] = {}

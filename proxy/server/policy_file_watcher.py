@@ -8,6 +8,7 @@ exception is counted as a failed reload and reported once for each kind, and Key
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from proxy.server.notices import Level, notice
@@ -39,12 +40,12 @@ class PolicyFileWatcher:
                 self._fail(error)
 
     async def _look(self) -> None:
-        now = await asyncio.to_thread(signature, self._reloader.files)
+        now = await self._reloader.reader.run(partial(signature, self._reloader.files))
         if now == self._last != self._acted_on:
             await self._reloader.reload(asked=False)
             # Other files may belong to the policies now. Changes since the reload began are not loaded yet.
             seen = {entry[0]: entry for entry in now}
-            now = await asyncio.to_thread(signature, self._reloader.files)
+            now = await self._reloader.reader.run(partial(signature, self._reloader.files))
             self._acted_on = tuple(sorted(seen.get(entry[0], entry) for entry in now))
         self._last = now
 

@@ -8,7 +8,9 @@ that metrics show. A reload ends when every worker has confirmed: the new polici
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from proxy.net.background_thread import BackgroundThread
 from proxy.net.settings import PolicyKind, PolicySource, RouteSettings
 from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Policy
@@ -71,6 +73,7 @@ class Reloader:
         join: Callable[[tuple[Policy, ...]], tuple[Policy, ...]],
     ) -> None:
         self.failures = 0
+        self.reader = BackgroundThread("reads policies")
         self._routes = routes
         self._zone = zone
         self._workers = workers
@@ -92,7 +95,7 @@ class Reloader:
         """
         async with self._lock:
             try:
-                policies = await asyncio.to_thread(read_policies, self._routes, self._zone)
+                policies = await self.reader.run(partial(read_policies, self._routes, self._zone))
             except PolicyError as error:
                 again = error.problems == self._problems
                 self._problems = error.problems

@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from proxy.server.writer_thread import WriterThread
+from proxy.net.background_thread import BackgroundThread
+from proxy.policy_yaml.regular_file import read_regular
 
 _ALWAYS_THERE = "kill_switch"
 _MOST_SECONDS = 5.0
@@ -26,7 +27,7 @@ class StateFile:
     def __init__(self, path: Path | None) -> None:
         """Read it. Raises StateError."""
         self._path = path
-        self._thread = WriterThread("state")
+        self._thread = BackgroundThread("writes the state")
         self._parts = {} if path is None else self._read(path)
 
     @property
@@ -54,7 +55,7 @@ class StateFile:
 
     def _read(self, path: Path) -> dict[str, Any]:
         try:
-            text = path.read_text("utf-8")
+            text = read_regular(path)
         except FileNotFoundError:
             if not os.access(path.parent, os.W_OK | os.X_OK):
                 raise StateError(f"cannot keep state in {path}: its folder is missing or not writable") from None

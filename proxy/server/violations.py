@@ -50,9 +50,9 @@ class ViolationLog:
     def write(self, lines: Sequence[bytes]) -> None:
         """Write the lines, or drop them. Without lines, only open the file again if it was rotated."""
         if self._path is None:
-            self._thread.submit(partial(self._write_to_stderr, lines), len(lines))
+            self._thread.write(partial(self._write_to_stderr, lines), len(lines))
         else:
-            self._thread.submit(partial(self._write_to_file, self._path, lines), len(lines))
+            self._thread.write(partial(self._write_to_file, self._path, lines), len(lines))
 
     def _write_to_stderr(self, lines: Sequence[bytes]) -> None:
         try:
@@ -81,7 +81,7 @@ class ViolationLog:
 
     def close(self) -> None:
         """Write what waits, if that is possible soon, and close the file."""
-        self._thread.submit(self._close, 0)
+        self._thread.write(self._close, 0)
         self._thread.drain(ENDING_SECONDS)
 
     def _close(self) -> None:

@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from proxy.net.background_thread import BackgroundThread
 from proxy.server.policy_file_watcher import PolicyFileWatcher
 from proxy.server.reload import Reloader
 from tests.resp import PATIENCE_SECONDS
@@ -21,6 +22,7 @@ class FakeReloader:
         self.files = frozenset({str(file)})
         self.errors = errors
         self.failures = 0
+        self.reader = BackgroundThread("a test")
         self.reloaded = asyncio.Event()
 
     async def reload(self, *, asked: bool) -> None:

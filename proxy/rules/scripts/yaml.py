@@ -5,6 +5,7 @@ from pathlib import Path
 
 from proxy.policy_yaml.errors import shown
 from proxy.policy_yaml.fields import Fields, choice, read_fields, read_list
+from proxy.policy_yaml.regular_file import read_regular
 from proxy.policy_yaml.yaml_source import Problems, Scalar, Value
 from proxy.rules.scripts.memory import sha_of
 from proxy.rules.scripts.rule import Dynamic, ScriptsSettings
@@ -49,7 +50,7 @@ def _read_script(scalar: Scalar, problems: Problems) -> tuple[bytes, str]:
         if not real.is_relative_to(folder.resolve()) or not real.is_file() or real.stat().st_size > _LARGEST:
             problems.unexpected(scalar, f"{expected}, of at most 1 MB")
             return b"", ""
-        return sha_of(real.read_bytes()), str(file)
+        return sha_of(read_regular(real, _LARGEST)), str(file)
     except (OSError, ValueError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         problems.add(scalar.where, scalar.path, f"{shown(scalar.text)} ({reason})", expected)

@@ -19,17 +19,21 @@ Errors are JSON: ``{"error": …}``.
 import hmac
 import re
 from collections.abc import Awaitable, Callable
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
 from aiohttp import web
 
+from proxy.net.followed import READER
+from proxy.policy_yaml.regular_file import read_regular
 from proxy.server.admin.monitoring import ALERTS, DASHBOARD
 from proxy.server.admin.page.files import FOLDER
 
 _OPEN = frozenset({"/", "/healthz", "/readyz", DASHBOARD, ALERTS})
 _METRICS = "/metrics"
 _SHORTEST = 8
+_TOKEN_SECONDS = 5.0
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -37,7 +41,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 def read_token(file: Path) -> bytes:
     """Return the token in a file, without white space around it. Raises ValueError with the problem."""
     try:
-        token = file.read_bytes().strip()
+        token = read_regular(file).strip()
     except OSError as error:
         raise ValueError(f"cannot read the admin token in {file}: {error.strerror}") from None
     if len(token) < _SHORTEST:
@@ -57,7 +61,7 @@ class Access:
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Let the handler answer, or answer with the reason for refusing."""
         if request.path not in _OPEN and not request.path.startswith(FOLDER):
-            refused = self._refuse_stranger(request) if self._token_file is None else self._ask_token(request)
+            refused = self._refuse_stranger(request) if self._token_file is None else await self._ask_token(request)
             if refused is not None:
                 return refused
         try:
@@ -68,11 +72,11 @@ class Access:
             allow = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else None
             return web.json_response({"error": error.reason}, status=error.status, headers=allow)
 
-    def _ask_token(self, request: web.Request) -> web.Response | None:
+    async def _ask_token(self, request: web.Request) -> web.Response | None:
         assert self._token_file is not None
         try:
-            token = read_token(self._token_file)
-        except ValueError as error:
+            token = await READER.run(partial(read_token, self._token_file), _TOKEN_SECONDS)
+        except (ValueError, TimeoutError) as error:
             return web.json_response({"error": str(error)}, status=503)
         kind, _, given = request.headers.get("Authorization", "").partition(" ")
         if kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), token):

@@ -109,7 +109,12 @@ class AdminServer:
         app.router.add_get("/policy/kill-switch", kill_switch)
         app.router.add_post("/policy/kill-switch", turn_kill_switch)
         self._runner = web.AppRunner(
-            app, access_log=None, handle_signals=False, shutdown_timeout=1.0, logger=_requests_log()
+            app,
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=1.0,
+            logger=_requests_log(),
+            auto_decompress=False,  # half a MB can become half a GB, and aiohttp decodes on the event loop
         )
         await self._runner.setup()
         for each in self._sockets:

@@ -14,13 +14,15 @@ USUAL_SECONDS = 30 * 60.0
 
 
 async def read_body(request: web.Request) -> str:
-    """Return the body as text. Raises ValueError with the problem, or an HTTP error if the body is too large."""
+    """Return the body as text. Raises ValueError with the problem, or an HTTP error if it is too large or encoded."""
+    if request.headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity"):
+        raise web.HTTPUnsupportedMediaType(reason="expected a body without Content-Encoding")
     try:
         return (await request.read()).decode("utf-8")
     except UnicodeDecodeError:
         raise ValueError("expected a body in UTF-8") from None
     except web.RequestPayloadError:
-        raise ValueError("expected a body encoded as Content-Encoding says") from None
+        raise ValueError("expected a body of the length that Content-Length says") from None
 
 
 def read_order(text: str, known: Collection[str]) -> dict[str, Any]:
