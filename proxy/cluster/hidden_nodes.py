@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from proxy.commands.error_texts import SHOWS_NODES
 from proxy.commands.row import NodeSigns
 from proxy.commands.rows import ROWS
 from proxy.commands.table import STANDARD
@@ -19,7 +20,6 @@ from proxy.wire.reply import ReplyScanner
 
 Text: TypeAlias = Callable[[bytes], bytes]
 
-_REDIRECTS = (b"-MOVED ", b"-ASK ", b"-REDIRECT ")
 _HIDDEN = b"?"
 _NO_ADDRESS = b"?:0"
 """As engines write the address of a client that has none."""
@@ -56,16 +56,16 @@ def hidden(signs: NodeSigns, shown: Shown, frame: bytes) -> bytes:
 
 def hidden_redirect(frame: bytes) -> bytes:
     """An error that would send the client to a node, as one that does not; any other frame as it is."""
-    if not frame.startswith(_REDIRECTS):
+    if not SHOWS_NODES.hinted(frame):
         return frame
     return b"-CLUSTERDOWN keyrail: the slot is on its way to another node: try again\r\n"
 
 
 def hidden_own_error(frame: bytes) -> bytes:
     """The same for an error of a command that may have run, such as the error that a script returns."""
-    if not frame.startswith(_REDIRECTS):
+    if not SHOWS_NODES.hinted(frame):
         return frame
-    word = frame[1 : frame.index(b" ")]
+    word = frame[1:].split(None, 1)[0]
     return b"-ERR keyrail: the command answered with an error that begins with %b, and may have run\r\n" % word
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TypeAlias
 
 from proxy.cluster.notifications import is_notification
+from proxy.commands.error_texts import NOT_ASKED, NOTHING_TO_END
 from proxy.commands.over_nodes import Join
 from proxy.wire.encode import encode_null
 from proxy.wire.reply import ReplyScanner
@@ -19,10 +20,6 @@ Joiner: TypeAlias = Callable[[Sequence[bytes]], bytes]
 
 _LONGEST_NAMES = 10
 _AGGREGATES = (b"*", b"~", b"%")
-_NOTHING_TO_END = b"-NOTBUSY "
-"""SCRIPT KILL and FUNCTION KILL on a node on which no script runs."""
-_NOT_ASKED = b"-CLUSTERDOWN "
-"""Of a node without a connection: a script may run there, or not."""
 _UNEXPECTED = b"-ERR keyrail: the nodes' replies to %b do not fit each other\r\n"
 
 
@@ -41,8 +38,8 @@ def one_succeeded(frames: Sequence[bytes]) -> bytes:
     """The first reply that is no error. If all are, the one that says most: why something goes on, that a node was not
     asked, that there is nothing to end."""
     succeeded = (frame for frame in frames if not is_error(frame))
-    unknown = (frame for frame in frames if frame.startswith(_NOT_ASKED))
-    telling = (frame for frame in frames if not frame.startswith((_NOTHING_TO_END, _NOT_ASKED)))
+    unknown = (frame for frame in frames if NOT_ASKED.begin(frame))
+    telling = (frame for frame in frames if not (NOTHING_TO_END.begin(frame) or NOT_ASKED.begin(frame)))
     return next(succeeded, None) or next(telling, None) or next(unknown, frames[0])
 
 

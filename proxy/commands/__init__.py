@@ -16,6 +16,7 @@ keyrail_commands.py           KEYRAIL …: the commands that Keyrail itself answ
 lookup.py                     finds the command of a request (compiled)
 words.py                      reads names, subcommands and options as Redis does, up to a NUL (compiled)
 keys.py                       finds the keys of a request (compiled)
+error_texts.py                what errors say that decides anything, who can make such a text, and what proves it
 sort_patterns.py              the keys that SORT reads through BY and GET
 slots.py                      the hash slot of a key
 command.py                    one request as rules see it

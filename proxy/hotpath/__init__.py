@@ -35,6 +35,7 @@ reply_cache.py        replies to reads, kept until their key changes
 cached_reply.py       what a reply cache holds: replies, their sources and keys, and the memory that they take
 slot_marks.py         the slots of a cluster from whose keys replies may be kept
 sampler.py            picks the commands to trace
+error_words.py        finds the errors that decide something, without a Python object for each
 error_counts.py       counts error replies by their first word
 counters.py           counts uses of keys in fixed memory, with error bounds
 counter_snapshot.py   the busiest keys of one interval, with their error bounds

@@ -1,6 +1,7 @@
 cimport cython
 
 from proxy.hotpath.error_counts cimport ErrorCounts
+from proxy.hotpath.error_words cimport read_only, redirected, unable, refuses_command
 from proxy.hotpath.in_flight cimport ReplyPart, ReplySink, InFlightEntry
 from proxy.hotpath.outgoing cimport Outgoing
 from proxy.wire.reply cimport ReplyScanner
@@ -51,6 +52,3 @@ cdef class ReplyActions(Outgoing):
     cdef _read_error(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t size)
     cdef bytes _cut(self, bytes data, const unsigned char *p, Py_ssize_t start, Py_ssize_t end)
 
-
-cdef bint _is_redirect(const unsigned char *p, Py_ssize_t i, Py_ssize_t end) except -1
-cdef bint _is_unable(const unsigned char *p, Py_ssize_t i, Py_ssize_t end) except -1

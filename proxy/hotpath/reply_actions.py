@@ -6,6 +6,7 @@ what it took, -2 where more bytes are needed first, or -1 if the frame does not 
 """
 
 from proxy.hotpath.error_counts import ErrorCounts
+from proxy.hotpath.error_words import read_only, redirected, refuses_command, unable
 from proxy.hotpath.in_flight import (
     CONFIRM,
     EDIT,
@@ -102,7 +103,7 @@ class ReplyActions(Outgoing):
             if n == i:
                 break
             if p[i] == _MINUS:
-                if self.redirects is not None and (_is_redirect(p, i, n) or (self.reads_only and _is_unable(p, i, n))):
+                if self.redirects is not None and (redirected(p, i, n) or (self.reads_only and unable(p, i, n))):
                     if i == start:
                         return self._redirected(entry, p, i, n)
                     break
@@ -152,7 +153,7 @@ class ReplyActions(Outgoing):
             n = self.scanner.line_end(p, i, size)
             if n < 0:
                 return n
-            if self.redirects is not None and (_is_redirect(p, i, n) or (self.reads_only and _is_unable(p, i, n))):
+            if self.redirects is not None and (redirected(p, i, n) or (self.reads_only and unable(p, i, n))):
                 return self._redirected(entry, p, i, n)
             self._read_error(p, i, n)
             if self.errors is not None and action in _ANSWERS and entry.sink.client() is not None:
@@ -284,15 +285,10 @@ class ReplyActions(Outgoing):
     def _read_error(self, p: bytes, i: int, size: int) -> None:
         if self.read_only:
             return
-        # -READONLY: the server is a replica now, or a script has returned such an error.
-        if size - i > 9 and p[i + 1] == 82 and p[i + 2] == 69 and p[i + 3] == 65 and p[i + 4] == 68 and p[i + 5] == 79:
-            self.read_only = True
-            return
-        # -NOPERM, or -ERR unknown …: the known permissions of this user may be out of date.
-        if size - i > 9 and (
-            (p[i + 1] == 78 and p[i + 2] == 79 and p[i + 3] == 80 and p[i + 4] == 69)
-            or (p[i + 1] == 69 and p[i + 5] == 117 and p[i + 6] == 110 and p[i + 7] == 107)
-        ):
+        if read_only(p, i, size):
+            self.read_only = True  # the server is a replica now, or a script has returned such an error
+        elif refuses_command(p, i, size):
+            # The known permissions of this user may be out of date.
             n = self.scanner.line_end(p, i, size)
             if n > 0:
                 self.listener.command_refused(p[i:n])
@@ -300,35 +296,3 @@ class ReplyActions(Outgoing):
     def _cut(self, data: bytes, p: bytes, start: int, end: int) -> bytes:
         # Compiled, this cuts from the pointer; a cut from the object would create a slice object.
         return data if start == 0 and end == len(data) else p[start:end]
-
-
-def _is_redirect(p: bytes, i: int, end: int) -> bool:
-    # -MOVED, -ASK, -TRYAGAIN, -CLUSTERDOWN
-    if end - i < 8:
-        return False
-    if p[i + 1] == 77:
-        return p[i + 2] == 79 and p[i + 3] == 86 and p[i + 4] == 69 and p[i + 5] == 68 and p[i + 6] == 32
-    if p[i + 1] == 65:
-        return p[i + 2] == 83 and p[i + 3] == 75 and p[i + 4] == 32
-    if p[i + 1] == 84:
-        return p[i + 2] == 82 and p[i + 3] == 89 and p[i + 4] == 65 and p[i + 5] == 71 and p[i + 6] == 65
-    return p[i + 1] == 67 and p[i + 2] == 76 and p[i + 3] == 85 and p[i + 4] == 83 and p[i + 5] == 84 and p[i + 6] == 69
-
-
-def _is_unable(p: bytes, i: int, end: int) -> bool:
-    # -LOADING, -MASTERDOWN, -BUSY, -NOPERM, -NOAUTH, -NOSCRIPT: another server can answer
-    if end - i < 7:
-        return False
-    if p[i + 1] == 76:
-        return p[i + 2] == 79 and p[i + 3] == 65 and p[i + 4] == 68 and p[i + 5] == 73 and p[i + 6] == 78
-    if p[i + 1] == 77:
-        return p[i + 2] == 65 and p[i + 3] == 83 and p[i + 4] == 84 and p[i + 5] == 69 and p[i + 6] == 82
-    if p[i + 1] == 66:
-        return p[i + 2] == 85 and p[i + 3] == 83 and p[i + 4] == 89 and p[i + 5] == 32
-    if p[i + 1] != 78 or p[i + 2] != 79:
-        return False
-    return (
-        (p[i + 3] == 80 and p[i + 4] == 69)
-        or (p[i + 3] == 65 and p[i + 4] == 85)
-        or (p[i + 3] == 83 and p[i + 4] == 67 and p[i + 5] == 82)
-    )

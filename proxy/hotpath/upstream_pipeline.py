@@ -10,6 +10,7 @@
 If a frame does not fit the queue, the pipeline is out of step: the connection and its clients must be closed.
 """
 
+import os
 from collections.abc import Callable
 
 from proxy.hotpath.error_counts import ErrorCounts
@@ -22,8 +23,9 @@ _MINUS = 45
 _STAR = 42
 _PUSH = 62
 
-MARK = b"KEYRAIL-MARK"
-"""A command that no engine knows. While an upstream relays, each awaited reply is its error, which says the name."""
+MARK = b"KEYRAIL-MARK-%b" % os.urandom(16).hex().encode()
+"""A command that no engine knows. While an upstream relays, each awaited reply is its error, which says the name. No
+client is shown it, not even by MONITOR, so none can put it into an error of a script's."""
 
 _LAST_BIT = 62
 

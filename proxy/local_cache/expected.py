@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from proxy.commands.error_texts import FILL_ELSEWHERE, FILL_LASTING, FILL_REFUSED
 from proxy.hotpath.cached_reply import CachedKey, ReplyMemory, ReplySource
 from proxy.hotpath.reply_cache import ReplyCache
 from proxy.local_cache.frames import OutOfStepError
@@ -23,9 +24,6 @@ _LARGE = 1 << 20
 _NOT_KEPT_FOR = 60.0
 """Seconds for which it is known, unless the key changes, that a reply is too large to keep, is an error that lasts, or
 is about a missing key before a cluster."""
-_LASTING = (b"-WRONGTYPE", b"-NOPERM")
-_NEVER = (b"-NOPERM", b"-ERR unknown command")
-_REDIRECTS = (b"-MOVED ", b"-ASK ", b"-TRYAGAIN ", b"-CLUSTERDOWN ")
 
 Word = Callable[[bytes, bytes], bool]
 """Gets what a node of a cluster says of itself, in its replies to CLUSTER INFO and CLUSTER NODES; whether it counts."""
@@ -186,13 +184,13 @@ class Fill(Expected):
 
     def take(self, frame: bytes | None) -> bool:
         self._begun = True
-        if frame is not None and frame.startswith(_REDIRECTS):
+        if frame is not None and FILL_ELSEWHERE.begin(frame):
             self.redirected = True
             self.give_up()
         if self._lifetimes:
             self._end_with(self._lifetimes.pop(0), frame)
             return False
-        if self._missing or (frame is not None and frame.startswith(_LASTING)):
+        if self._missing or (frame is not None and FILL_LASTING.begin(frame)):
             frame = None
         if frame is not None and (self._untold or frame.startswith(b"-")):
             self.give_up()
@@ -239,4 +237,4 @@ class Fill(Expected):
 def refuses_command(reply: bytes) -> bool:
     """Whether this error says that Redis runs the command for nobody like Keyrail. That the user may not access a key
     says nothing about others (acl.c, getAclErrorMessage)."""
-    return reply.startswith(_NEVER) and b" to access " not in reply
+    return FILL_REFUSED.begin(reply) and b" to access " not in reply

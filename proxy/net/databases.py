@@ -8,6 +8,7 @@ that cannot be asked, or says something else, holds up nobody.
 import asyncio
 from collections.abc import Callable
 
+from proxy.commands.error_texts import DATABASE_LACKING
 from proxy.net.connect import UpstreamRefusedError
 from proxy.net.opening import Opening
 from proxy.net.supply import Supply
@@ -16,7 +17,6 @@ from proxy.session.pool_key import Node
 from proxy.session.pool_waiter import PoolWaiter
 
 _MOST_SECONDS = 0.5
-_LACKING = b"-ERR "
 """How the refusals begin: that the number is out of range, or that a cluster has one database alone."""
 
 
@@ -73,7 +73,7 @@ class Databases:
                     upstream.abort()
         except (OSError, UpstreamRefusedError):
             pass
-        if frame.startswith(_LACKING):
+        if DATABASE_LACKING.begin(frame):
             fewest, error = self._lacked.get(node, (number + 1, b""))
             self._lacked[node] = (number, frame) if number < fewest else (fewest, error)
         else:

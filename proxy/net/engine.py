@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import hiredis
 
+from proxy.commands.error_texts import PROBE_ALLOWED, PROBE_FORBIDDEN, PROBE_REFUSED, PROBE_UNKNOWN
 from proxy.commands.table import STANDARD, Table
 from proxy.net.upstream import UpstreamConnection
 from proxy.wire.decode import read_reply
@@ -115,11 +116,6 @@ class Probed(NamedTuple):
     unknown: frozenset[str] = frozenset()
 
 
-_NO = (b"-ERR", b"-NOPERM")
-"""How errors about a command begin. Other errors are temporary: OOM, BUSY, LOADING, MASTERDOWN, MISCONF.
-When it is out of memory, Redis refuses any command inside MULTI."""
-
-
 async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> Probed:
     """Which commands for rewrites this connection's user may run. None of them is run.
 
@@ -131,7 +127,7 @@ async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> Probed:
         arguments = _PROBES.get(name) or _fewest(name)
         opened = await upstream.ask(["MULTI"])
         if opened != b"+OK\r\n":
-            return Probed(frozenset(), frozenset() if opened.startswith(_NO) else needs)
+            return Probed(frozenset(), frozenset() if PROBE_REFUSED.begin(opened) else needs)
         reply = await upstream.ask([name, *arguments])
         if name == "EXEC" and reply == b"*0\r\n":
             able.add(name)
@@ -139,16 +135,22 @@ async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> Probed:
         if not (await upstream.ask(["DISCARD"])).startswith(b"+"):
             upstream.abort()
             return Probed(frozenset())
-        # A user may be limited to keys that the probe does not name. That says nothing about the command (acl.c,
-        # getAclErrorMessage: "to run" a command, "to access" keys). These errors contain the user name, which can be
-        # any text.
-        if reply.startswith(_ALLOWED) or (reply.startswith(b"-NOPERM") and b" to access " in reply):
+        if _is_allowed(reply):
             able.add(name)
-        elif not reply.startswith(_NO):
+        elif not PROBE_REFUSED.begin(reply):
             unclear.add(name)
-        elif reply.startswith(b"-ERR"):
+        elif PROBE_UNKNOWN.begin(reply):
             unknown.add(name)
     return Probed(frozenset(able), frozenset(unclear), frozenset(unknown))
+
+
+def _is_allowed(reply: bytes) -> bool:
+    # A node of a cluster asks whether the user may run a command before it asks whose its keys are (server.c,
+    # processCommand). A user may be limited to keys that the probe does not name, which says nothing about the command
+    # (acl.c, getAclErrorMessage: "to run" a command, "to access" keys). These errors contain the user name, which can
+    # be any text.
+    queued = reply.startswith(b"+QUEUED")
+    return queued or PROBE_ALLOWED.begin(reply) or (PROBE_FORBIDDEN.begin(reply) and b" to access " in reply)
 
 
 def _fewest(name: str) -> tuple[str, ...]:
@@ -158,9 +160,6 @@ def _fewest(name: str) -> tuple[str, ...]:
     return ("keyrail",) * (1 if spec is None else abs(spec.arity) - 1)
 
 
-_ALLOWED = (b"+QUEUED", b"-MOVED ", b"-ASK ", b"-TRYAGAIN ", b"-CLUSTERDOWN ", b"-CROSSSLOT ")
-"""A node of a cluster asks whether the user may run a command before it asks whose its keys are (server.c,
-processCommand)."""
 _PROBES = {
     "CLIENT": ("GETNAME",),
     "EXPIRE": ("keyrail", "1", "NX"),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
+from proxy.commands.error_texts import PROBE_FORBIDDEN, TTL_ELSEWHERE
 from proxy.commands.slots import slot_of
 from proxy.session.pool_key import Node, PoolKey
 from proxy.session.ports import Questions
@@ -23,7 +24,6 @@ BARRED_SECONDS = 60
 """Seconds without queries after Redis has refused PTTL."""
 
 _LONGEST_KEY = 1024
-_ELSEWHERE = (b"-MOVED ", b"-ASK ", b"-TRYAGAIN", b"-CLUSTERDOWN")
 """What a node says of a slot that is on its way to another one."""
 
 
@@ -74,12 +74,12 @@ class Expiries:
     def _answered(self, tell: Callable[[float], None], replies: Sequence[bytes] | None) -> None:
         self._open -= 1
         for reply in replies or ():
-            if reply.startswith(_ELSEWHERE):
+            if TTL_ELSEWHERE.begin(reply):
                 continue
             if reply.startswith(b"-"):
                 # Perhaps only this key is forbidden for the login, but the pause is short.
                 self._barred = BARRED_SECONDS
-                allowed = not reply.startswith(b"-NOPERM") or b"key" in reply.split(b"'")[0]
+                allowed = not PROBE_FORBIDDEN.begin(reply) or b"key" in reply.split(b"'")[0]
                 self.off = [] if allowed else ["Keyrail does not know which keys have a TTL (PTTL is not allowed)"]
                 continue
             self.off = []

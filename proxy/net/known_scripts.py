@@ -15,14 +15,13 @@ from collections import OrderedDict
 from hashlib import sha1
 from typing import NamedTuple
 
+from proxy.commands.error_texts import SCRIPT_REFUSED
 from proxy.net.asked_once import AskedOnce
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.node_port import KnownScriptsPort
 from proxy.session.pool_key import Node
 
 MOST_BYTES = 4 << 20
-_FOR_GOOD = (b"-ERR ", b"-NOPERM ")
-"""How refusals begin that come again. A node that is loading, or runs a script, accepts scripts later."""
 _MOST_NEWS = 1 << 20
 """Bytes of texts that other workers are told of at a time. So many new ones are none that are called again."""
 _MOST_ROUNDS = 3
@@ -139,7 +138,8 @@ class KnownScripts(KnownScriptsPort):
             asked.update(texts)
             replies += await asyncio.gather(*[upstream.ask(["SCRIPT", "LOAD", text]) for text in texts])
         refused = [reply for reply in replies if reply.startswith(b"-")]
-        if all(reply.startswith(_FOR_GOOD) for reply in refused):
+        # A node that is loading, or runs a script, accepts scripts later.
+        if all(SCRIPT_REFUSED.begin(reply) for reply in refused):
             self._loaded[node] = upstream.run_id
         if refused:
             reason = refused[0][1:].decode("utf-8", "replace").strip()

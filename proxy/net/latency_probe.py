@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
+from proxy.commands.error_texts import PROBE_FAILING
 from proxy.commands.table import Lane
 from proxy.net.periodic import Periodic
 from proxy.net.pools import Pools
@@ -20,8 +21,6 @@ from proxy.rules.shared_state import ObservingState
 _SECONDS = 0.1
 _NO_ANSWER = 1.0
 """Seconds after which a PING without an answer is a failure."""
-_FAILING = (b"-LOADING", b"-BUSY", b"-MASTERDOWN", b"-CLUSTERDOWN")
-"""Replies that say that Redis cannot work now. Any other reply, also a refusal of PING, shows that it works."""
 _MOST_POOLS = 16
 
 _log = logging.getLogger("keyrail.route")
@@ -87,4 +86,5 @@ class LatencyProbe:
         self._asked.pop(upstream, None)
         if question.cancelled() or question.exception() is not None:
             return
-        self._took.append(None if question.result().startswith(_FAILING) else self._loop.time() - asked)
+        # Any other reply, also a refusal of PING, shows that Redis works.
+        self._took.append(None if PROBE_FAILING.begin(question.result()) else self._loop.time() - asked)

@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
+from proxy.commands.error_texts import RUNS_WRITES
 from proxy.commands.table import Lane
 from proxy.net.connect import UpstreamRefusedError
 from proxy.net.connections import Connections
@@ -209,7 +210,8 @@ class NodeLiveness:
         # Only a result proves it: Redis checks permissions, BUSY and LOADING before it checks for a pause.
         if await fresh.ask(["PING"]) != b"+PONG\r\n":
             return False
-        return (await fresh.ask(_HELD_LIKE_WRITES)).startswith((b":", b"-WRONGTYPE"))
+        reply = await fresh.ask(_HELD_LIKE_WRITES)
+        return reply.startswith(b":") or RUNS_WRITES.begin(reply)
 
     def _replace(self, dead: list[UpstreamConnection]) -> None:
         self.silent_since = None

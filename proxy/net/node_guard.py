@@ -6,13 +6,13 @@ that has ended for lost after ``cluster-node-timeout`` only. So each new connect
 carries a command.
 """
 
+from proxy.commands.error_texts import NODE_CANNOT_TELL
 from proxy.net.address import UpstreamAddress
 from proxy.net.cluster import Cluster
 from proxy.net.slot_map import Endpoint, read_own_id
 from proxy.net.upstream import UpstreamConnection
 from proxy.wire.decode import read_reply
 
-_CANNOT_TELL = (b"-BUSY ", b"-NOAUTH ")
 """A node that runs a script: whoever is to end it may need this connection. One that accepts nothing but a login."""
 
 
@@ -33,11 +33,11 @@ class NodeGuard:
         """
         frame = await upstream.ask(["CLUSTER", "MYID"])
         found = read_reply(frame)
-        if isinstance(found, Exception) and not frame.startswith(_CANNOT_TELL):
+        if isinstance(found, Exception) and not NODE_CANNOT_TELL.begin(frame):
             # Who may not ask for that may use CLUSTER NODES, or the cluster would not be known.
             told = read_reply(await upstream.ask(["CLUSTER", "NODES"]))
             found = told if isinstance(told, Exception) else read_own_id(told)
-        if frame.startswith(_CANNOT_TELL) or found == self._cluster.identity(upstream.key.node).encode():
+        if NODE_CANNOT_TELL.begin(frame) or found == self._cluster.identity(upstream.key.node).encode():
             return
         self._cluster.doubt()
         if isinstance(found, Exception):

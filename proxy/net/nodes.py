@@ -1,11 +1,11 @@
 """The nodes of a cluster as sessions see them: who owns a slot, whom a redirect names, and when to look again."""
 
-import re
 from collections.abc import Callable, Sequence
 
 from proxy.cluster.cluster_answers import Presented
 from proxy.cluster.own_slots import KnownMarks
 from proxy.cluster.shares import Advertised, Range, Share, shared_out
+from proxy.commands.error_texts import ASKS, endpoint_named
 from proxy.commands.slots import SLOTS
 from proxy.hotpath.router import UNOWNED
 from proxy.net.cluster import Cluster
@@ -16,7 +16,6 @@ from proxy.session.node_port import NodeFollower, NodePort
 from proxy.session.pool_key import Node
 from proxy.session.pool_waiter import PoolWaiter
 
-_REDIRECT = re.compile(rb"-(?:MOVED|ASK) [0-9]{1,5} (.*):([0-9]{1,5})\r\n")
 _UNNAMED = "?"
 
 
@@ -99,15 +98,15 @@ class Nodes(NodePort):
     def redirected(self, error: bytes, by: Node) -> Node | None:
         """The node that a MOVED or ASK of ``by`` names, if commands go to it; the cluster is looked at soon."""
         self._cluster.doubt()
-        if error.startswith(b"-ASK "):
+        if ASKS.hinted(error):
             self._asked(by)
-        found = _REDIRECT.fullmatch(error)
+        found = endpoint_named(error)
         if found is None:
             return None
-        host = found[1].decode("utf-8", "replace")
+        host = found[0].decode("utf-8", "replace")
         if host == _UNNAMED:
             return None
-        endpoint = Endpoint(host or self._cluster.address(by).host, int(found[2]))
+        endpoint = Endpoint(host or self._cluster.address(by).host, found[1])
         return self._cluster.node_at(endpoint)
 
     def ask_replicas(self, argv: Sequence[bytes], of: Sequence[Node] | None, answered: Answered) -> bool:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Collection
 from functools import partial
 
+from proxy.commands.error_texts import WANTS_LOGIN
 from proxy.commands.table import Lane
 from proxy.net.capabilities import Capabilities
 from proxy.net.checkout import Checkout
@@ -124,7 +125,7 @@ class Relearning:
     def _entered(self, question: "asyncio.Future[bytes]") -> None:
         self._asking = False
         failed = question.cancelled() or question.exception() is not None
-        if not failed and not question.result().startswith(b"-NOAUTH"):
+        if not failed and not WANTS_LOGIN.begin(question.result()):
             self._learn_home(self._connections.pools.placed(self._connections.pools.home).node)
 
     # Whose names connections show

@@ -12,6 +12,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from proxy.commands.error_texts import (
+    REPLICA_LACKS_SCRIPT,
+    REPLICA_REFUSES,
+    REPLICA_UNABLE,
+    REPLICA_WANTS_LOGIN,
+)
 from proxy.commands.table import Lane
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.in_flight import InFlightEntry, ReplySink
@@ -38,10 +44,6 @@ _SHORT_PAUSE = 0.1
 _LONG_PAUSE = 30.0
 """Seconds before a replica is connected to again: after a failure, after the loss of a connection that was in use, and
 after it has refused the login."""
-_UNABLE = (b"-LOADING", b"-MASTERDOWN", b"-BUSY", b"-NOAUTH", b"-CLUSTERDOWN")
-"""How the errors of a replica begin that can answer nothing now."""
-_REFUSED = (b"-NOPERM", b"-NOSCRIPT", b"-MOVED", b"-ASK", b"-TRYAGAIN")
-"""Those of one that cannot answer this command."""
 
 _NOT_SHARED = "reads from replicas are off, as with --pooling off each client has a connection of its own"
 
@@ -262,16 +264,16 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
         again = ReadsAgain(client, upstream) if isinstance(client, Session) else None
         if client is not None and client.gone:
             return frame
-        if frame.startswith(_UNABLE) and (again is None or not again.has_own_errors()):
+        if REPLICA_UNABLE.begin(frame, own_errors=again is not None and again.has_own_errors()):
             self._explain(slot, _text(frame))
-            self._pause(slot, _LONG_PAUSE if frame.startswith(b"-NOAUTH") else _PAUSE)
+            self._pause(slot, _LONG_PAUSE if REPLICA_WANTS_LOGIN.hinted(frame) else _PAUSE)
             if isinstance(self._connections.topology, Cluster):
                 self._connections.topology.doubt()
             connection.abort()
             return None
         if again is None:
             return frame
-        if frame.startswith((*_REFUSED, *_UNABLE)) or again.asks_owner:
+        if REPLICA_REFUSES.hinted(frame) or again.asks_owner:
             taken = self._take_refused(slot, again, frame)
         else:
             self.count("misses_asked_again")
@@ -283,7 +285,7 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
         return None
 
     def _take_refused(self, slot: ReplicaSlot, again: ReadsAgain, frame: bytes) -> bool:
-        if frame.startswith(b"-NOSCRIPT"):
+        if REPLICA_LACKS_SCRIPT.hinted(frame):
             slot.loaded = None
         if frame.startswith(b"-"):
             self._explain(slot, _text(frame), "leaves a command to its primary")

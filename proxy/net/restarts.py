@@ -12,6 +12,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable
 
+from proxy.commands.error_texts import IS_BUSY
 from proxy.net.engine import run_id_in
 from proxy.net.server_processes import ServerProcesses
 from proxy.net.topology import Topology
@@ -90,7 +91,7 @@ class Restarts:
         if login not in self._refusals:
             frame = await upstream.ask(["INFO", "server"])
             upstream.run_id = run_id_in(frame)
-            if upstream.run_id is None and not frame.startswith(b"-BUSY"):
+            if upstream.run_id is None and not IS_BUSY.begin(frame):
                 self._refusals[login] = _reason(frame)
         another = self._is_another(upstream)
         upstream.identified = True

@@ -4,10 +4,10 @@ Nodes of a cluster may differ: they are upgraded one after the other, and each h
 itself, and what one of them lacks is not sent to any.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Callable
 
+from proxy.commands.error_texts import command_named
 from proxy.session.pool_key import Node
 
 NAMES = "CLIENT"
@@ -17,8 +17,6 @@ _DOUBTED_SECONDS = 1.0
 """Seconds between two probes of a user, if an error reply contradicts the first one."""
 _LACKING_SECONDS = 5.0
 """The same if the user lacked a command that it may have been given since."""
-
-_REFUSED = re.compile(rb"-(?:NOPERM [^'`]*|ERR unknown command )['`]([^'`\s]+)")
 
 
 class Rights:
@@ -110,9 +108,7 @@ class Rights:
 
         A script can return such a text, so it proves nothing. It is a reason to probe again.
         """
-        found = _REFUSED.match(line)
-        name = "" if found is None else found[1].decode("ascii", "replace").upper().partition("|")[0]
-        return name in self.able.get(user, frozenset())
+        return command_named(line) in self.able.get(user, frozenset())
 
     # Forgetting
 

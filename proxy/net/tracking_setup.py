@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from proxy.commands.error_texts import FIELD_TTLS_ELSEWHERE, FIELD_TTLS_UNKNOWN
 from proxy.local_cache.expected import refuses_command
 from proxy.net.connect import UpstreamRefusedError
 from proxy.net.upstream import UpstreamConnection
 
 _KEY = "keyrail:probe"
-_KNOWN = (b"*", b"-MOVED ", b"-ASK ", b"-TRYAGAIN ", b"-CLUSTERDOWN ")
 """How replies begin to a command that the user may run. Nodes of a cluster look at rights before they look at slots."""
 
 
@@ -63,11 +63,11 @@ async def _refusal(upstream: UpstreamConnection, *argv: str) -> str:
 
 async def _field_ttls(upstream: UpstreamConnection) -> tuple[FieldTtls, str]:
     reply = await upstream.ask(["HPTTL", _KEY, "FIELDS", 1, "none"])
-    if reply.startswith(b"-ERR unknown command"):
+    if FIELD_TTLS_UNKNOWN.begin(reply):
         return FieldTtls.NONE, ""
     if refuses_command(reply):
         return FieldTtls.UNTOLD, f"HPTTL: {_text(reply)}"
-    if reply.startswith(_KNOWN) or b" to access " in reply:
+    if reply.startswith(b"*") or FIELD_TTLS_ELSEWHERE.begin(reply) or b" to access " in reply:
         return FieldTtls.ASKED, ""
     raise UpstreamRefusedError(f"HPTTL: {_text(reply)}")
 

@@ -9,7 +9,8 @@ own yet. Nothing else of the client is sent meanwhile, so it stays in its place.
 import re
 from collections.abc import Sequence
 
-from proxy.cluster.hidden_nodes import hidden_redirect
+from proxy.cluster.hidden_nodes import hidden_own_error, hidden_redirect
+from proxy.commands.error_texts import ASKS, SLOT_CANNOT_BE_SERVED, UNBLOCKED
 from proxy.commands.rows import ROWS
 from proxy.commands.spec import Spec
 from proxy.commands.table import Lane
@@ -23,9 +24,6 @@ from proxy.session.node_connections import NodeClient, wait_for_node
 from proxy.session.node_port import NodePort
 from proxy.wire.encode import encode_command
 
-_LEFT = (b"-MOVED ", b"-ASK ", b"-TRYAGAIN ", b"-CLUSTERDOWN ", b"-UNBLOCKED force ")
-_TELLING = (b"-TRYAGAIN ", b"-CLUSTERDOWN ")
-"""Of these, what clients can be told."""
 _ASKING = encode_command([b"ASKING"])
 _LONG = 1.0
 """Seconds. A command that was blocked for so long has been where it belonged."""
@@ -53,9 +51,11 @@ def send(session: NodeClient, nodes: NodePort, item: Item) -> int:
         session.sender.hide(upstream, _ASKING)
 
     def answered(frame: bytes) -> bytes:
-        if frame.startswith(b"-ASK ") and asks is None:
+        own = item.command.spec.own_errors
+        left = refused(frame, own_errors=own)
+        if left and ASKS.hinted(frame) and asks is None:
             blocked.asks = nodes.redirected(frame, upstream.key.node)
-        return hidden_redirect(_answered(item, blocked, frame))
+        return (hidden_own_error if own else hidden_redirect)(_answered(item, blocked, frame, left=left))
 
     reply = InFlightEntry(session.sender, 1, EDIT, answered)
     if not item.command.spec.own_errors:
@@ -93,15 +93,15 @@ def begin(session: NodeClient, item: Item) -> tuple[BlockedCommand, float]:
     return blocked, now - blocked.since
 
 
-def refused(frame: bytes) -> bool:
+def refused(frame: bytes, *, own_errors: bool) -> bool:
     """Whether a node has answered a blocked command because of its slot or its role, so that nothing has run."""
-    return frame.startswith(_LEFT)
+    return UNBLOCKED.begin(frame, own_errors=own_errors)
 
 
-def _answered(item: Item, blocked: BlockedCommand, frame: bytes) -> bytes:
-    if refused(frame) and not item.command.spec.own_errors:
+def _answered(item: Item, blocked: BlockedCommand, frame: bytes, *, left: bool) -> bytes:
+    if left:
         blocked.phase = "refused"
-        if frame.startswith(_TELLING):
+        if SLOT_CANNOT_BE_SERVED.hinted(frame):
             blocked.error = frame
         return b""
     blocked.phase = "answered"

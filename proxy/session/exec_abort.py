@@ -5,19 +5,15 @@ refused, one makes Redis itself abort the transaction around it. Where EXEC is r
 ends the transaction as well.
 """
 
+from proxy.commands.error_texts import EXEC_BECAUSE, EXEC_SLOT
+
 ABORTING_COMMAND = b"*1\r\n$3\r\nGET\r\n"
 ABORTING_EXEC = b"*2\r\n$4\r\nEXEC\r\n$1\r\n-\r\n"
-EXEC_ABORTED = b"-EXECABORT"
-EXEC_REFUSED = (EXEC_ABORTED, b"-MOVED ", b"-ASK ", b"-TRYAGAIN", b"-CLUSTERDOWN")
-"""Replies to EXEC by which nothing of the transaction has run. The last ones come for the slot of commands that were
-queued, even if others were refused. Without a transaction EXEC gets none of them."""
-_REASON = b"-EXECABORT Transaction discarded because of: "
-_SLOT = (b"-CLUSTERDOWN", b"-TRYAGAIN")
 
 
 def reason_of(frame: bytes) -> bytes | None:
     """Why EXEC has run nothing, as the error that the command in the transaction would have got; None if the reply does
     not say it."""
-    if frame.startswith(_REASON):
-        return b"-" + frame[len(_REASON) :]
-    return frame if frame.startswith(_SLOT) else None
+    if EXEC_BECAUSE.begin(frame):
+        return b"-" + frame[len(EXEC_BECAUSE.beginnings[0]) :]
+    return frame if EXEC_SLOT.begin(frame) else None

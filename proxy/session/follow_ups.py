@@ -23,6 +23,7 @@ from functools import partial
 from typing import Protocol
 
 from proxy.commands.command import Command
+from proxy.commands.error_texts import ASKS, FOLLOW_UP_ELSEWHERE
 from proxy.commands.slots import slot_of
 from proxy.hotpath.in_flight import HIDE, NOTE, InFlightEntry, ReplySink
 from proxy.policy.decision import What
@@ -44,8 +45,6 @@ has to be the client's own."""
 _AT_ONCE = 64
 _NOBODY = ReplySink()
 _MULTI, _EXEC, _DISCARD = encode_command([b"MULTI"]), encode_command([b"EXEC"]), encode_command([b"DISCARD"])
-ELSEWHERE = (b"-MOVED ", b"-ASK ", b"-TRYAGAIN ", b"-CLUSTERDOWN ")
-"""How errors begin by which a node of a cluster refuses a command because of its slot."""
 _MOST_TIMES = 20
 _AGAIN_SECONDS = 0.1
 _NO_CONNECTION = "no connection to Redis could be had for it"
@@ -196,7 +195,7 @@ def send_elsewhere(
 def conclude(client: FollowedClient, follow_up: FollowUp, frame: bytes, times: int = 0) -> None:
     """Count what has become of a follow-up; or send it again, before a cluster, where a node has refused it because of
     its slot: nobody else would."""
-    if client.ports.nodes is not None and frame.startswith(ELSEWHERE) and times < _MOST_TIMES:
+    if client.ports.nodes is not None and FOLLOW_UP_ELSEWHERE.begin(frame) and times < _MOST_TIMES:
         client.ports.route.after(_AGAIN_SECONDS, partial(_send_again, client, follow_up, frame, times + 1))
     elif frame.startswith(b"-"):
         _report(client, follow_up, "error", frame[1:].split(b" ", 1)[0].decode("ascii", "replace").rstrip())
@@ -213,7 +212,7 @@ def _send_again(client: FollowedClient, follow_up: FollowUp, frame: bytes, times
     if node is None:
         conclude(client, follow_up, frame, times)
     else:
-        asks = named is not None and frame.startswith(b"-ASK ")
+        asks = named is not None and ASKS.hinted(frame)
         send_elsewhere(client, follow_up, key._replace(node=node), times, asks=asks)
 
 

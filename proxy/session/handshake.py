@@ -16,6 +16,7 @@ from functools import partial
 from typing import Protocol
 
 from proxy.commands.command import Command
+from proxy.commands.error_texts import GREETING_UNCHANGED, WRONG_PASSWORD
 from proxy.commands.table import ConnectionState, Lane
 from proxy.hotpath.in_flight import EDIT, NOTE, InFlightEntry
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
@@ -46,10 +47,6 @@ _MOVE_UNKNOWABLE = encode_error(
 
 LINGER = 0.2
 """Seconds in which a private upstream is kept behind a login or SELECT, which is rarely followed by nothing."""
-
-_WRONG = b"-WRONGPASS"
-# Errors to HELLO that come before it has changed anything, where AUTH is its first option.
-_UNCHANGED = (_WRONG, b"-NOPROTO")
 
 
 class HandshakeClient(AuthenticatingClient, NamedClient, Protocol):
@@ -254,7 +251,7 @@ def _note_refused(session: HandshakeClient, given: Credentials, frame: bytes) ->
 
 
 def _note_wrong(session: HandshakeClient, said: Hello, frame: bytes) -> None:
-    if said.login is not None and frame.startswith(_WRONG):
+    if said.login is not None and WRONG_PASSWORD.begin(frame):
         session.logins.refused(session, said.login)
 
 
@@ -311,7 +308,8 @@ def _greet(session: HandshakeClient, item: Item, said: Hello) -> int:
     def refused(frame: bytes) -> None:
         _note_wrong(session, said, frame)
         # Redis works through the options one by one: it may have taken the name before it complained.
-        if not (said.in_order and frame.startswith(_UNCHANGED)):
+        # These two errors come before it has changed anything, where AUTH is its first option.
+        if not (said.in_order and GREETING_UNCHANGED.begin(frame)):
             switching.doubt(session)
 
     if session.state.upstream is None and plain and session.ports.pools.has_pool(target):

@@ -21,13 +21,14 @@ from functools import partial
 from typing import Any, Protocol
 
 from proxy.commands.command import Command
+from proxy.commands.error_texts import EXEC_ABORTED, FOLLOW_UP_ELSEWHERE
 from proxy.commands.table import ConnectionState
 from proxy.commands.words import word_of
 from proxy.hotpath.in_flight import EDIT, HIDE, NOTE, PEEK, UNWRAP, InFlightEntry, ReplySink
 from proxy.policy.decision import HiddenCommands, What
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import follow_ups, script_units, sending
-from proxy.session.exec_abort import EXEC_ABORTED, reason_of
+from proxy.session.exec_abort import reason_of
 from proxy.session.follow_ups import FollowedClient
 from proxy.session.item import FollowUp, Item
 from proxy.session.pool_key import PoolKey
@@ -289,7 +290,7 @@ class SurroundedCommand:
             if frame != _QUEUED:
                 # Redis refused the client's MULTI, so this has run at once, and EXEC will tell of nothing.
                 self._listen(place)(frame)
-        elif place != len(self._before) and not frame.startswith(follow_ups.ELSEWHERE):
+        elif place != len(self._before) and not FOLLOW_UP_ELSEWHERE.begin(frame):
             # Redis refused to queue a hidden command, and aborts the client's transaction; the next one goes alone.
             self._forgo_hidden()
 
@@ -306,7 +307,7 @@ class SurroundedCommand:
         # EXEC has run nothing. The client gets the reason why its own command did not run.
         reply = reason_of(frame) if self._early is None else self._early
         if reply is None:
-            if not frame.startswith(EXEC_ABORTED):
+            if not EXEC_ABORTED.begin(frame):
                 # The transaction may still be open: Redis could queue further commands in it.
                 self._session.ports.pools.discard(self._upstream)
             return self._refuse()

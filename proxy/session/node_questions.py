@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from proxy.cluster.hidden_nodes import hidden_redirect
 from proxy.commands.command import Command
+from proxy.commands.error_texts import ASKS, QUESTION_REDIRECTED
 from proxy.commands.slots import slot_of
 from proxy.commands.table import Table
 from proxy.hotpath.router import Router
@@ -175,7 +176,7 @@ class _Gathering:
             self._done(self._frames)
 
     def _redirected(self, place: _Place, frame: bytes) -> _Place | None:
-        if place.hops >= _MOST_HOPS or not frame.startswith((b"-MOVED ", b"-ASK ")):
+        if place.hops >= _MOST_HOPS or not QUESTION_REDIRECTED.begin(frame):
             return None
         node = self._nodes.redirected(frame, place.node)
-        return None if node is None else _Place(node, frame.startswith(b"-ASK "), place.hops + 1)
+        return None if node is None else _Place(node, ASKS.hinted(frame), place.hops + 1)

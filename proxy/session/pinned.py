@@ -9,6 +9,7 @@ from typing import Protocol
 
 from proxy.cluster.own_answers import has_its_arguments
 from proxy.commands.command import Command
+from proxy.commands.error_texts import COMMAND_UNKNOWN, REPLY_MODE_UNKNOWN, SAYS_NOTHING
 from proxy.commands.table import ConnectionState, Table
 from proxy.commands.words import word_of
 from proxy.hotpath.in_flight import EDIT, PEEK, InFlightEntry
@@ -29,9 +30,7 @@ WAIT_REFUSED = encode_error(
 )
 NO_NAME = encode_error("ERR unknown command: there is a NUL in its name")
 _REPLY_IN_NO_MODE = encode_command([b"CLIENT", b"REPLY", b"?"])
-_MODE_UNKNOWN = b"-ERR syntax error"
 _SILENCES = {b"ON": reply_mode.ON, b"OFF": reply_mode.OFF, b"SKIP": reply_mode.SKIP}
-_SAYS_NOTHING = (b"-NOAUTH", b"-LOADING", b"-BUSY", b"-MASTERDOWN", b"-CLUSTERDOWN")
 """Errors that come before Redis looks at the command's name, or in place of running it."""
 _PING = encode_command([b"PING"])
 WAIT_CHANNEL = b"keyrail:wait"
@@ -173,7 +172,7 @@ def _reply(session: PinningClient, item: JudgedCommand) -> int:
         return TAKEN
 
     def answered(frame: bytes) -> bytes:
-        if session.gone or not frame.startswith(_MODE_UNKNOWN):
+        if session.gone or not REPLY_MODE_UNKNOWN.begin(frame):
             return frame
         session.happens(Event.UNKNOWN)
         _choose(session, mode, item.raw)
@@ -269,7 +268,7 @@ def _lacking(session: PinningClient, item: JudgedCommand, name: CommandName) -> 
         return WAIT
 
     def answered(line: bytes) -> None:
-        if _says_unknown(line) or line.startswith(_SAYS_NOTHING):
+        if _says_unknown(line) or SAYS_NOTHING.hinted(line):
             return
         # The command may have set any state on the connection.
         session.ports.capabilities.has(name)
@@ -285,7 +284,7 @@ def _lacking(session: PinningClient, item: JudgedCommand, name: CommandName) -> 
 
 def _says_unknown(line: bytes) -> bool:
     # A module's own error may say these words further on, and so may a script that it runs.
-    return line.lower().startswith((b"-err unknown command", b"-err unknown subcommand"))
+    return COMMAND_UNKNOWN.hinted(line)
 
 
 def error_for_name(argv: list[bytes], table: Table) -> bytes:

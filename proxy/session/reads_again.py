@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from proxy.commands.command import Command
+from proxy.commands.error_texts import READ_ELSEWHERE
 from proxy.commands.table import Lane
 from proxy.hotpath.in_flight import FORWARD, HIDE, JOIN, READ_AS_IT_IS, TRACE, InFlightEntry, ReplyPart, ReplySink
 from proxy.hotpath.reader_place import ReaderPlace
@@ -27,7 +28,6 @@ from proxy.session.ports import EffectivePolicy, PrivatePipeline, TracedCommand
 from proxy.session.switching import HELD_SECONDS
 from proxy.wire.request import COMPLETE, Request
 
-_ELSEWHERE = (b"-MOVED ", b"-ASK ", b"-TRYAGAIN", b"-CLUSTERDOWN")
 """How the errors begin by which a node sends a command to another one, or to later."""
 
 
@@ -224,7 +224,7 @@ class _OwnersReply(ReplyPart):
     def take(self, piece: bytes, frames: int, whole: bool) -> None:
         """The next bytes of it."""
         if not self._begun and piece.startswith(b"-"):
-            self._reply = b"" if piece.startswith(_ELSEWHERE) else piece
+            self._reply = b"" if READ_ELSEWHERE.hinted(piece) else piece
         self._begun = True
         if not whole:
             return

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol
 
 from proxy.cluster.hidden_nodes import hidden_own_error, hidden_redirect
 from proxy.commands.command import Command
+from proxy.commands.error_texts import ASKS, EXEC_NOT_RUN, NAMES_NODE
 from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
 from proxy.hotpath.command_sender import SentUnit
@@ -40,7 +41,6 @@ from proxy.hotpath.outgoing import MOST_KEPT
 from proxy.hotpath.reply_order import Segment
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.rules.own_scripts import OWN_SCRIPTS
-from proxy.session.exec_abort import EXEC_REFUSED
 from proxy.session.guarded import guarded
 from proxy.session.node_connections import NodeClient, connection_to
 from proxy.session.node_port import NodePort
@@ -121,7 +121,7 @@ class _Refused:
     @property
     def names_node(self) -> bool:
         """Whether the error names the node to which the command goes."""
-        return self.errors[0].startswith((b"-MOVED ", b"-ASK "))
+        return NAMES_NODE.hinted(self.errors[0])
 
     @property
     def has_not_run(self) -> bool:
@@ -129,7 +129,7 @@ class _Refused:
         if self.unit is None:
             return not self.command.facts.own_errors
         # Refused at EXEC; or before it, inside MULTI. Where the MULTI was refused, each command has run by itself.
-        return len(self.errors) == 1 or self.errors[-1].startswith(EXEC_REFUSED)
+        return len(self.errors) == 1 or EXEC_NOT_RUN.begin(self.errors[-1])
 
 
 class _Round:
@@ -339,7 +339,7 @@ class Redirects:
         if refused.names_node:
             node = self._nodes.redirected(refused.errors[0], refused.upstream.key.node)
         if node is not None:
-            return node, refused.errors[0].startswith(b"-ASK ")
+            return node, ASKS.hinted(refused.errors[0])
         slots = refused.command.facts.slots
         return self._nodes.owner(min(slots)) if slots else None, False
 

@@ -13,6 +13,7 @@ A user who may not run MULTI gets all errors as they come, without the names of 
 
 from typing import Any
 
+from proxy.commands.error_texts import NO_MULTI
 from proxy.hotpath.in_flight import EDIT, FORWARD, HIDE, NOTE, TRACE, UNWRAP, InFlightEntry, ReplySink
 from proxy.session.exec_abort import reason_of
 from proxy.session.item import Item
@@ -23,8 +24,6 @@ from proxy.wire.encode import encode_command
 _MULTI = encode_command([b"MULTI"])
 _EXEC = encode_command([b"EXEC"])
 _QUEUED = b"+QUEUED\r\n"
-_NO_MULTI = (b"-NOPERM", b"-ERR")
-"""How EXEC is answered where MULTI was refused for good, and not for a moment, as by a node that is loading."""
 _NOBODY = ReplySink()
 """Receives replies that no client gets."""
 
@@ -76,7 +75,8 @@ class _Script:
 
     def instead(self, frame: bytes) -> bytes:
         """What the client gets where EXEC has no array."""
-        if self._early is not None and frame.startswith(_NO_MULTI):
+        # Refused for good, and not for a moment, as by a node that is loading.
+        if self._early is not None and NO_MULTI.begin(frame):
             self._session.no_transactions = True
         reply = self._early or reason_of(frame)
         edit, trace = self._item.edit, self._item.trace

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from proxy.cluster.hidden_nodes import hidden_redirect
+from proxy.commands.error_texts import SUBSCRIBED_ELSEWHERE, SUBSCRIBES_LATER
 from proxy.hotpath.sender_listener import HeldUpstream
 from proxy.session.guarded import guarded
 from proxy.session.interjected import InterjectedMessages
@@ -20,7 +21,6 @@ from proxy.session.state import Awaited
 from proxy.session.subscription_gaps import CALM_SECONDS, SubscriptionGaps
 from proxy.session.subscription_link import (
     CHANNELS,
-    ELSEWHERE,
     KINDS,
     PATTERNS,
     SHARD_CHANNELS,
@@ -35,7 +35,6 @@ from proxy.session.subscription_link import (
 from proxy.session.subscription_places import SubscriptionPlaces
 from proxy.session.switching import SwitchingClient
 
-_LATER = (b"-LOADING ", b"-MASTERDOWN ", b"-BUSY ")
 _AGAIN_SECONDS = 0.1
 
 
@@ -290,14 +289,14 @@ class Subscriber(LinkListener):
         if not asked.opening:
             # Nobody knows what it is subscribed to, unless the slot has left anyway.
             self._drop(link)
-            if change is not None and not change.opening and not error.startswith(ELSEWHERE):
+            if change is not None and not change.opening and not SUBSCRIBED_ELSEWHERE.begin(error):
                 self._fail(error)
             self._tell_if_done()
-        elif error.startswith(ELSEWHERE):
+        elif SUBSCRIBED_ELSEWHERE.begin(error):
             self._places.displace(asked.names)
             self._look()
-        elif change is None or not asked.names & change.names or error.startswith(_LATER):
-            self.ports.route.after(_AGAIN_SECONDS if error.startswith(_LATER) else CALM_SECONDS, self._go_on)
+        elif change is None or not asked.names & change.names or SUBSCRIBES_LATER.begin(error):
+            self.ports.route.after(_AGAIN_SECONDS if SUBSCRIBES_LATER.begin(error) else CALM_SECONDS, self._go_on)
         else:
             self._fail(error)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
+from proxy.commands.error_texts import SUBSCRIBED_ELSEWHERE, SUBSCRIPTION_REDIRECTED
 from proxy.commands.slots import slot_of
 from proxy.hotpath.in_flight import CONFIRM, HIDE, NOTE, InFlightEntry, ReplySink
 from proxy.hotpath.pipeline_listener import CONFIRMATION, MESSAGE, REPLY
@@ -27,8 +28,6 @@ _MESSAGES = {b"message": CHANNELS, b"pmessage": PATTERNS, b"smessage": SHARD_CHA
 _CONFIRMED = {word: (kind, True) for kind, word in enumerate(OPENING)} | {
     word: (kind, False) for kind, word in enumerate(CLOSING)
 }
-_REDIRECTS = (b"-MOVED ", b"-ASK ")
-ELSEWHERE = (*_REDIRECTS, b"-TRYAGAIN ", b"-CLUSTERDOWN ")
 """How errors begin that say that another node has the slot, or none."""
 _NOBODY = ReplySink()
 """Receives replies that no client gets."""
@@ -252,7 +251,7 @@ class SubscriptionLink(ReplySink):
             self._listener.send_messages()
             if self._asked and _GUARD in self._asked[0].names:
                 self._guarded(frame)
-            elif self._asked and (self._asked[0].kind == SHARD_CHANNELS or not frame.startswith(_REDIRECTS)):
+            elif self._asked and (self._asked[0].kind == SHARD_CHANNELS or not SUBSCRIPTION_REDIRECTED.begin(frame)):
                 self._listener.refused(self, self._refused(), frame)
             else:
                 self._listener.out_of_step(self)
@@ -267,7 +266,7 @@ class SubscriptionLink(ReplySink):
 
     def _guarded(self, error: bytes) -> None:
         # A slot has left before SUNSUBSCRIBE came: the node has ended the subscriptions by itself, and refuses that.
-        if not error.startswith(ELSEWHERE):
+        if not SUBSCRIBED_ELSEWHERE.begin(error):
             self._asked.popleft()  # the user may not run UNSUBSCRIBE
             self._listener.answered(self)
 

@@ -16,6 +16,7 @@ from functools import lru_cache, partial
 
 from proxy.cluster.hidden_nodes import hidden_redirect
 from proxy.cluster.joins import Joiner, is_error, joiner
+from proxy.commands.error_texts import PROBE_FORBIDDEN, WAITS_AT_REPLICA
 from proxy.commands.over_nodes import Join
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.commands.table import Lane
@@ -37,7 +38,6 @@ from proxy.session.state import POOLED, Waiting, ended, waiting
 from proxy.wire.encode import encode_command, encode_error
 
 _HAS_STATE = encode_error("ERR keyrail: this connection has state on one node: send WAIT on another one")
-_OF_REPLICAS = (b"-ERR WAIT cannot be used with replica", b"-ERR WAITAOF cannot be used with replica")
 _MOST_TRIED = 16 * SLOTS
 _MOST_MAPS, _MOST_CHANNELS = 4, 256
 """How many are remembered."""
@@ -144,7 +144,7 @@ class _Asked:
     def _reply(self) -> bytes:
         failed = next((frames[0] for frames in self.frames if is_error(frames[0])), None)
         if failed is not None and not self.ports.capabilities.any_command_covers():
-            return WAIT_REFUSED if failed.startswith(b"-NOPERM") else hidden_redirect(failed)
+            return WAIT_REFUSED if PROBE_FORBIDDEN.begin(failed) else hidden_redirect(failed)
         return self._joined([frames[1] for frames in self.frames])
 
     def close(self, cause: str) -> None:
@@ -153,7 +153,7 @@ class _Asked:
 
 
 def _refused(frame: bytes) -> bool:
-    return blocking.refused(frame) or frame.startswith(_OF_REPLICAS)
+    return blocking.refused(frame, own_errors=False) or WAITS_AT_REPLICA.begin(frame)
 
 
 def _shortened(argv: Sequence[bytes], seconds: float) -> Sequence[bytes]:

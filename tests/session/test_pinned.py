@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.commands.table import STANDARD, Lane
+from proxy.hotpath.upstream_pipeline import MARK
 from proxy.policy.model import TRANSPARENT
 from proxy.session.state import Keeping
 from tests.session.given import Client, FakeRoute, call, route_with
@@ -115,7 +116,7 @@ def test_monitor_is_relayed_from_its_first_line_on() -> None:
     assert (client.sender.pending_replies, own.complaints) == (0, [])
 
 
-MARKED = b"-ERR unknown command 'KEYRAIL-MARK', with args beginning with: \r\n"
+MARKED = b"-ERR unknown command '%b', with args beginning with: \r\n" % MARK
 LINE = b'+1.0 "PING"\r\n'
 
 
@@ -137,7 +138,7 @@ def test_no_answer_of_keyrail_overtakes_what_is_relayed(ending: str, size: int) 
     last = ("PSYNC", "?", "-1") if ending == "PSYNC" else (ending,)
     client.send(call("PING") + call("GET") + call(*last) + call("GET", "b"))
     assert client.heard() == b""
-    before = b"+PONG\r\n" + LINE + b"-ERR wrong number of arguments for 'get' command\r\n"
+    before = b"+PONG\r\n" + LINE + b"-ERR of a script: KEYRAIL-MARK\r\n"
     said = before + MARKED + (b"$1\r\nb\r\n" if ending == "PSYNC" else b"")
     for start in range(0, len(said), size):
         own.answer(said[start : start + size])

@@ -29,6 +29,7 @@ from functools import partial
 
 from proxy.commands.command import Command
 from proxy.commands.derived import DERIVED, destinations_of, most_derived, sources_of
+from proxy.commands.error_texts import NO_SIZE
 from proxy.commands.growth import GROWING, MEASURED, PUSHES, TOLD, Growth, adds_entries, growth_of, kept_by_trimming
 from proxy.commands.payload import PayloadKind
 from proxy.commands.spec import Spec
@@ -229,7 +230,7 @@ class Collections(Rule):
             # The count starts again, or each write would wait for what Redis does not tell.
             notes.untold = True
             self._sizes.forget(context.database, growth.measure, growth.key)
-            return PASS if replies[0].startswith(b"-WRONGTYPE") else self._unknown("Redis does not tell this user")
+            return PASS if NO_SIZE.begin(replies[0]) else self._unknown("Redis does not tell this user")
         size = int(read_reply(replies[0]))
         self._learn(growth, context, size, cap.most, before)
         if _too_large(growth, size, cap.most):
@@ -294,7 +295,7 @@ class Collections(Rule):
         for i in range(0, len(sources) * len(whole.measures), len(whole.measures)):
             told = dict(zip(whole.measures, replies[i : i + len(whole.measures)], strict=True))
             known = {measure: int(read_reply(reply)) for measure, reply in told.items() if reply.startswith(b":")}
-            if not known and not all(reply.startswith(b"-WRONGTYPE") for reply in told.values()):
+            if not known and not all(NO_SIZE.begin(reply) for reply in told.values()):
                 cap = self._smallest(keys, (False, True))
                 return PASS if cap is None else self._unknown_sources(command, cap, "Redis does not tell this user")
             sizes.append(max(known.values(), default=0))

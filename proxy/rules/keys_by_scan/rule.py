@@ -14,6 +14,7 @@ from functools import partial
 import hiredis
 
 from proxy.commands.command import Command
+from proxy.commands.error_texts import PROBE_FORBIDDEN
 from proxy.commands.spec import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
@@ -96,7 +97,7 @@ class KeysByScan(Rule):
     def _fail(self, error: bytes, asked: str) -> Answer | Refuse:
         # Errors of Redis's state (LOADING, BUSY …) are forwarded. An error about a forbidden command that the client
         # has not sent would mislead.
-        return self._refuse(f"this user may not run {asked}") if error.startswith(b"-NOPERM") else Answer(error)
+        return self._refuse(f"this user may not run {asked}") if PROBE_FORBIDDEN.begin(error) else Answer(error)
 
     def _refuse(self, reason: str) -> Refuse:
         return self._refusals.of(f"KEYS is not answered: {reason}", "use SCAN with MATCH and COUNT")

@@ -32,7 +32,6 @@ _MOST_KEYS = 128
 _KEPT = Creation("string", null_is_nothing=False)  # with GET, a null means that the key did not exist
 _ABOUT = ("EXPIRE for a new key", "EXISTS before it, and EXPIRE for a new key,")
 _ABOUT_SCRIPT = "TTL before it, and EXPIRE for a key without one that is new or had one,"
-_NOT_RUN = b"-NOSCRIPT"
 _FOR_EVER = b":-1\r\n"
 
 
@@ -143,8 +142,6 @@ class _Conclusion:
     renew: Callable[[bytes, int], list[bytes]]
 
     def __call__(self, reply: bytes, lines: Sequence[bytes]) -> Sequence[Sequence[bytes]]:
-        if reply.startswith(_NOT_RUN):
-            return []
         written = self.creation.may_have_written(reply)
         found = []
         for i, key in enumerate(self.keys):

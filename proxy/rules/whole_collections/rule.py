@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from proxy.commands.command import Command
+from proxy.commands.error_texts import NO_SIZE
 from proxy.commands.row import Whole
 from proxy.commands.spec import Spec
 from proxy.commands.whole_collection_commands import READS, WHOLE_COLLECTION_COMMANDS, asked_of_whole, measured_keys
@@ -117,4 +118,4 @@ def _largest(replies: Sequence[bytes]) -> int | None:
     sizes = [int(read_reply(reply)) for reply in replies if reply.startswith(b":")]
     if sizes:
         return max(sizes)
-    return 0 if all(reply.startswith(b"-WRONGTYPE") for reply in replies) else None
+    return 0 if all(NO_SIZE.begin(reply) for reply in replies) else None
