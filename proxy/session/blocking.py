@@ -2,8 +2,10 @@
 
 A node answers a blocked command with MOVED when its slot leaves, and with UNBLOCKED when it becomes a replica (in other
 words than CLIENT UNBLOCK). Nothing has been popped then, so the command is sent to the slot's new owner with what is
-left of its timeout. Behind ASK it is sent to the node that is named, which lets it block although the slot is not its
-own yet. Nothing else of the client is sent meanwhile, so it stays in its place.
+left of its timeout. If nothing is left, it is answered here, as all engines answer it then: to Redis 6.2 and 7.0.0 to
+7.0.7 a very short timeout is none (they cut 0.001 s to 0 ms). Behind ASK it is sent to the node that is named, which
+lets it block although the slot is not its own yet. Nothing else of the client is sent meanwhile, so it stays in its
+place.
 """
 
 import re
@@ -18,17 +20,17 @@ from proxy.commands.values import whole_number
 from proxy.commands.words import word_of
 from proxy.hotpath.in_flight import AS_IT_IS, EDIT, InFlightEntry
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.session import switching
+from proxy.session import sending, switching
 from proxy.session.item import BlockedCommand, Item
 from proxy.session.node_connections import NodeClient, wait_for_node
 from proxy.session.node_port import NodePort
-from proxy.wire.encode import encode_command
+from proxy.wire.encode import encode_command, encode_null_array
 
 _ASKING = encode_command([b"ASKING"])
 _LONG = 1.0
 """Seconds. A command that was blocked for so long has been where it belonged."""
-_LEAST = 0.001
-"""Seconds that are left of a timeout that is over: the engine has the reply for that."""
+_LEAST = 0.002
+"""Seconds: of less, some engines make none at all, which is for ever."""
 _DECIMAL = re.compile(rb"[0-9]+(?:\.[0-9]*)?|\.[0-9]+")
 """How clients write seconds. Engines take more forms (``inf``, ``1e3``), and Python others (``1_000``)."""
 _OPTION_ARGUMENTS = {b"GROUP": 2, b"COUNT": 1, b"BLOCK": 1}
@@ -38,13 +40,16 @@ _OPTION_ARGUMENTS = {b"GROUP": 2, b"COUNT": 1, b"BLOCK": 1}
 def send(session: NodeClient, nodes: NodePort, item: Item) -> int:
     """Send it and wait for its reply. When something has come, ``under_way`` says what becomes of it."""
     asks = None if item.blocked is None else item.blocked.asks
+    waited = 0.0 if item.blocked is None else session.ports.route.now() - item.blocked.since
+    argv = shortened(item.command.spec, item.command.argv, waited)
+    if argv is None:
+        return _timed_out(session, item)
     if asks is not None:
         session.node = asks
     upstream = switching.to_drained_private(session)
     if upstream is None:
         return WAIT
-    blocked, seconds = begin(session, item)
-    argv = shortened(item.command.spec, item.command.argv, seconds) if seconds else item.command.argv
+    blocked, _ = begin(session, item)
     session.on_its_own.blocked += 1
     session.sender.forwarded += 1
     if asks is not None:
@@ -108,27 +113,39 @@ def _answered(item: Item, blocked: BlockedCommand, frame: bytes, *, left: bool) 
     return frame if item.edit is None else item.edit(frame)
 
 
-def shortened(spec: Spec, argv: Sequence[bytes], seconds: float) -> list[bytes]:
-    """The command with so many seconds less to wait; as it is where it waits for ever, or nobody knows how long."""
-    words = list(argv)
+def _timed_out(session: NodeClient, item: Item) -> int:
+    reply = encode_null_array(session.key.protocol)
+    sending.answer(session, reply if item.edit is None else item.edit(reply))
+    return TAKEN
+
+
+def shortened(spec: Spec, argv: Sequence[bytes], seconds: float) -> Sequence[bytes] | None:
+    """The command with so many seconds less to wait; None if nothing is left. As it is where it waits for ever, or
+    nobody knows how long."""
     row = ROWS.get(spec.name)
-    if row is None:
-        return words
+    if row is None or seconds <= 0:
+        return argv
     in_milliseconds = row.key_syntax == "streams"
-    place = _block_option(words) if in_milliseconds else row.timeout_argument
-    if place:
-        words[place] = (_milliseconds_left if in_milliseconds else _seconds_left)(words[place], seconds)
+    place = _block_option(argv) if in_milliseconds else row.timeout_argument
+    timeout = _milliseconds(argv[place]) if in_milliseconds else _seconds(argv[place])
+    if not place or timeout <= 0:
+        return argv
+    left = timeout - seconds
+    if left <= 0:
+        return None
+    words = list(argv)
+    words[place] = b"%d" % max(1, left * 1000) if in_milliseconds else b"%.3f" % max(_LEAST, left)
     return words
 
 
-def _milliseconds_left(timeout: bytes, seconds: float) -> bytes:
+def _milliseconds(timeout: bytes) -> float:
+    # In seconds; 0 for what has no end, or is no number.
     number = whole_number(timeout)
-    return timeout if number is None or number <= 0 else b"%d" % max(1, number - int(seconds * 1000))
+    return 0.0 if number is None else number / 1000
 
 
-def _seconds_left(timeout: bytes, seconds: float) -> bytes:
-    number = float(timeout) if _DECIMAL.fullmatch(timeout) else 0.0
-    return timeout if number <= 0 else b"%.3f" % max(_LEAST, number - seconds)
+def _seconds(timeout: bytes) -> float:
+    return float(timeout) if _DECIMAL.fullmatch(timeout) else 0.0
 
 
 def _block_option(words: Sequence[bytes]) -> int:

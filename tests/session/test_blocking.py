@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from proxy.commands.table import STANDARD
+from proxy.commands.table import STANDARD, ConnectionState
 from proxy.hotpath.router import UNOWNED
 from proxy.session.blocking import shortened
+from proxy.session.state import POOLED
 from proxy.session.switching import HELD_SECONDS
+from proxy.wire.encode import encode_null_array
+from tests.conftest import kind_named
+from tests.engines import EXPECTED, Engine
 from tests.hotpath.test_split import arguments
 from tests.session.clustered import NODES, Routed
-from tests.session.given import FakeRoute, Upstream, call
+from tests.session.given import HOME, FakeRoute, Upstream, call
 
 ODD = ("inf", "nan", "1e999", "-5", "5_000", "0x10", "9" * 400 + "e", "1e3")
 """Timeouts that Redis refuses, or reads in another way than Python."""
@@ -144,13 +150,13 @@ def test_who_leaves_while_blocked_takes_the_connection_with_it() -> None:
     [
         ("BLPOP a b 10", "BLPOP a b 7.000"),
         ("BLPOP a 0", "BLPOP a 0"),
-        ("BLPOP a 1", "BLPOP a 0.001"),
+        ("BLPOP a 3.0005", "BLPOP a 0.002"),
         ("BLPOP a x", "BLPOP a x"),
         ("BLMPOP 10 2 a b LEFT", "BLMPOP 7.000 2 a b LEFT"),
         ("BZPOPMIN a 3.5", "BZPOPMIN a 0.500"),
         ("BLMOVE a b LEFT RIGHT 10", "BLMOVE a b LEFT RIGHT 7.000"),
         ("XREAD COUNT 5 BLOCK 5000 STREAMS a $", "XREAD COUNT 5 BLOCK 2000 STREAMS a $"),
-        ("XREAD BLOCK 100 STREAMS a $", "XREAD BLOCK 1 STREAMS a $"),
+        ("XREAD BLOCK 3001 STREAMS a $", "XREAD BLOCK 1 STREAMS a $"),
         (
             "XREADGROUP GROUP BLOCK c NOACK BLOCK 5000 STREAMS a >",
             "XREADGROUP GROUP BLOCK c NOACK BLOCK 2000 STREAMS a >",
@@ -164,3 +170,80 @@ def test_who_leaves_while_blocked_takes_the_connection_with_it() -> None:
 def test_what_is_left_of_a_timeout(line: str, expected: str) -> None:
     argv = line.encode().split()
     assert shortened(STANDARD.spec_of(argv), argv, 3.0) == expected.encode().split()
+
+
+BLOCKING = (
+    "BLPOP {c}q %s",
+    "BRPOP {c}q {c}2 %s",
+    "BLMOVE {c}q {c}2 LEFT RIGHT %s",
+    "BRPOPLPUSH {c}q {c}2 %s",
+    "BZPOPMIN {c}q %s",
+    "BZPOPMAX {c}q %s",
+    "BLMPOP %s 1 {c}q LEFT",
+    "BZMPOP %s 1 {c}q MIN",
+    "XREAD BLOCK %m STREAMS {c}s $",
+    "XREADGROUP GROUP g c BLOCK %m STREAMS {c}s >",
+)
+"""``%s``: seconds, ``%m``: milliseconds."""
+
+
+def test_no_command_that_blocks_is_left_out() -> None:
+    blocking = {spec.name for spec in STANDARD.specs if spec.state is ConnectionState.BLOCKING}
+    assert blocking - {line.split()[0] for line in BLOCKING} == {"BLMOVEM"}, "no engine here has it"
+
+
+def left_of(argv: list[bytes]) -> float:
+    """Milliseconds that Redis 6.2 waits; 0 is for ever."""
+    words = [word.upper() for word in argv]
+    if b"BLOCK" in words:
+        return int(argv[words.index(b"BLOCK") + 1])
+    return int(float(argv[1 if words[0] in (b"BLMPOP", b"BZMPOP") else -1]) * 1000)
+
+
+@given(st.sampled_from(BLOCKING), st.integers(1, 60_000), st.integers(0, 100_000_000))
+@example("BLPOP {c}q %s", 1000, 999_999)
+@example("BLPOP {c}q %s", 1000, 1_000_000)
+@example("BLPOP {c}q %s", 1000, 2_000_000)
+def test_what_is_sent_again_never_waits_for_ever_nor_longer(line: str, milliseconds: int, microseconds: int) -> None:
+    argv = line.replace("%s", f"{milliseconds / 1000:.3f}").replace("%m", f"{milliseconds}").encode().split()
+    before = microseconds / 1e6
+    found = shortened(STANDARD.spec_of(argv), argv, before)
+    if found is None:
+        assert before >= milliseconds / 1000
+    elif before > 0:
+        assert 0 < left_of(list(found)) <= max(2, milliseconds - before * 1000 + 1)
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+@pytest.mark.parametrize("line", BLOCKING)
+def test_a_timeout_that_has_run_out_is_answered_here(line: str, protocol: int) -> None:
+    words = line.replace("%s", "1").replace("%m", "1000").split()
+    client = Routed(FakeRoute())
+    client.key = HOME._replace(protocol=protocol)
+    client.say(*words)
+    (lent,) = client.route.lent
+    lent.taken()
+    client.send(call("GET", "a"))
+    client.route.moment += 1.5
+    lent.answer(b"-MOVED 5 127.0.0.1:7001\r\n")
+    client.nodes.looking.pop().arrived()
+    assert client.heard() == (b"_\r\n" if protocol == 3 else b"*-1\r\n")
+    assert client.route.lent == []
+    assert client.state is POOLED
+    assert sum(len(asked) for asked in client.taken()) == (protocol == 2), "the next command has left"
+
+
+@pytest.mark.parametrize("protocol", ["2", "3"])
+@pytest.mark.parametrize("name", EXPECTED)
+def test_as_engines_answer_it(name: str, protocol: str) -> None:
+    engine = Engine(kind_named(name))
+    try:
+        with engine.wire() as wire:
+            wire.ask("XGROUP", "CREATE", "{c}s", "g", "$", "MKSTREAM")
+            wire.ask("HELLO", protocol)
+            for line in BLOCKING:
+                frame = wire.ask(*line.replace("%s", "0.005").replace("%m", "5").split())
+                if not frame.startswith(b"-ERR unknown command"):
+                    assert frame == encode_null_array(int(protocol)), line
+    finally:
+        engine.close()
