@@ -17,6 +17,7 @@ from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.wire.encode import encode_command
 
 Edit = Callable[[bytes], bytes] | None
+_UNEXPECTED = b"-ERR keyrail: a node's reply is not one to the question: try again\r\n"
 _NOT_CONNECTED = b"-CLUSTERDOWN keyrail: a node of the cluster is not connected\r\n"
 
 
@@ -217,4 +218,6 @@ class _Walk:
             asked = self._rounds.send(frames)
         except StopIteration as end:
             return hidden_redirect(bytes(end.value))
+        except Exception:  # noqa: BLE001 - a node has answered what cannot be the reply: the client must not wait on
+            return _UNEXPECTED
         return self.send(asked)

@@ -20,7 +20,17 @@ from typing import Any
 
 from proxy.hotpath.cached_reply import ReplySource
 from proxy.hotpath.reply_cache import ReplyCache
-from proxy.local_cache.expected import CacheBounds, CachedRequest, Expected, Fill, Ping, Word, WordOfNode
+from proxy.local_cache.expected import (
+    CacheBounds,
+    CachedRequest,
+    Expected,
+    Fill,
+    Ping,
+    RefusedFillError,
+    RefusedPingError,
+    Word,
+    WordOfNode,
+)
 from proxy.local_cache.frames import Frames, OutOfStepError
 from proxy.wire.decode import read_reply
 
@@ -147,6 +157,15 @@ class Fills:
         """The same, but whoever waits is told by ``tell``, which is to be called soon."""
         self._heard = now
         self._frames.add(data)
+        try:
+            self._take_frames(now)
+        except (OutOfStepError, RefusedPingError, RefusedFillError):
+            raise
+        except Exception as error:
+            # Whatever cannot be read is no reply to what was asked.
+            raise OutOfStepError(repr(error)) from error
+
+    def _take_frames(self, now: float) -> None:
         while (frame := self._frames.next(self._expected[0].wanted() if self._expected else _SMALL)) is not None:
             if frame.startswith(b">"):
                 self._push(read_reply(frame))

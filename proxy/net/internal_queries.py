@@ -7,6 +7,7 @@ query fails.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
@@ -25,6 +26,8 @@ _MOST_WAITING = 10_000
 
 _MOST_OPEN = 128
 """Pending queries on one pool's connection. Commands of clients come between these and the next ones."""
+
+_log = logging.getLogger("keyrail.route")
 
 
 class InternalQueries(QueryPort):
@@ -119,7 +122,12 @@ class _QueryConnection(PoolWaiter):
         self._open -= 1
         frames = [] if asked.cancelled() else asked.result()
         replies = [frame for frame in frames if isinstance(frame, bytes)]
-        answered(replies if len(replies) == len(frames) and frames else None)
+        try:
+            answered(replies if len(replies) == len(frames) and frames else None)
+        except Exception:  # noqa: BLE001 - logged with its traceback; whoever else asks goes on
+            # It cannot be the reply: what else comes there is not trusted either.
+            _log.exception("a reply to a query of Keyrail's own cannot be read; its connection is closed")
+            upstream.abort()
         self._go_on()
         if self._open == 0 and not self._waiting and self._upstream is upstream:
             self._upstream = None

@@ -225,7 +225,8 @@ class TrackedServer(OwnConnections):
             self._drop()
         except OutOfStepError as error:
             self._count("out_of_step")
-            _log.error("the connection of the local cache is out of step and is replaced: %s", error)
+            text = "the connection of the local cache is out of step and is replaced: %s"
+            _log.error(text, error, exc_info=error.__cause__)
             self._drop()
         if self.fills is fills:
             self._listener.received(self, within_push=fills.within_push())

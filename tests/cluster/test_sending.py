@@ -13,6 +13,7 @@ from proxy.cluster.scan_rounds import Asked, Rounds
 from proxy.cluster.scan_walk import scan
 from proxy.cluster.sending import send_fan_out, send_rounds, send_split
 from proxy.commands.command import Command
+from proxy.commands.slots import SLOTS
 from proxy.commands.table import STANDARD
 from proxy.hotpath.join import Join
 from proxy.hotpath.router import Router
@@ -182,3 +183,31 @@ def test_errors(words: list[bytes], frames: Sequence[bytes], expected: bytes) ->
     assert client.heard.startswith(b"-")
     assert expected in client.heard
     assert b"7000" not in client.heard
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize(
+    "lie", [b"+x\r\n", b":5\r\n", b"*-1\r\n", b"*0\r\n", b"*1\r\n:1\r\n", b"$1\r\nx\r\n", b"*2\r\n+x\r\n:1\r\n"]
+)
+@pytest.mark.parametrize("asked", [b"SCAN", b"COUNTKEYSINSLOT", b"GETKEYSINSLOT", b"NODES", b"TYPE"])
+def test_a_walk_whose_nodes_answer_nonsense_ends(asked: bytes, lie: bytes, apart: bool) -> None:
+    """With an error or a page; nobody waits."""
+
+    class Lying(Model):
+        def answer(self, node: int, argv: Sequence[bytes]) -> bytes:
+            return lie if asked in argv else super().answer(node, argv)
+
+    client = Asking()
+    client.model = Lying(KEYS)
+
+    def ask(number: int, questions: Sequence[Sequence[bytes]], answered: Callable[[Sequence[bytes]], None]) -> None:
+        answered([client.model.answer(number, argv) for argv in questions])
+
+    for cursor in (b"0", b"%d" % ((SLOTS - 64 << 28) | 3)):
+        argv = [b"SCAN", cursor, b"TYPE", b"hash", b"COUNT", b"50"]
+        rounds = scan(argv, IDS, 0, known=KnownMarks())
+        reply = send_rounds(client.sender, rounds, client.upstream_of, None, ask if apart else None)
+        client.serve(Random(0))
+        assert reply is None
+        assert client.heard
+        client.heard = b""
