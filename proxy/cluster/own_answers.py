@@ -3,19 +3,14 @@
 from proxy.cluster.cluster_answers import DISABLED, Presented, as_cluster, as_single
 from proxy.commands.command import Command
 from proxy.commands.rows import ROWS
-from proxy.commands.words import word_of
 from proxy.wire.encode import encode_error
 
 _ABOUT_THE_CLUSTER = "CLUSTER"
-_NOTIFICATIONS = (b"CLIENT", b"MAINT_NOTIFICATIONS")
-"""An engine that knows it pushes addresses of nodes."""
 
 
 def own_answer(command: Command, presented: Presented | None, protocol: int, *, valkey: bool) -> bytes | None:
     """The reply; None for a command that goes to nodes. Clients see one plain Redis if nothing is ``presented``."""
     spec, argv = command.spec, command.argv
-    if tuple(word_of(word) for word in argv[:2]) == _NOTIFICATIONS:
-        return encode_error(f"ERR unknown subcommand '{argv[1].decode('utf-8', 'replace')}'. Try CLIENT HELP.")
     row = ROWS.get(spec.name)
     answer = None if row is None else row.cluster_answer
     if answer is not None and has_its_arguments(command):

@@ -53,6 +53,10 @@ UNKNOWN = Spec(
 """Stands for every command that the table does not know; the worst is assumed."""
 
 
+NOTIFICATIONS = "CLIENT|MAINT_NOTIFICATIONS"
+"""With it a server tells clients of other addresses, which lead past Keyrail: to clients no engine knows it."""
+
+
 class Table:
     """All commands by id, by name, and by the request that carries them."""
 
@@ -110,7 +114,8 @@ class Table:
 
         ``command_reply`` is the engine's COMMAND reply as hiredis decodes it; unreadable entries are left out.
         """
-        new = [found for found in descriptions(command_reply) if found.name not in self._by_name]
+        described = descriptions(command_reply)
+        new = [found for found in described if found.name not in self._by_name and found.name != NOTIFICATIONS]
         known = {spec.name: spec.container for spec in self.specs}
         known.update((found.name, found.container) for found in new)
         specs = list(self.specs)

@@ -7,7 +7,7 @@ from proxy.hotpath.outgoing cimport Outgoing
 from proxy.wire.reply cimport ReplyScanner
 
 cdef int FORWARD, HIDE, REPLACE, EDIT, PEEK, MEMBERS, CONFIRM, NOTE, UNWRAP, TRACE, JOIN
-cdef int _MINUS, _STAR, _PUSH
+cdef int _MINUS, _STAR, _PUSH, _ATTRIBUTE
 
 
 cdef class ReplyActions(Outgoing):

@@ -30,6 +30,7 @@ from proxy.wire.reply import ReplyScanner
 _MINUS = 45
 _STAR = 42
 _PUSH = 62
+_ATTRIBUTE = 124
 
 _ANSWERS = frozenset((EDIT, CONFIRM, UNWRAP, TRACE))
 """Actions that send an error reply to a client, and are not followed by another action."""
@@ -115,7 +116,7 @@ class ReplyActions(Outgoing):
             if scanner.elements > 0:
                 break
             done += 1
-            if done == due or i >= size or p[i] == _PUSH or (self.arrays and p[i] == _STAR):
+            if done == due or i >= size or p[i] == _PUSH or p[i] == _ATTRIBUTE or (self.arrays and p[i] == _STAR):
                 break
         if i == start:
             return -2
@@ -244,7 +245,9 @@ class ReplyActions(Outgoing):
             if scanner.elements > 0:
                 break
             done += 1
-            if done == due or i >= size or p[i] == _MINUS or p[i] == _PUSH or (self.arrays and p[i] == _STAR):
+            if done == due or i >= size or p[i] == _MINUS or p[i] == _PUSH or p[i] == _ATTRIBUTE:
+                break
+            if self.arrays and p[i] == _STAR:
                 break
         if i == start:
             return -2

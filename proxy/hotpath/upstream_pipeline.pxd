@@ -5,7 +5,7 @@ from proxy.hotpath.reply_actions cimport ReplyActions
 
 cdef int FORWARD, CONFIRM
 cdef int MESSAGE, CONFIRMATION, REPLY
-cdef int _MINUS, _STAR, _PUSH
+cdef int _MINUS, _STAR, _PUSH, _ATTRIBUTE
 
 
 cdef class UpstreamPipeline(ReplyActions):
@@ -26,6 +26,8 @@ cdef class UpstreamPipeline(ReplyActions):
     cdef Py_ssize_t _relayed(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     @cython.locals(said=cython.int, n=cython.Py_ssize_t)
     cdef Py_ssize_t _push(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
+    @cython.locals(n=cython.Py_ssize_t)
+    cdef Py_ssize_t _attribute(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     @cython.locals(n=cython.Py_ssize_t, head=InFlightEntry, frame=bytes)
     cdef Py_ssize_t _confirm(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     @cython.locals(n=cython.Py_ssize_t)

@@ -2,11 +2,12 @@
 """One upstream connection without its socket: routes each reply to its client, by the queue of replies in flight.
 
     head        reply frame                         error frame            push frame (``>``)          end of stream
-    (empty)     ``uninvited``: close both sides     ``uninvited``          to the owner, else dropped  close
+    (empty)     ``uninvited``: close both sides     ``uninvited``          to the owner                close
     FORWARD     to the sink, one less due           same                   to the owner                close sinks
     HIDE        dropped, one less due               same                   to the owner                close sinks
     CONFIRM     one less due if it confirms         ends the whole entry   counts if it confirms       close sinks
 
+A push that is not among ``wire.reply.PUSHES``, and one without an owner, is dropped, and so are attributes (``|``).
 If a frame does not fit the queue, the pipeline is out of step: the connection and its clients must be closed.
 """
 
@@ -22,6 +23,7 @@ from proxy.hotpath.reply_actions import ReplyActions
 _MINUS = 45
 _STAR = 42
 _PUSH = 62
+_ATTRIBUTE = 124
 
 MARK = b"KEYRAIL-MARK-%b" % os.urandom(16).hex().encode()
 """A command that no engine knows. While an upstream relays, each awaited reply is its error, which says the name. No
@@ -83,7 +85,9 @@ class UpstreamPipeline(ReplyActions):
         while i < size and not self.closed:
             if self.scanner.elements > 0:
                 n = self._continue(data, p, i, size)
-            elif self.relay:
+            elif p[i] == _ATTRIBUTE:
+                n = self._attribute(p, i, size)
+            elif self.relay and p[i] != _PUSH:
                 n = self._relayed(data, p, i, size)
             elif p[i] == _PUSH or (self.arrays and p[i] == _STAR):
                 n = self._push(data, p, i, size)
@@ -117,14 +121,15 @@ class UpstreamPipeline(ReplyActions):
     def _push(self, data: bytes, p: bytes, i: int, size: int) -> int:
         # A push frame, or an array in subscribed state: RESP2 sends messages and confirmations as arrays.
         said = MESSAGE
-        if self.subscriptions is not None:
-            n = self.scanner.first_word_end(p, i, size)
-            if n == -2:
-                return -2
+        n = self.scanner.first_word_end(p, i, size)
+        if n == -2:
+            return -2
+        if p[i] == _PUSH and (self.owner is None or self.arrays or not self.scanner.may_pass(p, i, n)):
+            self.strays += 1
+            return self._stream(data, p, i, size, None, False)
+        if self.subscriptions is not None and not self.relay:
             said = self.subscriptions.hears(data[i:n]) if n > 0 else REPLY
         if said == MESSAGE:
-            if self.owner is None:
-                self.strays += 1
             return self._stream(data, p, i, size, self.owner, False)
         alone = self.head is None or self.head.action == CONFIRM or self.head.sink is not self.owner
         if said == CONFIRMATION and (p[i] == _PUSH or alone):
@@ -134,6 +139,14 @@ class UpstreamPipeline(ReplyActions):
         if self.head.action == FORWARD:
             return self._stream(data, p, i, size, self.head.sink, True)
         return self._special(self.head, data, p, i, size)
+
+    def _attribute(self, p: bytes, i: int, size: int) -> int:
+        # It says something about the reply behind it, and no client is told.
+        n = self.scanner.begin_attribute(p, i, size)
+        if n >= 0:
+            self.destination = None
+            self.counts = False
+        return n
 
     def _confirm(self, data: bytes, p: bytes, i: int, size: int) -> int:
         n = self.scanner.whole(p, i, size)

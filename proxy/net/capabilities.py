@@ -169,6 +169,11 @@ class Capabilities(CapabilityPort):
         """Whether any command moves its connection's replication offset up to the server's: not in Valkey."""
         return self.engine is not None and self.engine.name != "valkey"
 
+    def looks_up_subcommands(self) -> bool:
+        """Whether the engine refuses an unknown subcommand before all else, in MULTI, too: not Redis 6.2."""
+        engine = self.engine
+        return engine is None or engine.name == "valkey" or engine.version is None or engine.version >= (7, 0)
+
     def is_valkey(self) -> bool:
         """Whether the engine is Valkey."""
         return self.engine is not None and self.engine.name == "valkey"

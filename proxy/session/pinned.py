@@ -10,7 +10,7 @@ from typing import Protocol
 from proxy.cluster.own_answers import has_its_arguments
 from proxy.commands.command import Command
 from proxy.commands.error_texts import COMMAND_UNKNOWN, REPLY_MODE_UNKNOWN, SAYS_NOTHING
-from proxy.commands.table import ConnectionState, Table
+from proxy.commands.table import NOTIFICATIONS, ConnectionState, Table
 from proxy.commands.words import word_of
 from proxy.hotpath.in_flight import EDIT, PEEK, InFlightEntry
 from proxy.hotpath.intake import TAKEN, WAIT
@@ -32,6 +32,8 @@ NO_NAME = encode_error("ERR unknown command: there is a NUL in its name")
 _REPLY_IN_NO_MODE = encode_command([b"CLIENT", b"REPLY", b"?"])
 _SILENCES = {b"ON": reply_mode.ON, b"OFF": reply_mode.OFF, b"SKIP": reply_mode.SKIP}
 """Errors that come before Redis looks at the command's name, or in place of running it."""
+_NOTIFIES = tuple(NOTIFICATIONS.encode().split(b"|"))
+_LONGEST_NAME = 128
 _PING = encode_command([b"PING"])
 WAIT_CHANNEL = b"keyrail:wait"
 _SHARD_MESSAGE = encode_command([b"SPUBLISH", WAIT_CHANNEL, b""])
@@ -285,6 +287,15 @@ def _lacking(session: PinningClient, item: JudgedCommand, name: CommandName) -> 
 def _says_unknown(line: bytes) -> bool:
     # A module's own error may say these words further on, and so may a script that it runs.
     return COMMAND_UNKNOWN.hinted(line)
+
+
+def error_instead(session: PinningClient, command: Command) -> bytes:
+    """The error for an unknown command that Redis must not see, known to it or not; empty for any other."""
+    notifies = tuple(word_of(word) for word in command.argv[:2]) == _NOTIFIES
+    if notifies and session.ports.capabilities.looks_up_subcommands():
+        name = command.argv[1][:_LONGEST_NAME].partition(b"\0")[0].replace(b"\r", b" ").replace(b"\n", b" ")
+        return b"-ERR unknown subcommand '%b'. Try CLIENT HELP.\r\n" % name
+    return error_for_name(command.argv, session.effective_policy.table)
 
 
 def error_for_name(argv: list[bytes], table: Table) -> bytes:

@@ -165,6 +165,9 @@ class CapabilityPort(Protocol):
     def any_command_covers(self) -> bool:
         """Whether any command moves its connection's replication offset, as WAIT sees it, up to the server's."""
 
+    def looks_up_subcommands(self) -> bool:
+        """Whether the engine refuses an unknown subcommand before all else, in MULTI, too: not Redis 6.2."""
+
     def is_valkey(self) -> bool:
         """Whether the engine is Valkey, as far as that is known."""
 

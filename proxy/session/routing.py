@@ -82,9 +82,7 @@ def _hand_over(session: Session, item: Item, data: bytes, end: int) -> int:
         login.note_change(session, item)
     if session.trace is not None:
         _trace(session, item)
-    if state is ConnectionState.UNKNOWN and (
-        error := pinned.error_for_name(item.command.argv, session.effective_policy.table)
-    ):
+    if state is ConnectionState.UNKNOWN and (error := pinned.error_instead(session, item.command)):
         sending.refuse(session, error)
         return TAKEN
     queued = session.state.transaction is not None and state not in transaction.ENDS_OR_LEAVES

@@ -7,7 +7,7 @@ import hiredis
 
 from proxy.hotpath.pipeline_listener import CONFIRMATION, MESSAGE, REPLY
 
-_MESSAGES = frozenset({b"message", b"pmessage", b"smessage", b"invalidate"})
+_MESSAGES = frozenset({b"message", b"pmessage", b"smessage"})
 _OPENING = {b"subscribe": 0, b"psubscribe": 1, b"ssubscribe": 2}
 _CLOSING = {b"unsubscribe": 0, b"punsubscribe": 1, b"sunsubscribe": 2}
 

@@ -21,6 +21,9 @@ cdef class ReplyScanner:
     cpdef Py_ssize_t line_end(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t size) except -3
     @cython.locals(n=cython.Py_ssize_t)
     cpdef Py_ssize_t first_word_end(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t size) except -3
+    cpdef bint may_pass(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -1
+    @cython.locals(n=cython.Py_ssize_t, count=cython.longlong)
+    cpdef Py_ssize_t begin_attribute(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t size) except -3
     @cython.locals(i=cython.Py_ssize_t, n=cython.Py_ssize_t, left=cython.longlong, count=cython.longlong, kind=cython.uchar)
     cpdef Py_ssize_t nothing_end(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t size) except -3
     @cython.locals(kind=cython.uchar, last=cython.uchar)

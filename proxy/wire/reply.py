@@ -4,7 +4,8 @@
 ``ReplyScanner.walk`` scans the bytes of one reply frame, RESP2 or RESP3, and stops after its last byte. It can stop
 anywhere and resume: it remembers how many elements the frame still lacks and how many bytes the current bulk string
 still lacks. A nested frame needs no stack: an array of n elements adds n elements to come. An attribute adds 2n
-elements before the element that it belongs to.
+elements before the element that it belongs to. A push inside a frame is none of its elements: Redis 6.2 and 7.0 put the
+messages of a subscriber's own PUBLISH into EXEC's array.
 
 ``walk`` reads a header line only when all of the line has arrived; otherwise it stops before it.
 """
@@ -14,6 +15,14 @@ _INCOMPLETE = -2
 _MOST_DIGITS = 18
 _SHORTEST_STRING = 6
 """In bytes: an empty one."""
+PUSHES = frozenset(
+    (
+        *(b"message", b"pmessage", b"smessage"),
+        *(b"subscribe", b"psubscribe", b"ssubscribe", b"unsubscribe", b"punsubscribe", b"sunsubscribe"),
+        *(b"invalidate", b"tracking-redir-broken"),
+    )
+)
+"""The pushes that a client may get. Others (``MOVING`` …) could call it away from Keyrail, to the server itself."""
 _SHORT_WORD = 64
 """In bytes. An aggregate that begins with a longer word is no message and no confirmation of a subscription."""
 
@@ -72,11 +81,25 @@ class ReplyScanner:
                     elements -= 1
                 else:
                     bulk += 2
-            elif kind == 42 or kind == 126 or kind == 62:  # * ~ >
+            elif kind == 42 or kind == 126:  # * ~
                 count = number if plain else self._length(p, i + 1, j)
                 if count == -2:
                     return _OUT_OF_STEP
                 elements += count - 1 if count >= 0 else -1
+            elif kind == 62:  # >
+                count = number if plain else self._length(p, i + 1, j)
+                if count < 0:
+                    return _OUT_OF_STEP
+                if i == start and self.elements == 0:
+                    elements = count
+                else:
+                    j = self.first_word_end(p, i, size)
+                    if j == _INCOMPLETE:
+                        break
+                    if not self.may_pass(p, i, j):
+                        return _OUT_OF_STEP
+                    elements += count
+                    j = self.line_end(p, i, size) - 1
             elif kind == 37 or kind == 124:  # % |
                 count = number if plain else self._length(p, i + 1, j)
                 if count < 0:
@@ -150,6 +173,22 @@ class ReplyScanner:
         n = self.line_end(p, n, size)
         if n < 0:
             return 0 if size - start > _SHORT_WORD else _INCOMPLETE
+        return n
+
+    def may_pass(self, p: bytes, start: int, end: int) -> bool:
+        """Whether a client may get a push, of which ``first_word_end`` has said that its first element ends there."""
+        return end > 0 and p[start:end].split(b"\r\n", 3)[2] in PUSHES
+
+    def begin_attribute(self, p: bytes, start: int, size: int) -> int:
+        """The end of the line with which an attribute begins; its elements are those that ``walk`` takes next. -1 if
+        these bytes are none, -2 until the line has arrived."""
+        n = self.line_end(p, start, size)
+        if n < 0:
+            return n
+        count = self._length(p, start + 1, n - 1)
+        if count < 0:
+            return _OUT_OF_STEP
+        self.elements = 2 * count
         return n
 
     def nothing_end(self, p: bytes, start: int, size: int) -> int:

@@ -34,6 +34,14 @@ ELSEWHERE = {
     "`SUBSCRIBE` and `UNSUBSCRIBE` and their relatives, `CLIENT REPLY`, `MONITOR` inside MULTI": [
         "differential/test_protocol.py::test_what_would_garble_a_transaction_is_refused"
     ],
+    "`CLIENT MAINT_NOTIFICATIONS`": [
+        "differential/test_maint_notifications.py::test_it_is_answered_as_by_an_engine_without_it",
+        "differential/test_maint_notifications.py::test_the_engine_is_not_asked",
+    ],
+    "pushes of RESP3, and attributes": [
+        "hotpath/test_pushes.py::test_of_what_comes_between_replies_only_listed_pushes_pass",
+        "differential/test_maint_notifications.py::test_a_push_and_an_attribute_of_an_engine_reach_nobody",
+    ],
     "`AUTH` and `HELLO … AUTH` inside MULTI": [
         "session/test_handshake.py::test_inside_a_transaction_nobody_logs_in",
         "differential/test_failing_logins.py::test_any_conversation_is_answered_as_one_by_one",

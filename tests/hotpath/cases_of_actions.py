@@ -182,6 +182,16 @@ def pushes_between_replies_are_not_counted(module: ModuleType) -> None:
     assert (client.pending_replies, bench.events) == (0, [])
 
 
+def a_push_that_is_not_listed_reaches_nobody(module: ModuleType) -> None:
+    bench = Bench(module)
+    bench.upstream.owner = client = bench.client()
+    bench.upstream.send_run(client, b"x", 2)
+    moving = b">2\r\n$6\r\nMOVING\r\n$1\r\nh\r\n"
+    bench.upstream.receive(moving + OK + moving + OK + moving)
+    assert heard(client) == OK + OK
+    assert (client.pending_replies, bench.upstream.strays, bench.events) == (0, 3, [])
+
+
 def a_client_that_left_is_sent_nothing_and_still_paid(module: ModuleType) -> None:
     bench = Bench(module)
     gone, here = bench.client(), bench.client()

@@ -117,7 +117,9 @@ BREAKS: dict[str, tuple[str, str]] = {
         "elif self.arrays and p[i] == _STAR:",
     ),
     "an array is never a message": ("elif p[i] == _PUSH or (self.arrays and p[i] == _STAR):", "elif p[i] == _PUSH:"),
-    "a relayed line is a reply": ("elif self.relay:", "elif False:"),
+    "a relayed line is a reply": ("elif self.relay and p[i] != _PUSH:", "elif False:"),
+    "any push reaches a client": ("or not self.scanner.may_pass(p, i, n)", ""),
+    "an attribute reaches a client": ("elif p[i] == _ATTRIBUTE:", "elif False:"),
     "a relayed line is counted": (
         "self._stream(data, p, i, size, self.owner, False)\n\n    def _push",
         "self._stream(data, p, i, size, self.owner, True)\n\n    def _push",
@@ -144,8 +146,8 @@ BREAKS: dict[str, tuple[str, str]] = {
         "if done == due or i >= size or",
     ),
     "a message among errors is counted": (
-        "or i >= size or p[i] == _PUSH or (self.arrays and p[i] == _STAR):\n                break",
-        "or i >= size or p[i] == _PUSH:\n                break",
+        "or p[i] == _ATTRIBUTE or (self.arrays and p[i] == _STAR):\n                break",
+        "or p[i] == _ATTRIBUTE:\n                break",
     ),
     "all that was read goes to the first": ("sink, self._cut(data, p, start, i)", "sink, data"),
     "one reply of several is paid": (

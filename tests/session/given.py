@@ -463,6 +463,9 @@ class FakeRoute(
     def any_command_covers(self) -> bool:
         return True
 
+    def looks_up_subcommands(self) -> bool:
+        return True
+
     def is_valkey(self) -> bool:
         return False
 
