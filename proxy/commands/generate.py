@@ -4,6 +4,8 @@
 
 Name the engines newest first. If they disagree about a command, the first engine that knows it counts. But the arity is
 the loosest of all, and a flag "blocking" or "write" from any of them counts. Containers come before their subcommands.
+What an engine reports of a module's command is left out where its row has what the documentation says: modules declare
+each key as written, and no arity.
 The result is refused while a command lacks a fact in ``rows``, or a row is about a command that does not exist.
 """
 
@@ -76,6 +78,16 @@ def _joined(first: Recorded, other: Recorded) -> Recorded:
     return Recorded(description, first.since or other.since, first.engines + other.engines)
 
 
+def without_modules(commands: dict[str, Recorded]) -> dict[str, Recorded]:
+    """The same without commands of modules that have a ``Published`` in their rows."""
+    published = {recorded.description.name for recorded in published_commands()}
+    return {
+        name: recorded
+        for name, recorded in commands.items()
+        if not ("module" in recorded.description.flags and name in published)
+    }
+
+
 def undecided(commands: dict[str, Recorded]) -> list[str]:
     """The problems in rows and in the engines' commands, one line each."""
     published = {recorded.description.name: recorded for recorded in published_commands()}
@@ -119,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--server", action="append", required=True, metavar="URL", help="newest engine first")
     parser.add_argument("--output", type=Path, default=_TARGET, help="the file to write")
     arguments = parser.parse_args(argv)
-    commands = merged(read_engine(url) for url in arguments.server)
+    commands = without_modules(merged(read_engine(url) for url in arguments.server))
     problems = undecided(commands)
     for problem in problems:
         print(problem, file=sys.stderr)

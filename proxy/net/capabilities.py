@@ -157,6 +157,12 @@ class Capabilities(CapabilityPort):
             return True
         return engine.name == "valkey" or engine.version is None or engine.version >= (7, 2)
 
+    def empty_request_counts(self) -> bool:
+        """Whether a request without arguments ends what holds for one command: in Valkey, and in Redis before 8. Seen
+        in Redis 8.2; a Redis 8 to which it is not sent cannot read it otherwise."""
+        engine = self.engine
+        return engine is None or engine.name == "valkey" or engine.version is None or engine.version < (8,)
+
     def keeps_names(self, key: PoolKey) -> bool:
         """Whether this user may run CLIENT. If not, Redis answers it with its own error."""
         return not self.unauthenticated(key) and NAMES in self.able.get(key.user, {NAMES})

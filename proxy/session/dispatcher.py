@@ -185,9 +185,9 @@ class Dispatcher:
         return streaming.begin(session, data, request)
 
     def empty(self) -> None:
-        """Pass it on to a private upstream: in Redis it ends states of one command (SKIP, ASKING, CACHING)."""
+        """Pass it on to a private upstream where it ends states of one command (SKIP, ASKING, CACHING)."""
         session = self.session
-        if session.state.upstream is not None:
+        if session.state.upstream is not None and session.ports.capabilities.empty_request_counts():
             session.sender.issue(session.state.upstream, _EMPTY_REQUEST)
             reply_mode.use_up(session)
 

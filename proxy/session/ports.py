@@ -153,6 +153,9 @@ class CapabilityPort(Protocol):
     def names_protocol_in_hello(self) -> bool:
         """Whether the engine's error for HELLO before a login says ``HELLO <proto> AUTH``, not ``HELLO AUTH``."""
 
+    def empty_request_counts(self) -> bool:
+        """Whether a request without arguments ends what holds for one command: SKIP, ASKING, CACHING."""
+
     def knows_user(self, user: str) -> bool:
         """Whether it is known what this user, as whom some client has logged in, may run."""
 

@@ -187,7 +187,9 @@ BEFORE_AUTH = {
     "commands": b"".join(pack(*line.split()) for line in ("GET k", "PING", "ECHO x", "NOSUCH", "CLIENT SETNAME x")),
     "more of them": b"".join(pack(*line.split()) for line in ("MULTI", "EXEC", "SUBSCRIBE x", "SELECT 1", "COMMAND")),
     "hello": pack("HELLO") + pack("HELLO", "3") + pack("HELLO", "4") + pack("HELLO", "x"),
-    "wrong password": pack("AUTH", "wrong") + pack("AUTH", "default", "wrong") + pack("AUTH") + pack("GET", "k"),
+    # Redis 7.2 to 8 do not answer a second one: test_failing_logins.py.
+    "wrong password": pack("AUTH", "wrong") + pack("AUTH") + pack("GET", "k"),
+    "wrong password of a user": pack("AUTH", "default", "wrong") + pack("AUTH") + pack("GET", "k"),
     "wrong password in hello": pack("HELLO", "3", "AUTH", "default", "wrong") + pack("GET", "k"),
     "reset": pack("RESET") + pack("GET", "k"),
     "quit": pack("QUIT") + pack("PING"),

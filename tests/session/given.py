@@ -480,6 +480,9 @@ class FakeRoute(
     def names_protocol_in_hello(self) -> bool:
         return True
 
+    def empty_request_counts(self) -> bool:
+        return True
+
     def protocol_error(self, code: int, byte: int) -> bytes:
         return b"-ERR Protocol error: %d\r\n" % code
 
