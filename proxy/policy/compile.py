@@ -34,7 +34,7 @@ from proxy.policy.lower_policy import LoweredPolicy, TouchingSteps, lower_policy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule
 from proxy.policy.precedence import effective_mode, is_active
 from proxy.policy.script_call_rules import introduce
-from proxy.policy.wording import refusals_of, shown_by, wording_of
+from proxy.policy.wording import exemptions_of, refusals_of, shown_by, wording_of
 from proxy.rules.context import Context
 from proxy.rules.key_claims import KeyClaim
 from proxy.rules.limit_membership import LimitMemberships
@@ -281,6 +281,7 @@ class PolicyCompiler:
             memory=Memory(rehearsal=True) if memory is None else memory,
             proven=frozenset(each.name for each in policy.apps if each.proven),
             contacts={each.name: each.contact for each in policy.apps},
+            exemptions=exemptions_of(policy),
             show_key=shown_by(policy.redact),
         )
 

@@ -46,17 +46,20 @@ class Refusals:
         owner: Owner = None,
         retry: float | None = None,
         reason: bool = True,
+        cause: str = "",
     ) -> Refuse:
         """A refusal. `instead` is used if the author gives no words.
 
         `owner` is the schema entry of the faulty key; `retry` is the number of seconds after which the command may
-        pass. Without `reason`, `why` already has the author's reason.
+        pass. Without `reason`, `why` already has the author's reason. `cause` is
+        the rule that this one follows, if it is not its own.
         """
         because = f", and {self.wording.because}" if reason and self.wording.because else ""
         parts = [f"DENIED keyrail/{self.rule}: {why}{because}", self.wording.instead or instead]
         if retry is not None:
             parts.append(f"retry after {max(1, round(retry * 1000))} ms")
-        parts += [self._contact(owner), "" if command is None else self._exemption(command)]
+        hint = "" if command is None else self._exemption(command, cause)
+        parts += [self._contact(owner), "" if hint == instead else hint]  # what another rule says may end with it
         return Refuse(encode_error(_cut("; ".join(filter(None, parts)).translate(_ONE_LINE))))
 
     def of_any(self, spec: Spec, why: str, instead: str, *, reason: bool = True) -> Refuse:
@@ -89,12 +92,11 @@ class Refusals:
         contact = contact or self.wording.contact
         return f"contact: {contact}" if contact else ""
 
-    def _exemption(self, command: Command) -> str:
-        library = library_of(command) if self._binding.may_exempt else None
-        if library is None:
-            return ""
-        lines = f'exceptions: [{{rule: {self.rule}, keys: "{library.keys}", because: {library.name}}}]'
-        return f"if this is {library.name}, this in the policy exempts it: {lines}"
+    def _exemption(self, command: Command, cause: str) -> str:
+        exemptions = self._binding.exemptions
+        possible = cause in exemptions.possible if cause else self._binding.may_exempt
+        library = library_of(command) if possible else None
+        return "" if library is None else exemptions.hint(library, cause or self.rule)
 
 
 _ONE_LINE = dict.fromkeys([*range(32), 127, 0x85, 0x2028, 0x2029], " ")

@@ -13,6 +13,7 @@ from proxy.commands.command import Command
 from proxy.commands.table import Spec, Table
 from proxy.rules.context import Context
 from proxy.rules.key_claims import KeyClaim
+from proxy.rules.known_libraries import Exemptions
 from proxy.rules.limit_membership import NO_LIMIT, Presence
 from proxy.rules.lowering import Lowering
 from proxy.rules.memory import Memory
@@ -48,7 +49,7 @@ class Binding:
     `proven` are the proven apps. `schema` is the policy's. `memory` keeps the state of rules. `beside` are the claims
     of other rules that may take keys from the bound rule: those in the same or a stricter mode, and of no other app.
     For refusals: `contacts` are those of apps (by name), `may_exempt` tells whether an exception from the rule is
-    possible, and `show_key` returns a key as it may be shown.
+    possible, `exemptions` what libraries need for one, and `show_key` returns a key as it may be shown.
     """
 
     table: Table
@@ -61,6 +62,7 @@ class Binding:
     beside: tuple[KeyClaim, ...] = ()
     contacts: Mapping[str, str] = field(default_factory=dict)
     may_exempt: bool = False
+    exemptions: Exemptions = field(default_factory=Exemptions)
     show_key: Callable[[bytes], str] = ascii_of
 
     def can_send(self, command: str) -> bool:
@@ -101,6 +103,16 @@ class RuleSettings(Protocol):
     @property
     def prefers_zone(self) -> bool:
         """Whether the rule prefers servers of Keyrail's own zone."""
+        return False
+
+    @property
+    def is_about_names(self) -> bool:
+        """Whether the rule is about the names of keys, or their slots, as libraries choose them."""
+        return False
+
+    @property
+    def hinders_queues(self) -> bool:
+        """Whether what the rule refuses is part of the daily work of some job queue, beside names and TTLs."""
         return False
 
     @property

@@ -286,7 +286,7 @@ def test_an_error_is_one_line_that_is_not_long(key: bytes) -> None:
     ("key", "library", "pattern"),
     [
         ("LIMITS:LIMITER/10.0.0.1/index/5/1/minute", "Flask-Limiter", "LIMITS:*"),
-        ("rq:workers", "RQ", "rq:*"),
+        ("sess:7", "connect-redis", "sess:*"),
         ("lock-signal:a", "python-redis-lock", "lock-signal:*"),
     ],
 )
@@ -305,6 +305,33 @@ def test_what_a_library_sends_is_told_with_its_exemption(key: str, library: str,
         verdict = bound.judge(command(f"GET {other}"), context()).verdict
         assert isinstance(verdict, Refuse)
         assert b"exempts" not in verdict.error
+
+
+@pytest.mark.parametrize(
+    ("has", "rules"),
+    [
+        ("", ["n", "ttl", "slots"]),
+        ("apps: {jobs: {match: {user: jobs}}}\n", ["n", "ttl", "slots"]),
+        (
+            "apps: {jobs: {match: {user: jobs}}}\nexceptions: [{rule: slots, app: jobs, because: RQ}]\n",
+            ["n", "ttl"],
+        ),
+        ("apps: {jobs: {match: {user: jobs}}}\nexceptions: [{rule: n, app: jobs, because: RQ}]\n", []),
+    ],
+)
+def test_a_queue_is_told_all_rules_that_it_needs_to_be_exempt_from(has: str, rules: list[str]) -> None:
+    text = "rules: {n: {names: {segments: 9}}, ttl: {lifetime: {default: 5m}}, slots: {one_slot: true}, off: {MORE}}\n"
+    more = "names: {segments: 8}, mode: off"
+    text = f"defaults: {{mode: enforce}}\n{text.replace('MORE', more)}"
+    verdict = compile_policy(policy(text + has), STANDARD).judge(command("SADD rq:queues mail"), context()).verdict
+    assert isinstance(verdict, Refuse)
+    hint = verdict.error.decode().rstrip().partition("; if this is RQ, log in as the user jobs")[2]
+    if not rules:
+        assert hint == ": the policy exempts it"
+        return
+    apps = "" if has else "apps: {jobs: {match: {user: jobs}}} and "
+    lines = ", ".join(f"{{rule: {rule}, app: jobs, because: RQ}}" for rule in rules)
+    assert hint == f", whom this in the policy exempts: {apps}exceptions: [{lines}]"
 
 
 def test_what_libraries_send_while_they_connect_keeps_redis_own_words() -> None:

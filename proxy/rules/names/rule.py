@@ -102,6 +102,10 @@ class NamesSettings(RuleSettings):
         """Whether the standard is only about the schema."""
         return self == NamesSettings(reads=self.reads, writes=self.writes, in_schema=True, owned=self.owned)
 
+    @property
+    def is_about_names(self) -> bool:
+        return True
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Naming":
         return Naming(name, self, wording, binding)
 

@@ -27,6 +27,10 @@ class OneSlotSettings(RuleSettings):
 
     commands: bool = True
 
+    @property
+    def is_about_names(self) -> bool:
+        return True
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "OneSlot":
         return OneSlot(name, self, Refusals(name, wording, binding))
 

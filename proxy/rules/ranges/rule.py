@@ -24,6 +24,10 @@ class RangesSettings(RuleSettings):
     bytes: int | None = None
     endless: bool = False
 
+    @property
+    def hinders_queues(self) -> bool:
+        return True  # bee-queue takes up to 1000 jobs at once
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Ranges":
         return Ranges(name, self, Refusals(name, wording, binding))
 

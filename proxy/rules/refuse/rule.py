@@ -10,6 +10,7 @@ from proxy.commands.command import Command
 from proxy.commands.rows import ROWS
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
+from proxy.rules.known_libraries import names_queue
 from proxy.rules.listing import ListedCommand, Listing
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
@@ -26,6 +27,11 @@ class RefuseSettings(RuleSettings):
 
     commands: tuple[str, ...]
     allow: tuple[str, ...] = ()
+
+    @property
+    def hinders_queues(self) -> bool:
+        # The script of Dramatiq names KEYS.
+        return "KEYS" in self.commands or any(map(names_queue, self.commands))
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Refusal":
         return Refusal(name, self, wording, binding)

@@ -14,7 +14,7 @@ from proxy.commands.sort_patterns import beginnings_of
 from proxy.commands.spec import KeySpec, Spec
 from proxy.commands.table import Table
 from proxy.commands.values import whole_number
-from proxy.rules.scripts.text import EVERY, ScriptCall, Word
+from proxy.rules.scripts.text import EVERY, LONGEST_NAME, ScriptCall, Word
 
 _FIRST_KEY = 3
 _NUMBER_OF_KEYS = 2
@@ -65,6 +65,12 @@ def inputs_of(command: Command) -> Inputs:
         for index, argument in enumerate(argv[_FIRST_KEY:], _FIRST_KEY)
     ]
     return Inputs(known[:count], known[count:])
+
+
+def named_by(call: ScriptCall, inputs: Inputs) -> ScriptCall | None:
+    """A call whose name is an argument of the run, with that name; None if it is unknown."""
+    name = inputs.of(call.words[0])
+    return None if not name or len(name) > LONGEST_NAME else replace(call, words=(name, *call.words[1:]))
 
 
 def known_beginning(call: ScriptCall) -> list[bytes]:

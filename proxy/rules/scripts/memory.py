@@ -97,9 +97,10 @@ class ScriptMemory(SharedFacts):
 def _weight(calls: ScriptCalls | None) -> int:
     if calls is None:
         return 0
-    words = (word for call in calls.calls for word in call.words)
+    found = (*calls.calls, *calls.chosen)
+    words = (word for call in found for word in call.words)
     long = sum(len(word) // _BYTES_EACH for word in words if isinstance(word, bytes))
-    return 1 + len(calls.functions) + sum(len(call.words) for call in calls.calls) + long
+    return 1 + len(calls.functions) + sum(len(call.words) for call in found) + long
 
 
 def sha_of(text: bytes) -> bytes:

@@ -30,14 +30,16 @@ from proxy.commands.table import Spec, Table
 from proxy.commands.words import word_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
-from proxy.rules.other_rules import OtherRules
+from proxy.rules.other_rules import Objection, OtherRules
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording, takes
 from proxy.rules.scripts.calls import (
     SCRIPT_USES,
     CalledCommand,
+    Inputs,
     PreparedCall,
     inputs_of,
+    named_by,
     undeclared_keys,
     with_named_keys,
 )
@@ -93,6 +95,10 @@ class ScriptsSettings(RuleSettings):
     @property
     def by_app(self) -> bool:
         return True  # each needs the rules that are in force for its app
+
+    @property
+    def hinders_queues(self) -> bool:
+        return self.dynamic is Dynamic.REFUSE or self.declared_keys
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Scripts":
         return Scripts(
@@ -253,20 +259,35 @@ class Scripts(Rule):
 
     def _judge_calls(self, found: ScriptCalls, command: Command, context: Context) -> Pass | Refuse:
         audited: Refuse | None = None
-        for why, instead, only_counted in self._faults(found, command, context):
-            refused = self._refuse(why, instead)
-            if not only_counted:
+        inputs = inputs_of(command)
+        calls, unknown = self._calls_of(found, inputs)
+        for why, instead, objection in self._faults(calls, inputs, command, context):
+            refused = self._refuse(why, instead, command, "" if objection is None else objection.rule)
+            if objection is None or not objection.audited:
                 return refused
             audited = audited or refused
-        dynamic = found.dynamic or (self._chosen_subcommand(found) if self._settings.follow_rules else "")
+        dynamic = found.dynamic if unknown else found.still_dynamic
+        dynamic = dynamic or (_chosen_subcommand(calls) if self._settings.follow_rules else "")
         said: Pass | Refuse = PASS
         if dynamic:
-            said = self._judge_dynamic(f"the script {dynamic}", "name each command as redis.call('GET', …) does")
+            instead = "name each command as redis.call('GET', …) does"
+            said = self._judge_dynamic(f"the script {dynamic}", instead, command)
         return replace(said, would_refuse=audited) if audited is not None and isinstance(said, Pass) else said
 
-    def _faults(self, found: ScriptCalls, command: Command, context: Context) -> Iterator[tuple[str, str, bool]]:
-        """The faults of the calls: why, what to do instead, and whether a fault is only counted."""
+    def _calls_of(self, found: ScriptCalls, inputs: Inputs) -> tuple[Sequence[PreparedCall], bool]:
+        """All calls of a script, and whether there are others, whose names its arguments do not tell. A script that is
+        only loaded has none of those yet."""
         calls = self._prepare(found)
+        if not found.chosen or (inputs.later and not found.still_dynamic):
+            return calls, False
+        named = [named_by(call, inputs) for call in found.chosen]
+        known = [PreparedCall(self._table, call) for call in named if call is not None]
+        return [*calls, *known], len(known) < len(named)
+
+    def _faults(
+        self, calls: Sequence[PreparedCall], inputs: Inputs, command: Command, context: Context
+    ) -> Iterator[tuple[str, str, Objection | None]]:
+        """The faults of the calls: why, what to do instead, and the objection of another rule, if it is one."""
         others = self._others if self._settings.follow_rules else None
         for call in calls:
             if others is None or call.chooses_subcommand:
@@ -274,15 +295,14 @@ class Scripts(Rule):
             objection = others.to_command(call.beginning, call.complete, context)
             if objection is not None:
                 why = f"the script calls {call.beginning.name}, which {objection.rule} refuses"
-                yield why, "leave that call out", objection.audited
+                yield why, "leave that call out", objection
         follows_keys = others is not None and others.about_keys
         if not (follows_keys or self._settings.declared_keys):
             return
-        inputs = inputs_of(command)
         called = [call.called(inputs) for call in calls]
         for each in called if self._settings.declared_keys else ():
             if each.undeclared:
-                yield f"the script calls {each.name} with a key that is not declared", _DECLARE, False
+                yield f"the script calls {each.name} with a key that is not declared", _DECLARE, None
         if others is not None and follows_keys:
             yield from self._faults_of_keys(others, called, command, context)
 
@@ -298,38 +318,39 @@ class Scripts(Rule):
 
     def _faults_of_keys(
         self, others: OtherRules, called: Sequence[CalledCommand], command: Command, context: Context
-    ) -> Iterator[tuple[str, str, bool]]:
+    ) -> Iterator[tuple[str, str, Objection | None]]:
         command.named = undeclared_keys(called)
         for each in called:
             objection = others.to_call(each, context)
             if objection is not None:
                 why = f"the script calls {each.name}, which {objection.rule} refuses: {objection.why}"
-                yield why, objection.instead, objection.audited
+                yield why, objection.instead, objection
         objection = others.to_keys(with_named_keys(self._table, command), context)
         if objection is not None:
             why = f"the script names keys of several hash slots, which {objection.rule} refuses"
-            yield why, objection.instead, objection.audited
+            yield why, objection.instead, objection
 
-    def _chosen_subcommand(self, found: ScriptCalls) -> str:
-        """Why the calls of a script are unknown: it chooses a subcommand when it runs."""
-        chosen = next((call for call in self._prepare(found) if call.chooses_subcommand), None)
-        return "" if chosen is None else f"chooses a subcommand of {chosen.beginning.name} at run time"
-
-    def _judge_dynamic(self, why: str, instead: str) -> Pass | Refuse:
+    def _judge_dynamic(self, why: str, instead: str, command: Command | None = None) -> Pass | Refuse:
         match self._settings.dynamic:
             case Dynamic.REFUSE:
-                return self._refuse(f"Keyrail cannot tell what it calls: {why}", instead)
+                return self._refuse(f"Keyrail cannot tell what it calls: {why}", instead, command)
             case Dynamic.WARN:
                 return Pass(skipped=f"Keyrail cannot tell what it calls: {why}")
             case Dynamic.ALLOW:
                 return PASS
 
-    def _refuse(self, why: str, instead: str) -> Refuse:
-        return self._refusals.of(why, instead)
+    def _refuse(self, why: str, instead: str, command: Command | None = None, cause: str = "") -> Refuse:
+        return self._refusals.of(why, instead, command, cause=cause)
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """Everything is judged."""
         lowering.judge()
+
+
+def _chosen_subcommand(calls: Sequence[PreparedCall]) -> str:
+    """Why the calls of a script are unknown: it chooses a subcommand when it runs."""
+    chosen = next((call for call in calls if call.chooses_subcommand), None)
+    return "" if chosen is None else f"chooses a subcommand of {chosen.beginning.name} at run time"
 
 
 def _text_of(command: Command) -> bytes | None:

@@ -13,6 +13,9 @@ Any other way to call a command makes the script *dynamic*: its text does not te
 or ``server`` in any other place (``local r = redis``, ``redis['call']``), ``redis.call`` without a call (``local c =
 redis.call``), a computed name (``'FLUSH' .. 'ALL'``, ``ARGV[1]``) or one with escapes, functions that run text as code
 or return the globals, and any byte that is not valid in Lua 5.1.
+
+A name that is an element of ARGV (``redis.call(ARGV[4], KEYS[2])``, as Redisson releases its locks) is not told by the
+text, but by the arguments of each run.
 """
 
 import re
@@ -22,7 +25,7 @@ from proxy.rules.scripts.lua_names import EVERY, UNKNOWN, Names, Parameter, Word
 from proxy.rules.scripts.lua_tokens import MOST_STEPS, Budget, Tokens, UnreadableLuaError
 from proxy.rules.shared_state import Fact
 
-__all__ = ["EVERY", "UNKNOWN", "Parameter", "ScriptCall", "ScriptCalls", "Word", "read_script"]
+__all__ = ["EVERY", "LONGEST_NAME", "UNKNOWN", "Parameter", "ScriptCall", "ScriptCalls", "Word", "read_script"]
 
 LONGEST = 256 * 1024
 """The most bytes of a text that is read."""
@@ -30,7 +33,8 @@ MOST_PLACES = 500
 """The most places of a text that use redis or server, since each run judges all calls; people write fewer."""
 MOST_SPREAD = 16
 """The most calls with all of KEYS or ARGV, since each run judges them with all its keys; people write fewer."""
-_LONGEST_NAME = 64
+LONGEST_NAME = 64
+"""The most bytes of the name of a command or function."""
 
 _CALLS = (b"call", b"pcall")
 _MODULES = (b"redis", b"server")
@@ -54,11 +58,15 @@ class ScriptCalls(Fact):
     """The calls of a text, each once. `dynamic` says why these may not be all calls; empty if they are.
 
     `functions` are the functions that a library may register, in lower case, since Redis ignores the letter case.
+    `chosen` are the calls whose name is an argument of the run, and `still_dynamic` is why there may be others than
+    `calls` and these.
     """
 
     calls: tuple[ScriptCall, ...] = ()
     dynamic: str = ""
     functions: tuple[bytes, ...] = ()
+    chosen: tuple[ScriptCall, ...] = ()
+    still_dynamic: str = ""
 
 
 def read_script(text: bytes, most: int = MOST_STEPS) -> ScriptCalls:
@@ -66,18 +74,28 @@ def read_script(text: bytes, most: int = MOST_STEPS) -> ScriptCalls:
     than `most`, is dynamic."""
     start = 0
     if len(text) > LONGEST:
-        return ScriptCalls(dynamic=f"is longer than {LONGEST} bytes, too long to be read")
+        return _unread(f"is longer than {LONGEST} bytes, too long to be read")
     if text.startswith(b"#!"):
         if _SHEBANG.match(text) is None:
-            return ScriptCalls(dynamic="is written in a language other than Lua")
+            return _unread("is written in a language other than Lua")
         start = text.find(b"\n")
         if start < 0:
             return ScriptCalls()
     try:
         reading = _ScriptReader(Tokens(text, start, Budget(most)))
     except UnreadableLuaError as error:
-        return ScriptCalls(dynamic=str(error))
-    return ScriptCalls(tuple(reading.calls), reading.dynamic, tuple(reading.functions))
+        return _unread(str(error))
+    return ScriptCalls(
+        tuple(reading.calls),
+        reading.dynamic or reading.chooses,
+        tuple(reading.functions),
+        tuple(reading.chosen),
+        reading.dynamic,
+    )
+
+
+def _unread(why: str) -> ScriptCalls:
+    return ScriptCalls(dynamic=why, still_dynamic=why)
 
 
 class _ScriptReader:
@@ -87,6 +105,8 @@ class _ScriptReader:
         self.calls: dict[ScriptCall, None] = {}
         self.functions: dict[bytes, None] = {}
         self.dynamic = ""
+        self.chosen: dict[ScriptCall, None] = {}
+        self.chooses = ""
         self._tokens = tokens
         self._names = Names(tokens)
         self._here = 0
@@ -105,8 +125,10 @@ class _ScriptReader:
                 raise UnreadableLuaError(f"uses redis in more than {MOST_PLACES} places")
 
     def _note(self, what: str) -> None:
-        if not self.dynamic:
-            self.dynamic = f"{what} in line {self._tokens.line(self._tokens[self._here].at)}"
+        self.dynamic = self.dynamic or self._placed(what)
+
+    def _placed(self, what: str) -> str:
+        return f"{what} in line {self._tokens.line(self._tokens[self._here].at)}"
 
     def _read_member(self, i: int, name: str) -> None:
         tokens, member = self._tokens, self._tokens[i + 2]
@@ -155,10 +177,16 @@ class _ScriptReader:
 
     def _add(self, call: ScriptCall, name: str) -> None:
         first = call.words[0] if call.words else UNKNOWN
-        if not isinstance(first, bytes) or len(first) > _LONGEST_NAME:
-            self._note(f"chooses at run time the command that {name} runs")
-        elif call not in self.calls:
-            self.calls[call] = None
+        why = f"chooses at run time the command that {name} runs"
+        of_run = isinstance(first, Parameter) and first.table == "ARGV" and first.index > 0
+        known = self.chosen if of_run else self.calls
+        if of_run:
+            self.chooses = self.chooses or self._placed(why)
+        elif not isinstance(first, bytes) or len(first) > LONGEST_NAME:
+            self._note(why)
+            return
+        if call not in known:
+            known[call] = None
             self._spread += isinstance(call.words[-1], Parameter) and call.words[-1].index == EVERY
             if self._spread > MOST_SPREAD:
                 raise UnreadableLuaError(f"gives all its keys or arguments to more than {MOST_SPREAD} calls")
@@ -175,7 +203,7 @@ class _ScriptReader:
     def _literal_before(self, i: int, *signs: bytes) -> bytes | None:
         token = self._tokens[i]
         literal = token.kind == "string" and token.plain and self._tokens[i + 1].is_sign(*signs)
-        return token.text if literal and len(token.text) <= _LONGEST_NAME else None
+        return token.text if literal and len(token.text) <= LONGEST_NAME else None
 
     def _read_table(self, i: int) -> bytes | None:
         """The one literal ``function_name`` of the table that begins at this token."""
