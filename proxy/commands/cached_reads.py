@@ -29,7 +29,8 @@ ANY_KEYS = 5
 ANY_KEYS_UNTOLD = 6
 """The same, and Redis does not tell which keys it changes."""
 READS_ANY_KEYS = 7
-"""It only reads, and its reply may depend on any key."""
+"""It only reads, and its reply may depend on any key: what memory has stays, and is not for its client until Redis has
+told what changed before."""
 
 _PATTERNS = frozenset({b"BY", b"GET"})
 """Options of SORT, before a pattern of further keys."""
@@ -67,6 +68,8 @@ def cache_role(spec: Spec) -> int:
     reads_others = row is not None and row.reads_others
     if reads_others and not spec.only_reads and spec.may_have_keys:
         return ANY_KEYS
+    if spec.own_errors and "readonly" in spec.flags:
+        return READS_ANY_KEYS  # EVAL_RO and its relatives
     if reads_others or ("module" in spec.flags and spec.only_reads and not spec.may_have_keys):
         return READS_ANY_KEYS
     far = row is not None and row.databases is not None

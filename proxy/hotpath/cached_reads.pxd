@@ -29,6 +29,7 @@ cdef class CacheUse:
 cdef class QueuedKeys:
     cdef public set names
     cdef public bint any_key
+    cdef public bint looks
     cdef public bint untold
 
     cpdef add(self, bytes name)
@@ -38,6 +39,7 @@ cdef class QueuedKeys:
 cdef class CachedReads:
     cdef public ReplyCache cache
     cdef public object caches
+    cdef public ReplySink client
     cdef public bytes roles
     cdef public list uses
     cdef public Automaton uncached
@@ -84,3 +86,5 @@ cdef class CachedReads:
     cpdef hold_name(self, bytes name, ReplySink writer, long long at, bint reads)
     @cython.locals(cache=ReplyCache)
     cpdef hold_back(self, ReplySink writer, long long at, bint forget=*)
+    @cython.locals(cache=ReplyCache)
+    cpdef look(self, ReplySink reader, long long at)

@@ -83,13 +83,14 @@ class CacheUse:
 
 class QueuedKeys:
     """The keys of a transaction that is open: those that a cache is about, whether it may be about any key
-    (``any_key``), and whether Redis will not tell which (``untold``)."""
+    (``any_key``), or may only read any (``looks``), and whether Redis will not tell which (``untold``)."""
 
-    __slots__ = ("any_key", "names", "untold")
+    __slots__ = ("any_key", "looks", "names", "untold")
 
     def __init__(self) -> None:
         self.names: set[bytes] = set()
         self.any_key = False
+        self.looks = False
         self.untold = False
 
     def add(self, name: bytes) -> None:
@@ -112,7 +113,8 @@ class CachedReads:
     A client without ``uses`` is answered nothing from memory, and its reads hold no keys; its writes do. ``resp3`` is
     its protocol. Its uses are about hot keys, if ``reads_hot``, and the keys that the automaton ``uncached`` does not
     own. ``outcome`` says why ``answer`` has found nothing, and ``absent`` has the keys that ``answer_parts`` lacks.
-    ``queued`` has the keys of the client's transaction, while one is open.
+    ``queued`` has the keys of the client's transaction, while one is open. ``client`` is who asks: while it is
+    ``looking`` somewhere, it is answered nothing.
     """
 
     __slots__ = (
@@ -124,6 +126,7 @@ class CachedReads:
         "absent",
         "cache",
         "caches",
+        "client",
         "mask",
         "outcome",
         "queued",
@@ -145,7 +148,9 @@ class CachedReads:
         uncached: Automaton | None = None,
         reads_hot: bool = True,
         resp3: bool = False,
+        client: ReplySink | None = None,
     ) -> None:
+        self.client = client
         self.cache = cache
         self.caches = caches
         self.roles = roles
@@ -176,7 +181,7 @@ class CachedReads:
     def answer_in(self, data: bytes, start: int, end: int) -> bytes | None:
         """The reply to the request between the offsets, if it can be answered from memory now."""
         self.outcome = _MISSED
-        if self.mask == 0:
+        if self.mask == 0 or (len(self.cache.looking) != 0 and self.client in self.cache.looking):
             return None
         # What memory lacks is no reason to ask whether it is up to date.
         if not self._checked and not self.cache.has(data, start, end):
@@ -235,6 +240,8 @@ class CachedReads:
         """The same for the keys of a read of several."""
         self.outcome = _MISSED
         self.absent = names
+        if len(self.cache.looking) != 0 and self.client in self.cache.looking:
+            return None
         if self.mask == 0 or len(names) == 0 or len(names) > _MOST_PARTS or not self._is_up_to_date():
             return None
         self.absent = []
@@ -363,7 +370,10 @@ class CachedReads:
             return
         found = -1 if role >= _ANY_KEYS else keys.find(command_id, request)
         if found < 0:
-            self.hold_back(writer, at, role == _ANY_KEYS_UNTOLD)
+            if reads:
+                self.look(writer, at)
+            else:
+                self.hold_back(writer, at, role == _ANY_KEYS_UNTOLD)
             return
         cache = self.cache
         i = 0
@@ -395,6 +405,15 @@ class CachedReads:
         for cache in self.caches:
             cache.hold_back(writer, at, forget)
 
+    def look(self, reader: ReplySink, at: int) -> None:
+        """The same for a command that may read any key, and writes none: it concerns nobody but its client."""
+        if self.queued is not None:
+            self.queued.looks = True
+            return
+        reader.notify_when_idle = True
+        for cache in self.caches:
+            cache.look(reader, at)
+
     # Transactions
 
     def begin_transaction(self) -> None:
@@ -412,4 +431,6 @@ class CachedReads:
             self.cache.hold(name, writer, at)
         if queued.any_key and not queued.untold:
             self.hold_back(writer, at)
+        elif queued.looks:
+            self.look(writer, at)
         return queued.untold

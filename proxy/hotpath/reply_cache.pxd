@@ -17,6 +17,7 @@ cdef class ReplyCache:
     cdef public Automaton uncached
     cdef public bint held_back
     cdef public long long held_back_by
+    cdef public dict looking
     cdef public long long evicted
     cdef dict _replies
     cdef CachedReply _last
@@ -50,6 +51,7 @@ cdef class ReplyCache:
     @cython.locals(key=CachedKey, reply=CachedReply)
     cpdef hold(self, bytes name, ReplySink writer, long long position)
     cpdef hold_back(self, ReplySink writer, long long position, bint forget=*)
+    cpdef look(self, ReplySink reader, long long position)
     @cython.locals(key=CachedKey)
     cdef CachedKey _key(self, bytes name)
     cdef bint _held(self, CachedKey key) except -1

@@ -7,7 +7,9 @@ forwarded. While such a write can still run, its key is *held*: no reply of the 
 client that has the reply to its write never finds the value from before.
 
 A command whose keys are unknown holds back everything: nothing is found, and nothing is dropped, as Redis tells by
-invalidations which keys it has changed. ``release`` ends that, when they have come.
+invalidations which keys it has changed. ``release`` ends that, when they have come. One that only reads tells its own
+client alone what may be newer: until the invalidations behind its reply have come, this client is ``looking``, and
+everybody else is answered.
 
 Before a cluster, the replies of all nodes are here, each with its source. A key is held whichever node its command goes
 to, so it stays held when the command is sent on to another one. Replies are found only of ``slots`` that are open.
@@ -53,6 +55,7 @@ class ReplyCache:
         "held_back_by",
         "hot",
         "idle",
+        "looking",
         "slots",
         "uncached",
     )
@@ -65,6 +68,7 @@ class ReplyCache:
         self.uncached: Automaton | None = None
         self.held_back = False
         self.held_back_by = 0
+        self.looking: dict[ReplySink, int] = {}
         self.evicted = 0
         self._replies: dict[bytes, CachedReply] = {}
         self._last: CachedReply | None = None
@@ -270,6 +274,19 @@ class ReplyCache:
         self.held_back_by += 1
         self._waiting[writer] = position
         self._forget = self._forget or forget
+
+    def look(self, reader: ReplySink, position: int) -> None:
+        """A client's command is forwarded that may read any key, and writes none."""
+        self.looking[reader] = position
+
+    def have_looked(self) -> dict[ReplySink, int]:
+        """The clients whose last such command has been answered, and its position."""
+        return {reader: at for reader, at in self.looking.items() if reader.finished(at)}
+
+    def end_look(self, reader: ReplySink, position: int) -> None:
+        """The invalidations from before the reply to this command have come."""
+        if self.looking.get(reader) == position:
+            del self.looking[reader]
 
     def waits_for_writers(self) -> bool:
         """Whether such a command may still run."""

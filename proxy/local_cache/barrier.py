@@ -2,12 +2,13 @@
 
 On each tracking connection Redis is asked whether it lives, behind the replies to all that may have written any key:
 the answer comes behind their invalidations. What a lost connection would have told is of no interest any more, as
-nothing that came from there is kept.
+nothing that came from there is kept. The same ends that clients are answered nothing who have looked at any key.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
+from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.reply_cache import ReplyCache
 from proxy.local_cache.fills import Fills
 
@@ -19,27 +20,36 @@ class Barrier:
         self._cache = cache
         self._connections = connections
         self._awaited: set[Fills] = set()
-        self._held_back_by = 0
+        self._held_back_by: int | None = None
+        self._have_looked: Mapping[ReplySink, int] = {}
 
     def settle(self, now: float) -> None:
-        """If the cache is held back, and all who hold it back have been answered: ask, unless that is done already."""
-        if self._awaited or not self._cache.held_back or self._cache.waits_for_writers():
+        """Ask, unless that is done already, if all who hold the cache back have been answered, or any who look."""
+        cache = self._cache
+        if self._awaited or not (cache.held_back or cache.looking):
             return
-        self._held_back_by = self._cache.held_back_by
+        self._held_back_by = cache.held_back_by if cache.held_back and not cache.waits_for_writers() else None
+        self._have_looked = cache.have_looked()
+        if self._held_back_by is None and not self._have_looked:
+            return
         self._awaited = set(self._connections())
         for each in list(self._awaited):
             each.ask(now, partial(self.passed, each))
         if not self._awaited:
-            self._cache.release()
+            self._all_passed()
 
     def passed(self, connection: Fills, now: float) -> None:
         """This one has answered, or is lost."""
         if connection not in self._awaited:
             return
         self._awaited.discard(connection)
-        if self._awaited:
-            return
+        if not self._awaited:
+            self._all_passed()
+            self.settle(now)
+
+    def _all_passed(self) -> None:
         if self._cache.held_back_by == self._held_back_by:
             self._cache.release()
-        else:
-            self.settle(now)
+        for reader, at in self._have_looked.items():
+            self._cache.end_look(reader, at)
+        self._have_looked = {}

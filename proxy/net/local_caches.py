@@ -177,6 +177,7 @@ class LocalCaches(CachePort):
             policy.uncached,
             policy.reads_hot,
             resp3,
+            client.sender,
         )
         if before is None or before.caches is not self._caches or (reads.mask != 0 and before.uses != uses):
             self._unheld.note(client, self._caches, untold=before is None)
@@ -224,7 +225,7 @@ class LocalCaches(CachePort):
             return None, served > 0
         self._counted.figures.misses += before is None
         servers = self._wanted(database, names)
-        if servers is None or database.cache.held_back:
+        if servers is None or database.cache.held_back or waiter.sender in database.cache.looking:
             return None, served > 0
         if any(waiter.sender is each or _lasts(each) for name in names for each in database.cache.holders(name)):
             return None, served > 0

@@ -121,6 +121,8 @@ def hold(session: HoldingClient, reads: CachedReads, command: Command, since: Be
     running = session.state.transaction
     if reads.queued is None and role == ANY_KEYS_UNTOLD:
         _hold_back_untold(session, reads, reply_mode.ON)
+    elif role == READS_ANY_KEYS:
+        reads.look(sender, sender.requested)
     elif running is not None and running.switches_database:
         reads.hold_back(sender, sender.requested, role == ANY_KEYS_UNTOLD)
     else:
@@ -149,7 +151,7 @@ def told(session: SendingClient, command: Command) -> None:
     """Keyrail answers a command with what it has asked Redis: memory may be older."""
     reads = session.intake.cached_reads
     if reads is not None and not reads.cache.idle and reads.mask != 0 and reads.roles[command.spec.id] != NO_KEYS:
-        reads.hold_back(session.sender, session.sender.requested)
+        reads.look(session.sender, session.sender.requested)
 
 
 def begin_anew(session: SendingClient) -> None:

@@ -255,39 +255,63 @@ def test_keys_by_pattern() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "held_back"),
+    ("text", "held_back", "looks"),
     [
-        ("SORT_RO l GET h*", True),
-        ("SORT_RO l LIMIT 0 1", False),
-        ("SORT l GET h*", True),
-        ("SORT l BY h* STORE x", True),
-        ("SORT l by\0 h*", True),
-        ("SORT l ALPHA STORE x", False),
-        ("KEYS h*", True),
-        ("SCRIPT FLUSH", False),
-        ("DBSIZE", True),
+        ("SORT_RO l GET h*", False, True),
+        ("SORT_RO l LIMIT 0 1", False, True),
+        ("SORT l GET h*", True, False),
+        ("SORT l BY h* STORE x", True, False),
+        ("SORT l by\0 h*", True, False),
+        ("SORT l ALPHA STORE x", False, False),
+        ("KEYS h*", False, True),
+        ("EVAL_RO x 0", False, True),
+        ("EVAL x 0", True, False),
+        ("FCALL_RO f 1 hot", False, True),
+        ("SCRIPT FLUSH", False, False),
+        ("DBSIZE", False, True),
     ],
 )
-def test_so_do_those_that_the_session_sends(text: str, held_back: bool) -> None:
+def test_so_do_those_that_the_session_sends(text: str, held_back: bool, looks: bool) -> None:
     client = Cached()
     state = SimpleNamespace(reply_mode=reply_mode.ON, transaction=None)
     session = cast("Any", SimpleNamespace(sender=client.sender, state=state, ports=SimpleNamespace(caches=None)))
     before = cached_answers.before(session)
     client.sender.forward(client.fake_upstream, b"")
     cached_answers.hold(session, client.reads, Command(STANDARD, words(text)), before)
-    assert client.cache.held_back == held_back
+    assert (client.cache.held_back, client.sender in client.cache.looking) == (held_back, looks)
 
 
 @pytest.mark.parametrize("name", ["DBSIZE", "RANDOMKEY", "CLUSTER COUNTKEYSINSLOT 1", "CLUSTER GETKEYSINSLOT 1 10"])
-def test_reads_of_keys_that_they_do_not_name_hold_everything_back(name: str) -> None:
+def test_reads_of_keys_that_they_do_not_name_keep_memory_from_their_client_alone(name: str) -> None:
     client = Cached()
-    client.intake.receive(pack(*name.split()) + GET)
-    assert client.cache.held_back
-    assert client.sent == []
+    client.reads.client = client.sender
+    client.intake.receive(pack(*name.split()))
+    assert not client.cache.held_back
+    assert client.reads.answer(GET) is None
+    client.reads.client = ReplySink()
+    assert client.reads.answer(GET) is not None, "others are answered"
+    client.reads.client = client.sender
+    assert client.cache.have_looked() == {}
+    client.redis_answers(b":1\r\n")
+    ((reader, at),) = client.cache.have_looked().items()
+    client.cache.end_look(reader, at - 1)
+    assert client.reads.answer(GET) is None
+    client.cache.end_look(reader, at)
+    assert client.reads.answer(GET) is not None, "nothing has been dropped"
     other = Cached()
     other.reads.mask = 0
     other.intake.receive(pack(*name.split()))
-    assert not other.cache.held_back, "nothing is ever answered to this client from memory"
+    assert not other.cache.looking, "nothing is ever answered to this client from memory"
+
+
+def test_a_look_within_a_transaction_begins_with_exec() -> None:
+    client = Cached()
+    client.reads.begin_transaction()
+    client.intake.receive(pack("DBSIZE"))
+    client.redis_answers(b"+QUEUED\r\n")
+    assert not client.cache.looking
+    assert not client.reads.end_transaction(client.sender, client.sender.requested + 1)
+    assert (client.cache.held_back, client.cache.looking) == (False, {client.sender: client.sender.requested + 1})
 
 
 def test_commands_that_may_write_any_key_hold_everything_back() -> None:

@@ -176,19 +176,28 @@ class Applications:
         self._history = history
         self._most_stale = most_stale
         self._known: dict[bytes, int] = {}
+        self._known_to: dict[tuple[ReplySink, bytes], int] = {}
         self.served = 0
 
     def learn(self, key: bytes, version: int) -> None:
         """A client has written or seen this version."""
         self._known[key] = max(self._known.get(key, 0), version)
 
-    def read(self, key: bytes, payload: bytes, current: int, now: float, *, told: bool) -> None:
+    def learn_alone(self, client: ReplySink, key: bytes, version: int) -> None:
+        """This client has seen this version, and has told nobody."""
+        self._known_to[client, key] = max(self._known_to.get((client, key), 0), version)
+
+    def read(
+        self, key: bytes, payload: bytes, current: int, now: float, *, told: bool, client: ReplySink | None = None
+    ) -> None:
         """This came from memory, while Redis has the ``current`` version. ``told``: Redis has said that it changed."""
         self.served += 1
         served = 0 if payload == b"_\r\n" else int(payload.split(b"\r\n")[1].rstrip(b"."))
         if served != current and not told:
             raise Noticed(f"{key!r}: {served} came from memory, Redis has {current}, and says no more about it")
         known = self._known.get(key, 0)
+        if client is not None and served and served < self._known_to.get((client, key), 0):
+            raise Noticed(f"{key!r}: version {served} came from memory, but this client has seen a newer one")
         states = self._history.get(key, [])
         last = next((place for place, state in enumerate(states) if state.version == served and served), None)
         if served and last is None:
@@ -239,7 +248,7 @@ class Sent:
     def run(self, redis: ModelRedis) -> None:
         """Redis runs it."""
         match self.kind:
-            case "look":
+            case "look" | "look everywhere":
                 self.result[self.key] = redis.look(self.key)
             case "delete":
                 self.result[self.key] = redis.write(self.key, None, delete=True)
@@ -271,15 +280,17 @@ class World:
 
     # Steps
 
-    def read(self, key: bytes) -> None:
+    def read(self, key: bytes, client: ReplySink | None = None) -> None:
         """A client reads. Without a reply in memory, a fill is begun."""
         read = get(key)
+        if client in self.cache.looking:
+            return
         reply = self.cache.find(read.request, self.redis.now)
         if reply is None:
             self.fills.begin(read, BOUNDS, self.redis.now, lambda: None)
         elif reply.resp3 is not None:
             told = self.redis.told(key)
-            self.applications.read(key, reply.resp3, self.redis.look(key), self.redis.now, told=told)
+            self.applications.read(key, reply.resp3, self.redis.look(key), self.redis.now, told=told, client=client)
 
     def send(self, client: ReplySink, kind: str, key: bytes, expires: float | None = None) -> None:
         """A client's command is forwarded: a write, a read that Redis answers, or one whose keys are unknown."""
@@ -289,6 +300,8 @@ class World:
             self.cache.hold_back(client, client.requested)
         elif kind == "swap":
             self.cache.hold_back(client, client.requested, forget=True)
+        elif kind == "look everywhere":
+            self.cache.look(client, client.requested)
         else:
             self.cache.hold(key, client, client.requested)
         self.to_redis[client].append(Sent(client, kind, key, expires))
@@ -307,7 +320,10 @@ class World:
             sent = self.to_client[client].popleft()
             client.pending_replies -= 1
             for key, version in sent.result.items():
-                self.applications.learn(key, version)
+                if sent.kind == "look everywhere":
+                    self.applications.learn_alone(client, key, version)
+                else:
+                    self.applications.learn(key, version)
 
     def deliver(self, size: int) -> None:
         """The worker reads so many bytes of its tracking connection."""

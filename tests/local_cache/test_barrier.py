@@ -47,6 +47,29 @@ def test_without_a_connection_nothing_is_waited_for() -> None:
     assert not stage.cache.held_back
 
 
+def test_clients_that_have_looked_are_answered_again_and_nobody_else_is_held_back() -> None:
+    stage = Stage()
+    stage.cache.release()
+    reader, other = ReplySink(), ReplySink()
+    reader.requested = other.requested = other.pending_replies = 1
+    stage.cache.look(reader, 1)
+    stage.cache.look(other, 1)
+    stage.barrier.settle(1.0)
+    reader.requested = 2
+    stage.cache.look(other, 1)
+    for each in stage.fills:
+        assert set(stage.cache.looking) == {reader, other}
+        assert not stage.cache.held_back
+        each.receive(PONG, 1.1)
+    assert set(stage.cache.looking) == {other}, "its reply has not come"
+    other.pending_replies = 0
+    stage.barrier.settle(1.2)
+    stage.cache.look(other, 2)
+    for each in stage.fills:
+        each.receive(PONG, 1.3)
+    assert stage.cache.looking == {other: 2}, "it has looked again"
+
+
 def test_a_command_behind_the_question_needs_another_one() -> None:
     stage = Stage()
     stage.barrier.settle(1.0)

@@ -91,6 +91,22 @@ def test_no_order_of_events_can_be_noticed() -> None:
     assert sum(play(seed) for seed in range(RUNS)) > 10 * RUNS
 
 
+def step_or_look(world: World, rng: random.Random) -> None:
+    """The same beside clients that read any key at once, and then one from memory."""
+    client = rng.choice(world.clients)
+    match rng.choices(["look everywhere", "read", ""], [3.0, 12.0, 85.0])[0]:
+        case "look everywhere" as kind:
+            world.send(client, kind, KEYS[0])
+        case "read":
+            world.read(KEYS[0], client)
+        case _:
+            step(world, rng)
+
+
+def test_no_order_of_events_beside_looks_can_be_noticed() -> None:
+    assert sum(played(World(), step_or_look, KEYS, STEPS, seed) for seed in range(RUNS)) > 5 * RUNS
+
+
 def caught() -> bool:
     """Whether the model notices anything in some interleaving."""
     return noticed(play, RUNS * 4)
@@ -144,6 +160,44 @@ def test_replies_are_not_trusted_for_longer_than_redis_has_answered(monkeypatch:
         silent()
     monkeypatch.undo()
     silent()
+
+
+def looked_and_read() -> None:
+    """A client looks at all keys; somebody writes one before Redis runs that, and the invalidation is under way."""
+    world = World()
+    client = world.clients[0]
+    world.settle()
+    world.redis.write(b"a", None)
+    world.settle()
+    world.read(b"a")
+    world.settle()
+    world.send(client, "look everywhere", b"a")
+    world.tick()
+    while world.redis.asked:
+        world.redis.run_asked()
+    world.deliver(1000)
+    world.redis.write(b"a", None)
+    world.run(client)
+    world.answer(client)
+    world.read(b"a", world.clients[1])
+    assert world.applications.served == 1, "others are answered"
+    world.read(b"a", client)
+    world.settle()
+    world.settle()
+    world.read(b"a", client)
+    world.settle()
+    world.read(b"a", client)
+    assert world.applications.served >= 2
+
+
+@pytest.mark.parametrize("name", ["look", "have_looked"])
+def test_who_has_looked_at_all_keys_reads_nothing_older(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_and_read()
+    if BUILD_FORM == "compiled":
+        pytest.skip("a compiled class cannot be changed")
+    monkeypatch.setattr(ReplyCache, name, never if name == "look" else lambda cache: dict(cache.looking))
+    with pytest.raises(Noticed, match="this client has seen a newer one"):
+        looked_and_read()
 
 
 def test_nothing_is_served_before_the_invalidations_of_a_script_have_come(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -541,6 +541,76 @@ def test_keys_that_keyrail_has_looked_up_are_never_read_as_they_were_before(engi
     run(engine, play, rules)
 
 
+LOOKS = (
+    ("KEYS", "*"),
+    ("DBSIZE",),
+    ("RANDOMKEY",),
+    ("SORT_RO", "l", "BY", "nosort", "GET", "k*"),
+    ("EVAL_RO", "return redis.call('get', ARGV[1])", 0, "k"),
+    ("SCAN", 0),
+)
+"""Commands that only read, and whose replies may depend on any key."""
+
+
+@pytest.mark.parametrize("looks", LOOKS, ids=lambda looks: looks[0])
+def test_a_client_that_looks_at_all_keys_empties_memory_for_nobody(
+    engine: Engine, looks: tuple[str | int, ...]
+) -> None:
+    async def play(keyrail: Keyrail) -> None:
+        if engine.do("COMMAND", "INFO", looks[0]) == [None]:
+            return
+        engine.do("SET", "k", "v")
+        engine.do("RPUSH", "l", "1")
+        readers = [await keyrail.client() for _ in range(3)]
+        for reader in readers:
+            assert await keyrail.cached(reader, "GET", "k") == b"$1\r\nv\r\n"
+        looker, over = await keyrail.client(), asyncio.Event()
+
+        async def look() -> int:
+            times = 0
+            while not over.is_set():
+                assert not (await looker.ask(*looks)).startswith(b"-")
+                times += 1
+            return times
+
+        looking = asyncio.ensure_future(look())
+        before = keyrail.figures()["hits"]
+        for _ in range(200):
+            for reader in readers:
+                assert await reader.ask("GET", "k") == b"$1\r\nv\r\n"
+        over.set()
+        assert await looking > 50
+        assert keyrail.figures()["hits"] - before >= 600 - 5
+        assert keyrail.route.snapshot()["local_cache_now"]["entries"] == 1
+        assert await keyrail.cached(looker, "GET", "k") == b"$1\r\nv\r\n", "its own reads come from memory again"
+
+    run(engine, play)
+
+
+@pytest.mark.parametrize("looks", LOOKS[:5], ids=lambda looks: looks[0])
+def test_who_has_looked_at_all_keys_reads_nothing_older(engine: Engine, looks: tuple[str | int, ...]) -> None:
+    """The invalidation is under way while Redis shows the new value; in a transaction, too."""
+
+    async def play(keyrail: Keyrail) -> None:
+        caches: Any = keyrail.route._caches
+        if engine.do("COMMAND", "INFO", looks[0]) == [None]:
+            return
+        engine.do("RPUSH", "l", "1")
+        for commands in ([looks], [("MULTI",), looks, ("EXEC",)]):
+            engine.do("SET", "k", "old")
+            client = await keyrail.client()
+            assert await keyrail.cached(client, "GET", "k") == b"$3\r\nold\r\n"
+            read_later(keyrail)
+            engine.do("SET", "k", "new")
+            for reply in await client.pipe(*commands):
+                assert not reply.startswith(b"-")
+            assert await client.ask("GET", "k") == b"$3\r\nnew\r\n"
+            (server,) = caches._databases[0]._servers.values()
+            server._upstream.transport.resume_reading()
+
+    run(engine, play)
+
+
 def read_later(keyrail: Keyrail) -> None:
     """From now on nobody reads what Redis sends on the tracking connection, as if it were on its way."""
     caches: Any = keyrail.route._caches
