@@ -1,5 +1,6 @@
 """The facts about commands: this package is the ONE place for them.
 
+possible_changes.py           whether bytes of a client hold a command that could change something
 spec.py                       one command: arity, flags, keys, and the decisions about it
 table.py                      the joined command table; ``STANDARD`` is the table of every start
 generated.json                what live engines say, written by ``generate.py``

@@ -25,6 +25,7 @@ cdef class Intake(Runs):
 
     cpdef receive(self, data)
     cpdef resume(self)
+    cdef bint _client_has_left(self) except -1
     @cython.locals(sender=CommandSender)
     cdef bint _held(self)
     cpdef collect(self, bytes data)

@@ -132,6 +132,8 @@ class Intake(Runs):
         if self._held():
             return
         data = self.pending
+        if (data is not None or isinstance(self.unfinished, Assembly)) and self._client_has_left():
+            return
         if data is not None:
             self.pending = None
             self._advance(data)
@@ -141,6 +143,11 @@ class Intake(Runs):
             # What is left, if anything, is the beginning of a command, which needs more bytes.
             assert self.handler is not None
             self.handler.drained()
+
+    def _client_has_left(self) -> bool:
+        # What has waited must not run if its client has given it up meanwhile.
+        assert self.handler is not None
+        return self.handler.has_left()
 
     def _held(self) -> bool:
         sender = self.sender

@@ -52,3 +52,6 @@ class IntakeHandler(Protocol):
 
     def drained(self) -> None:
         """No command waits any more."""
+
+    def has_left(self) -> bool:
+        """Whether the client has left while its bytes waited; then it is closed."""

@@ -64,7 +64,9 @@ capabilities.py         the capabilities of a route's Redis and of its users
 internal_queries.py     Keyrail's own queries to Redis, on connections of their own
 acceptor.py             accepts clients on one listening socket
 garbage_collector.py    keeps the garbage collector away while a policy is bound
-handover.py             hands accepted connections over to workers with fewer clients
+patience.py             whether a client has given up what it sent
+attention.py            notes that a worker is there to accept, and finds out when it was not
+late_writes.py          looks, after a pause of this process, at what leaves for Redis
 worker_loads.py         how many clients each worker has, in memory that all workers see
 failover_wait.py        how long commands wait for a server that takes the place of a lost one
 failures.py             failures that peers cause, counted by reason

@@ -1,6 +1,8 @@
 """Accepts the clients of one listening socket in one worker.
 
-A connection is kept, or handed over to a worker with fewer clients.
+All workers accept from the same socket. One that has its share of the clients leaves the connections that wait to the
+others for a moment (``worker_loads``); what nobody has taken by then it accepts after all. So no connection waits for a
+worker that has ended, hangs or is busy.
 
 The event loop's own server is the cheapest way to accept. But at an error such as ENOBUFS it closes its socket for
 good, and where no file can be opened it closes connections, and tells nobody. So at the first sign of that (``look``)
@@ -10,7 +12,8 @@ the acceptor goes on by itself, and counts and logs each failure by reason:
     no file can be opened                             the connection is closed, so that its client learns of it
     anything else                                     tried again after a pause
 
-It also accepts by itself for TLS, to learn why handshakes fail, and where there are other workers.
+It also accepts by itself for TLS, to learn why handshakes fail, and where there are other workers. No handshake begins
+for a client that has left while its connection waited (``patience``).
 """
 
 import asyncio
@@ -25,13 +28,15 @@ from proxy.net.admission import Admission
 from proxy.net.client import ClientConnection
 from proxy.net.delayed_ack import acknowledge_at_once
 from proxy.net.failures import Failures
-from proxy.net.handover import MOST_SENT, Handover, Place
+from proxy.net.patience import Patience, waiting_connections
 from proxy.net.tls import handshake_failure
 
-_AT_ONCE = MOST_SENT
+_AT_ONCE = 64
 _BACKLOG = 1024
 _MOMENT = 0.001
-"""Seconds for which a connection waits that another worker may get: in a crowd, that one mostly has as many by then."""
+"""Seconds for which connections are left to other workers."""
+_PART = 4
+"""Of those that nobody has taken by then, a worker takes one in so many: another one may only have been slow."""
 _PAUSE = 0.1
 """Seconds between attempts where accepting fails for a reason that is not the connection's own."""
 # ``man 2 accept``: errors of the new connection's network, which are to be treated like EAGAIN.
@@ -54,39 +59,38 @@ NewClient = Callable[[], ClientConnection]
 
 
 class Acceptor:
-    """One listening socket of one worker, called ``name`` in logs. Without ``handover`` all clients stay here."""
+    """One listening socket in one worker, called ``name`` in logs."""
 
     def __init__(
         self,
         sock: socket.socket,
         name: str,
-        place: Place,
         loop: asyncio.AbstractEventLoop,
         new_client: NewClient,
         tls: ssl.SSLContext | None,
         failures: Failures,
         admission: Admission,
-        handover: Handover | None = None,
+        patience: Patience,
     ) -> None:
         self._sock = sock
         self._name = name
-        self._place = place
         self._loop = loop
         self._new_client = new_client
         self._tls = tls
         self._failures = failures
         self._admission = admission
-        self._handover = handover
+        self._loads = admission.loads
+        self._patience = patience
         self._reserve: int | None = os.open(os.devnull, os.O_RDONLY)
         self._closed = False
-        self._held: list[socket.socket] = []
+        self._left = 0
         self._connecting: set[asyncio.Task[None]] = set()
         self._served: socket.socket | None = None
         self._server: asyncio.AbstractServer | None = None
 
     async def begin(self) -> None:
         """Accept from now on."""
-        if self._tls is not None or self._handover is not None:
+        if self._tls is not None or not self._loads.alone:
             self.listen()
             return
         self._served = self._sock.dup()
@@ -110,8 +114,6 @@ class Acceptor:
         if self._closed:
             return
         self._closed = True
-        if self._held:
-            self._decide()
         if self._server is not None:
             self._server.close()
         else:
@@ -132,40 +134,52 @@ class Acceptor:
             self._loop.add_reader(self._sock.fileno(), self._ready)
 
     def _ready(self) -> None:
-        for _ in range(_AT_ONCE):
+        if self._loads.alone:
+            self._accept(_AT_ONCE)
+            return
+        waiting = max(1, waiting_connections(self._sock))
+        share = max(0, min(self._loads.share(waiting), _AT_ONCE))
+        if self._accept(share) and share < min(waiting, _AT_ONCE):
+            self._loop.remove_reader(self._sock.fileno())
+            self._leave(waiting - share)
+
+    def _leave(self, count: int) -> None:
+        self._left = count
+        self._loop.call_later(_MOMENT, self._look_at_rest)
+
+    def _look_at_rest(self) -> None:
+        waiting = 0 if self._closed else waiting_connections(self._sock)
+        if waiting == 0:
+            self.listen()
+            return
+        share = max(0, self._loads.share(waiting))
+        if waiting >= self._left:  # nobody else is about to take them
+            share = max(1, share, waiting // _PART)
+        share = min(share, _AT_ONCE)
+        if self._accept(share):
+            self._leave(max(1, waiting - share))
+
+    def _accept(self, most: int) -> bool:
+        # Whether more can be accepted. If not, the socket is listened on.
+        for _ in range(most):
             try:
                 connection, _ = self._sock.accept()
             except BlockingIOError:
-                return
+                self.listen()
+                return False
             except OSError as error:
                 if not self._goes_on(error):
-                    return
+                    return False
                 continue
-            if self._handover is not None and self._handover.relieves():
-                self._hold(connection)
-            else:
-                self.adopt(connection)
+            self._adopt(connection)
+        return True
 
-    def _hold(self, connection: socket.socket) -> None:
-        # Other workers may be about to accept as many.
-        self._admission.accepted()
-        if not self._held:
-            self._loop.call_later(_MOMENT, self._decide)
-        self._held.append(connection)
-
-    def _decide(self) -> None:
-        assert self._handover is not None
-        held, self._held = self._held, []
-        for connection in held:
-            self._admission.closed()
-            worker = self._handover.destination()
-            if worker is None:
-                self.adopt(connection)
-            else:
-                self._handover.hand_over(worker, self._place, connection)
-
-    def adopt(self, connection: socket.socket) -> None:
-        """Make a client of a connection that was accepted here or by another worker."""
+    def _adopt(self, connection: socket.socket) -> None:
+        if self._patience.refuses(connection, encrypted=self._tls is not None):
+            # Reset, and not closed, so that a client that has not left learns at once that nothing was answered.
+            self._failures.note("accept", "gave_up", f"{self._name}: a client has given up before it was accepted")
+            connection.close()
+            return
         self._admission.accepted()
         connecting = self._loop.create_task(self._connect(connection))
         self._connecting.add(connecting)

@@ -6,7 +6,7 @@ does not accept the connection (``acceptor``).
 
 import logging
 
-from proxy.net.worker_loads import WorkerLoads
+from proxy.net.worker_loads import WorkerLoads, loads_of_one_worker
 
 MAX_CLIENTS = b"-ERR max number of clients reached\r\n"
 """The error of Redis (networking.c, acceptCommonHandler)."""
@@ -17,13 +17,13 @@ _log = logging.getLogger("keyrail.worker")
 class Admission:
     """Counts the clients of one worker over all its routes, ``most`` at a time; 0 means no limit.
 
-    ``loads`` shows other workers, if there are any, how many connections this one has.
+    ``loads`` shows other workers how many connections this one has.
     """
 
     def __init__(self, most: int, loads: WorkerLoads | None = None) -> None:
         self.most = most
         self.clients = 0
-        self._loads = loads
+        self.loads = loads_of_one_worker() if loads is None else loads
         self._refused = 0
         self._refuses = False
 
@@ -41,13 +41,11 @@ class Admission:
 
     def accepted(self) -> None:
         """A connection was accepted."""
-        if self._loads is not None:
-            self._loads.add(1)
+        self.loads.add(1)
 
     def closed(self) -> None:
         """A connection has closed, admitted or not."""
-        if self._loads is not None:
-            self._loads.add(-1)
+        self.loads.add(-1)
 
     def look(self) -> None:
         """Log when refusals begin. Called about each second."""

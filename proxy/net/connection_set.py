@@ -43,6 +43,8 @@ class ConnectionSet:
         self._pooled = 0
         self._pinned = 0
         self._by_node: Counter[Node] = Counter()
+        self.added: Callable[[UpstreamConnection], object] = lambda _: None
+        """Called with each new connection."""
 
     def start(self, work: Any) -> asyncio.Task[None]:
         """Run a coroutine until it ends or the route closes."""
@@ -54,6 +56,7 @@ class ConnectionSet:
     def add(self, upstream: UpstreamConnection) -> None:
         """A connection has been opened."""
         self.members[upstream.pipeline] = upstream
+        self.added(upstream)
         self.of_users.add(upstream)
         upstream.followed = self._follow
         self._follow(upstream)

@@ -40,8 +40,3 @@ def counts_in(memory: memoryview, workers: int, number: int) -> GroupCounts:
     """Those of a group, as worker ``number`` sees them; the memory has ``2 * workers`` integers."""
     table = memory.cast("B").cast("q")
     return GroupCounts(GroupCount(table[:workers], number), GroupCount(table[workers : 2 * workers], number))
-
-
-def of_one_worker() -> GroupCounts:
-    """Those of a group that has one worker."""
-    return counts_in(memoryview(bytearray(16)), 1, 0)

@@ -51,15 +51,16 @@ from proxy.net.entrance import Entrance
 from proxy.net.expiries import Expiries
 from proxy.net.failures import Failures
 from proxy.net.group_counts import GroupCounts
-from proxy.net.handover import Handover, Place
 from proxy.net.idle_clients import IdleClients, close_who_left
 from proxy.net.internal_queries import InternalQueries
 from proxy.net.known_scripts import ScriptNews
+from proxy.net.late_writes import LateWrites
 from proxy.net.latency_probe import LatencyProbe
 from proxy.net.liveness import Liveness
 from proxy.net.local_caches import LocalCaches
 from proxy.net.logins import Logins
 from proxy.net.nodes import Nodes
+from proxy.net.patience import Patience
 from proxy.net.periodic import Periodic
 from proxy.net.plan_compiler import FindPlans
 from proxy.net.policies import Policies
@@ -80,6 +81,7 @@ from proxy.net.upstream import UpstreamConnection
 from proxy.net.verdicts import Verdicts, VerdictUpdate
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Demand, DividedState, Fact, FactKey, Lease, SharedFacts
+from proxy.session.client_link import ClientTransport
 from proxy.session.pool_key import Node
 from proxy.session.ports import Ports, Questions, RoutePort
 from proxy.session.session import Session
@@ -127,7 +129,8 @@ class Route(RoutePort):
         self.loop = loop
         self._topology = topology
         self._failures = Failures(loop.time)
-        self.clients = RouteClients(admission, self._refuses_clients, self._client_left, self._failures)
+        self._patience = Patience(settings.accept_patience, admission.loads.unattended)
+        self.clients = RouteClients(admission, self._refuses_clients, self._client_left, self._failures, self._patience)
         self._counters = Counters()
         self._own_errors = ErrorCounts()
         self._backlog = Backlog(self.clients)
@@ -174,6 +177,7 @@ class Route(RoutePort):
         self._relearning = Relearning(
             self._connections, self._checkout, self._capabilities, self._policies, self.clients
         )
+        self._late_writes = LateWrites(loop, self._connections.all, self._patience)
         memory = self._policies.memory
         self._scripts = ScriptExchange(find_calls, lambda: memory.each(SharedFacts).values())
         count = self._connections.count
@@ -272,6 +276,14 @@ class Route(RoutePort):
         """Call ``act`` after this time. The returned function cancels that."""
         return Deadline(self.loop, seconds, act).cancel
 
+    def has_left(self, transport: ClientTransport | None, waited: float) -> bool:
+        """Whether the client of something that has waited for so many seconds has left."""
+        return self._patience.has_left(transport, waited)
+
+    def look_at_late_writes(self, paused: float) -> None:
+        """This process has paused for so many seconds, longer than clients wait."""
+        self._late_writes.look(paused)
+
     def protocol_error(self, code: int, byte: int) -> bytes:
         """The engine's error reply for a protocol error."""
         self._events["protocol_errors"] += 1
@@ -318,25 +330,14 @@ class Route(RoutePort):
                 await self.readiness.attempted()
         await self._policies.begin()
 
-    async def serve(
-        self,
-        sock: socket,
-        of: ListenerSettings,
-        tls: ssl.SSLContext | None,
-        place: Place,
-        handover: Handover | None,
-    ) -> Acceptor:
-        """Accept clients on a listening socket. ``handover`` passes some of them to workers with fewer clients.
-
-        Raises PasswordFileError.
-        """
+    async def serve(self, sock: socket, of: ListenerSettings, tls: ssl.SSLContext | None) -> None:
+        """Accept clients on a listening socket. Raises PasswordFileError."""
         entrance = Entrance(of, self._connections.pools.home, self._capabilities, self._logins, self.loop.time)
         new_client = partial(self._new_client, entrance)
         name = str(of.address)
-        acceptor = Acceptor(sock, name, place, self.loop, new_client, tls, self._failures, self._admission, handover)
+        acceptor = Acceptor(sock, name, self.loop, new_client, tls, self._failures, self._admission, self._patience)
         await acceptor.begin()
         self._acceptors.append(acceptor)
-        return acceptor
 
     def look_at_acceptors(self) -> None:
         """Check whether clients can still be accepted. Called about each second."""

@@ -143,6 +143,9 @@ class Settings:
     shutdown_delay: float = 0.0
     """Seconds for which clients are still accepted after SIGTERM."""
 
+    accept_patience: float = 1.0
+    """Seconds for which clients are taken to wait for Keyrail before they give up; 0 means that none does."""
+
     upstream_timeout: float = 0.0
     """Seconds that a reply of Redis may take before its client gets an error and is closed; 0 means no limit."""
 

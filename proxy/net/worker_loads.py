@@ -1,31 +1,28 @@
-"""How many clients each worker has, where all workers of the group see it: who should get the next one.
+"""How many clients each worker has, where all workers of the group see it: who should accept the next ones.
 
-The kernel gives each new connection to the listening socket of one worker, by chance: of four clients one worker gets
-three or more five times out of eight. So a worker that has more clients than another hands what it accepts over to that
-one (``handover``).
+All workers accept from the same listening sockets, so that no connection waits for a worker that has ended or hangs.
+Who is first would have all of a crowd, so a worker that has its share leaves the rest to the others for a moment
+(``acceptor``).
 
 The memory is an array of 64-bit integers. Each of them has one writer, so nobody needs a lock:
 
     clients[worker]           of the worker itself; -1 while it takes none
-    sent[from][to]            connections handed over, counted by who sends them
-    taken[from][to]           of these, the ones that have arrived, counted by who takes them
+    attended[worker]          when it was last there to accept, in milliseconds of the monotonic clock
 """
 
+import time
 from typing import Final
 
 _AWAY: Final = -1
-_UNTAKEN: Final = 64
-"""Connections that may be on their way from one worker to another: one that hangs takes none, and gets no more."""
 _FEW: Final = 4
 _STEP: Final = 16
-"""A worker with ``_FEW`` clients or more keeps a new one while it has one more than the others, and one in ``_STEP`` of
-many: among many clients that makes no difference, and to hand a client over costs a fifth of what it costs to accept
-one."""
+"""A worker with ``_FEW`` clients or more may have one more than its share, and one more in ``_STEP`` of many: that
+makes no difference, and others need not be waited for."""
 
 
 def cells(workers: int) -> int:
     """How many integers the memory has for so many workers."""
-    return workers + 2 * workers * workers
+    return 2 * workers
 
 
 class WorkerLoads:
@@ -33,19 +30,16 @@ class WorkerLoads:
 
     def __init__(self, memory: memoryview, workers: int, number: int = 0) -> None:
         table = memory.cast("B").cast("q")
+        self.alone = workers == 1
         self._number = number
         self._clients = table[:workers]
-        self._sent = [table[workers * (1 + row) :][:workers] for row in range(workers)]
-        self._taken = [table[workers * (1 + workers + row) :][:workers] for row in range(workers)]
-        self._others = [other for other in range(workers) if other != number]
+        self._attended = table[workers : 2 * workers]
         self._mine = 0
         self._open = False
 
     def begin(self) -> None:
-        """This worker takes clients from now on. What was sent to the one before it, and got lost, has arrived."""
+        """This worker takes clients from now on."""
         self._open = True
-        for other in self._others:
-            self._taken[other][self._number] = self._sent[other][self._number]
         self.add(0)
 
     def end(self) -> None:
@@ -63,32 +57,36 @@ class WorkerLoads:
         if self._open:
             self._clients[self._number] = self._mine
 
-    def to_relieve(self) -> int | None:
-        """The worker that should get a new client of this one; None if it should stay."""
-        mine = self._mine + self._under_way(self._number)
-        most = mine - 1 - max(mine >= _FEW, mine // _STEP)
-        found: int | None = None
-        for other in self._others:
-            clients = self._clients[other]
-            if 0 <= clients <= most:
-                untaken = self._sent[self._number][other] - self._taken[self._number][other]
-                clients += self._under_way(other)
-                if untaken < _UNTAKEN and clients <= most:
-                    most = clients - 1
-                    found = other
-        return found
+    def share(self, waiting: int) -> int:
+        """How many of the connections that wait this worker should accept now."""
+        if self.alone:
+            return waiting
+        count, total = 0, waiting
+        for clients in self._clients:
+            if clients != _AWAY:
+                count += 1
+                total += clients
+        if count < 2:
+            return waiting
+        if self._mine < _FEW:
+            most = (total + count - 1) // count
+        else:
+            most = total // count + max(1, self._mine // _STEP)
+        return most - self._mine
 
-    def _under_way(self, worker: int) -> int:
-        # Connections that wait in its inbox. In a crowd they are many, and it has accepted none of its own yet.
-        count = 0
-        for sent, taken in zip(self._sent, self._taken, strict=True):
-            count += sent[worker] - taken[worker]
-        return count
+    def attend(self, since: float) -> None:
+        """This worker is there, since that second of the monotonic clock at the latest."""
+        if self._open:
+            self._attended[self._number] = int(since * 1000.0)
 
-    def sent(self, worker: int, count: int = 1) -> None:
-        """A connection goes to that worker, or, with -1, could not."""
-        self._sent[self._number][worker] += count
+    def unattended(self) -> float:
+        """For how many seconds connections may have waited to be accepted."""
+        return max(0.0, time.monotonic() - max(self._attended) / 1000.0)
 
-    def taken(self, worker: int, count: int) -> None:
-        """So many connections have come from that worker."""
-        self._taken[worker][self._number] += count
+
+def loads_of_one_worker() -> WorkerLoads:
+    """Those of a group that has one worker, which no other process sees."""
+    found = WorkerLoads(memoryview(bytearray(8 * cells(1))), 1)
+    found.begin()
+    found.attend(time.monotonic())
+    return found

@@ -11,8 +11,7 @@ exposure.py             warnings about listeners and upstreams that anybody can 
 listeners.py            the listening sockets: bound once, inherited by workers
 workers.py              the worker processes: starts, asks, replaces and drains them
 hung_workers.py         finds a worker that hangs
-worker_sharing.py       the shared memory of workers, and the inboxes with which they balance their clients
-covering.py             which worker accepts connections for a missing worker
+worker_sharing.py       the shared memory of workers
 worker_process.py       one worker process: its channel and its reports
 worker.py               the worker process itself
 control.py              messages between supervisor and workers

@@ -14,10 +14,10 @@
 
     supervisor tells a worker                      a worker tells the supervisor
     Start   the settings, policies and sockets     Serving        every listener accepts
-    Cover   accept for missing workers             Unfit          this route must not be served, and why: the group ends
-    NameNodes  what to call a cluster's nodes      WorkerReport   figures, every second and before the end
-    Drain   finish, then end                       News           with each report: violations, changed evidence
-    SeenScripts  what another one has told         SeenScripts    with each report: scripts that are new
+    NameNodes  what to call a cluster's nodes      Unfit          this route must not be served, and why: the group ends
+    Drain   finish, then end                       WorkerReport   figures, every second and before the end
+    SeenScripts  what another one has told         News           with each report: violations, changed evidence
+                                                   SeenScripts    with each report: scripts that are new
                                                    SeenServers    the servers that it has found, when they change
                                                    TrafficReport  with each report: the traffic, second by second
 
@@ -39,16 +39,14 @@ from proxy.rules.shared_state import Fact, FactKey
 from proxy.server.leases import Demands, Leases
 from proxy.server.process_figures import ProcessFigures
 from proxy.server.requests import Notification, Packed, ProcessRequest
-from proxy.server.worker_sharing import SharingFiles
 from proxy.session.info_query import InfoQuery
 from proxy.traffic.interval_stats import IntervalStats
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerSocket:
-    """A listening socket that a worker has inherited: its worker, its listener (by position), the file descriptor."""
+    """A listening socket that all workers have inherited: its listener (by position), the file descriptor."""
 
-    worker: int
     route: int
     listener: int
     fd: int
@@ -136,7 +134,8 @@ class FindPlans(ProcessRequest[Packed[NewParts] | None]):
 
 @dataclass(frozen=True, slots=True)
 class Start(Notification):
-    """Serve; the first message. ``policies`` has one policy for each of the settings' routes."""
+    """Serve; the first message. ``policies`` has one policy for each of the settings' routes. ``memory`` is the file
+    descriptor of what the workers share."""
 
     settings: Settings
     policies: tuple[Policy, ...]
@@ -148,14 +147,7 @@ class Start(Notification):
     aliases: tuple[dict[str, str], ...]
     scripts: tuple[ScriptNews, ...]
     servers: tuple[Sequence[KnownServer], ...]
-    sharing: SharingFiles | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Cover(Notification):
-    """Accept connections for these workers, too, and for no others."""
-
-    workers: frozenset[int]
+    memory: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +224,6 @@ WorkerOrder: TypeAlias = Prepare | Commit | Switch
 """The requests that change how a worker judges. A worker follows them one after another, in order;
 but it turns the kill switch at once, also while it prepares."""
 WorkerRequest: TypeAlias = WorkerOrder | RecallScript
-WorkerNotification: TypeAlias = Cover | NameNodes | Drain | SeenScripts
+WorkerNotification: TypeAlias = NameNodes | Drain | SeenScripts
 SupervisorRequest: TypeAlias = GroupInfo | FindScript | ShareLimits | FindPlans
 SupervisorNotification: TypeAlias = Serving | Unfit | WorkerReport | News | SeenScripts | SeenServers | TrafficReport

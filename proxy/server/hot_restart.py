@@ -23,7 +23,7 @@ VARIABLE = "KEYRAIL_INHERITED"
 """The environment variable with the inherited sockets; only a predecessor sets it."""
 
 Groups = list[list[socket.socket]]
-"""The sockets of one listener: for each address of its host name, one for each worker or one for all."""
+"""The sockets of one listener, for each address of its host name: one, or several that an older version has bound."""
 
 _READY = b"+"
 
@@ -37,13 +37,12 @@ class Inheritance:
         self._pipe: int | None = told.get("ready")
         self._sockets = [(name, _opened(groups)) for name, groups in told.get("sockets", ())]
 
-    def take(self, name: str, each: int) -> Groups | None:
-        """The sockets of this listener, at most ``each`` for each address; None if there are none."""
+    def take(self, name: str) -> Groups | None:
+        """The sockets of this listener; None if there are none."""
         for at, (known, groups) in enumerate(self._sockets):
             if known == name:
                 del self._sockets[at]
-                _close([sockets[each:] for sockets in groups])
-                return [sockets[:each] for sockets in groups]
+                return groups
         return None
 
     def close_rest(self) -> None:

@@ -1,18 +1,16 @@
 """The listening sockets: bound once by the supervisor, kept open by it, inherited by every worker and its replacement.
 
-With SO_REUSEPORT each worker has its own socket and the kernel spreads the connections. But then a second Keyrail could
-bind the same port and silently take half of them. So first a socket without that option listens on the port, which
-fails if another process listens there. While it holds the port, the workers' sockets join it; then it is closed.
+All workers accept from the same socket. With SO_REUSEPORT each would have its own, and what the kernel puts there would
+wait for a worker that has ended or hangs; also, a second Keyrail could bind the port and silently take half of the
+connections. The kernel's choice is uneven among few clients, too: of 50 on two workers, one got up to 35.
 
-While a worker is being replaced its socket stays open here, so that connections to it are not refused, and another
-worker accepts from it (``covering``). All workers share one unix socket, since it has no SO_REUSEPORT. A stale socket
-file without a listening process is removed; at the end Keyrail removes its own.
+A stale socket file without a listening process is removed; at the end Keyrail removes its own.
 
-A socket that a predecessor has handed on (``hot_restart``) is used and not bound again; it may be handed on again.
+A socket that a predecessor has handed on (``hot_restart``) is used and not bound again; it may be handed on again. One
+of an older version has handed on a socket for each of its workers: all workers accept from all of them.
 """
 
 import errno
-import itertools
 import os
 import socket
 from collections.abc import Sequence
@@ -33,7 +31,7 @@ class ListenError(Exception):
 
 @dataclass(slots=True)
 class _Bound:
-    """One listener: its sockets by worker, or one for all."""
+    """One address of a listener. There are several sockets only if an older version has bound them."""
 
     route: int
     listener: int
@@ -49,28 +47,21 @@ class Listeners:
 
     _bound: list[_Bound] = field(default_factory=list)
 
-    def open(self, routes: Sequence[RouteSettings], workers: int, inherited: Inheritance | None = None) -> None:
+    def open(self, routes: Sequence[RouteSettings], inherited: Inheritance | None = None) -> None:
         """Bind every listener that is not inherited. Raises ListenError, and then leaves nothing open."""
         try:
             for route_index, route in enumerate(routes):
                 for index, listener in enumerate(route.listeners):
                     place = route_index, index, listener.address
-                    taken = None if inherited is None else inherited.take(str(listener.address), workers)
-                    self._bound.extend(_bind(*place, workers) if taken is None else _adopt(*place, taken))
+                    taken = None if inherited is None else inherited.take(str(listener.address))
+                    self._bound.extend(_bind(*place) if taken is None else _adopt(*place, taken))
         except ListenError:
             self.close()
             raise
 
-    def sockets_for(self, worker: int) -> list[tuple[int, int, int, socket.socket]]:
-        """Return the sockets of all workers, which each worker inherits, as (worker, route, listener, socket).
-
-        A unix socket belongs to all workers.
-        """
-        return [
-            (worker if len(b.sockets) == 1 else number, b.route, b.listener, each)
-            for b in self._bound
-            for number, each in enumerate(b.sockets)
-        ]
+    def sockets(self) -> list[tuple[int, int, socket.socket]]:
+        """Return the sockets, which each worker inherits, as (route, listener, socket)."""
+        return [(bound.route, bound.listener, each) for bound in self._bound for each in bound.sockets]
 
     def addresses(self, route: int) -> list[ListenAddress]:
         """Return the addresses on which a route listens; port 0 has become a number."""
@@ -117,65 +108,54 @@ def _inode(path: Path) -> int:
         return 0
 
 
-def _bind(route: int, listener: int, address: ListenAddress, workers: int) -> list[_Bound]:
+def _bind(route: int, listener: int, address: ListenAddress) -> list[_Bound]:
     try:
         if address.path is not None:
             return [_bind_unix(route, listener, address, address.path)]
-        return _bind_tcp(route, listener, address, workers)
+        return _bind_tcp(route, listener, address)
     except OSError as error:
         raise ListenError(f"cannot listen on {address}: {listen_problem(error)}") from None
 
 
-def _bind_tcp(route: int, listener: int, address: ListenAddress, workers: int) -> list[_Bound]:
-    groups = listen_tcp(address.host, address.port, workers)
-    real = ListenAddress(address.host, groups[0][0].getsockname()[1], tls=address.tls)
-    return [_Bound(route, listener, address, real, sockets) for sockets in groups]
+def _bind_tcp(route: int, listener: int, address: ListenAddress) -> list[_Bound]:
+    sockets = listen_tcp(address.host, address.port)
+    real = ListenAddress(address.host, sockets[0].getsockname()[1], tls=address.tls)
+    return [_Bound(route, listener, address, real, [each]) for each in sockets]
 
 
-def listen_tcp(host: str, port: int, each: int = 1) -> list[list[socket.socket]]:
-    """Listen on every address of a host name, with ``each`` sockets; port 0 becomes the same number for all.
+def listen_tcp(host: str, port: int) -> list[socket.socket]:
+    """Listen on every address of a host name; port 0 becomes the same number for all.
 
     Addresses that this machine does not have are left out, unless all are. Raises OSError and then leaves nothing open.
     """
-    groups: list[list[socket.socket]] = []
+    opened: list[socket.socket] = []
     failure = OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     for family, _, _, _, place in dict.fromkeys(found):
         try:
-            groups.append(_listen(family, (place[0], port, *place[2:]), each))
+            opened.append(_listen(family, (place[0], port, *place[2:])))
         except OSError as error:
             if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
-                for opened in itertools.chain.from_iterable(groups):
-                    opened.close()
+                for each in opened:
+                    each.close()
                 raise
             failure = error
             continue
-        port = groups[0][0].getsockname()[1]
-    if not groups:
+        port = opened[0].getsockname()[1]
+    if not opened:
         raise failure
-    return groups
+    return opened
 
 
-def _listen(family: int, place: tuple[object, ...], workers: int) -> list[socket.socket]:
-    sockets = [_tcp_socket(family)]
+def _listen(family: int, place: tuple[object, ...]) -> socket.socket:
+    made = _tcp_socket(family)
     try:
-        sockets[0].bind(place)
-        sockets[0].listen(BACKLOG)
-        if workers == 1:
-            return sockets
-        probe = sockets[0]
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        for _ in range(workers):
-            sockets.append(_tcp_socket(family))
-            sockets[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            sockets[-1].bind(probe.getsockname())
-            sockets[-1].listen(BACKLOG)
+        made.bind(place)
+        made.listen(BACKLOG)
     except OSError:
-        for each in sockets:
-            each.close()
+        made.close()
         raise
-    probe.close()
-    return sockets[1:]
+    return made
 
 
 def _tcp_socket(family: int) -> socket.socket:

@@ -175,6 +175,14 @@ OPTIONS: tuple[Option, ...] = (
         "how long Keyrail still accepts clients after SIGTERM, while /readyz answers 503 (default 0)",
     ),
     Option(
+        "accept_patience",
+        OptionScope.GROUP,
+        read_seconds,
+        "TIME",
+        "how long clients are taken to wait before they give up a command that Keyrail has not read; later, one that "
+        "could change something does not run (default 1s; 0: they never give up)",
+    ),
+    Option(
         "ready_when",
         OptionScope.GROUP,
         word_of(ReadyWhen),

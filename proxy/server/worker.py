@@ -21,15 +21,13 @@ from typing import Any, assert_never
 
 import uvloop
 
-from proxy.net.acceptor import Acceptor
 from proxy.net.address import UpstreamAddress
 from proxy.net.admission import Admission
+from proxy.net.attention import Attention
 from proxy.net.buffers import enforce
 from proxy.net.capabilities import ClusterFoundError
 from proxy.net.cluster_address import EXPECTED as CLUSTER_EXPECTED
 from proxy.net.garbage_collector import uncollected
-from proxy.net.group_counts import of_one_worker
-from proxy.net.handover import Handover, Place
 from proxy.net.known_scripts import ScriptNews
 from proxy.net.password_file import PasswordFileError
 from proxy.net.periodic import Periodic
@@ -45,7 +43,6 @@ from proxy.policy.plan_tables import NewParts
 from proxy.rules.shared_state import Fact, FactKey
 from proxy.server.control import (
     Commit,
-    Cover,
     Drain,
     FindPlans,
     FindScript,
@@ -72,7 +69,7 @@ from proxy.server.leases import LEASE_SECONDS, LOST_SECONDS, Leases
 from proxy.server.notices import log_as, never_wait
 from proxy.server.process_figures import figures_of_this_process
 from proxy.server.requests import Channel, Packed, RequestError, TypedReply, outcome
-from proxy.server.worker_sharing import counts_of, handover_of, loads_of
+from proxy.server.worker_sharing import loads_in, shared_counts
 from proxy.session.info_query import InfoQuery
 
 _log = logging.getLogger("keyrail.worker")
@@ -102,21 +99,18 @@ class Worker:
         self._failed = False
         self._preparing = asyncio.Lock()
         self._orders = asyncio.Lock()
-        self._covers: asyncio.Queue[frozenset[int]] = asyncio.Queue()
-        self._acceptors: dict[Place, Acceptor] = {}
-        self._covering: dict[int, list[Acceptor]] = {}
         self._prepared: int | None = None
         self._leased = 0.0
         self._wanted = False
         self._demanded = self._told = time.monotonic()
         loop = asyncio.get_running_loop()
-        sharing, number = start.sharing, start.number
-        loads = None if sharing is None else loads_of(sharing, number)
-        self._counts = of_one_worker() if sharing is None else counts_of(sharing, number)
-        self._handover: Handover | None = None
-        if sharing is not None and loads is not None:
-            self._handover = handover_of(sharing, number, loads, loop, self._adopt)
-        self._admission = Admission(start.settings.max_clients, loads)
+        shared = start.memory, start.settings.workers, start.number
+        self._loads = loads_in(*shared)
+        self._counts = shared_counts(*shared)
+        self._admission = Admission(start.settings.max_clients, self._loads)
+        self._attention = Attention(
+            loop, self._loads, self._unix_sockets(), start.settings.accept_patience, self._paused, self._count
+        )
         reports = {
             "looking for clusters": self._look_for_clusters,
             "looking at limits": self._look_at_limits,
@@ -172,12 +166,10 @@ class Worker:
         gc.collect()
         gc.freeze()
         self._channel.notify(Serving())
-        covering = asyncio.get_running_loop().create_task(self._cover_all())
         self._reports.turn()
         if self._start.settings.workers > 1:
             self._limits.begin()
         await self._stop.wait()
-        covering.cancel()
         await self._drain()
         self._limits.end()
         self._report_now()
@@ -204,14 +196,14 @@ class Worker:
                 return False
             if isinstance(started, BaseException):
                 raise started
-        for handed in self._sockets_of(self._start.number):
+        self._loads.begin()
+        self._attention.begin()
+        for handed in self._start.sockets:
             try:
-                self._acceptors[handed.route, handed.listener] = await self._serve(handed)
+                await self._serve(handed)
             except (PasswordFileError, TlsError) as error:
                 self._channel.notify(Unfit(handed.route, str(error)))
                 return False
-        if self._handover is not None:
-            self._handover.begin()
         return True
 
     async def _start_route(self, index: int) -> None:
@@ -231,28 +223,26 @@ class Worker:
             self._routes[index] = self._route(index, upstream.as_seed())
             await self._routes[index].start()
 
-    def _adopt(self, place: Place, connection: socket.socket) -> None:
-        self._acceptors[place].adopt(connection)
-
-    def _sockets_of(self, worker: int) -> list[ListenerSocket]:
-        return [handed for handed in self._start.sockets if handed.worker == worker]
-
-    async def _serve(self, handed: ListenerSocket) -> Acceptor:
+    async def _serve(self, handed: ListenerSocket) -> None:
         listener = self._start.settings.routes[handed.route].listeners[handed.listener]
         context: ssl.SSLContext | None = None
         if listener.address.tls is not None:
             context = listener_context(listener.address.tls, _log.warning)
         # A copy, since the acceptor closes it, and may have to begin again.
         sock = socket.socket(fileno=os.dup(handed.fd))
-        place = handed.route, handed.listener
-        return await self._routes[handed.route].serve(sock, listener, context, place, self._handover)
+        await self._routes[handed.route].serve(sock, listener, context)
 
-    async def _cover(self, workers: frozenset[int]) -> None:
-        for number in self._covering.keys() - workers:
-            for server in self._covering.pop(number):
-                server.close()
-        for number in workers - self._covering.keys():
-            self._covering[number] = [await self._serve(handed) for handed in self._sockets_of(number)]
+    def _unix_sockets(self) -> list[int]:
+        routes = self._start.settings.routes
+        return [
+            handed.fd
+            for handed in self._start.sockets
+            if routes[handed.route].listeners[handed.listener].address.path is not None
+        ]
+
+    def _paused(self, seconds: float) -> None:
+        for route in self._routes:
+            route.look_at_late_writes(seconds)
 
     async def _obey(self) -> None:
         try:
@@ -264,8 +254,6 @@ class Worker:
 
     def _take(self, notification: WorkerNotification) -> None:
         match notification:
-            case Cover(workers):
-                self._covers.put_nowait(workers)
             case NameNodes(route, aliases):
                 self._aliases[route] = aliases
                 self._routes[route].readiness.rename_nodes(aliases)
@@ -277,10 +265,6 @@ class Worker:
                     learning.learn_scripts(news)
             case _:
                 assert_never(notification)
-
-    async def _cover_all(self) -> None:
-        while True:
-            await self._cover(await self._covers.get())
 
     async def _answer(self, request: WorkerRequest) -> TypedReply:
         match request:
@@ -421,8 +405,8 @@ class Worker:
             self._channel.notify(TrafficReport(traffic))
 
     async def _drain(self) -> None:
-        if self._handover is not None:
-            self._handover.end()
+        self._loads.end()
+        self._attention.end()
         for route in self._routes:
             route.stop_accepting()
         # While a copy is open in any process, the kernel accepts connections.

@@ -11,7 +11,6 @@ from proxy.server.control import ListenerSocket, Start, WorkerReport
 from proxy.server.leases import Demands
 from proxy.server.listeners import Listeners
 from proxy.server.requests import Channel
-from proxy.server.worker_sharing import SharingFiles
 from proxy.traffic.evidence import Records
 
 
@@ -28,26 +27,23 @@ class WorkerProcess:
     heard: float = field(default_factory=time.monotonic)
     forgiven: float = 0.0
     """Seconds since then in which the supervisor itself was stopped."""
-    covers: frozenset[int] = frozenset()
-    """Missing workers whose connections it accepts."""
     wanted: tuple[Demands, ...] = ()
 
 
 async def launch(
     number: int,
     listeners: Listeners,
-    sharing: SharingFiles | None,
+    memory: int,
     start: Callable[[int, tuple[ListenerSocket, ...]], Start],
 ) -> WorkerProcess:
-    """Start a worker process, hand it its listening sockets, and tell it to start. Raises OSError."""
+    """Start a worker process, hand it the listening sockets and the shared memory, tell it to start. Raises OSError."""
     ours, theirs = socket.socketpair()
-    handed = listeners.sockets_for(number)
-    shared = () if sharing is None else (sharing.memory, sharing.inbox, *sharing.outboxes)
+    handed = listeners.sockets()
     with theirs:
         process = await asyncio.create_subprocess_exec(
             *module_command("proxy.server.worker", str(theirs.fileno())),
             stdin=asyncio.subprocess.DEVNULL,
-            pass_fds=[theirs.fileno(), *(each.fileno() for *_, each in handed), *shared],
+            pass_fds=[theirs.fileno(), *(each.fileno() for *_, each in handed), memory],
             env=module_environment(),
             process_group=0,
         )
@@ -55,7 +51,7 @@ async def launch(
     channel.notify(
         start(
             number,
-            tuple(ListenerSocket(owner, route, listener, each.fileno()) for owner, route, listener, each in handed),
+            tuple(ListenerSocket(route, listener, each.fileno()) for route, listener, each in handed),
         )
     )
     return WorkerProcess(number, process, channel)

@@ -20,7 +20,6 @@ from proxy.policy.model import Policy
 from proxy.rules.shared_state import Fact, FactKey
 from proxy.server.control import (
     Commit,
-    Cover,
     Drain,
     FindPlans,
     FindScript,
@@ -40,7 +39,6 @@ from proxy.server.control import (
     Unfit,
     WorkerReport,
 )
-from proxy.server.covering import covered_by
 from proxy.server.figures import RouteFigures, add_numbers, counters_of, merge_snapshots
 from proxy.server.group_plans import GroupPlans
 from proxy.server.hung_workers import SILENT_SECONDS, TURN_SECONDS, HungWorkers, silence
@@ -61,7 +59,7 @@ from proxy.server.requests import (
 )
 from proxy.server.violations import Violations
 from proxy.server.worker_process import WorkerProcess, launch
-from proxy.server.worker_sharing import SharingFiles, WorkerSharing
+from proxy.server.worker_sharing import WorkerSharing
 from proxy.session.info_query import InfoQuery
 from proxy.traffic.evidence import Records, merge_records
 from proxy.traffic.interval_stats import IntervalStats
@@ -107,7 +105,7 @@ class Workers:
         """The recent traffic of each route, over all workers, ended ones included."""
         self._settings = settings
         self._listeners = listeners
-        self._sharing = WorkerSharing(settings.workers) if settings.workers > 1 else None
+        self._sharing = WorkerSharing(settings.workers)
         self._violations = violations
         self._plans = GroupPlans(policies)
         self._workers: dict[int, WorkerProcess] = {}
@@ -236,9 +234,7 @@ class Workers:
             await asyncio.wait(self._tasks, timeout=seconds + 3.0)
         self.kill()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._sharing is not None:
-            self._sharing.close()
-            self._sharing = None
+        self._sharing.close()
 
     def kill(self) -> None:
         """End every worker at once."""
@@ -280,8 +276,7 @@ class Workers:
     async def _live(self, number: int) -> str:
         """Start one worker process and wait for its end; return how it ended."""
         try:
-            sharing = None if self._sharing is None else self._sharing.files_for(number)
-            worker = await launch(number, self._listeners, sharing, partial(self._start_of, sharing))
+            worker = await launch(number, self._listeners, self._sharing.descriptor, self._start_of)
         except OSError as error:
             return f"could not be started ({error.strerror})"
         self._workers[number] = worker
@@ -292,7 +287,7 @@ class Workers:
         self._bury(worker)
         return f"(pid {worker.process.pid}) ended by signal {-status}" if status < 0 else f"ended with status {status}"
 
-    def _start_of(self, sharing: SharingFiles | None, number: int, sockets: tuple[ListenerSocket, ...]) -> Start:
+    def _start_of(self, number: int, sockets: tuple[ListenerSocket, ...]) -> Start:
         plans = self._plans.in_force
         names, scripts = self._node_names.by_id(), tuple(known.all() for known in self._scripts)
         return Start(
@@ -306,18 +301,8 @@ class Workers:
             names,
             scripts,
             tuple(self._servers),
-            sharing,
+            self._sharing.descriptor,
         )
-
-    def _cover(self) -> None:
-        """Let the workers that serve accept connections for those that are missing."""
-        if not self._started.done() or self._stopping.is_set():
-            return
-        serving = {number: worker for number, worker in self._workers.items() if worker.serving}
-        for number, covers in covered_by(self._settings.workers, serving).items():
-            if serving[number].covers != covers:
-                serving[number].covers = covers
-                serving[number].channel.notify(Cover(covers))
 
     async def _replace_hung(self) -> None:
         """Kill a worker that hangs, so that it is replaced, but no worker that is busy with a new policy."""
@@ -360,7 +345,6 @@ class Workers:
         match notification:
             case Serving():
                 worker.serving = True
-                self._cover()
                 self._on_change()
             case WorkerReport():
                 worker.report = notification
@@ -424,12 +408,10 @@ class Workers:
     def _bury(self, worker: WorkerProcess) -> None:
         """Keep the counters of an ended worker."""
         del self._workers[worker.number]
-        if self._sharing is not None:
-            self._sharing.away(worker.number)
+        self._sharing.away(worker.number)
         if worker.report is not None:
             for departed, snapshot in zip(self._departed, worker.report.routes, strict=True):
                 add_numbers(departed, counters_of(snapshot))
         for route, records in enumerate(worker.evidence):
             self._departed_evidence[route] = merge_records([self._departed_evidence[route], records])
-        self._cover()
         self._on_change()

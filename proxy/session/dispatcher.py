@@ -294,6 +294,11 @@ class Dispatcher:
         """No command waits any more."""
         self.session.link.resume(BYTES_WAIT)
 
+    def has_left(self) -> bool:
+        """Whether the client has left while its bytes waited."""
+        session = self.session
+        return session.has_left(session.lacks_since())
+
     def assembling(self, size: int) -> None:
         """An unfinished command grows."""
         self.session.assembling(size)

@@ -20,6 +20,7 @@ from proxy.policy.decision import Hit
 from proxy.rules.scripts.own_keys import OwnKeys
 from proxy.rules.shared_state import FactKey
 from proxy.session.client_identity import UNNAMED, Names, Origin
+from proxy.session.client_link import ClientTransport
 from proxy.session.info_query import InfoQuery
 from proxy.session.keyed_pipeline import KeyedPipeline
 from proxy.session.login_port import LoginPort
@@ -274,6 +275,9 @@ class RoutePort(Protocol):
 
     def chance(self) -> float:
         """A random number in [0, 1)."""
+
+    def has_left(self, transport: ClientTransport | None, waited: float) -> bool:
+        """Whether the client of something that has waited for so many seconds has left."""
 
     def after(self, seconds: float, act: Callable[[], None]) -> Callable[[], None]:
         """Call ``act`` when that time is over, unless what this returns is called before."""

@@ -66,6 +66,9 @@ class RedirectedClient(NodeClient, Protocol):
     effective_policy: EffectivePolicy
     redirects: "Redirects | None"
 
+    def has_left(self, waits_since: float | None) -> bool:
+        """Whether the client has left since then; it is closed now."""
+
 
 class _Facts(NamedTuple):
     """What matters of a command, or of a transaction, for its order. ``slots`` is None where nobody can tell them;
@@ -316,6 +319,8 @@ class Redirects:
             self._session.sender.go_on()
         elif self._queue[0].due > now:
             self._wait(self._queue[0].due - now)
+        elif self._session.has_left(self._queue[0].since):
+            return
         elif not self._send(self._queue[0], now):
             self._wait(_AGAIN_SECONDS)
 

@@ -37,6 +37,7 @@ from proxy.session.redirects import Redirects
 from proxy.session.running_procedure import RunningProcedure
 from proxy.session.scripts import ScriptSearch
 from proxy.session.state import (
+    LACKING,
     POOLED,
     Awaited,
     ClientState,
@@ -53,7 +54,8 @@ class Session:
     """One client. ``key`` is its pool: user, database and protocol. Before a cluster, ``node`` is that of the keys of
     the command at hand. ``may_have_follow_ups`` says that something may have to follow the commands that are under way,
     and ``deferred`` holds what has to wait until it may. ``overtaking`` is the place of the reply to the command that
-    has overtaken others, which the next one waits for.
+    has overtaken others, which the next one waits for. ``lacking`` says since when the next command waits for something
+    that Keyrail lacks, and how many commands had been sent by then.
     """
 
     __slots__ = (
@@ -64,6 +66,7 @@ class Session:
         "home",
         "intake",
         "key",
+        "lacking",
         "limit_membership",
         "link",
         "local",
@@ -124,6 +127,7 @@ class Session:
         self.awaited: Awaited | None = None
         self.upstream_wait: UpstreamWait | None = None
         self.overtaking: Segment | None = None
+        self.lacking: tuple[float, int] | None = None
         self.held: Item | None = None
         self.running_procedure: RunningProcedure | None = None
         self.resolved: Decision | None = None
@@ -250,12 +254,29 @@ class Session:
     def wait_for(self, awaited: Awaited) -> None:
         """Forward nothing until somebody calls ``arrived``."""
         self.awaited = awaited
+        if awaited in LACKING and self.lacks_since() is None:
+            self.lacking = self.ports.route.now(), self.sender.requested + self.local
         self.intake.wait()
 
     def wait_for_upstream(self, wait: UpstreamWait) -> None:
         """The same, and end this wait then."""
         self.wait_for(Awaited.UPSTREAM)
         self.upstream_wait = wait
+
+    def lacks_since(self) -> float | None:
+        """Since when the next command waits for something that Keyrail lacks; None if it does not."""
+        lacking = self.lacking
+        if lacking is not None and lacking[1] != self.sender.requested + self.local:
+            lacking = self.lacking = None  # the command that waited has been sent, or answered
+        return None if lacking is None else lacking[0]
+
+    def has_left(self, waits_since: float | None) -> bool:
+        """Whether the client has left, as is asked right before what waited is sent. Then it is closed."""
+        waited = 0.0 if waits_since is None else self.ports.route.now() - waits_since
+        if not self.ports.route.has_left(self.link.transport, waited):
+            return False
+        self.close("gave_up")
+        return True
 
     def stop_waiting(self) -> None:
         """Nothing is awaited any more."""

@@ -53,6 +53,10 @@ class Awaited(Enum):
     GROUP = "figures of the process group"
 
 
+LACKING = frozenset((Awaited.UPSTREAM, Awaited.USER, Awaited.SCRIPTS, Awaited.GROUP))
+"""What Keyrail lacks. With the other ones it waits for Redis, as a client of Redis itself would."""
+
+
 class Event(Enum):
     """An event that changes for how long a private upstream is kept."""
 

@@ -126,6 +126,9 @@ class Client:
     def drained(self) -> None:
         self.paused = False
 
+    def has_left(self) -> bool:
+        return False
+
     def choose_upstream(self) -> None:
         """It has one, or none is to be had."""
 

@@ -11,7 +11,7 @@ from typing import Any
 from proxy.net.address import parse_listen, parse_upstream
 from proxy.net.admission import Admission
 from proxy.net.entrance import Entrance
-from proxy.net.group_counts import of_one_worker
+from proxy.net.group_counts import counts_in
 from proxy.net.plan_compiler import PlanCompiler
 from proxy.net.route import Route
 from proxy.net.settings import ListenerSettings, PolicySource, RouteSettings, Settings
@@ -93,7 +93,7 @@ class Keyrail:
             None,
             lambda: None,
             Admission(100),
-            of_one_worker(),
+            counts_in(memoryview(bytearray(16)), 1, 0),
         )
         self._clients: list[Client] = []
 

@@ -6,7 +6,7 @@ import asyncio
 
 from proxy.net.address import UpstreamAddress
 from proxy.net.admission import Admission
-from proxy.net.group_counts import GroupCounts, of_one_worker
+from proxy.net.group_counts import GroupCounts, counts_in
 from proxy.net.plan_compiler import PlanCompiler
 from proxy.net.route import Route
 from proxy.net.settings import PolicySource, RouteSettings, Settings
@@ -37,5 +37,5 @@ def new_route(
         None,
         lambda: None,
         Admission(0),
-        counts or of_one_worker(),
+        counts or counts_in(memoryview(bytearray(16)), 1, 0),
     )

@@ -24,9 +24,12 @@ from proxy.net.acceptor import Acceptor
 from proxy.net.address import ListenerTls
 from proxy.net.admission import Admission
 from proxy.net.failures import Failures
+from proxy.net.patience import Patience
 from proxy.net.tls import listener_context
 from tests.net.certificates import authority, issue
 from tests.resp import PATIENCE_SECONDS
+
+PATIENT = Patience(0.0, lambda: 0.0)
 
 
 class Listening:
@@ -70,7 +73,7 @@ def play(listening: Listening, case: Callable[[Say, Failures], Awaitable[None]])
         loop = asyncio.get_running_loop()
         failures = Failures(loop.time)
         stand_ins: Any = listening, Greeter
-        acceptor = Acceptor(stand_ins[0], "redis://here", (0, 0), loop, stand_ins[1], None, failures, Admission(0))
+        acceptor = Acceptor(stand_ins[0], "redis://here", loop, stand_ins[1], None, failures, Admission(0), PATIENT)
         acceptor.listen()
 
         async def hear() -> bytes:
@@ -121,18 +124,10 @@ def test_a_listener_that_lacks_files_for_long_goes_on_trying() -> None:
     play(Listening(*[errno.EMFILE] * 4), case)
 
 
-class Held:
-    """Other workers are about to accept as many clients, and in the end all stay here."""
-
-    def relieves(self) -> bool:
-        return True
-
-    def destination(self) -> None:
-        return None
-
-
 class Loads:
     """The number of this worker's connections, as other workers see it."""
+
+    alone = True
 
     def __init__(self) -> None:
         self.number = 0
@@ -153,12 +148,10 @@ def test_a_connection_that_cannot_be_served_is_closed_and_the_others_are_served(
         loop = asyncio.get_running_loop()
         told: list[object] = []
         loop.set_exception_handler(lambda _loop, context: told.append(type(context.get("exception"))))
-        listening, loads, stand_ins = Listening(), Loads(), cast("Any", (new_client, Held()))
+        listening, loads, stand_ins = Listening(), Loads(), cast("Any", (new_client,))
         admission = Admission(0, cast("Any", loads))
         of: Any = listening
-        acceptor = Acceptor(
-            of, "redis://here", (0, 0), loop, stand_ins[0], None, Failures(loop.time), admission, stand_ins[1]
-        )
+        acceptor = Acceptor(of, "redis://here", loop, stand_ins[0], None, Failures(loop.time), admission, PATIENT)
         crowd = [await asyncio.open_connection(*listening.real.getsockname()) for _ in range(5)]
         acceptor.listen()
         try:
@@ -207,14 +200,14 @@ def test_the_end_of_a_tls_handshake_is_acknowledged_at_once(tmp_path: Path) -> N
         listening: Any = Listening()
         new_client: Any = Client
         name, failures, admission = "rediss://here", Failures(loop.time), Admission(0)
-        acceptor = Acceptor(listening, name, (0, 0), loop, new_client, context, failures, admission)
+        acceptor = Acceptor(listening, name, loop, new_client, context, failures, admission, PATIENT)
         trusted = ssl.create_default_context(cafile=ca.certificate)
         place = listening.real.getsockname()
         coming = loop.create_task(asyncio.open_connection(*place, ssl=trusted, server_hostname="127.0.0.1"))
         accepted, _ = await loop.sock_accept(listening.real)
         observed = Observed(accepted.family, accepted.type, accepted.proto, accepted.detach())
         observed.events, observed.acknowledges = events, asyncio.Event()
-        acceptor.adopt(observed)
+        acceptor._adopt(observed)
         reader, writer = await asyncio.wait_for(coming, PATIENCE_SECONDS)
         try:
             assert await asyncio.wait_for(reader.readexactly(7), PATIENCE_SECONDS) == b"welcome"

@@ -19,7 +19,7 @@ def option(sock: socket.socket, name: int) -> int:
 
 def test_clients_are_watched_as_redis_does_it() -> None:
     """tcp-keepalive 300, and what anetKeepAlive makes of it: on what the listener accepts."""
-    ((listener,),) = listen_tcp("127.0.0.1", 0)
+    (listener,) = listen_tcp("127.0.0.1", 0)
     with listener, socket.create_connection(listener.getsockname()):
         listener.setblocking(True)
         accepted, _ = listener.accept()

@@ -12,7 +12,7 @@ import pytest
 
 from proxy.net.address import UpstreamAddress, parse_upstream
 from proxy.net.failover_wait import FailoverWait
-from proxy.net.group_counts import of_one_worker
+from proxy.net.group_counts import counts_in
 from proxy.net.logins import REMEMBERED_SECONDS, Logins
 from proxy.net.primary import Primary
 from proxy.net.topology import Single
@@ -106,7 +106,7 @@ class Redis:
             restarts=self.restarts,
             logins=SimpleNamespace(refused={}, under_way=Counter()),
         )
-        self.changes = of_one_worker().users
+        self.changes = counts_in(memoryview(bytearray(16)), 1, 0).users
         self.logins = Logins(connections, self.given_back.append, self.changes)
 
     async def open(self) -> Upstream:

@@ -6,7 +6,7 @@ import asyncio
 
 from proxy.net.address import UpstreamAddress
 from proxy.net.admission import Admission
-from proxy.net.group_counts import of_one_worker
+from proxy.net.group_counts import counts_in
 from proxy.net.plan_compiler import PlanCompiler
 from proxy.net.route import Route
 from proxy.net.settings import PolicySource, RouteSettings, Settings
@@ -39,7 +39,7 @@ def test_who_tells_of_a_second_hears_when_it_is_over() -> None:
             None,
             report,
             Admission(0),
-            of_one_worker(),
+            counts_in(memoryview(bytearray(16)), 1, 0),
         )
         await route.start()
         route.close()

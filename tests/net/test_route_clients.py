@@ -11,6 +11,7 @@ import pytest
 from proxy.net import route_clients
 from proxy.net.admission import Admission
 from proxy.net.failures import Failures
+from proxy.net.patience import Patience
 from proxy.net.route_clients import RouteClients
 from proxy.session.session import Session
 
@@ -57,7 +58,9 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def drained(client: SilentClient, seconds: float) -> None:
-    clients = RouteClients(Admission(0), lambda: False, lambda _: None, Failures(cast("Any", None)))
+    clients = RouteClients(
+        Admission(0), lambda: False, lambda _: None, Failures(cast("Any", None)), Patience(0.0, lambda: 0.0)
+    )
     client.clients = clients
     clients.client_connected(cast("Session", client))
     asyncio.run(clients.drain(seconds))

@@ -21,7 +21,7 @@ from proxy.hotpath.router import Router
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.net.address import UpstreamAddress
 from proxy.net.admission import Admission
-from proxy.net.group_counts import of_one_worker
+from proxy.net.group_counts import counts_in
 from proxy.net.plan_compiler import PlanCompiler
 from proxy.net.route import Route
 from proxy.net.settings import PolicySource, RouteSettings, Settings
@@ -116,7 +116,7 @@ async def route_over(engines: list[Engine]) -> AsyncIterator[tuple[Route, SlotMa
         None,
         lambda: None,
         Admission(0),
-        of_one_worker(),
+        counts_in(memoryview(bytearray(16)), 1, 0),
     )
     await route.start()
     try:

@@ -14,7 +14,7 @@ from proxy.local_cache.expected import CacheBounds, CachedRequest
 from proxy.local_cache.fills import PING_EVERY
 from proxy.net.address import parse_upstream
 from proxy.net.connect import open_upstream
-from proxy.net.group_counts import of_one_worker
+from proxy.net.group_counts import counts_in
 from proxy.net.own_connections import OwnConnections
 from proxy.net.tracked_database import TrackedDatabase
 from proxy.net.tracking_setup import FieldTtls
@@ -53,7 +53,7 @@ class Worker:
         self.engine = engine
         self.events: list[str] = []
         self.loop = asyncio.get_running_loop()
-        self.users = of_one_worker().users
+        self.users = counts_in(memoryview(bytearray(16)), 1, 0).users
         self.tracked = TrackedDatabase(
             lambda _, keeper: self.open(keeper), lambda _: None, self.loop, self.users, self.events.append, SOLE_NODE
         )

@@ -40,7 +40,9 @@ def test_two_workers_get_as_many_clients_each(new_engine: NewEngine, clients: in
 @pytest.mark.parametrize("said", [b"", b"ECHO %d" + b"x" * 3000 + b"\r\n"], ids=["a little", "much"])
 def test_a_crowd_that_talks_at_once_is_answered_wherever_it_goes(said: bytes, new_engine: NewEngine) -> None:
     """They have sent all, and closed their half, before a worker has a chance to hand them over."""
-    with serve("--upstream", new_engine().url, "--policy", "none", "--workers", "2") as running, ExitStack() as held:
+    # However long they wait on a busy machine.
+    options = ("--policy", "none", "--workers", "2", "--accept-patience", "0")
+    with serve("--upstream", new_engine().url, *options) as running, ExitStack() as held:
         port = running.ready().ports()[0]
         clients = [
             held.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS)) for _ in range(200)

@@ -59,6 +59,7 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
         "pooling": "off",
         "drain": "1m",
         "shutdown_delay": "5s",
+        "accept_patience": "2s",
         "ready_when": "any",
         "upstream_silence": "4s",
         "upstream_timeout": "3s",

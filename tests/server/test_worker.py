@@ -38,6 +38,7 @@ from proxy.server.control import (
 )
 from proxy.server.requests import Channel, Packed, RequestFailed, TypedReply
 from proxy.server.worker import Worker
+from proxy.server.worker_sharing import WorkerSharing
 from tests.resp import PATIENCE_SECONDS
 
 KEY = script_key(b"1")
@@ -174,7 +175,9 @@ async def a_worker(**failing: int) -> AsyncIterator[tuple[Supervisor, FakeRoute]
     ours, theirs = await Channel.over(here), await Channel.over(there)
     route_settings = RouteSettings("r", (), UpstreamAddress(), PolicySource())
     scripts = (ScriptNews(),)
-    start = Start(Settings((route_settings,), workers=2), (TRANSPARENT,), 1, 1, 0, (), False, ({},), scripts, ((),))
+    memory = WorkerSharing(2).descriptor
+    settings = Settings((route_settings,), workers=2)
+    start = Start(settings, (TRANSPARENT,), 1, 1, 0, (), False, ({},), scripts, ((),), memory)
     worker = Worker(theirs, start)
     route = cast("FakeRoute", worker._routes[0])
     route.failing.update(failing)

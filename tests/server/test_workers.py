@@ -200,7 +200,7 @@ def test_a_worker_hears_of_the_scripts_of_all_others_and_one_that_begins_of_all(
                 await other.told_of_scripts.wait()
                 assert other.told == [news]
             assert fakes[0].told == []
-            assert workers._start_of(None, 0, ()).scripts == news.routes
+            assert workers._start_of(0, ()).scripts == news.routes
 
     asyncio.run(main())
 

@@ -219,6 +219,8 @@ class FakeRoute(
         self.anywhere: list[Upstream] = []
         self.closed_gracefully: list[Upstream] = []
         self.starving = False
+        self.left: Callable[[float], bool] = lambda _: False
+        """Whether clients have left whose command waits for so many seconds."""
         self.unknown_databases: set[int] = set()
         self.lacking_databases: dict[int, bytes] = {}
         self.refusals: dict[Node, str] = {}
@@ -494,6 +496,9 @@ class FakeRoute(
 
     def note_user_change(self) -> None:
         self.user_changes += 1
+
+    def has_left(self, transport: object, waited: float) -> bool:
+        return self.left(waited)
 
     def now(self) -> float:
         return self.moment

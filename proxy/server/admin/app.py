@@ -52,8 +52,9 @@ class AdminServer:
         shown = f"{settings.host}:{settings.port}"
         self._name = f"admin {shown}"
         try:
-            groups = inherited.take(self._name, 1) or listen_tcp(settings.host, settings.port)
-            self._sockets = [each for group in groups for each in group]
+            groups = inherited.take(self._name)
+            own = [each for group in groups for each in group] if groups else listen_tcp(settings.host, settings.port)
+            self._sockets = own
         except OSError as error:
             raise AdminError(f"cannot listen on the admin port {shown}: {listen_problem(error)}") from None
         self._runner: web.AppRunner | None = None
