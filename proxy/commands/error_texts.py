@@ -235,8 +235,16 @@ READ_ONLY = Hints(
     proof="ROLE is asked, and decides",
     used_in=("hotpath/error_words.py",),
 )
+PROBE_LOADING = EngineTexts(
+    "LOADING ",
+    answers="PING of the circuit breaker",
+    proof="nothing of a client's runs in it",
+    used_in=("net/latency_probe.py",),
+)
 PROBE_FAILING = EngineTexts(
-    *_STATES,
+    "BUSY ",
+    "MASTERDOWN ",
+    "CLUSTERDOWN ",
     answers="PING of the circuit breaker",
     proof="nothing of a client's runs in it",
     used_in=("net/latency_probe.py",),

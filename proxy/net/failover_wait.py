@@ -42,6 +42,10 @@ class FailoverWait:
         now = self._loop.time()
         return (now if self._has_sentinels or self.lost_at is None else self.lost_at) + self._seconds
 
+    def waits(self) -> bool:
+        """Whether commands that came when the last connection was lost still wait."""
+        return self.lost_at is not None and self._loop.time() < self.lost_at + self._seconds
+
     async def await_server(self, until: float) -> None:
         """Wait until a server is there, or this time has come."""
         with suppress(TimeoutError):

@@ -3,20 +3,26 @@
 Ten times a second Keyrail sends a PING on a shared connection of each pool, in line with the clients' commands. Its
 time is the time that commands wait, so none of these has to be timed. A pending PING counts with the time that it has
 waited so far. Without a breaker in the policy nothing is sent.
+
+Each node is observed by itself. While commands wait for another server in its place (``--failover-wait``), no breaker
+opens, nor while a server says that it is loading.
 """
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 
-from proxy.commands.error_texts import PROBE_FAILING
+from proxy.commands.error_texts import PROBE_FAILING, PROBE_LOADING
 from proxy.commands.table import Lane
 from proxy.net.periodic import Periodic
 from proxy.net.pools import Pools
+from proxy.net.topology import Topology
 from proxy.net.upstream import UpstreamConnection
 from proxy.rules.memory import Memory
 from proxy.rules.shared_state import ObservingState
+from proxy.session.pool_key import Node
 
 _SECONDS = 0.1
 _NO_ANSWER = 1.0
@@ -27,22 +33,28 @@ _log = logging.getLogger("keyrail.route")
 
 
 class LatencyProbe:
-    """Feeds the circuit breakers of one route. ``now`` is the clock of the rules."""
+    """Feeds the circuit breakers of one route. ``now`` is the clock of the rules, ``waiting`` says whether commands
+    wait for another server."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         memory: Memory,
         pools: Pools,
+        topology: Topology,
+        waiting: Callable[[], bool],
         now: Callable[[], float],
         count: Callable[[str], object],
     ) -> None:
         self._loop = loop
         self._memory = memory
         self._pools = pools
+        self._topology = topology
+        self._waiting = waiting
         self._now = now
         self._asked: dict[UpstreamConnection, float] = {}
-        self._took: list[float | None] = []
+        self._took: defaultdict[Node, list[float | None]] = defaultdict(list)
+        self._loading: set[Node] = set()
         self._periodic = Periodic(loop, _SECONDS, {"feeding circuit breakers": self._beat}, count)
         self.begin = self._periodic.begin
         self.end = self._periodic.end
@@ -61,19 +73,27 @@ class LatencyProbe:
             self._ask()
 
     def _observe(self, circuits: list[tuple[str, ObservingState]]) -> None:
-        waiting = [self._loop.time() - asked for asked in self._asked.values()]
-        took = [*self._took, *(None if seconds > _NO_ANSWER else seconds for seconds in waiting)]
-        self._took = []
-        if not self._pools.alive(self._pools.home):
-            took = [None]
-        if not took:
-            return
-        good = [seconds for seconds in took if seconds is not None]
-        for name, circuit in circuits:
-            before = circuit.description
-            circuit.observe(self._now(), max(good) if len(good) == len(took) else None)
-            if circuit.description != before:
-                _log.warning("breaker %s is %s", name, circuit.description)
+        took, self._took = self._took, defaultdict(list)
+        loading, self._loading = self._loading, set()
+        for upstream, asked in self._asked.items():
+            seconds = self._loop.time() - asked
+            took[upstream.key.node].append(None if seconds > _NO_ANSWER else seconds)
+        router, nodes = self._topology.router, self._topology.nodes
+        for name, state in circuits:
+            state.owner = None if router is None else router.owner
+            state.retain([node.number for node in nodes])
+            for node in nodes:
+                found = took[node] if self._pools.alive(self._pools.home_of(node)) else [None]
+                before = state.description(node.number)
+                if node in loading:
+                    state.excuse(node.number)
+                elif found:
+                    good = [seconds for seconds in found if seconds is not None]
+                    longest = max(good) if len(good) == len(found) else None
+                    state.observe(node.number, self._now(), longest, may_open=not self._waiting())
+                if state.description(node.number) != before:
+                    place = "" if router is None else f" for {self._topology.address(node)}"
+                    _log.warning("breaker %s%s is %s", name, place, state.description(node.number))
 
     def _ask(self) -> None:
         for pool in list(self._pools)[:_MOST_POOLS]:
@@ -86,5 +106,9 @@ class LatencyProbe:
         self._asked.pop(upstream, None)
         if question.cancelled() or question.exception() is not None:
             return
-        # Any other reply, also a refusal of PING, shows that Redis works.
-        self._took.append(None if PROBE_FAILING.begin(question.result()) else self._loop.time() - asked)
+        node, reply = upstream.key.node, question.result()
+        if PROBE_LOADING.begin(reply):
+            self._loading.add(node)
+        else:
+            # Any other reply, also a refusal of PING, shows that Redis works.
+            self._took[node].append(None if PROBE_FAILING.begin(reply) else self._loop.time() - asked)

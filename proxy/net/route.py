@@ -181,7 +181,8 @@ class Route(RoutePort):
         memory = self._policies.memory
         self._scripts = ScriptExchange(find_calls, lambda: memory.each(SharedFacts).values())
         count = self._connections.count
-        self._latency_probe = LatencyProbe(loop, self._policies.memory, self._connections.pools, time.time, count)
+        supply, pools = self._connections.supply, self._connections.pools
+        self._latency_probe = LatencyProbe(loop, memory, pools, topology, supply.failover.waits, time.time, count)
         self._liveness = Liveness(self._connections, settings.upstream_silence)
         processes = self._connections.demotions.writable
         self._replicas = ReplicaWatch(topology, loop, settings.connect_timeout, count, processes=processes)

@@ -8,7 +8,7 @@ A rule keeps its state in ``memory``. State with one of these ports is found the
 - ``ObservingState``: depends on how fast Redis answers Keyrail's own PINGs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -84,18 +84,31 @@ class SharedFacts:
 
 
 class ObservingState:
-    """State that depends on the observations of one worker. Times are in seconds."""
+    """State that depends on the observations of one worker, of each node by its number. Times are in seconds.
+
+    ``owner`` says which node has a slot; None where one node has all.
+    """
+
+    owner: Callable[[int], int] | None = None
 
     @property
     def restricts(self) -> bool:
         """Whether some commands are kept from Redis now."""
         raise NotImplementedError
 
-    @property
-    def description(self) -> str:
-        """The state, for people."""
+    def description(self, node: int) -> str:
+        """The state of a node, for people."""
         raise NotImplementedError
 
-    def observe(self, now: float, took: float | None) -> None:
-        """Note the time that an answer took; None for no answer, or for an error such as LOADING."""
+    def observe(self, node: int, now: float, took: float | None, *, may_open: bool = True) -> None:
+        """Note the time that an answer took; None for no answer, or for an error such as BUSY. Unless it ``may_open``,
+        commands wait for another server in the node's place."""
+        raise NotImplementedError
+
+    def excuse(self, node: int) -> None:
+        """The node is loading, and says so."""
+        raise NotImplementedError
+
+    def retain(self, nodes: Collection[int]) -> None:
+        """Forget all nodes but these."""
         raise NotImplementedError

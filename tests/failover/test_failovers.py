@@ -17,14 +17,15 @@ import pytest
 
 from tests.black_hole import BlackHole
 from tests.coherence.world import hits, policy
-from tests.conftest import kind_named
+from tests.conftest import kind_named, rest_is_long
 from tests.failover.group import RealGroup, Server
 from tests.failover.pace import Beside, await_service, primary_of
-from tests.keyrail_process import DIRECT, Keyrail
+from tests.keyrail_process import DIRECT, Keyrail, packaged_policy
 from tests.resp import Closed, Wire, eventually
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="a plain relay follows nobody")
 
+PACKAGED = tuple(sorted(path.name for path in packaged_policy("strict.yaml").parent.glob("*.yaml")))
 NewKeyrail = Callable[..., Keyrail]
 
 
@@ -123,6 +124,25 @@ def test_a_primary_that_dies(group: RealGroup, keyrail: Keyrail) -> None:
         assert idle.ask("GET", "k") == b"$1\r\nv\r\n"
     group.start_again([old])
     settled(group, keyrail)
+
+
+@pytest.mark.parametrize("name", rest_is_long("strict.yaml", *(each for each in PACKAGED if each != "strict.yaml")))
+def test_each_packaged_policy_serves_as_soon(
+    group: RealGroup, new_keyrail: NewKeyrail, name: str, tmp_path: Path
+) -> None:
+    """Also where the outage lasts longer than commands wait, so that a breaker has opened."""
+    file = tmp_path / "policy.yaml"
+    file.write_text(packaged_policy(name).read_text().replace("failing_for: 2s", "failing_for: 200ms"))
+    keyrail = new_keyrail(group.url, policy=file, extra=("--failover-wait", "100ms"))
+    old = settled(group, keyrail)
+    with Beside(group, old) as beside:
+        old.kill()
+        if name == "strict.yaml":
+            keyrail.await_line("breaker redis-is-ill is open: Redis is failing")
+        new = group.await_promotion(old)
+        served = await_service(keyrail, new)
+    assert beside.pace().late(served) <= 0, (served, beside.pace())
+    group.start_again([old])
 
 
 def test_memory_is_of_the_new_primary(group: RealGroup, new_keyrail: NewKeyrail, tmp_path: Path) -> None:

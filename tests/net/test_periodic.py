@@ -73,7 +73,16 @@ def test_a_breaker_that_cannot_be_fed_once_is_fed_again(monkeypatch: pytest.Monk
     loop: Any = Loop()
     memory = Memory()
     events: Counter[str] = Counter()
-    probe = LatencyProbe(loop, memory, Pools(PoolKey(None, 0, 2)), lambda: 0.0, lambda event: events.update((event,)))
+    topology: Any = None
+    probe = LatencyProbe(
+        loop,
+        memory,
+        Pools(PoolKey(None, 0, 2)),
+        topology,
+        lambda: False,
+        lambda: 0.0,
+        lambda event: events.update((event,)),
+    )
     fed: list[object] = []
 
     def observe(*_: object) -> None:

@@ -231,7 +231,7 @@ def refused(rule: str, text: str, words: str = "") -> str:
     asked = next(step.rule for step in compiled.steps if step.rule.name == "rule")
     if isinstance(asked, Breaker):
         for now in (0.0, 2.0):
-            asked._circuit.observe(now, None)
+            asked._circuits.observe(0, now, None)
     for _ in range(3):
         verdict = answered(asked.judge(command(text), context()))
         if isinstance(verdict, InspectReply):

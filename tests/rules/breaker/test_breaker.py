@@ -1,19 +1,25 @@
-"""A circuit opens when Redis fails for long or is slow for a whole window, and not before; it tries again with a few
-commands, and closes only after a good window."""
+"""A circuit opens when a node fails for long or is slow for a whole window, and not before, nor while its commands wait
+for another server or it is loading. After a failure it closes with a few good answers; after slowness it tries again
+with a few commands, and closes only after a good window. A command is judged by the nodes that it needs.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 
 import pytest
 
+from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD
 from proxy.hotpath.plan import Plan
 from proxy.policy_yaml.errors import PolicyError
-from proxy.rules.breaker.rule import Breaker, BreakerSettings, Circuit, CircuitState
+from proxy.rules.breaker.rule import Breaker, BreakerSettings, Circuit, Circuits, CircuitState
+from proxy.rules.context import NO_SLOT
 from proxy.rules.lowering import Lowering
 from proxy.rules.memory import Memory
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.verdict import PASS, Refuse
+from tests.conftest import seeds
 from tests.policy.given import policy
 from tests.rules.given import NO_WORDS, command, context, spec, spend
 
@@ -28,10 +34,10 @@ def observe(circuit: Circuit, start: float, seconds: float, took: Callable[[int]
     return start + seconds
 
 
-def opened(settings: BreakerSettings = SETTINGS) -> Circuit:
-    """A circuit that has opened at 2.0."""
-    circuit = Circuit(settings)
-    observe(circuit, 0.0, 2.1, lambda _: None)
+def opened() -> Circuit:
+    """A circuit that has opened for slowness at 5.0."""
+    circuit = Circuit(SETTINGS)
+    observe(circuit, 0.0, 5.1, lambda _: 0.3)
     assert circuit.state is CircuitState.OPEN
     return circuit
 
@@ -62,21 +68,20 @@ def test_less_than_a_window_is_never_slow_and_without_a_limit_nothing_is() -> No
 
 def test_it_cools_down_then_tries_then_closes() -> None:
     circuit = opened()
-    observe(circuit, 2.1, 9.7, lambda _: 0.01)
+    observe(circuit, 5.1, 9.7, lambda _: 0.01)
     assert (circuit.state, circuit.lets_through()) == (CircuitState.OPEN, False)
-    observe(circuit, 12.0, 4.9, lambda _: 0.01)
+    observe(circuit, 15.0, 4.9, lambda _: 0.01)
     assert circuit.state.value == "half open"
     assert sum(circuit.lets_through() for _ in range(100)) == 10
-    observe(circuit, 17.0, 0.3, lambda _: 0.01)
+    observe(circuit, 20.0, 0.3, lambda _: 0.01)
     assert circuit.state.value == "closed"
     assert circuit.lets_through()
-    assert spend(circuit.token_set, 1000)
 
 
 @pytest.mark.parametrize("took", [None, 0.3])
 def test_it_stays_open_until_an_observation_is_good(took: float | None) -> None:
     circuit = opened()
-    end = observe(circuit, 2.1, 60.0, lambda _: took)
+    end = observe(circuit, 5.1, 60.0, lambda _: took)
     assert circuit.state is CircuitState.OPEN
     # A client that comes now is not told to come again at once.
     assert end - 0.2 < circuit.until <= end + 1.0
@@ -85,11 +90,55 @@ def test_it_stays_open_until_an_observation_is_good(took: float | None) -> None:
 @pytest.mark.parametrize("took", [None, 0.3])
 def test_a_trial_that_fails_opens_it_anew(took: float | None) -> None:
     circuit = opened()
-    circuit.observe(12.5, 0.01)
+    circuit.observe(15.5, 0.01)
     assert circuit.state is CircuitState.HALF_OPEN
-    observe(circuit, 12.6, 5.3, lambda _: took)
+    observe(circuit, 15.6, 5.3, lambda _: took)
     assert circuit.state.value == "open"
-    assert circuit.until > 20.0
+    assert circuit.until > (20.9 if took is None else 30.0)
+
+
+def test_a_few_good_answers_close_it_after_a_failure() -> None:
+    circuit = Circuit(SETTINGS)
+    now = observe(circuit, 0.0, 4.0, lambda _: None)
+    assert (circuit.description, circuit.lets_through()) == ("open: Redis is failing", False)
+    assert now < circuit.until <= now + 1.0, "a client that comes now is told to come again soon"
+    now = observe(circuit, now, 1.2, lambda i: None if i % 3 == 2 else 0.01)
+    assert circuit.description == "open: Redis is failing", "never three in a row"
+    observe(circuit, now, 0.3, lambda _: 0.01)
+    assert (circuit.description, circuit.lets_through()) == ("closed", True)
+
+
+@pytest.mark.parametrize("seed", seeds(100, 1000))
+def test_any_history(seed: int) -> None:
+    """Failures while somebody waits for the node, or while it loads, never open it; whatever came before, three good
+    answers close a circuit that a failure has opened; and it opens only after failures all along `failing_for`."""
+    random, circuit, now = Random(seed), Circuit(SETTINGS), 0.0
+    failing, good = 0.0, 0
+    for _ in range(40):
+        kind = random.choice(("fails", "is awaited", "loads", "is well", "is well", "is slow"))
+        for _ in range(random.choice((1, 2, 3, 10, 40))):
+            now += 0.1
+            before = circuit.state
+            if kind == "loads":
+                circuit.excuse()
+            else:
+                took = {"is well": 0.01, "is slow": 0.3}.get(kind)
+                circuit.observe(now, took, may_open=kind != "is awaited")
+            failing = failing + 0.1 if kind in ("fails", "is awaited") else 0.0
+            good = good + 1 if kind == "is well" else 0
+            opened_now = circuit.state is CircuitState.OPEN and before is not CircuitState.OPEN
+            if opened_now:
+                assert kind not in ("is awaited", "loads"), (seed, now)
+                failed_long = kind == "fails" and (failing > 2.0 or before is CircuitState.HALF_OPEN)
+                assert circuit.why != "Redis is failing" or failed_long, (seed, now)
+            if circuit.why == "Redis is failing" and good >= 3:
+                assert circuit.state is not CircuitState.OPEN, (seed, now)
+
+
+def fail(memory: Memory) -> None:
+    """The one node fails until 2.0."""
+    for i in range(21):
+        memory.each(Circuits)["ill"].observe(0, i / 10, None)
 
 
 def bound(memory: Memory, wording: Wording = NO_WORDS) -> Breaker:
@@ -100,14 +149,12 @@ def test_what_it_says_while_open() -> None:
     memory = Memory()
     rule = bound(memory)
     assert rule.judge(command("GET a"), context()) == PASS
-    observe(memory.each(Circuit)["ill"], 0.0, 2.1, lambda _: None)
-    now = replace(context(), now=10.0)
-    assert rule.judge(command("GET a"), now) == Refuse(
-        b"-DENIED keyrail/ill: Redis is failing; retry after 2000 ms\r\n"
-    )
+    fail(memory)
+    now = replace(context(), now=2.5)
+    assert rule.judge(command("GET a"), now) == Refuse(b"-DENIED keyrail/ill: Redis is failing; retry after 500 ms\r\n")
     worded = bound(memory, Wording("it is being moved", "read your cache"))
     assert worded.judge(command("GET a"), now) == Refuse(
-        b"-DENIED keyrail/ill: Redis is failing, and it is being moved; read your cache; retry after 2000 ms\r\n"
+        b"-DENIED keyrail/ill: Redis is failing, and it is being moved; read your cache; retry after 500 ms\r\n"
     )
 
 
@@ -127,8 +174,42 @@ def test_the_plan_passes_what_the_token_set_affords() -> None:
     assert plan.token_sets[plan.token_sets_of[spec("GET").id]] == b"\0"
     token_set = rule.enter(context()).token_set
     assert spend(token_set, 1)
-    observe(memory.each(Circuit)["ill"], 0.0, 2.1, lambda _: None)
+    fail(memory)
     assert not spend(token_set, 1)
+    for i in range(3):
+        memory.each(Circuits)["ill"].observe(0, 3.0 + i / 10, 0.01)
+    assert spend(token_set, 1)
+
+
+KEYS = tuple(f"k{number}" for number in range(12))
+COMMANDS = (
+    *(("GET {}", 1), ("SET {} v", 1), ("MGET {} {}", 2), ("MSET {} v {} v {} v", 3), ("EVAL x 2 {} {}", 2)),
+    *(("RANDOMKEY", None), ("PUBLISH c m", 0), ("EVAL x 0", 0), ("DBSIZE", None), ("SCAN 0", None), ("FLUSHALL", None)),
+)
+"""How many keys each has; None: it needs all nodes."""
+
+
+@pytest.mark.parametrize("seed", seeds(100, 1000))
+def test_a_command_is_refused_if_a_node_that_it_needs_fails(seed: int) -> None:
+    random, memory = Random(seed), Memory()
+    rule = bound(memory)
+    circuits = memory.each(Circuits)["ill"]
+    circuits.owner = lambda slot: slot % 3
+    failing = {node for node in range(3) if random.random() < 0.4}
+    for i in range(21):
+        for node in range(3):
+            circuits.observe(node, i / 10, None if node in failing else 0.01)
+    for text, keys in COMMANDS:
+        used = [random.choice(KEYS) for _ in range(keys or 0)]
+        needed = {slot_of(key.encode()) % 3 for key in used}
+        transaction = random.choice((NO_SLOT, random.randrange(16384)))
+        if keys == 0 and transaction != NO_SLOT:
+            needed = {transaction % 3}
+        ill = failing if keys is None else needed & failing if needed else failing if len(failing) == 3 else set()
+        now = replace(context(), now=2.1, slot=transaction)
+        assert isinstance(rule.judge(command(text.format(*used)), now), Refuse) is bool(ill), (text, used, failing)
+    circuits.retain({0, 1, 2} - failing)
+    assert rule.judge(command("DBSIZE"), context()) == PASS, "the nodes have gone"
 
 
 def test_its_yaml() -> None:
