@@ -28,7 +28,8 @@ class Command:
     ``argv`` has only its first bytes, enough to recognise a word (``words.LONGEST``). ``further`` has the lengths of
     later large arguments, by index; ``argv`` has only their first bytes, too. ``named`` are the keys that a script
     names itself, beside the keys that the command declares, if Keyrail has read the script. ``noted`` is what the rules
-    about the sizes of collections have found out about it, for each other.
+    about the sizes of collections have found out about it, for each other. ``judged_calls`` are the calls of its script
+    that rules have judged, each rule for itself: a short command may cost much.
     """
 
     __slots__ = (
@@ -37,6 +38,7 @@ class Command:
         "_table",
         "argv",
         "further",
+        "judged_calls",
         "named",
         "noted",
         "spec",
@@ -59,6 +61,7 @@ class Command:
         self.further: dict[int, int] = {}
         self.named: tuple[Key, ...] = ()
         self.noted: object = None
+        self.judged_calls = 0
         self._table = table
         self._keys: tuple[Key, ...] | None = None
         self._places: tuple[tuple[int, bool], ...] | None = None

@@ -1,6 +1,7 @@
 """The policy's decision about each command, and the context that it decides in."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Protocol
 
 from proxy.commands import slots
@@ -17,12 +18,19 @@ from proxy.session.ports import ReportedClient, RoutePort
 from proxy.session.state import POOLED
 from proxy.session.views import ConnectedClient
 
+_FEW_CALLS = 8
+"""A script with so few is no more than other commands of its size."""
+_MOST_CALLS = 200
+"""In one turn of the loop, for one client: some milliseconds. EVALSHA is short, and many fit into one read."""
+
 
 class JudgedClient(ReportedClient, ConnectedClient, Protocol):
     """A session, as far as the policy decides about its commands. ``slot`` is its transaction's, where a rule asks."""
 
     slot: int
     limit_membership: LimitMembership | None
+    judged_calls: int
+    """Calls of scripts that were judged for it in this turn of the loop."""
 
     def close_when_drained(self, cause: str) -> None:
         """Read no more of the client, and close it when no reply is pending."""
@@ -69,6 +77,8 @@ def judge(
     if compiled.limits:
         context.surplus = join_limits(client).surplus
     decision = compiled.judge(command, context)
+    if command.judged_calls > _FEW_CALLS:
+        note_calls(client, command.judged_calls)
     if context.surplus and client.limit_membership is not None and not closes(decision.verdict):
         client.limit_membership.told(hit.rule for hit in decision.hits)
         client.intake.token_sets = client.limit_membership.token_sets
@@ -77,6 +87,22 @@ def judge(
     if compiled.follows_slots and client.slot == NO_SLOT and type(decision.verdict) is not Refuse:
         client.slot = _slot_given_by(client, command)
     return decision
+
+
+def note_calls(client: JudgedClient, number: int) -> None:
+    """Count calls of scripts that were judged for the client, until the turn is over."""
+    if not client.judged_calls:
+        client.ports.route.after(0.0, partial(_begin_turn, client))
+    client.judged_calls += number
+
+
+def had_its_turn(client: JudgedClient) -> bool:
+    """Whether so many calls of scripts were judged for the client that others come first."""
+    return client.judged_calls > _MOST_CALLS
+
+
+def _begin_turn(client: JudgedClient) -> None:
+    client.judged_calls = 0
 
 
 def most_in_page(client: JudgedClient, command: Command) -> int | None:

@@ -49,6 +49,8 @@ _UNAUTHENTICATED = encode_error("NOAUTH Authentication required.")
 _ONLY_SUBSCRIPTIONS = (
     "ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
 )
+_EXPLAINED = 20
+"""The calls of scripts that an explanation counts as."""
 _NO_ANSWER = encode_error("ERR Keyrail: its supervisor does not answer; try again")
 
 
@@ -95,6 +97,7 @@ def _tell(session: AskingClient, spec: Spec, arguments: list[bytes]) -> int:
     subject = spec.name.partition("|")[2]
     if subject == "EXPLAIN":
         compiled = session.ports.policies.rehearsal(session.key, session.caller())
+        judging.note_calls(session, _EXPLAINED)
         explained = str(explain(compiled, arguments, judging.context_of(session))).split("\n")
         sending.answer(session, encode_value(explained, session.key.protocol))
         return TAKEN

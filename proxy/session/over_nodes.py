@@ -64,6 +64,7 @@ class ManyNodesClient(AllNodesClient, PinningClient, SplittingClient, UnplacedCl
     effective_policy: EffectivePolicy
     slot: int
     limit_membership: LimitMembership | None
+    judged_calls: int
 
 
 def route(session: ManyNodesClient, item: Item) -> int | None:

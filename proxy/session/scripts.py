@@ -57,12 +57,17 @@ class ScriptSearch(Waiter):
 
 
 def waits(session: ScriptClient, command: Command) -> bool:
-    """Whether the command has to wait until the other workers have been asked."""
+    """Whether the command has to wait until the other workers have been asked, or until others have had their turn."""
     before = session.search
     if before is not None and not before.over:
         session.wait_for(Awaited.SCRIPTS)
         return True
     session.search = None
+    if before is None and judging.had_its_turn(session):
+        session.search = ScriptSearch(session, frozenset())
+        session.ports.route.after(0.0, session.search.arrived)
+        session.wait_for(Awaited.SCRIPTS)
+        return True
     unknown = session.effective_policy.compiled.unknown_to(command, partial(judging.context_of, session))
     if (before is not None and unknown <= before.scripts) or not 0 < len(unknown) <= _MOST_ASKED:
         return False

@@ -65,6 +65,7 @@ class Session:
         "held",
         "home",
         "intake",
+        "judged_calls",
         "key",
         "lacking",
         "limit_membership",
@@ -122,6 +123,7 @@ class Session:
         self.origin = Origin(listener)
         self.effective_policy: EffectivePolicy = effective_policy
         self.slot = NO_SLOT
+        self.judged_calls = 0
         self.limit_membership: LimitMembership | None = None
         self.home = home
         self.awaited: Awaited | None = None

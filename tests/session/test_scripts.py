@@ -15,6 +15,7 @@ from proxy.rules.scripts.text import ScriptCalls, read_script
 from proxy.rules.verdict import Rewrite
 from tests.rules.given import scripts_of
 from tests.session.given import Client, FakeRoute, Upstream, call, route_with
+from tests.steps import steps
 
 RULES = "defaults: {mode: enforce}\nrules: {%s: {scripts: {commands: follow_rules, dynamic_calls: refuse}}}\n"
 TEXT = b"return 1"
@@ -305,3 +306,55 @@ def test_a_limit_by_key_counts_the_keys_that_a_script_names() -> None:
     client.heard()
     client.say("EVAL", text, 0)
     assert b"keyrail/hot: more than 1 commands/h about hot*" in client.heard()
+
+
+def test_many_short_commands_with_a_long_script_take_turns_with_others(route: FakeRoute) -> None:
+    """4,000 of them fit into one read, and each has all calls of its script judged."""
+    text = b"".join(b"redis.call('SET', 'k%d', ARGV[1]) " % i for i in range(90))
+    client, other, sent = Client(route), Client(route), 30
+    client.say("EVAL", text, 0, "x")
+    sha = sha1(text, usedforsecurity=False).hexdigest()
+    upstream(client).taken()
+    ran, turns = [], 0
+
+    def turn() -> None:
+        ran.append(upstream(client).taken().count(b"EVALSHA"))
+
+    taken = steps(lambda: client.send(call("EVALSHA", sha, 0, "x") * sent))
+    turn()
+    assert taken < 100 * 90 * 3
+    while route.timers and turns < 1000:
+        other.send(call("PING"))
+        route.timers.pop(0)()
+        turn()
+        turns += 1
+    assert (sum(ran), max(ran)) == (sent, 3)
+    assert client.judged_calls == 0
+    for _ in range(sent + 1):
+        upstream(client).answer(b"$-1\r\n")
+    assert client.heard() == b"$-1\r\n" * (sent + 1)
+
+
+def test_a_client_that_leaves_before_its_turn_runs_nothing_more(route: FakeRoute) -> None:
+    text = b"".join(b"redis.call('SET', 'k%d', ARGV[1]) " % i for i in range(201))
+    client = Client(route)
+    client.send(call("EVAL", text, 0, "x") * 3)
+    before = upstream(client)
+    assert before.taken().count(b"EVAL") == 1
+    client.connection_lost()
+    while route.timers:
+        route.timers.pop(0)()
+    assert before.taken() == b""
+
+
+def test_explanations_take_turns_too(route: FakeRoute) -> None:
+    client = Client(route)
+    client.say("KEYRAIL", "EXPLAIN", "EVAL", TEXT, 0)
+    one = client.heard()
+    client.send(call("KEYRAIL", "EXPLAIN", "EVAL", TEXT, 0) * 30)
+    heard = client.heard()
+    assert len(one) <= len(heard) < 15 * len(one)
+    while route.timers:
+        route.timers.pop(0)()
+        heard += client.heard()
+    assert heard == one * 30

@@ -261,6 +261,7 @@ class Scripts(Rule):
         audited: Refuse | None = None
         inputs = inputs_of(command)
         calls, unknown = self._calls_of(found, inputs)
+        command.judged_calls += len(calls)
         for why, instead, objection in self._faults(calls, inputs, command, context):
             refused = self._refuse(why, instead, command, "" if objection is None else objection.rule)
             if objection is None or not objection.audited:
