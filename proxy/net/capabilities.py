@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from proxy.commands.table import Table
 from proxy.net.engine import Engine, complete_table
+from proxy.net.group_counts import GroupCount, counts_in
 from proxy.net.rights import NAMES, Rights
 from proxy.net.topology import Topology
 from proxy.net.upstream import UpstreamConnection
@@ -55,7 +56,8 @@ class Capabilities(CapabilityPort):
     ``RequestLimits`` of this object, which change in place.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, topology: Topology) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, topology: Topology, users: GroupCount | None = None) -> None:
+        """``users`` counts changes of users and passwords in the process group."""
         self.hello = True
         self.rights = Rights(loop.time)
         self.refusal: str | None = None
@@ -63,7 +65,10 @@ class Capabilities(CapabilityPort):
         self._topology = topology
         self._engine: Engine | None = None
         self._engines: dict[Node, Engine] = {}
+        self._users = counts_in(memoryview(bytearray(16)), 1, 0).users if users is None else users
         self._needs_password = False
+        self._told_in = b""
+        self._doubted = False
         self._limits = {authenticated: _limits_of(Engine(), authenticated) for authenticated in (True, False)}
         self._limits_before_login = _limits_of(Engine(), authenticated=False)
         self._lacking: set[CommandName] = set()
@@ -87,12 +92,22 @@ class Capabilities(CapabilityPort):
     @needs_password.setter
     def needs_password(self, needs_password: bool) -> None:
         self._needs_password = needs_password
+        self._told_in = self._users.counts()
+        self._doubted = False
         self._renew_limits()
+
+    def doubts_password(self) -> bool:
+        """Whether users or passwords have changed since Redis asked for a password: then its limits for clients without
+        a login may hold no more, and none are set here until it is known."""
+        if self._needs_password and not self._doubted and self._told_in != self._users.counts():
+            self._doubted = True
+            self._renew_limits()
+        return self._doubted
 
     def _renew_limits(self) -> None:
         engine = self._engine or Engine()
         for authenticated, limits in self._limits.items():
-            _renew(limits, _limits_of(engine, authenticated or not self._needs_password))
+            _renew(limits, _limits_of(engine, authenticated or self._doubted or not self._needs_password))
         _renew(self._limits_before_login, _limits_of(engine, authenticated=False))
 
     async def meet(self, upstream: UpstreamConnection, found: Engine) -> bool:
@@ -148,7 +163,11 @@ class Capabilities(CapabilityPort):
 
     def limits(self, authenticated: bool, must_log_in: bool = False) -> RequestLimits:
         """The limits of a request: one object for all clients, which changes in place."""
-        return self._limits_before_login if must_log_in and not authenticated else self._limits[authenticated]
+        if must_log_in and not authenticated:
+            return self._limits_before_login
+        # Who came while no password was asked for has a login, as in Redis, for as long as it stays.
+        has_login = self._engine is not None and (self._doubted or not self._needs_password)
+        return self._limits[authenticated or has_login]
 
     def names_protocol_in_hello(self) -> bool:
         """Whether the error for HELLO before a login names the protocol: in Valkey, and in Redis from 7.2 on."""

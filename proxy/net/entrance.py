@@ -9,6 +9,7 @@ from proxy.net.password_file import FileLogins
 from proxy.net.settings import ListenerSettings
 from proxy.session.login_port import LoginPort
 from proxy.session.pool_key import UNAUTHENTICATED, PoolKey
+from proxy.wire.request import RequestLimits
 
 
 class Entrance:
@@ -26,5 +27,12 @@ class Entrance:
         file = of.password_file
         self.listener = str(of.address).partition("://")[2]
         self.home = home._replace(user=UNAUTHENTICATED) if must_log_in else home
-        self.limits = capabilities.limits(authenticated=False, must_log_in=must_log_in)
+        self._must_log_in = must_log_in
+        self._capabilities = capabilities
         self.logins: LoginPort = logins if file is None else FileLogins(file, logins.refusals, logins.outcomes, now)
+
+    @property
+    def limits(self) -> RequestLimits:
+        """Those that a client begins with."""
+        self._capabilities.doubts_password()
+        return self._capabilities.limits(authenticated=False, must_log_in=self._must_log_in)

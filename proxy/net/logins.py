@@ -93,6 +93,7 @@ class Logins(LoginPort):
         address = connections.topology.login
         own = None if address.password is None else address.username or "default"
         self._own = None if own is None else own.encode()
+        self.anonymous = own is None
         self._key = os.urandom(32)
         self._accepted: dict[bytes, float] = {}
         self._accepted_in = self._epoch()

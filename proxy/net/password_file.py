@@ -80,6 +80,7 @@ class FileLogins(LoginPort):
     """
 
     local = True
+    anonymous = False
 
     def __init__(
         self,

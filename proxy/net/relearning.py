@@ -116,7 +116,7 @@ class Relearning:
         pools = self._connections.pools
         upstream = next((each for each in pools.of(pools.home).connections() if each.unauthenticated), None)
         if upstream is None:
-            if self._seconds % _ENTRY_SECONDS == 0:
+            if self._capabilities.doubts_password() or self._seconds % _ENTRY_SECONDS == 0:
                 self._learn_home(pools.placed(pools.home).node)
         elif not self._asking:
             self._asking = True

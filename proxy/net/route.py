@@ -142,7 +142,7 @@ class Route(RoutePort):
         self._verdicts.keep(policy.rule_names, policy.redact)
         self._rule_totals = RuleTotals(policy.rule_names)
         self._events: Counter[str] = Counter()
-        self._capabilities = Capabilities(loop, topology)
+        self._capabilities = Capabilities(loop, topology, counts.users)
         sampler = Sampler(settings.traces, random.getrandbits(64))
         self._policies = Policies(
             policy,
@@ -297,6 +297,7 @@ class Route(RoutePort):
     def note_user_change(self) -> None:
         """Users or passwords may have changed."""
         self._counts.users.add()
+        self._capabilities.doubts_password()
         self._caches.look_at_users()
 
     def recall_script(self, key: FactKey) -> Fact | None:

@@ -248,11 +248,13 @@ def _log_in(session: HandshakeClient, given: Credentials) -> None:
 
 def _note_refused(session: HandshakeClient, given: Credentials, frame: bytes) -> None:
     session.logins.refused(session, given)
+    # It is who it was. Its new connection may be nobody's, where Redis has begun to ask for a password.
+    session.happens(Event.HURRIED)
 
 
 def _note_wrong(session: HandshakeClient, said: Hello, frame: bytes) -> None:
     if said.login is not None and WRONG_PASSWORD.begin(frame):
-        session.logins.refused(session, said.login)
+        _note_refused(session, said.login, frame)
 
 
 def queued(session: HandshakeClient, item: Item) -> ReplyEdit | bytes | None:

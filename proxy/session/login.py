@@ -99,7 +99,11 @@ def decided_apart(session: AuthenticatingClient, login: Credentials) -> bool:
     """Whether this login is not sent on a connection of the client's own."""
     if session.logins.local or session.key.user == UNAUTHENTICATED:
         return True
-    return session.state.upstream is None and session.logins.is_own(login)
+    if session.state.upstream is not None:
+        return False
+    # Where Redis has begun to ask for a password, a connection without a login speaks RESP2 alone.
+    speaks_resp3 = session.key.protocol == 3 and session.key.user is None and session.logins.anonymous
+    return speaks_resp3 or session.logins.is_own(login)
 
 
 def decide(session: AuthenticatingClient, login: Credentials) -> LoginReply | None:

@@ -33,9 +33,13 @@ class LoginReply(NamedTuple):
 
 
 class LoginPort(Protocol):
-    """Who decides about the logins of a listener's clients. With ``local`` none of them reaches Redis."""
+    """Who decides about the logins of a listener's clients. With ``local`` none of them reaches Redis.
+
+    ``anonymous``: the route itself has no login.
+    """
 
     local: bool
+    anonymous: bool
 
     def is_own(self, login: Credentials) -> bool:
         """Whether it names the user as whom the route itself is logged in: its clients can share those connections."""

@@ -171,6 +171,7 @@ class FakeLogins(LoginPort):
     def __init__(self, own: bytes | None = None, local: bool = False) -> None:
         self.own = own
         self.local = local
+        self.anonymous = False
         self.replies: dict[Credentials, LoginReply] = {}
         self.asked: list[Credentials] = []
         self.seen: list[tuple[str, Credentials]] = []

@@ -320,7 +320,7 @@ def test_a_login_waits_for_the_names_of_its_connection(
     assert own.taken() == call(*login)
     own.answer(b"-WRONGPASS no\r\n")
     assert client.heard() == b"-WRONGPASS no\r\n"
-    assert own.taken() == call("GET", "a")
+    assert client.route.upstream().taken() == call("GET", "a"), "it is who it was"
 
 
 @pytest.mark.parametrize(
