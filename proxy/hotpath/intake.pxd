@@ -9,6 +9,7 @@ cdef int _TAKEN, _WAIT, _ENDED
 cdef int COMPLETE, EMPTY, INLINE, LARGE, NEED_MORE
 cdef int _READING, _WAITING, _FINISHED
 cdef int SPECIAL, STALLED, REFUSED, FULL, _ASSEMBLE
+cdef Py_ssize_t _ARGUMENT
 
 
 cdef class Assembly:

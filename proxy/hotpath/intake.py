@@ -35,6 +35,7 @@ from proxy.hotpath.hot_path_config import HotPathConfig
 from proxy.hotpath.intake_handler import IntakeHandler, RequestStream
 from proxy.hotpath.runs import FULL, REFUSED, SPECIAL, STALLED, Runs
 from proxy.wire.inline import split_inline
+from proxy.wire.request import ARGUMENT_BYTES as _ARGUMENT
 from proxy.wire.request import COMPLETE, EMPTY, INLINE, LARGE, NEED_MORE, UNBALANCED_QUOTES, Request, RequestLimits
 
 # Under two names each: C integers in here, Python's for everybody else.
@@ -191,7 +192,7 @@ class Intake(Runs):
         code = assembly.request.resume(assembly.buffer, self.limits)
         if code == NEED_MORE or (code == LARGE and assembly.whole):
             assert self.handler is not None
-            self.handler.assembling(len(assembly.buffer))
+            self.handler.assembling(len(assembly.buffer) + _ARGUMENT * assembly.request.argc)
             return
         self.unfinished = None
         self._advance(bytes(assembly.buffer))

@@ -45,7 +45,7 @@ class IntakeHandler(Protocol):
         at once, or the session must look at the command."""
 
     def assembling(self, size: int) -> None:
-        """A command of ``size`` bytes so far is still not whole."""
+        """A command that takes ``size`` bytes of memory so far is still not whole."""
 
     def hold(self) -> None:
         """Bytes wait: stop reading from this client until ``drained``."""

@@ -47,7 +47,7 @@ from proxy.session.paying import Paying
 from proxy.session.ports import TracedCommand
 from proxy.session.scripts import ScriptClient
 from proxy.wire.encode import encode_error
-from proxy.wire.request import COMPLETE, LARGE, MALFORMED, Request
+from proxy.wire.request import ARGUMENT_BYTES, COMPLETE, LARGE, MALFORMED, Request
 
 _STREAMED_STATES = frozenset({ConnectionState.POOL, ConnectionState.BLOCKING})
 
@@ -81,7 +81,7 @@ def begin(session: StreamingClient, data: bytes, request: Request) -> int:
         # In the middle of a value nothing can follow the commands before it, and behind one that blocks nothing runs.
         switching.wait_until_drained(session)
         return WAIT
-    session.assembling(request.position - request.start + request.bulk)
+    session.assembling(request.position - request.start + request.bulk + ARGUMENT_BYTES * request.argc)
     if session.gone:
         return ENDED
     if not _finds_node(session, Command(table, argv, spec), request.expected):
@@ -210,7 +210,7 @@ class _Stream:
         if self.paying is None:
             self.paying = Paying(self.session, self._command())
         total = self.size + arrived + self.left
-        self.session.assembling(total)
+        self.session.assembling(total + ARGUMENT_BYTES * len(self.argv))
         if self.refusal is None and not self.session.gone:
             self.refusal = self.paying.pay(total)
 

@@ -45,6 +45,10 @@ _FIRST_CAPACITY = 64
 _KEPT_CAPACITY = 16384
 _MOST_DIGITS = 18
 
+ARGUMENT_BYTES = 64
+"""The most memory that an argument takes beside its own bytes: two offsets, twice while their arrays grow, or an object
+of Python's in a list."""
+
 
 class RequestLimits:
     """What a client may announce: arguments in a request, bytes in a bulk string.

@@ -1,6 +1,7 @@
 """`--client-query-limit` applies to every command, collected or streamed, with any bytes."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -58,5 +59,16 @@ def test_a_value_that_is_announced_too_large_is_not_waited_for(keyrail: Keyrail)
 
 def test_a_command_within_the_limit_is_answered(keyrail: Keyrail) -> None:
     with keyrail.wire() as wire:
-        assert wire.ask("SET", "k", b"x" * (LIMIT - 100)) == b"+OK\r\n"
+        assert wire.ask("SET", "k", b"x" * (LIMIT - 300)) == b"+OK\r\n"
         assert wire.ask("DEL", "k", b"x" * LARGE, b"z") == b":1\r\n"
+
+
+@pytest.mark.parametrize("first", [b"", b"$%d\r\n%b\r\n" % (LARGE, b"k" * LARGE)], ids=["collected", "streamed"])
+def test_many_small_arguments_count_as_the_memory_that_they_take(keyrail: Keyrail, first: bytes) -> None:
+    """A twentieth of the limit on the wire."""
+    with keyrail.wire() as wire:
+        wire.send(b"*%d\r\n$3\r\nDEL\r\n%b" % (HUGE, first))
+        with suppress(OSError):
+            send_up_to(wire, b"$1\r\nx\r\n" * 8192, LIMIT // 4)
+        with pytest.raises((Closed, OSError)):
+            wire.frame()
