@@ -18,12 +18,20 @@ class Deadline:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, act: Callable[[], object]) -> None:
         self._loop = loop
-        self._act = act
-        self._handle = loop.call_later(seconds, self._over)
+        self._act: Callable[[], object] | None = act
+        self._handle: asyncio.TimerHandle | None = loop.call_later(seconds, self._over)
 
     def _over(self) -> None:
-        self._handle = self._loop.call_later(_ONE_TURN, self._act)
+        self._handle = self._loop.call_later(_ONE_TURN, self._end)
+
+    def _end(self) -> None:
+        act, self._act, self._handle = self._act, None, None
+        if act is not None:
+            act()
 
     def cancel(self) -> None:
-        """Do not call ``act``."""
-        self._handle.cancel()
+        """Do not call ``act``. As after it was called, nothing refers to who set the deadline: often that one keeps it,
+        and both would be a cycle."""
+        handle, self._act, self._handle = self._handle, None, None
+        if handle is not None:
+            handle.cancel()

@@ -5,7 +5,7 @@ sooner, and a collection that visits them all stops the event loop for 10 ms and
 replaces them. No cycle refers to them then, so they are freed without the collector, which need not visit them.
 
 The interpreter can only exempt all objects that are alive, not some. So clients and connections to Redis leave no
-cycles behind either: ``tests/net`` holds each of them to that.
+cycles behind either, nor do commands: ``tests/net`` holds each of them to that.
 """
 
 import asyncio

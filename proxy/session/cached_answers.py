@@ -123,7 +123,7 @@ def hold(session: HoldingClient, reads: CachedReads, command: Command, since: Be
         _hold_back_untold(session, reads, reply_mode.ON)
     elif role == READS_ANY_KEYS:
         reads.look(sender, sender.requested)
-    elif running is not None and running.switches_database:
+    elif running is not None and running.switches.queued:
         reads.hold_back(sender, sender.requested, role == ANY_KEYS_UNTOLD)
     else:
         names = _names(session, role, command)

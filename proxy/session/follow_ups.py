@@ -131,7 +131,7 @@ def silent(client: FollowedClient) -> str:
 def _waits(client: FollowedClient, follow_up: FollowUp) -> bool:
     if client.gone or follow_up.upstream is not client.state.upstream:
         return False
-    if follow_up.running is not None and follow_up.running.switches_database:
+    if follow_up.switches is not None and follow_up.switches.queued:
         return True
     watching = client.state.watching
     return watching is not None and isinstance(follow_up.argv, Renewal) and watching.watches(follow_up.argv.key)
@@ -145,7 +145,7 @@ def _may_carry(client: FollowedClient, follow_up: FollowUp) -> bool:
     subscriptions = client.state.subscriptions
     confined = subscriptions is not None and subscriptions.protocol == 2 and any(subscriptions.sets)
     if client.gone:
-        switches_database = follow_up.running is not None and follow_up.running.switches_database
+        switches_database = follow_up.switches is not None and follow_up.switches.queued
         return client.state.reply_mode == reply_mode.ON and not confined and not switches_database
     if upstream is not client.state.upstream:
         return True

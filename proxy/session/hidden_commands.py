@@ -182,7 +182,8 @@ class SurroundedCommand:
         self._item = item
         self._before = [argv for each in item.hidden for argv in each.surround.before]
         self._after = [argv for each in item.hidden for argv in each.surround.after]
-        self._running = running = session.state.transaction
+        running = session.state.transaction
+        self._switches = None if running is None else running.switches
         self._bare = bare(session)
         self._key = session.place() if running is None else session.place()._replace(database=running.database)
         self._said: dict[int, bytes] = {}
@@ -349,7 +350,7 @@ class SurroundedCommand:
             for argv in found:
                 follow_ups.take(
                     self._session,
-                    FollowUp(argv, hidden, self._item.command, self._key, self._upstream, self._running),
+                    FollowUp(argv, hidden, self._item.command, self._key, self._upstream, self._switches),
                 )
 
     def _report(self, hidden: HiddenCommands, what: What, detail: str) -> None:

@@ -11,7 +11,7 @@ from proxy.policy.decision import HiddenCommands
 from proxy.rules.verdict import Renewal, ReplyEdit
 from proxy.session.pool_key import Node, PoolKey
 from proxy.session.ports import AwaitedReply, TracedCommand
-from proxy.session.state import Transaction
+from proxy.session.state import DatabaseSwitch
 from proxy.session.subscription_link import Change, Ping
 
 
@@ -73,14 +73,14 @@ class Item(JudgedCommand):
 
 class FollowUp(NamedTuple):
     """A command that is to follow: ``key`` is as whom, and in which database, the client's command ran, ``upstream``
-    the connection on which, ``running`` the transaction in which, if any."""
+    the connection on which, ``switches`` whether the transaction in which it ran switches the client, if any."""
 
     argv: Sequence[bytes]
     hidden: HiddenCommands
     command: Command
     key: PoolKey
     upstream: UpstreamPipeline
-    running: Transaction | None
+    switches: DatabaseSwitch | None
 
     @property
     def name(self) -> Hashable:

@@ -110,7 +110,8 @@ class _Refused:
     its transaction have come before. ``errors`` are what came in their place from ``upstream``. ``due`` says when it
     may be sent again."""
 
-    command: _Command
+    raw: bytes
+    facts: _Facts
     unit: SentUnit | None
     place: Segment
     frames: list[_Frame]
@@ -130,7 +131,7 @@ class _Refused:
     def has_not_run(self) -> bool:
         """Whether it is proved that the node has run nothing of it."""
         if self.unit is None:
-            return not self.command.facts.own_errors
+            return not self.facts.own_errors
         # Refused at EXEC; or before it, inside MULTI. Where the MULTI was refused, each command has run by itself.
         return len(self.errors) == 1 or EXEC_NOT_RUN.begin(self.errors[-1])
 
@@ -239,7 +240,7 @@ class Redirects:
         place.pending_replies += 1  # until it is sent again
         now = self.ports.route.now()
         since, times = (now, 1) if known is None else (known.since, known.times + 1)
-        refused = _Refused(command, unit, place, frames, answered, errors, upstream, since, times)
+        refused = _Refused(command.raw, command.facts, unit, place, frames, answered, errors, upstream, since, times)
         if not refused.names_node or times > _MOST_HOPS:
             refused.due = now + min(_AGAIN_SECONDS * times, _SLOWER_SECONDS)
         command.refused = refused
@@ -328,7 +329,7 @@ class Redirects:
         target = node, asks = self._target(first)
         if node is None:
             return False
-        upstream = connection_to(self._session, node, first.command.facts.lane)
+        upstream = connection_to(self._session, node, first.facts.lane)
         if upstream is None or not upstream.admits(self._session.sender):
             return False
         self._sent.clear()
@@ -345,22 +346,22 @@ class Redirects:
             node = self._nodes.redirected(refused.errors[0], refused.upstream.key.node)
         if node is not None:
             return node, ASKS.hinted(refused.errors[0])
-        slots = refused.command.facts.slots
+        slots = refused.facts.slots
         return self._nodes.owner(min(slots)) if slots else None, False
 
     def _send_one(self, refused: _Refused, upstream: UpstreamPipeline, asking: bytes) -> None:
         replies = [InFlightEntry(_NOBODY, 1, HIDE, None)] if asking else []
-        sent: object = refused.command.raw if refused.unit is None else refused.unit
+        sent: object = refused.raw if refused.unit is None else refused.unit
         for frame in [_Frame(False, HIDE, None)] * refused.answered + refused.frames:
             entry = InFlightEntry(refused.place if frame.own else _NOBODY, 1, frame.action, frame.payload)
             if upstream.kept < MOST_KEPT:
                 entry.sent = sent
                 self._sent[entry if refused.unit is None else refused.unit] = refused
             replies.append(entry)
-        replies[-1].size = len(refused.command.raw)
-        if not refused.command.facts.reads:
+        replies[-1].size = len(refused.raw)
+        if not refused.facts.reads:
             self._session.sender.note_write(upstream)
-        self._session.sender.issue(upstream, asking + refused.command.raw, *replies, commands=1)
+        self._session.sender.issue(upstream, asking + refused.raw, *replies, commands=1)
         refused.place.pending_replies -= 1
 
 

@@ -46,11 +46,14 @@ class RunningProcedure:
 
     def cancel(self) -> None:
         """The result is not needed any more."""
+        # What is over refers to nothing that refers to it.
         self._over = True
-        if self._cancel_timer is not None:
-            self._cancel_timer()
-        if self._steps is not None:
-            self._steps.close()
+        cancel_timer, self._cancel_timer = self._cancel_timer, None
+        if cancel_timer is not None:
+            cancel_timer()
+        steps, self._steps = self._steps, None
+        if steps is not None:
+            steps.close()
 
     def _advance(self, replies: Sequence[bytes] | None) -> None:
         steps = self._steps

@@ -100,9 +100,17 @@ class Watching:
 
 
 @dataclass(slots=True)
+class DatabaseSwitch:
+    """Whether a queued command switches the client (AUTH, SELECT, HELLO). It is an object of its own, for those whom a
+    transaction's ``actions`` refer to: if they referred to the transaction, that would be a cycle."""
+
+    queued: bool = False
+
+
+@dataclass(slots=True)
 class Transaction:
     """What has been queued: ``first`` is the client's command count at MULTI; the actions on single members of EXEC's
-    array, by position, as the upstream takes them. Where one ``switches_database`` the client (AUTH, SELECT, HELLO),
+    array, by position, as the upstream takes them. Where one ``switches`` the client,
     what stands behind EXEC waits for it. ``database`` is the one that what is queued next will run in. ``watching`` is
     what MULTI came behind; ``watches_in_vain`` says that there was a WATCH between MULTI and EXEC, ``outdated`` that
     another policy has come into force since, under which the client stands behind EXEC."""
@@ -111,7 +119,7 @@ class Transaction:
     database: int
     watching: Watching | None = None
     actions: dict[int, tuple[int, Any]] = field(default_factory=dict)
-    switches_database: bool = False
+    switches: DatabaseSwitch = field(default_factory=DatabaseSwitch)
     watches_in_vain: bool = False
     outdated: bool = False
     slot: int | None = None

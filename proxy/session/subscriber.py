@@ -149,9 +149,11 @@ class Subscriber(LinkListener):
         """The client has left, or begins anew."""
         self._ended = True
         self._nodes.unfollow(self)
+        self._gaps.end()
         for link in self.links.values():
             link.upstream.owner = None
             self.ports.pools.discard(link.upstream)
+            link.release()
         self.links.clear()
         self._wait_no_more(set(self._openings))
 
@@ -319,6 +321,7 @@ class Subscriber(LinkListener):
             link.upstream.owner = None
             del self.links[link.node]
             self._miss(link)
+        link.release()
 
     def _drop(self, link: SubscriptionLink) -> None:
         if self.links.get(link.node) is link:

@@ -35,17 +35,22 @@ class SubscriptionGaps:
 
     def __init__(self, client: InterruptedClient, places: SubscriptionPlaces) -> None:
         self.ports = client.ports
-        self._client = client
+        self._client: InterruptedClient | None = client
         self._places = places
         self._began: float | None = None
 
     def close(self, cause: str) -> None:
         """Close the client."""
-        self._client.close(cause)
+        if self._client is not None:
+            self._client.close(cause)
+
+    def end(self) -> None:
+        """The client has left: nothing refers to it any more, which would be a cycle."""
+        self._client = None
 
     def note(self) -> None:
         """Messages may be missed from now on, until all subscriptions are confirmed again."""
-        if not any(self._client.names):
+        if self._client is None or not any(self._client.names):
             return
         self.ports.route.count(GAPS)
         if self._began is None:
@@ -59,7 +64,7 @@ class SubscriptionGaps:
     @guarded
     def _check(self) -> None:
         # Whether what was lost is subscribed to again.
-        if self._client.gone or self._began is None:
+        if self._client is None or self._client.gone or self._began is None:
             return
         missing = next(self._places.missing(self._client.names, self._client.links.values()), None)
         left = self._began + HELD_SECONDS - self.ports.route.now()

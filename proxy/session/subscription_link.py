@@ -137,7 +137,7 @@ class SubscriptionLink(ReplySink):
         self._pings: deque[Ping] = deque()
         self._pieces: list[bytes] = []
         self._fences = 0
-        self._recipient = _LinkEnd(self, listener)
+        self._recipient: _LinkEnd | None = _LinkEnd(self, listener)
 
     def begin(self, client: ConnectedClient, names: Names) -> None:
         """Take over the connection, and give it the names of the client, where it has others."""
@@ -153,6 +153,10 @@ class SubscriptionLink(ReplySink):
             wanted.append([b"CLIENT", b"SETINFO", b"LIB-VER", names.version])
         for argv in wanted:
             client.sender.issue(self.upstream, encode_command(argv), InFlightEntry(self, 1, HIDE, None))
+
+    def release(self) -> None:
+        """The connection is lost, or the client has left: nobody is told of it. (The two would be a cycle.)"""
+        self._recipient = None
 
     # What it subscribes to
 

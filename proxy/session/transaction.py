@@ -198,7 +198,7 @@ def queue(session: TransactionClient, item: Item) -> int:
         if edit is not None:
             item.edit = chained(edit, item.edit)
             assert session.state.transaction is not None
-            session.state.transaction.switches_database = True
+            session.state.transaction.switches.queued = True
         if state is ConnectionState.SELECT:
             _switch_database(session, item.command)
     if item.hidden:
@@ -253,7 +253,7 @@ def _end(session: TransactionClient, item: JudgedCommand) -> int:
     else:
         sending.submit(session, item.raw)
     _ended(session)
-    if running.switches_database:
+    if running.switches.queued:
         switching.wait_until_drained(session)
     return TAKEN
 
@@ -271,7 +271,7 @@ def _ended(session: TransactionClient) -> None:
     cached_answers.end_transaction(session)
     session.set_state(ended(session.state))
     _forget_keys(session)
-    if session.deferred and not running.switches_database:
+    if session.deferred and not running.switches.queued:
         follow_ups.catch_up(session)
     switching.release_pin(session)
     if running.outdated:

@@ -11,7 +11,7 @@ from proxy.net.plan_compiler import PlanCompiler
 from proxy.net.route import Route
 from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.net.topology import Topology
-from proxy.policy.model import TRANSPARENT
+from proxy.policy.model import TRANSPARENT, Policy
 
 
 def new_route(
@@ -20,18 +20,20 @@ def new_route(
     failover_wait: float = 2.0,
     counts: GroupCounts | None = None,
     silence: float = 3.0,
+    policy: Policy = TRANSPARENT,
+    traces: int = 0,
 ) -> Route:
     """Not started yet."""
     settings = RouteSettings("r", (), upstream, PolicySource())
     loop = asyncio.get_running_loop()
     return Route(
         settings,
-        Settings((settings,), traces=0, failover_wait=failover_wait, upstream_silence=silence),
+        Settings((settings,), traces=traces, failover_wait=failover_wait, upstream_silence=silence),
         topology,
-        TRANSPARENT,
+        policy,
         loop,
         1,
-        PlanCompiler(TRANSPARENT).find,
+        PlanCompiler(policy).find,
         lambda _: loop.create_future(),
         False,
         None,

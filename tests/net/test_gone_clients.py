@@ -23,7 +23,17 @@ from tests.net.test_faults import Wire
 from tests.net.test_upstream import Shared
 from tests.policy.given import policy
 from tests.session.clustered import ClusterRoute, Routed
-from tests.session.given import RULES, Client, FakeRoute, Upstream, call
+from tests.session.given import LARGE, RULES, Client, FakeRoute, Upstream, call
+
+TTLS = """
+rules:
+  lifetimes: {lifetime: {default: 5m, types: all}, mode: enforce}
+"""
+ASKS = """
+rules:
+  reads: {whole_collections: {max: 100}, mode: enforce}
+  sizes: {collections: {members: 50, sample: 99%}, mode: enforce}
+"""
 
 
 class TakenWire(Wire):
@@ -68,6 +78,8 @@ class LosingRoute(FakeRoute):
 
     def settle(self) -> None:
         """All time limits are over, and nobody asks any more what has been."""
+        while self.asked:
+            self.asked.pop()[-1](None)
         connections = (self.lent, self.idle, self.released, self.discarded, self.closed_gracefully)
         acts = (self.waiting, self.lingering, self.timers, self.asked, self.observed, self.net.loop.timers)
         for kept in (*connections, *acts):
@@ -145,6 +157,34 @@ def of_nodes(*commands: tuple[str | int, ...]) -> Callable[[], Client]:
     return begin
 
 
+def streams(*before: tuple[str | int, ...], rules: str = "", middle: bool = False) -> Callable[[], Client]:
+    def begin() -> Client:
+        client = sends(*before, rules=rules)()
+        whole = call("HSET", "k", "f", b"v" * (2 * LARGE), *(("g", "w") if middle else ()))
+        client.send(whole[: LARGE + 100])
+        client.send(whole[LARGE + 100 : -LARGE // 2])
+        return client
+
+    return begin
+
+
+def streams_to_a_node() -> Client:
+    client = of_nodes()()
+    client.send(call("SET", "k", b"v" * (2 * LARGE))[: LARGE + 100])
+    return client
+
+
+def is_redirected(error: bytes) -> Callable[[], Client]:
+    def begin() -> Client:
+        client = of_nodes(("SET", "a", 1), ("GET", "b"), ("GET", "a"))()
+        for upstream in list(cast("LosingRoute", client.route).connections):
+            if isinstance(upstream, Upstream) and b"SET" in upstream.taken():
+                upstream.answer(error)
+        return client
+
+    return begin
+
+
 READS = (("GET", "a"), ("GET", "b"), ("GET", "c"), ("GET", "a"))
 BEGINNINGS: dict[str, Callable[[], Client]] = {
     "nothing": sends(),
@@ -179,6 +219,22 @@ BEGINNINGS: dict[str, Callable[[], Client]] = {
     "a transaction at a node": of_nodes(("MULTI",), ("GET", "a"), ("EXEC",)),
     "a transaction at no node": of_nodes(("MULTI",)),
     "blocked at a node": of_nodes(("GET", "b"), ("BLPOP", "a", 0)),
+    "a value that is streamed": streams(),
+    "a value that is streamed behind a read": streams(("GET", "k")),
+    "a value that is streamed, with hidden commands": streams(rules=TTLS),
+    "a value that is streamed and judged last": streams(rules=TTLS, middle=True),
+    "a value that is streamed to a node": streams_to_a_node,
+    "a subscriber at several nodes": of_nodes(("SUBSCRIBE", "c"), ("SSUBSCRIBE", "a"), ("SSUBSCRIBE", "b")),
+    "a subscriber to patterns at all nodes": of_nodes(("PSUBSCRIBE", "c*"), ("GET", "a")),
+    "a redirect": is_redirected(b"-MOVED 15495 127.0.0.1:7001\r\n"),
+    "a redirect that asks": is_redirected(b"-ASK 15495 127.0.0.1:7001\r\n"),
+    "a redirect to nobody": is_redirected(b"-TRYAGAIN later\r\n"),
+    "a command with hidden ones": sends(("INCR", "k"), rules=TTLS),
+    "a transaction with hidden commands": sends(("MULTI",), ("INCR", "k"), ("EXEC",), rules=TTLS),
+    "an open transaction with hidden commands": sends(("MULTI",), ("INCR", "k"), rules=TTLS),
+    "a watch with hidden commands": sends(("WATCH", "w"), ("INCR", "k"), rules=TTLS),
+    "a rule that asks": sends(("HGETALL", "k"), rules=ASKS),
+    "a rule that looks on": sends(("HSET", "k", "f", "v"), rules=ASKS),
     "replicas that are waited for": of_nodes(("SET", "a", 1), ("WAIT", 1, 0)),
 }
 
