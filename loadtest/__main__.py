@@ -76,6 +76,7 @@ def main() -> int:
             verb.add_argument(
                 "--every", type=float, default=30.0, help="seconds between samples (default: %(default)s)"
             )
+            verb.add_argument("--reload-every", type=float, default=60.0, help="seconds (default: %(default)s)")
             verb.add_argument("--commands", type=int, default=2000, help="in a second (default: %(default)s)")
             verb.add_argument("--keys", type=int, default=1_000_000, help="(default: %(default)s)")
             verb.add_argument(
@@ -122,8 +123,8 @@ def _measure(program: list[str], chosen: argparse.Namespace) -> None:
     if chosen.verb == "failover":
         return _failover(program, chosen.redis, chosen.failovers)
     if chosen.verb == "soak":
-        plan = soak.Plan(chosen.seconds, chosen.commands, 20, chosen.keys, chosen.every, chosen.traffic_memory)
-        return _soak(program, chosen.redis, plan)
+        given = (chosen.seconds, chosen.commands, 20, chosen.keys, chosen.every, chosen.traffic_memory)
+        return _soak(program, chosen.redis, soak.Plan(*given, chosen.reload_every))
     course = Course(chosen.rounds, chosen.scale, PLACEMENTS[chosen.processors](frozenset(os.sched_getaffinity(0))))
     course.placement.settle()
     if chosen.verb == "quick":
@@ -365,11 +366,12 @@ def _soak(program: list[str], redis_program: str, plan: soak.Plan) -> None:
     about = {
         "Keyrail": f"{form}, two workers, observe.yaml, --traffic-memory {plan.traffic_memory}MB, the admin port on",
         **_machine(),
-        "load": f"{plan.commands} commands a second from {plan.clients} clients, {plan.keys} keys, a fifth are SETs",
+        "load": f"{plan.commands} commands a second from {plan.clients} clients, {plan.keys} keys, a fifth are SETs, "
+        f"a reload each {plan.reload_every:g} s",
         "time": f"{samples[-1].at / 60:.1f} minutes",
         "load average": f"{min(loads):.1f} to {max(loads):.1f}, of this run and all other work of the machine",
         "again": f"python -m loadtest soak --seconds {plan.seconds:g} --every {plan.every:g} "
-        f"--commands {plan.commands}",
+        f"--commands {plan.commands} --reload-every {plan.reload_every:g}",
     }
     page = soak.markdown(samples, about, plan.traffic_memory)
     _finish(f"soak-{form}", page, about, samples)

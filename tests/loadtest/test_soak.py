@@ -44,7 +44,7 @@ def test_a_short_soak_sees_every_process() -> None:
     if shutil.which("redis-server") is None:
         pytest.skip("redis-server is not installed here")
     said: list[str] = []
-    plan = Plan(seconds=4.0, commands=200, clients=4, keys=1000, every=1.0)
+    plan = Plan(seconds=4.0, commands=200, clients=4, keys=1000, every=1.0, reload_every=0.5)
     form, samples = soak.run(targets.keyrail_program(), "redis-server", plan, said.append)
     assert form in {"compiled", "plain"}
     assert len(said) == len(samples) == 4
