@@ -59,11 +59,14 @@ LIBRARIES = (
 )
 
 
+_BEGINNINGS = tuple(each.keys.partition("*")[0].encode() for each in LIBRARIES)
+
+
 def library_of(command: Command) -> ClientLibrary | None:
     """The library that all keys of a command belong to; None without one, or if the command has no known keys."""
     keys = command.known_keys
-    if not keys:
-        return None
+    if not keys or not keys[0].name.startswith(_BEGINNINGS):
+        return None  # most commands: rules also prepare refusals that they may not need
     return next((each for each in LIBRARIES if all(key_glob_of(each.keys).fits(key.name) for key in keys)), None)
 
 
