@@ -95,6 +95,7 @@ class Keyrail:
             *("--pooling", "on" if pooling else "off"),
             *("--workers", str(workers)),
             *("--connect-timeout", f"{PATIENCE_SECONDS:.0f}s"),
+            *("--accept-patience", f"{PATIENCE_SECONDS:.0f}s"),  # on a busy machine, clients of tests are patient
             *(("--policy", str(policy)) if policy is not None else ()),
             *extra,
         ]
