@@ -54,6 +54,10 @@ _OF_ONE_CONNECTION = frozenset(
     )
 )
 _NO_FILE = frozenset((errno.EMFILE, errno.ENFILE))
+_NAMED = frozenset(errno.errorcode[each] for each in (*_OF_ONE_CONNECTION, *_NO_FILE, errno.ENOBUFS, errno.ENOMEM))
+_GAVE_UP, _UNKNOWN = "gave_up", "unknown"
+ACCEPT_FAILURES = (*sorted(_NAMED), _GAVE_UP, _UNKNOWN)
+"""The reasons that are counted. The set is closed, because metrics have to show each of them before it happens."""
 
 NewClient = Callable[[], ClientConnection]
 
@@ -102,7 +106,7 @@ class Acceptor:
         if self._server is None or self._closed:
             return
         if self._served is not None and self._served.fileno() == -1:
-            self._failures.note("accept", "unknown", f"{self._name}: a connection could not be accepted")
+            self._failures.note("accept", _UNKNOWN, f"{self._name}: a connection could not be accepted")
         elif _can_open_a_file():
             return
         self._server.close()
@@ -177,7 +181,7 @@ class Acceptor:
     def _adopt(self, connection: socket.socket) -> None:
         if self._patience.refuses(connection, encrypted=self._tls is not None):
             # Reset, and not closed, so that a client that has not left learns at once that nothing was answered.
-            self._failures.note("accept", "gave_up", f"{self._name}: a client has given up before it was accepted")
+            self._failures.note("accept", _GAVE_UP, f"{self._name}: a client has given up before it was accepted")
             connection.close()
             return
         self._admission.accepted()
@@ -214,7 +218,8 @@ class Acceptor:
         return False
 
     def _fail(self, error: OSError) -> None:
-        reason = errno.errorcode.get(error.errno or 0, "unknown")
+        name = errno.errorcode.get(error.errno or 0, _UNKNOWN)
+        reason = name if name in _NAMED else _UNKNOWN
         advice = ". Raise the limit of open files (ulimit -n, LimitNOFILE)" if error.errno in _NO_FILE else ""
         self._failures.note("accept", reason, f"{self._name}: a connection could not be accepted: {error}{advice}")
 

@@ -7,6 +7,7 @@ keyrail_error_replies_total{route,source,prefix}   source: redis, keyrail; prefi
 keyrail_commands_in_flight{route}, keyrail_commands_queued{route}   waiting for Redis, and in Keyrail
 keyrail_oldest_wait_seconds{route}          the longest time that a client has been waiting for a reply
 keyrail_verdicts_total{route,rule,app,mode,what}   what: refused, rewritten, skipped, error
+keyrail_rule_errors_total{route,rule}       commands that the rule itself failed on, in all modes
 keyrail_violations_dropped_total{route,rule}       violations over the rate of the violations log
 keyrail_clients{route}, keyrail_clients_accepted_total{route}, keyrail_client_closes_total{route,cause}
 keyrail_logins_total{route,outcome}         accepted, remembered (Redis accepted the same a moment ago), refused
@@ -28,11 +29,15 @@ keyrail_log_lines_dropped_total{process,log}   lines that could not be written; 
 keyrail_open_files_limit                    of the supervisor and of each worker
 keyrail_policy_generation, keyrail_policy_reload_failures_total, keyrail_kill_switch, keyrail_build_info{version,form}
 
+Series that alert rules look at with ``increase`` or ``rate`` are exported as 0 before the first event: Prometheus sees
+no increase in a series that begins with 5.
+
 ``node_metrics`` has the metrics about nodes of clusters, ``traffic_metrics`` those about keys and clients.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import (
@@ -45,6 +50,9 @@ from prometheus_client.registry import Collector
 
 from proxy import __version__
 from proxy.build_form import BUILD_FORM
+from proxy.hotpath.error_counts import PREFIXES
+from proxy.net.acceptor import ACCEPT_FAILURES
+from proxy.policy.model import Policy
 from proxy.server.cache_metrics import collect_caches
 from proxy.server.figures import RouteFigures
 from proxy.server.incidents import Incidents
@@ -57,6 +65,8 @@ from proxy.server.traffic_metrics import RouteTraffic, collect_traces, collect_t
 from proxy.server.workers import Workers
 from proxy.server.writer_thread import dropped_lines
 from proxy.traffic.hotspots import IncidentKind
+
+_ALERTED_CLOSES = ("max_clients", "upstream_refused")
 
 
 class GroupCollector(Collector):
@@ -80,6 +90,7 @@ class GroupCollector(Collector):
         yield _collect_dropped(self._workers.processes())
         routes = self._workers.figures()
         yield from _collect_commands(routes)
+        yield _collect_rule_errors(routes, self._workers.policies)
         yield from _collect_names(routes)
         yield from _collect_backlog(routes)
         yield from collect_traces(routes)
@@ -160,6 +171,10 @@ def registry_of(collector: GroupCollector) -> CollectorRegistry:
     return registry
 
 
+def _with_zeros(names: Iterable[str], numbers: Mapping[str, int]) -> dict[str, int]:
+    return dict.fromkeys(names, 0) | dict(numbers)
+
+
 def _collect_commands(routes: list[RouteFigures]) -> Iterator[Metric]:
     commands = CounterMetricFamily("keyrail_commands", "Commands by path.", labels=("route", "path"))
     share = GaugeMetricFamily(
@@ -187,6 +202,21 @@ def _collect_commands(routes: list[RouteFigures]) -> Iterator[Metric]:
     yield from (commands, share, verdicts, dropped)
 
 
+def _collect_rule_errors(routes: list[RouteFigures], policies: Sequence[Policy]) -> Metric:
+    # Without the labels app and mode: not all series of `keyrail_verdicts` can begin with 0.
+    errors = CounterMetricFamily(
+        "keyrail_rule_errors", "Commands that a rule itself failed on.", labels=("route", "rule")
+    )
+    for route, policy in zip(routes, policies, strict=True):
+        numbers = Counter({rule.name: 0 for rule in policy.rules})
+        for rule, by_app in route.counters.get("verdicts", {}).items():
+            for counts in by_app.values():
+                numbers[rule] += sum(number for key, number in counts.items() if key.partition(" ")[2] == "error")
+        for rule, number in numbers.items():
+            errors.add_metric((route.name, rule), number)
+    return errors
+
+
 def _collect_names(routes: list[RouteFigures]) -> Iterator[Metric]:
     calls = CounterMetricFamily("keyrail_command_calls", "Commands by name.", labels=("route", "command"))
     errors = CounterMetricFamily(
@@ -197,7 +227,9 @@ def _collect_names(routes: list[RouteFigures]) -> Iterator[Metric]:
     for route in routes:
         for command, number in route.counters.get("calls", {}).items():
             calls.add_metric((route.name, command), number)
-        for source, by_prefix in route.counters.get("errors", {}).items():
+        by_source = route.counters.get("errors", {})
+        of_redis = _with_zeros(PREFIXES, by_source.get("redis", {}))
+        for source, by_prefix in (("redis", of_redis), ("keyrail", by_source.get("keyrail", {}))):
             for prefix, number in by_prefix.items():
                 errors.add_metric((route.name, source, prefix), number)
     yield from (calls, errors)
@@ -234,7 +266,7 @@ def _collect_clients(routes: list[RouteFigures]) -> Iterator[Metric]:
             buffers.add_metric((route.name, kind), number)
         clients.add_metric((route.name,), route.gauges.get("clients", 0))
         accepted.add_metric((route.name,), route.counters.get("clients_total", 0))
-        for cause, number in route.counters.get("closed", {}).items():
+        for cause, number in _with_zeros(_ALERTED_CLOSES, route.counters.get("closed", {})).items():
             closes.add_metric((route.name, cause), number)
     yield from (clients, buffers, accepted, closes, logins)
 
@@ -284,7 +316,7 @@ def _collect_upstreams(routes: list[RouteFigures]) -> Iterator[Metric]:
         for event, number in route.counters.get("events", {}).items():
             events.add_metric((route.name, event), number)
         failures = route.counters.get("failures", {})
-        for reason, number in failures.get("accept", {}).items():
+        for reason, number in _with_zeros(ACCEPT_FAILURES, failures.get("accept", {})).items():
             accepts.add_metric((route.name, reason), number)
         for side in ("client", "upstream"):
             for reason, number in failures.get(f"tls_{side}", {}).items():

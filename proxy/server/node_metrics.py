@@ -71,8 +71,8 @@ def collect_nodes(routes: Sequence[RouteFigures]) -> Iterator[Metric]:
             commands.add_metric(labels, node["commands"])
             for name in reads if node["role"] == "replica" else ():
                 reads[name].add_metric(labels, node[name])
-        for outcome, number in route.counters.get("replica_reads", {}).items():
-            outcomes.add_metric((route.name, outcome), number)
+        for outcome in ("moved", "own_writes", "no_replica"):
+            outcomes.add_metric((route.name, outcome), route.counters.get("replica_reads", {}).get(outcome, 0))
         if route.nodes and not any(map(is_alone, route.nodes)):
             serving = (node for node in route.nodes if node["role"] == "primary" and node["health"] == "ok")
             unowned.add_metric((route.name,), SLOTS - sum(map(slot_count, serving)))

@@ -96,7 +96,8 @@ def play(listening: Listening, case: Callable[[Say, Failures], Awaitable[None]])
 def test_after_a_failed_accept_the_client_is_accepted(failed: int, caplog: pytest.LogCaptureFixture) -> None:
     async def case(hear: Say, failures: Failures) -> None:
         assert await hear() == b"welcome"
-        assert failures.figures() == {"accept": {errno.errorcode[failed]: 3}}
+        reason = errno.errorcode[failed] if failed != errno.EINVAL else "unknown"
+        assert failures.figures() == {"accept": {reason: 3}}
 
     with caplog.at_level(logging.WARNING):
         play(Listening(failed, failed, failed), case)
