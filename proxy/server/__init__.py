@@ -11,6 +11,7 @@ exposure.py             warnings about listeners and upstreams that anybody can 
 listeners.py            the listening sockets: bound once, inherited by workers
 workers.py              the worker processes: starts, asks, replaces and drains them
 hung_workers.py         finds a worker that hangs
+run_queue.py            how long a worker has waited for a CPU
 worker_sharing.py       the shared memory of workers
 worker_process.py       one worker process: its channel and its reports
 worker.py               the worker process itself

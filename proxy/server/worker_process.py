@@ -11,6 +11,7 @@ from proxy.server.control import ListenerSocket, Start, WorkerReport
 from proxy.server.leases import Demands
 from proxy.server.listeners import Listeners
 from proxy.server.requests import Channel
+from proxy.server.run_queue import RunQueueWait
 from proxy.traffic.evidence import Records
 
 
@@ -26,7 +27,8 @@ class WorkerProcess:
     evidence: list[Records] = field(default_factory=list)
     heard: float = field(default_factory=time.monotonic)
     forgiven: float = 0.0
-    """Seconds since then in which the supervisor itself was stopped."""
+    """Seconds since then in which the supervisor itself was stopped, or this worker waited for a CPU."""
+    run_queue: RunQueueWait = field(default_factory=RunQueueWait)
     wanted: tuple[Demands, ...] = ()
 
 

@@ -11,6 +11,7 @@ from typing import cast
 import pytest
 
 from proxy.server.hung_workers import SILENT_SECONDS, TURN_SECONDS, HungWorkers
+from proxy.server.run_queue import RunQueueWait
 from proxy.server.worker_process import WorkerProcess
 from tests.engines import Engine
 from tests.server.running import Running, serve, ticks
@@ -72,14 +73,22 @@ def test_a_worker_that_hangs_is_replaced(two_workers: Running) -> None:
 
 def workers(*heard: float, serving: bool = True) -> list[WorkerProcess]:
     workers = [
-        SimpleNamespace(number=number, heard=at, forgiven=0.0, serving=serving) for number, at in enumerate(heard)
+        SimpleNamespace(
+            number=number,
+            heard=at,
+            forgiven=0.0,
+            serving=serving,
+            process=SimpleNamespace(pid=number),
+            run_queue=RunQueueWait(),
+        )
+        for number, at in enumerate(heard)
     ]
     return cast("list[WorkerProcess]", workers)
 
 
 def looks(workers: list[WorkerProcess], times: list[float], group_size: int = 2) -> list[int]:
     """The worker to replace after each look."""
-    hung = HungWorkers(group_size, 0.0)
+    hung = HungWorkers(group_size, 0.0, lambda _: None)
     found = [hung.look(workers, now) for now in times]
     return [-1 if worker is None else worker.number for worker in found]
 
