@@ -1,8 +1,7 @@
 """Sequences in which several clients meet: what each of them receives, in order, and when.
 
-`sequences/*.txt` hold them, each under a line `== what it shows`; `!since 7.0` leaves older Redis out, and
-`!not redis-8.2 why` an engine that goes its own way. `A: SET k v` sends a command as client A and awaits one reply;
-what stands between the name and the colon changes that:
+`sequences/*.txt` hold them, each under a line `== what it shows`; `!since 7.0` leaves older Redis out. `A: SET k v`
+sends a command as client A and awaits one reply; what stands between the name and the colon changes that:
 
     A!: BLPOP k 0       send, await nothing          A3: SUBSCRIBE x y z   await three frames
     A~: CLIENT ID       values may differ            A<                    await one more frame
@@ -49,7 +48,6 @@ class Sequence:
     name: str
     lines: list[str] = field(default_factory=list)
     since: tuple[int, ...] = (0,)
-    left_out: str = ""
 
 
 def families() -> list[str]:
@@ -64,8 +62,6 @@ def sequences_of(family: str) -> list[Sequence]:
             found.append(Sequence(line[3:].strip()))
         elif line.startswith("!since "):
             found[-1].since = tuple(int(part) for part in line[7:].split("."))
-        elif line.startswith("!not "):
-            found[-1].left_out = line.split()[1]
         elif line.strip():
             found[-1].lines.append(line)
     return found

@@ -140,7 +140,7 @@ def test_every_skip_has_a_reason() -> None:
 
 
 UNTELLABLE = {"CLIENT REPLY", "SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "AUTH"}
-"""Refused inside MULTI, AUTH on some engines, in Keyrail's own words; the protocol tests hold that."""
+"""Refused inside MULTI, in Keyrail's own words; the protocol tests hold that."""
 
 TRANSACTIONAL = {"MULTI", "EXEC", "DISCARD"}
 """Their own errors inside MULTI are in the scripts about them."""
