@@ -107,13 +107,14 @@ async def complete_table(upstream: UpstreamConnection, engine: Engine) -> None:
 class Probed(NamedTuple):
     """The result of a probe: the user may run the ``able`` commands. For the ``unclear`` ones Redis did not say.
 
-    The engine does not have the ``unknown`` ones, or not with the arguments that rules send. The user may not run the
-    other ones.
+    The engine does not have the ``unknown`` ones, or not with the arguments that rules send. About the ``untold`` ones
+    Redis was not asked, since the user may not run MULTI or DISCARD. The user may not run the other ones.
     """
 
     able: frozenset[str]
     unclear: frozenset[str] = frozenset()
     unknown: frozenset[str] = frozenset()
+    untold: frozenset[str] = frozenset()
 
 
 async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> Probed:
@@ -127,14 +128,16 @@ async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> Probed:
         arguments = _PROBES.get(name) or _fewest(name)
         opened = await upstream.ask(["MULTI"])
         if opened != b"+OK\r\n":
-            return Probed(frozenset(), frozenset() if PROBE_REFUSED.begin(opened) else needs)
+            if PROBE_REFUSED.begin(opened):
+                return Probed(frozenset(), untold=needs)
+            return Probed(frozenset(), unclear=needs)
         reply = await upstream.ask([name, *arguments])
         if name == "EXEC" and reply == b"*0\r\n":
             able.add(name)
             continue
         if not (await upstream.ask(["DISCARD"])).startswith(b"+"):
             upstream.abort()
-            return Probed(frozenset())
+            return Probed(frozenset(), untold=needs)
         if _is_allowed(reply):
             able.add(name)
         elif not PROBE_REFUSED.begin(reply):

@@ -7,6 +7,9 @@ from collections.abc import Collection
 
 from proxy.net.engine import Engine
 
+WITHOUT_MULTI = "this needs MULTI and DISCARD, which Redis refuses; rules send none of these commands"
+UNCLEAR = "Redis is a replica, is loading, or answers another error of the moment; Keyrail asks again"
+
 _FORMS = {"EXPIRE": "EXPIRE with NX"}
 """The form in which rules send a command."""
 
@@ -14,6 +17,13 @@ _FORMS = {"EXPIRE": "EXPIRE with NX"}
 def not_allowed(names: Collection[str]) -> str:
     """The text about commands that the user may not run."""
     return f"the user may not run {', '.join(sorted(names))}, which rules of the policy send"
+
+
+def not_told(names: Collection[str], why: str) -> str:
+    """The text about commands of which it is not known whether the user may run them."""
+    return (
+        f"it cannot be told whether the user may run {', '.join(sorted(names))}, which rules of the policy send: {why}"
+    )
 
 
 def not_known(engine: Engine, name: str, able: Collection[str]) -> str:

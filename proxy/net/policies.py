@@ -28,7 +28,7 @@ from proxy.net.capabilities import Capabilities
 from proxy.net.command_counts import CommandCounts
 from proxy.net.connect import Opened
 from proxy.net.engine import Engine, probe
-from proxy.net.lacking import not_allowed, not_known
+from proxy.net.lacking import UNCLEAR, WITHOUT_MULTI, not_allowed, not_known, not_told
 from proxy.net.plan_compiler import FindPlans, PlanUnavailableError
 from proxy.net.policy_generation import HotPathParts, PolicyGeneration
 from proxy.net.rights import NAMES
@@ -342,9 +342,16 @@ class Policies(PolicyPort):
         """For each command that rules send and that does not work with the route's own login: why, and what follows."""
         known = self._capabilities
         able, engine = known.able.get(None, frozenset()), known.engine or Engine()
+        lacking, rights = self.lacks(None), known.rights
+        untold = lacking & rights.untold
+        unclear = (lacking & rights.unclear) - untold
+        doubtful = ((untold, WITHOUT_MULTI), (unclear, UNCLEAR))
         return [
-            not_known(engine, name, able) if name in known.rights.unknown else not_allowed([name])
-            for name in sorted(self.lacks(None))
+            *(not_told(names, why) for names, why in doubtful if names),
+            *(
+                not_known(engine, name, able) if name in rights.unknown else not_allowed([name])
+                for name in sorted(lacking - untold - unclear)
+            ),
         ]
 
     # Figures

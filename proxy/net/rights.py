@@ -32,6 +32,8 @@ class Rights:
         self._now = now
         self._on: defaultdict[str | None, dict[Node, frozenset[str]]] = defaultdict(dict)
         self._unknown: dict[Node, frozenset[str]] = {}
+        self._unclear: dict[Node, frozenset[str]] = {}
+        self._untold: dict[Node, frozenset[str]] = {}
         self._doubted: set[tuple[str | None, Node]] = set()
         self._asked_at: dict[tuple[str | None, Node], float] = {}
 
@@ -39,6 +41,16 @@ class Rights:
     def unknown(self) -> frozenset[str]:
         """The probed commands that some node does not have."""
         return frozenset().union(*self._unknown.values())
+
+    @property
+    def unclear(self) -> frozenset[str]:
+        """The commands of which some node did not say whether the route's own login may run them. It is asked again."""
+        return frozenset().union(*self._unclear.values())
+
+    @property
+    def untold(self) -> frozenset[str]:
+        """The commands that some node could not be asked about, without MULTI and DISCARD."""
+        return frozenset().union(*self._untold.values())
 
     def known(self, user: str | None) -> bool:
         """Whether it is known what this user may run, on all nodes that it has connections to."""
@@ -64,11 +76,17 @@ class Rights:
         self._doubted.discard((user, node))
 
     def tell(
-        self, user: str | None, node: Node, able: frozenset[str], unclear: frozenset[str], unknown: frozenset[str]
+        self,
+        user: str | None,
+        node: Node,
+        able: frozenset[str],
+        unclear: frozenset[str],
+        unknown: frozenset[str],
+        untold: frozenset[str] = frozenset(),
     ) -> None:
         """The user may run this there. What is ``unclear`` is as it was, and probed again."""
         if user is None:
-            self._unknown[node] = unknown
+            self._unknown[node], self._unclear[node], self._untold[node] = unknown, unclear, untold
         if unclear:
             able |= unclear & self._on[user].get(node, frozenset())
             self._doubted.add((user, node))
@@ -121,7 +139,8 @@ class Rights:
 
     def leave(self, node: Node) -> None:
         """This node has gone: what it did not allow, the others may."""
-        self._unknown.pop(node, None)
+        for what in (self._unknown, self._unclear, self._untold):
+            what.pop(node, None)
         for told in self._on.values():
             told.pop(node, None)
         self._doubted = {each for each in self._doubted if each[1] is not node}

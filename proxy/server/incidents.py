@@ -35,7 +35,7 @@ from typing import Any
 
 from proxy.policy_yaml.regular_file import read_regular
 from proxy.server.line_writer import LineWriter
-from proxy.server.notices import Level, notice
+from proxy.server.notices import Level, LostLines, notice
 from proxy.server.remedies import Remedy
 from proxy.server.workers import Workers
 from proxy.server.writer_thread import ENDING_SECONDS, WriterThread, dropped_lines
@@ -85,6 +85,7 @@ class Incidents:
         self._lines = LineWriter()
         self._written = 0
         self._complaint = ""
+        self._trouble = LostLines()
         self._kept: dict[int, Incident] = {}
         now = time.time()
         if file is not None:
@@ -194,7 +195,9 @@ class Incidents:
             write(file, *what)
         except OSError as error:
             dropped_lines[_NAME] += 1
-            self._complain(f"cannot keep incidents in {file}: {error.strerror}")
+            self._trouble.lost(f"cannot keep incidents in {file}: {error.strerror}", 1)
+        else:
+            self._trouble.written(str(file))
 
     def _append(self, file: Path, line: bytes) -> None:
         with file.open("ab", buffering=0) as out:

@@ -16,11 +16,15 @@ import contextlib
 import json
 import logging
 import sys
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
 
 from proxy.net.settings import LogFormat
 from proxy.server.writer_thread import UnstallableStderr
+
+_AGAIN_SECONDS = 60.0
 
 
 class Level(StrEnum):
@@ -76,6 +80,33 @@ def _dropped(number: int) -> str:
 def notice(text: str, level: Level = Level.INFO) -> None:
     """Write one notice. A closed standard error is ignored."""
     _write(_line(level, text))
+
+
+class LostLines:
+    """Reports that the lines of a log are lost: at first and, while that goes on, once a minute with their number. It
+    reports the end, too. ``now`` is a clock in seconds."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._text = ""
+        self._told = 0.0
+        self._lost = 0
+
+    def lost(self, text: str, lines: int) -> None:
+        """So many lines are lost; ``text`` says why."""
+        self._lost += lines
+        now = self._now()
+        if text == self._text and now - self._told < _AGAIN_SECONDS:
+            return
+        more = f" ({self._lost} lines are lost so far)" if self._text else ""
+        self._text, self._told = text, now
+        notice(f"{text}{more}", Level.ERROR)
+
+    def written(self, where: str) -> None:
+        """A line has been written."""
+        if self._text:
+            notice(f"{where} is written again; {self._lost} lines are lost", Level.WARNING)
+            self._text, self._lost = "", 0
 
 
 def complain(text: str) -> None:

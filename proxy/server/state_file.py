@@ -28,12 +28,13 @@ class StateFile:
         """Read it. Raises StateError."""
         self._path = path
         self._thread = BackgroundThread("writes the state")
+        self._written = path is not None
         self._parts = {} if path is None else self._read(path)
 
     @property
     def kept(self) -> bool:
-        """Whether there is a file."""
-        return self._path is not None
+        """Whether the file has what was put: there is one, and the last write to it has succeeded."""
+        return self._written
 
     def part(self, name: str) -> Any:
         """The part of this name; None if there is none."""
@@ -44,7 +45,12 @@ class StateFile:
         self._parts[name] = value
         if self._path is not None:
             state = {_ALWAYS_THERE: None, **self._parts}
-            await self._thread.run(partial(_replace, self._path, state), _MOST_SECONDS)
+            try:
+                await self._thread.run(partial(_replace, self._path, state), _MOST_SECONDS)
+            except BaseException:
+                self._written = False
+                raise
+            self._written = True
 
     def broken(self) -> StateError:
         """Return the error for a part of the wrong form."""

@@ -3,8 +3,8 @@
 A log is standard error or the end of a file; each line is written in one piece.
 
 If the file is rotated, Keyrail opens a new one: before each write, and at SIGHUP, it compares the name with the open
-file. Lines that cannot be written (a full disk, a closed standard error) are dropped and reported once, because a log
-must never delay the traffic. So they are if nobody reads a file that is a FIFO.
+file. Lines that cannot be written (a full disk, a closed standard error) are dropped and reported, once a minute,
+because a log must never delay the traffic. So they are if nobody reads a file that is a FIFO.
 """
 
 import errno
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from proxy.net.settings import ViolationsSettings
 from proxy.server.line_writer import LineWriter
-from proxy.server.notices import Level, notice
+from proxy.server.notices import LostLines
 from proxy.server.writer_thread import ENDING_SECONDS, WriterThread, dropped_lines, write_all
 
 _NAME = "violations"
@@ -39,7 +39,7 @@ class ViolationLog:
         self._open = -1
         self._lines = LineWriter()
         self._thread = WriterThread(_NAME)
-        self._troubled = False
+        self._trouble = LostLines()
         if self._path is not None:
             try:
                 self._open = _append_to(self._path)
@@ -73,11 +73,10 @@ class ViolationLog:
                 left -= 1
         except OSError as error:
             dropped_lines[_NAME] += left
-            if not self._troubled:
-                notice(f"cannot write violations to {path}: {error.strerror}", Level.ERROR)
-            self._troubled = True
+            self._trouble.lost(f"cannot write violations to {path}: {error.strerror}", left)
         else:
-            self._troubled = False
+            if lines:
+                self._trouble.written(str(path))
 
     def close(self) -> None:
         """Write what waits, if that is possible soon, and close the file."""

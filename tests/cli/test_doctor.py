@@ -122,6 +122,26 @@ def test_commands_that_the_user_may_not_run(new_engine: NewEngine) -> None:
     assert found(text, "WARN Keyrail cannot compare the clocks: TIME is not allowed")
 
 
+@pytest.mark.parametrize("lacked", ["multi", "discard"])
+def test_commands_of_which_it_cannot_be_told_whether_the_user_may_run_them(new_engine: NewEngine, lacked: str) -> None:
+    engine = new_engine()
+    engine.do("ACL", "SETUSER", "keyrail", "on", ">secret", "~*", "&*", "+@all", f"-{lacked}")
+    status, text = doctor(f"redis://keyrail:secret@127.0.0.1:{engine.port}", "--policy", "tour")
+    assert status == WARN, text
+    assert found(text, "WARN it cannot be told whether the user may run "), text
+    assert "ACL SETUSER … +multi +discard" in text
+    assert "the user may not run" not in text
+    assert found(text, "OK   the clocks agree"), "the other checks have their connection"
+
+
+def test_a_replica_does_not_tell_what_the_user_may_run(new_engine: NewEngine) -> None:
+    status, text = doctor(new_engine(options={"replicaof": "127.0.0.1 1"}).url, "--policy", "strict")
+    assert status == FAIL
+    assert found(text, "WARN it cannot be told whether the user may run "), text
+    assert "the user may not run" not in text
+    assert "may run them" not in text
+
+
 def test_a_command_that_was_renamed(new_engine: NewEngine, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("keyrail: 1\nrules: {lazy: {replace: {DEL: UNLINK}}}\n")

@@ -1,4 +1,4 @@
-"""A disk that is full: clients notice nothing, each file is complained about once, and lines are whole afterwards.
+"""A disk that is full: clients notice nothing, lost lines are reported once a minute, and lines are whole afterwards.
 
 The disk is a small tmpfs, which takes root to mount; elsewhere a pipe is as full.
 """
@@ -89,6 +89,7 @@ def test_clients_go_on_and_all_is_written_again_when_there_is_room(
         for switch in ("on", "off"):
             status, text = running.http("/policy/kill-switch", {"switch": switch, "for": "1m", "because": "a drill"})
             assert (status, "will not survive a restart: No space left" in text) == (500, True)
+            assert json.loads(text)["survives_restart"] is False
             eventually(partial(_switch_is, running, switch == "on"))
 
         def hot() -> bool:
@@ -107,7 +108,7 @@ def test_clients_go_on_and_all_is_written_again_when_there_is_room(
         eventually(lambda: any(each["event"]["what"] == "remedied" for each in whole(files["incidents"])))
         assert json.loads(files["state"].read_text())["remedies"]["next"] == 2
         for text in ("cannot write violations", "cannot keep incidents"):
-            assert running.stderr.count(text) == 1, "it is said once"
+            assert running.stderr.count(text) == 1, "it is said once a minute"
 
 
 def test_a_line_behind_one_that_was_cut_is_whole() -> None:

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
@@ -18,7 +18,7 @@ from proxy.commands.table import STANDARD, Table
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.plan import Plan
 from proxy.hotpath.sampler import Sampler
-from proxy.net.engine import Engine, Probed
+from proxy.net.engine import Engine, Probed, probe
 from proxy.net.plan_compiler import PlanCompiler, PlanUnavailableError, WantedPlans
 from proxy.net.policies import Policies
 from proxy.net.policy_generation import PolicyGeneration
@@ -211,6 +211,43 @@ def test_a_command_that_redis_lacks_is_told_from_one_that_the_user_may_not_run(b
     told = "Redis 7.0.15 has no MSETEX; lifetimes on MSET and MSETNX use a follow-up EXPIRE instead"
     assert told in bench.policies.features_off
     assert all(" has no " in text for text in bench.policies.features_off)
+
+
+PERMISSION = b"-NOPERM User app has no permissions to run the 'x' command\r\n"
+MOMENT = [f"-{word} not now\r\n".encode() for word in ("LOADING", "READONLY", "MASTERDOWN", "OOM", "MISCONF", "BUSY")]
+ANSWERS = [PERMISSION, *MOMENT, b"-ERR unknown command\r\n"]
+
+
+class Answering:
+    """A Redis with this answer to one of the commands of a probe."""
+
+    def __init__(self, name: str, answer: bytes) -> None:
+        self.answers = {"MULTI": b"+OK\r\n", "DISCARD": b"+OK\r\n", name: answer}
+
+    async def ask(self, argv: Sequence[str]) -> bytes:
+        return self.answers.get(argv[0], b"+QUEUED\r\n")
+
+    def abort(self) -> None:
+        """It is closed."""
+
+
+@pytest.mark.parametrize("name", ["MULTI", "SET", "DISCARD"])
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_the_user_may_not_run_what_redis_says_so_of_and_nothing_else(bench: Bench, name: str, answer: bytes) -> None:
+    bench.prepare(policy("rules: {short: {lifetime: {default: 1h}, mode: enforce}}"))
+    bench.commit()
+    needs = frozenset({"SET", "EXPIRE"})
+    told = bench.run(probe(cast("Any", Answering(name, answer)), needs))
+    bench.able[None] = bench.policies._current.needed - needs | told.able
+    bench.capabilities.rights.tell(None, SOLE_NODE, *told)
+    texts = bench.policies.features_off
+    assert any("may not run SET," in text for text in texts) == (name == "SET" and answer == PERMISSION), texts
+    assert any(text.startswith("it cannot be told") for text in texts) == (name != "SET" or answer in MOMENT), texts
+    bench.capabilities.rights.tell(None, SOLE_NODE, needs, frozenset(), frozenset())
+    assert not any(text.startswith("it cannot be told") for text in bench.policies.features_off)
+    bench.capabilities.rights.tell(None, SOLE_NODE, *told)
+    bench.capabilities.rights.leave(SOLE_NODE)
+    assert not any(text.startswith("it cannot be told") for text in bench.policies.features_off)
 
 
 def test_a_new_policy_is_made_beforehand_and_comes_into_force_at_once(bench: Bench) -> None:

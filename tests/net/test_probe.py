@@ -70,10 +70,11 @@ def test_an_error_of_the_moment_says_nothing_of_the_command(code: str) -> None:
 
 def test_where_there_is_no_multi_nothing_is_known_and_nothing_is_tried() -> None:
     redis = Redis(multi=b"-NOPERM\r\n")
-    assert able(redis) == frozenset()
+    assert probed(redis) == Probed(frozenset(), untold=frozenset({"UNLINK"}))
     assert redis.asked == ["MULTI"]
 
 
 def test_a_connection_on_which_the_command_may_still_run_is_given_up() -> None:
     redis = Redis(discard=b"-NOPERM\r\n")
-    assert (able(redis), redis.aborted) == (frozenset(), True)
+    assert probed(redis) == Probed(frozenset(), untold=frozenset({"UNLINK"}))
+    assert redis.aborted

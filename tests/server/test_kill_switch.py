@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from pathlib import Path
+from random import Random
 from typing import cast
 
 import pytest
@@ -66,6 +67,49 @@ def test_it_ends_by_itself_also_while_nobody_was_there(tmp_path: Path) -> None:
         workers.followed.clear()
         await workers.followed.wait()
         assert (over.on, workers.orders) == (False, [True, False])
+
+    asyncio.run(live())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_said_to_survive_a_restart_does(tmp_path: Path, seed: int) -> None:
+    """Whatever is written while its folder is there or away: what counts as kept is what the next process reads."""
+    random = Random(seed)
+    folder, away = tmp_path / "there", tmp_path / "away"
+    folder.mkdir()
+    state = StateFile(folder / "state")
+
+    async def live() -> None:
+        for number in range(30):
+            if random.random() < 0.3:
+                folder.rename(away) if folder.exists() else away.rename(folder)
+            part = random.choice(["kill_switch", "remedies"])
+            try:
+                await state.put(part, number)
+                written = True
+            except OSError:
+                written = False
+            assert state.kept == written
+            if written:
+                assert StateFile(folder / "state").part(part) == number
+
+    asyncio.run(live())
+
+
+def test_a_switch_that_could_not_be_written_does_not_claim_to_survive(tmp_path: Path) -> None:
+    async def live() -> None:
+        folder = tmp_path / "there"
+        folder.mkdir()
+        made, _ = switch(folder / "state")
+        assert made.status()["survives_restart"]
+        folder.rmdir()
+        with pytest.raises(OSError, match="No such file"):
+            await made.turn_on(600.0, "INC-7")
+        assert (made.on, made.status()["survives_restart"]) == (True, False)
+        folder.mkdir()
+        await made.turn_on(600.0, "INC-7")
+        assert made.status()["survives_restart"]
+        made.close()
 
     asyncio.run(live())
 

@@ -10,7 +10,7 @@ import hiredis
 from proxy.cli.doctor.examination import Examination, admits_anybody
 from proxy.net import lacking
 from proxy.net.address import Verify
-from proxy.net.engine import is_replica, probe
+from proxy.net.engine import is_replica
 from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.policy.compile import needs_of
 from proxy.policy.precedence import is_active
@@ -83,9 +83,16 @@ async def check_role(seen: Examination) -> Finding:
 
 async def check_permissions(seen: Examination) -> Finding:
     needs = needs_of(seen.policy, seen.engine.table)
-    found = await probe(seen.upstream, needs)
+    found = await seen.probed(needs)
+    if found.untold:
+        return warn(lacking.not_told(found.untold, lacking.WITHOUT_MULTI), "allow them (ACL SETUSER … +multi +discard)")
     unknown = [lacking.not_known(seen.engine, name, found.able) for name in sorted(found.unknown)]
-    forbidden = sorted(needs - found.able - found.unclear - found.unknown)
+    if found.unclear:
+        return warn(
+            "; ".join([lacking.not_told(found.unclear, lacking.UNCLEAR), *unknown]),
+            "examine the primary, once it has loaded its data",
+        )
+    forbidden = sorted(needs - found.able - found.unknown)
     if forbidden:
         allow = " ".join(f"+{name.lower()}" for name in forbidden)
         return warn(

@@ -13,10 +13,10 @@ import hiredis
 
 from proxy.net.address import UpstreamAddress
 from proxy.net.connect import Opened, UpstreamRefusedError, open_upstream
-from proxy.net.engine import Engine
+from proxy.net.engine import Engine, Probed, probe
 from proxy.net.sentinel_watch import find_primary
 from proxy.net.settings import ListenerSettings
-from proxy.net.tls import upstream_context
+from proxy.net.tls import TlsError, reason_of, upstream_context
 from proxy.net.upstream import UpstreamConnection
 from proxy.policy.model import Policy
 from proxy.server.notices import notice
@@ -93,6 +93,19 @@ class Examination:
         """A reply; an error reply is a hiredis.ReplyError as a value. Raises OSError."""
         async with asyncio.timeout(self.seconds):
             return read_reply(await self.upstream.ask(argv))
+
+    async def probed(self, needs: frozenset[str]) -> Probed:
+        """What of this the user may run. A connection of its own is closed if a command may still run there. Raises
+        OSError."""
+        try:
+            opened = await connect(self.address, self.seconds)
+        except (UpstreamRefusedError, TlsError) as error:
+            raise ConnectionError(reason_of(error)) from None
+        try:
+            async with asyncio.timeout(self.seconds):
+                return await probe(opened.upstream, needs)
+        finally:
+            opened.upstream.abort()
 
     async def setting(self, name: str) -> str | None:
         """A setting of Redis; None if CONFIG GET is not allowed or does not have it."""
