@@ -126,6 +126,11 @@ def failures_of_accept() -> dict[str, dict[str, int]]:
     return failures.figures()
 
 
+@pytest.fixture(autouse=True)
+def no_lines_dropped_by_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.server.metrics.dropped_lines", Counter({"stderr": 0}))
+
+
 def exported(group: Any) -> list[Metric]:
     workers, reloader, switch = cast("Workers", group), cast("Reloader", group), cast("KillSwitch", group)
     return list(GroupCollector(workers, reloader, switch, Incidents(workers, ["default"], None)).collect())
