@@ -80,9 +80,15 @@ class Readiness:
 
     @property
     def reason(self) -> str:
-        """Why commands do not reach Redis; empty if they do."""
+        """Why commands do not reach Redis, and never empty then; or what is not as it should be although they do."""
         known = None if self._watch is None else self._watch.problem
-        return self._capabilities.refusal or known or self._supply.reason or self._liveness.reason
+        told = self._capabilities.refusal or known or self._supply.reason or self._liveness.reason
+        return told or ("" if self.ready else self._missing())
+
+    def _missing(self) -> str:
+        # Nobody has reported a failure: connections were given up on purpose, and others are not there yet.
+        missing = [str(self._topology.address(each)) for each in self._topology.nodes if not self._supply.alive(each)]
+        return f"no connection to {', '.join(missing)}" if missing else "the servers are not known yet"
 
     def close(self) -> None:
         """End what asks the servers about themselves."""
