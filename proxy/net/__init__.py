@@ -39,7 +39,7 @@ connections.py          reacts when upstream connections close, take commands ag
 demotions.py            finds the connections that lead to a replica, and retires them
 connection_set.py       all upstream connections of a route, and how many commands they carried
 databases.py            the databases that all nodes of a cluster have
-deadline.py             timers that do not fire early after a pause of this process
+deadline.py             timers and waits that do not end early after a pause of this process
 checkout.py             gives connections to sessions
 pool.py                 one pool: shared connections, idle ones, and sessions that wait
 pools.py                all pools of a route, by user, database and protocol

@@ -12,6 +12,7 @@ from collections.abc import Callable, Container, Iterator
 
 from proxy.commands.slots import SLOTS
 from proxy.net.cluster import Cluster
+from proxy.net.deadline import unanswered
 from proxy.net.links import ANSWER_SECONDS, Links
 from proxy.net.slot_map import Endpoint, NoQuorumError, SlotMap, View, agreed, read_view
 from proxy.net.tls import FollowedContext
@@ -84,8 +85,7 @@ class ClusterWatch:
         asked = {endpoint: link.ask(["CLUSTER", "INFO"]) for endpoint, link in self._links.open().items()}
         for question in asked.values():
             question.add_done_callback(_figures_of)  # its exception has been seen, whoever ends first
-        if asked:
-            await asyncio.wait(asked.values(), timeout=self._seconds)
+        await unanswered({*asked.values()}, self._seconds)
         news = len(asked) < len(self._cluster.nodes)
         for endpoint, question in asked.items():
             figures = _figures_of(question)

@@ -1,15 +1,17 @@
 """Connections of Keyrail's own to servers that are asked what they know: one to each, and no client's command on them.
 
 All are asked at the same time. A server that does not answer in time is not waited for a second time until it has been
-silent for a while. A connection that takes longer to open goes on opening meanwhile.
+silent for a while; pauses of this process make nobody late. A connection that takes longer to open goes on opening
+meanwhile.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Container, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from typing import TypeVar
 
 from proxy.net.address import UpstreamAddress
 from proxy.net.connect import open_upstream
+from proxy.net.deadline import unanswered
 from proxy.net.own_connections import OwnConnections
 from proxy.net.slot_map import Endpoint
 from proxy.net.tls import FollowedContext
@@ -81,7 +83,8 @@ class Links(OwnConnections):
         if not tasks:
             return {}
         try:
-            late = await self._await_most({*tasks.values()}, first)
+            waiting: set[asyncio.Future[_T]] = {*tasks.values()}
+            late = await unanswered(waiting, first, _left_after)
         except asyncio.CancelledError:
             for task in tasks.values():
                 task.add_done_callback(_ended)
@@ -105,14 +108,6 @@ class Links(OwnConnections):
                     self.unreached.add(target)
                 self._failed(target, str(error) if isinstance(error, ValueError) else why(error))
         return found
-
-    async def _await_most(self, pending: set[asyncio.Task[_T]], first: float) -> Collection[asyncio.Task[_T]]:
-        deadline = self._loop.time() + first
-        while pending and (left := deadline - self._loop.time()) > 0:
-            done, pending = await asyncio.wait(pending, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            if any(task.exception() is None for task in done):
-                deadline = min(deadline, self._loop.time() + ANSWER_SECONDS)
-        return pending
 
     async def _ask(self, target: Endpoint, ask: Callable[[UpstreamConnection, Endpoint], Awaitable[_T]]) -> _T:
         link = self._links.get(target)
@@ -169,6 +164,10 @@ class Links(OwnConnections):
                 del self._links[target]
                 self._news()
                 return
+
+
+def _left_after(done: set["asyncio.Future[_T]"], left: float) -> float:
+    return min(left, ANSWER_SECONDS) if any(task.exception() is None for task in done) else left
 
 
 def _ended(task: "asyncio.Task[_T]") -> None:

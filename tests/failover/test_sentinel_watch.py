@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -180,6 +181,25 @@ def test_one_of_three_ends_and_one_is_silent(trio: list[Engine], caplog: pytest.
 
     play(case, *[trio[0].port] * 3)
     assert len(told(caplog, "1 of 3 Sentinels answer", "it does not answer")) == 1
+
+
+def test_a_pause_of_this_process_is_no_loss_of_the_majority(
+    trio: list[Engine], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
+        await until(lambda: route.readiness.ready and not route.readiness.reason)
+        for turns in (1, 4, 7, 10):
+            topology.doubt()
+            for _ in range(turns):  # a look has begun, and is so far
+                await asyncio.sleep(0)
+            time.sleep(0.6)  # noqa: ASYNC251 - the process is paused
+            for _ in range(20):
+                await asyncio.sleep(0.005)
+                assert not route.readiness.reason
+
+    play(case, *[trio[0].port] * 3)
+    assert not told(caplog, "no majority")
+    assert not told(caplog, "does not answer")
 
 
 def test_nobody_is_believed_at_the_start_without_a_majority(trio: list[Engine]) -> None:

@@ -1,4 +1,5 @@
-"""After a pause of the process, a deadline comes behind the bytes that had arrived before."""
+"""After a pause of the process, a deadline comes behind the bytes that had arrived before, and behind the exchanges
+that the pause held up."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from proxy.net.deadline import Deadline
+from proxy.net.deadline import Deadline, unanswered
 
 LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [uvloop.new_event_loop, asyncio.new_event_loop]
 
@@ -63,3 +64,67 @@ def test_a_deadline_can_be_cancelled_until_it_acts(new_loop: Callable[[], asynci
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         assert runner.run(cancelled()) == []
+
+
+SECONDS = 0.2
+
+
+async def exchange(messages: int, pauses: list[tuple[float, float]], seconds: float) -> int:
+    """How many of a server that answers at once and one that never does are late, where the process stands still after
+    so many seconds for so many."""
+    loop = asyncio.get_running_loop()
+    ours, theirs = await asyncio.open_connection(sock=(ends := socket.socketpair())[0])
+    reader, writer = await asyncio.open_connection(sock=ends[1])
+
+    async def ask() -> None:
+        await asyncio.sleep(0.04)  # so that the first pause comes in the middle
+        for _ in range(messages):
+            theirs.write(b"PING\n")
+            await ours.readline()
+
+    async def serve() -> None:
+        while line := await reader.readline():
+            writer.write(line)
+
+    serving = loop.create_task(serve())
+    for after, pause in pauses:
+        loop.call_later(after, time.sleep, pause)
+    questions = {loop.create_task(ask()), silent := loop.create_task(asyncio.Event().wait())}
+    late = await unanswered({*questions}, seconds)
+    assert silent in late
+    for task in (*questions, serving):
+        task.cancel()
+    await asyncio.gather(*questions, serving, return_exceptions=True)
+    theirs.close()
+    writer.close()
+    return len(late)
+
+
+@pytest.mark.parametrize("pauses", [[(0.03, 0.3)], [(0.05, 0.21)], [(0.0, 0.1), (0.02, 0.2)]], ids=str)
+@pytest.mark.parametrize("new_loop", LOOPS, ids=["uvloop", "asyncio"])
+def test_a_pause_makes_no_exchange_late(
+    new_loop: Callable[[], asyncio.AbstractEventLoop], pauses: list[tuple[float, float]]
+) -> None:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert runner.run(exchange(4, pauses, SECONDS)) == 1, "only the one that never answers"
+
+
+@pytest.mark.parametrize("new_loop", LOOPS, ids=["uvloop", "asyncio"])
+def test_a_process_that_is_paused_all_the_time_does_not_wait_for_ever(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def waits() -> float:
+        loop = asyncio.get_running_loop()
+
+        def stall() -> None:
+            time.sleep(0.1)
+            loop.call_later(0.001, stall)
+
+        stall()
+        began, silent = loop.time(), loop.create_task(asyncio.Event().wait())
+        assert await unanswered({silent}, SECONDS) == {silent}
+        silent.cancel()
+        return loop.time() - began
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert runner.run(waits()) > SECONDS

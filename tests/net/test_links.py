@@ -1,17 +1,21 @@
 """Connections to servers that are asked what they know: slow ones, lost ones, and those that refuse.
 
-Time goes on only where everybody waits for it, so no server is late because the machine is busy.
+Time goes on only where everybody waits for it, so no server is late because the machine is busy; the last test pauses
+the process itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 import selectors
+import socket
+import time
 from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import uvloop
 
 from proxy.net.address import UpstreamAddress
 from proxy.net.connect import UpstreamRefusedError
@@ -163,3 +167,31 @@ def test_only_a_connection_that_a_server_ends_is_news(monkeypatch: pytest.Monkey
         assert bench.news == 1
 
     run(monkeypatch, case)
+
+
+def test_a_pause_of_this_process_makes_no_server_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def case() -> None:
+        bench, loop = Bench(monkeypatch), asyncio.get_running_loop()
+        for server in bench.servers.values():
+            server.opens.set()
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.setblocking(False)
+
+            async def answer(_link: UpstreamConnection, _target: Endpoint) -> bytes:
+                reply = b""
+                # Two messages, one behind the other, as a login and a question.
+                for _ in range(2):
+                    loop.call_soon(theirs.send, b"x")
+                    reply = await loop.sock_recv(ours, 1)
+                loop.call_soon(time.sleep, 0.3)
+                return reply
+
+            loop.call_later(0.0, time.sleep, 0.3)
+            for _ in range(2):
+                assert await bench.links.ask_all([A], answer, 0.2) == {A: b"x"}
+                assert bench.links.failures == {}
+        bench.links.close()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(case())
