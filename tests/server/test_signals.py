@@ -38,7 +38,7 @@ def calls(running: Running, command: str, number: int) -> tuple[dict[str, float]
 
 def errors(running: Running) -> dict[tuple[str, str], float]:
     found = ERRORS.findall(running.http("/metrics")[1])
-    return {(source, prefix): float(value) for prefix, source, value in found}
+    return {(source, prefix): float(value) for prefix, source, value in found if float(value)}
 
 
 def test_commands_by_name_and_errors_by_prefix(fleet: Fleet, tmp_path: Path) -> None:
