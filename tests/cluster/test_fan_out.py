@@ -183,8 +183,3 @@ def test_what_is_about_the_cluster() -> None:
     assert refused == b"-ERR keyrail: CLUSTER MEET is not available before a cluster: run it on the nodes\r\n"
     assert own_answer(command("CLUSTER", "COUNTKEYSINSLOT", "1"), None, 2, valkey=False) == DISABLED
     assert own_answer(command("CLUSTER", "COUNTKEYSINSLOT", "1"), PRESENTED, 2, valkey=False) is None
-
-
-def test_maintenance_notifications_are_unknown() -> None:
-    error = own_answer(command("client", "maint_notifications", "ON"), None, 3, valkey=False)
-    assert error == b"-ERR unknown subcommand 'maint_notifications'. Try CLIENT HELP.\r\n"
