@@ -37,6 +37,7 @@ ELSEWHERE = {
     "server/incidents.py": "a temporary file of its own, and the file's end, from a thread",
     "server/violations.py": "to write, without waiting, from a thread",
     "server/process_figures.py": "/proc",
+    "server/run_queue.py": "/proc",
     "server/admin/monitoring.py": "a file of the program",
     "server/admin/page/files.py": "files of the program",
     "commands/recorded.py": "a file of the program",
