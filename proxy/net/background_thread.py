@@ -39,7 +39,7 @@ class BackgroundThread:
         """Have a job done, unless too many wait; what it raises is lost."""
         if self._jobs.qsize() >= self._most:
             return False
-        self._put(job)
+        self._enqueue(job)
         return True
 
     def begin(self, job: Callable[[], Result]) -> "Future[Result]":
@@ -71,10 +71,10 @@ class BackgroundThread:
         """Wait until all jobs are done, at most so long."""
         if self._started:
             done = threading.Event()
-            self._put(done.set)
+            self._enqueue(done.set)
             done.wait(seconds)
 
-    def _put(self, job: Callable[[], object]) -> None:
+    def _enqueue(self, job: Callable[[], object]) -> None:
         self._jobs.put(job)
         with self._starting:
             if not self._started:

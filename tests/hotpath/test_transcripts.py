@@ -10,7 +10,7 @@ RECORDED = load()
 
 
 def test_there_is_a_recording_of_each_engine() -> None:
-    assert {name.split(":")[0] for name in RECORDED} == {"valkey-9.1", "redis-7.0", "redis-6.2"}
+    assert {name.split(":")[0] for name in RECORDED} == {"valkey-9.1", "redis-8.2", "redis-7.0", "redis-6.2"}
 
 
 @pytest.mark.parametrize("name", RECORDED)

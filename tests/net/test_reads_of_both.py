@@ -40,7 +40,9 @@ class Both(Stage):
             assert entry is not None
             cache.keep(trusted(cache), 0, ReplyMemory(1 << 20), entry, call("GET", key), KEPT, KEPT, 0.0, 50.0, 1, 2)
             cache.end_fill(entry)
-        client.intake.cached_reads = CachedReads(cache, [cache], ROLES, lambda: 1.0, lambda: False, [use])
+        client.intake.cached_reads = CachedReads(
+            cache, [cache], ROLES, lambda: 1.0, lambda: False, [use], client=client.intake.sender
+        )
         return client
 
 

@@ -134,9 +134,9 @@ def log_in_for_long(client: Client) -> None:
     client.own.answer(OK)
 
 
-def greet_in_vain(client: Client) -> None:
-    client.say("HELLO", 3, "SETNAME", "n", "AUTH", "u", "secret")
-    client.own.answer(b"-WRONGPASS\r\n")
+def select_and_hold_anything(client: Client) -> None:
+    select(client)
+    client.happens(Event.UNKNOWN)  # no command is known that comes to this before the upstream is needed
 
 
 SERVING, LINGERING, RETURNING, FOR_GOOD = Keeping
@@ -149,7 +149,7 @@ ROWS: list[tuple[Keeping, Event, Callable[[Client], None], Keeping | None]] = [
     (SERVING, Event.UNKNOWN, client_id, FOR_GOOD),
     (LINGERING, Event.NEEDED, select_and_watch, SERVING),
     (LINGERING, Event.HURRIED, select_for_long, RETURNING),
-    (LINGERING, Event.UNKNOWN, greet_in_vain, FOR_GOOD),
+    (LINGERING, Event.UNKNOWN, select_and_hold_anything, FOR_GOOD),
     (RETURNING, Event.NEEDED, transaction_and_watch, SERVING),
     (RETURNING, Event.HURRIED, log_in_for_long, None),
     (RETURNING, Event.UNKNOWN, refused_transaction_between_watch_and_exec, FOR_GOOD),
