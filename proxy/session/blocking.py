@@ -2,10 +2,10 @@
 
 A node answers a blocked command with MOVED when its slot leaves, and with UNBLOCKED when it becomes a replica (in other
 words than CLIENT UNBLOCK). Nothing has been popped then, so the command is sent to the slot's new owner with what is
-left of its timeout. If nothing is left, it is answered here, as all engines answer it then: to Redis 6.2 and 7.0.0 to
-7.0.7 a very short timeout is none (they cut 0.001 s to 0 ms). Behind ASK it is sent to the node that is named, which
-lets it block although the slot is not its own yet. Nothing else of the client is sent meanwhile, so it stays in its
-place.
+left of its timeout. If nothing is left, it is still tried, for the shortest time that no engine takes for ever (Redis
+6.2 and 7.0.0 to 7.0.7 cut 0.001 s to 0 ms): there may be an element now. Behind ASK it is sent to the node that is
+named, which lets it block although the slot is not its own yet. Nothing else of the client is sent meanwhile, so it
+stays in its place.
 """
 
 import re
@@ -20,11 +20,11 @@ from proxy.commands.values import whole_number
 from proxy.commands.words import word_of
 from proxy.hotpath.in_flight import AS_IT_IS, EDIT, InFlightEntry
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.session import sending, switching
+from proxy.session import switching
 from proxy.session.item import BlockedCommand, Item
 from proxy.session.node_connections import NodeClient, wait_for_node
 from proxy.session.node_port import NodePort
-from proxy.wire.encode import encode_command, encode_null_array
+from proxy.wire.encode import encode_command
 
 _ASKING = encode_command([b"ASKING"])
 _LONG = 1.0
@@ -42,8 +42,6 @@ def send(session: NodeClient, nodes: NodePort, item: Item) -> int:
     asks = None if item.blocked is None else item.blocked.asks
     waited = 0.0 if item.blocked is None else session.ports.route.now() - item.blocked.since
     argv = shortened(item.command.spec, item.command.argv, waited)
-    if argv is None:
-        return _timed_out(session, item)
     if asks is not None:
         session.node = asks
     upstream = switching.to_drained_private(session)
@@ -113,15 +111,8 @@ def _answered(item: Item, blocked: BlockedCommand, frame: bytes, *, left: bool) 
     return frame if item.edit is None else item.edit(frame)
 
 
-def _timed_out(session: NodeClient, item: Item) -> int:
-    reply = encode_null_array(session.key.protocol)
-    sending.answer(session, reply if item.edit is None else item.edit(reply))
-    return TAKEN
-
-
-def shortened(spec: Spec, argv: Sequence[bytes], seconds: float) -> Sequence[bytes] | None:
-    """The command with so many seconds less to wait; None if nothing is left. As it is where it waits for ever, or
-    nobody knows how long."""
+def shortened(spec: Spec, argv: Sequence[bytes], seconds: float) -> Sequence[bytes]:
+    """The command with so many seconds less to wait. As it is where it waits for ever, or nobody knows how long."""
     row = ROWS.get(spec.name)
     if row is None or seconds <= 0:
         return argv
@@ -131,8 +122,6 @@ def shortened(spec: Spec, argv: Sequence[bytes], seconds: float) -> Sequence[byt
     if not place or timeout <= 0:
         return argv
     left = timeout - seconds
-    if left <= 0:
-        return None
     words = list(argv)
     words[place] = b"%d" % max(1, left * 1000) if in_milliseconds else b"%.3f" % max(_LEAST, left)
     return words

@@ -44,11 +44,6 @@ def encode_null(protocol: int) -> bytes:
     return b"_\r\n" if protocol == 3 else b"$-1\r\n"
 
 
-def encode_null_array(protocol: int) -> bytes:
-    """Encode the null array of RESP2, or the null of RESP3."""
-    return b"_\r\n" if protocol == 3 else b"*-1\r\n"
-
-
 def encode_lines(lines: Iterable[str]) -> bytes:
     """Encode an array of one-line strings, as HELP subcommands reply."""
     encoded = [b"+%b\r\n" % line.translate(_ONE_LINE).encode("utf-8", "replace") for line in lines]

@@ -9,14 +9,10 @@ from hypothesis import strategies as st
 from proxy.commands.table import STANDARD, ConnectionState
 from proxy.hotpath.router import UNOWNED
 from proxy.session.blocking import shortened
-from proxy.session.state import POOLED
 from proxy.session.switching import HELD_SECONDS
-from proxy.wire.encode import encode_null_array
-from tests.conftest import kind_named
-from tests.engines import EXPECTED, Engine
 from tests.hotpath.test_split import arguments
 from tests.session.clustered import NODES, Routed
-from tests.session.given import HOME, FakeRoute, Upstream, call
+from tests.session.given import FakeRoute, Upstream, call
 
 ODD = ("inf", "nan", "1e999", "-5", "5_000", "0x10", "9" * 400 + "e", "1e3")
 """Timeouts that Redis refuses, or reads in another way than Python."""
@@ -208,42 +204,23 @@ def test_what_is_sent_again_never_waits_for_ever_nor_longer(line: str, milliseco
     argv = line.replace("%s", f"{milliseconds / 1000:.3f}").replace("%m", f"{milliseconds}").encode().split()
     before = microseconds / 1e6
     found = shortened(STANDARD.spec_of(argv), argv, before)
-    if found is None:
-        assert before >= milliseconds / 1000
-    elif before > 0:
+    if before > 0:
         assert 0 < left_of(list(found)) <= max(2, milliseconds - before * 1000 + 1)
 
 
-@pytest.mark.parametrize("protocol", [2, 3])
 @pytest.mark.parametrize("line", BLOCKING)
-def test_a_timeout_that_has_run_out_is_answered_here(line: str, protocol: int) -> None:
+def test_a_timeout_that_has_run_out_is_tried_once_more(line: str) -> None:
+    """There may be an element now: Keyrail cannot say that there is none."""
     words = line.replace("%s", "1").replace("%m", "1000").split()
     client = Routed(FakeRoute())
-    client.key = HOME._replace(protocol=protocol)
     client.say(*words)
     (lent,) = client.route.lent
     lent.taken()
-    client.send(call("GET", "a"))
     client.route.moment += 1.5
     lent.answer(b"-MOVED 5 127.0.0.1:7001\r\n")
     client.nodes.looking.pop().arrived()
-    assert client.heard() == (b"_\r\n" if protocol == 3 else b"*-1\r\n")
-    assert client.route.lent == []
-    assert client.state is POOLED
-    assert sum(len(asked) for asked in client.taken()) == (protocol == 2), "the next command has left"
-
-
-@pytest.mark.parametrize("protocol", ["2", "3"])
-@pytest.mark.parametrize("name", EXPECTED)
-def test_as_engines_answer_it(name: str, protocol: str) -> None:
-    engine = Engine(kind_named(name))
-    try:
-        with engine.wire() as wire:
-            wire.ask("XGROUP", "CREATE", "{c}s", "g", "$", "MKSTREAM")
-            wire.ask("HELLO", protocol)
-            for line in BLOCKING:
-                frame = wire.ask(*line.replace("%s", "0.005").replace("%m", "5").split())
-                if not frame.startswith(b"-ERR unknown command"):
-                    assert frame == encode_null_array(int(protocol)), line
-    finally:
-        engine.close()
+    (again,) = client.route.lent
+    (argv,) = arguments(again.taken())
+    assert 0 < left_of(argv) <= 2
+    again.answer(b"*-1\r\n")
+    assert client.heard() == b"*-1\r\n"
