@@ -81,7 +81,7 @@ _STATES = ("LOADING ", "BUSY ", "MASTERDOWN ", "CLUSTERDOWN ")
 
 REDIRECTED = Hints(
     *_ELSEWHERE,
-    answers="any command of a client before a cluster",
+    answers="any command of a client with a cluster upstream",
     proof="its client is held back, and each row below says what it then takes to send the command again",
     used_in=("hotpath/error_words.py",),
 )
@@ -210,7 +210,7 @@ READ_ELSEWHERE = Hints(
 SHOWS_NODES = Hints(
     *_REDIRECTS,
     "REDIRECT ",
-    answers="any command of a client before a cluster",
+    answers="any command of a client with a cluster upstream",
     proof="it is only told to the client in other words",
     used_in=("cluster/hidden_nodes.py",),
 )

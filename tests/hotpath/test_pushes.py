@@ -1,7 +1,7 @@
 """No push of a server reaches a client but those that are about its own subscriptions and tracking, and no attribute.
 
 A server could call clients away from Keyrail by others (``MOVING``). They may come at any place where a server can send
-one, cut in any way, and on each kind of connection: shared, private, subscribed, monitoring, before a cluster.
+one, cut in any way, and on each kind of connection: shared, private, subscribed, monitoring, with a cluster upstream.
 """
 
 from __future__ import annotations
