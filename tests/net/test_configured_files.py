@@ -29,6 +29,7 @@ from proxy.server.config import ConfigError, load_settings
 from proxy.server.state_file import StateError, StateFile
 from proxy.session.login_port import Credentials
 from tests.keyrail_process import package_folder
+from tests.resp import eventually
 
 READS = {"open", "read_text", "read_bytes", "fdopen", "mkstemp"}
 ELSEWHERE = {
@@ -167,8 +168,7 @@ def test_a_file_system_that_does_not_answer_costs_a_moment_once(tmp_path: Path) 
     assert [followed.current() for _ in range(1000)] == ["one"] * 1000
     assert time.monotonic() - begun < 20 * PATIENCE_SECONDS
     answers.set()
-    while followed.current() != "another":
-        time.sleep(0.001)
+    eventually(lambda: followed.current() == "another")
     file.write_text("bad")
     assert [followed.current() for _ in range(3)] == ["another"] * 3
     assert reported == ["bad; what was read before stays in use"]

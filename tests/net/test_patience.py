@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import socket
 import struct
-import time
 from collections.abc import Iterator
 
 import pytest
 
-from proxy.net.patience import Patience, waiting_connections
+from proxy.net.patience import _LAST_DATA_RECEIVED, Patience, _tcp_info, waiting_connections
 from tests.resp import eventually, pack
 
 SECONDS = 0.05
@@ -28,9 +27,19 @@ def pair(request: pytest.FixtureRequest) -> Iterator[tuple[socket.socket, socket
         yield here, there
 
 
+def await_age(sock: socket.socket) -> None:
+    """Wait until the last bytes are older than SECONDS by the kernel, which tells nothing of a unix socket."""
+
+    def is_old() -> bool:
+        told = _tcp_info(sock, _LAST_DATA_RECEIVED)
+        return told is None or told > 1000 * SECONDS
+
+    eventually(is_old)
+
+
 def refuses(sock: socket.socket, *, late: bool, encrypted: bool = False) -> bool:
     if late:
-        time.sleep(2 * SECONDS)
+        await_age(sock)
     return Patience(SECONDS if late else 60.0, lambda: 2 * SECONDS).refuses(sock, encrypted=encrypted)
 
 
@@ -63,7 +72,7 @@ def test_without_patience_nobody_gives_up(pair: tuple[socket.socket, socket.sock
     here, there = pair
     there.sendall(WRITE)
     there.shutdown(socket.SHUT_WR)
-    time.sleep(2 * SECONDS)
+    await_age(here)
     assert not Patience(0.0, lambda: 60.0).refuses(here, encrypted=False)
 
 
