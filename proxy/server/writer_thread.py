@@ -28,12 +28,18 @@ class WriterThread(BackgroundThread):
 
     def __init__(self, name: str, most: int = MOST_WAITING) -> None:
         super().__init__(name, most)
+        self.dropped = 0
         dropped_lines[name] += 0
 
     def write(self, job: Callable[[], object], lines: int = 1) -> None:
         """Have a job done that writes so many lines, or drop them if too many jobs wait."""
         if not self.submit(job):
-            dropped_lines[self.name] += lines
+            self.drop(lines)
+
+    def drop(self, lines: int) -> None:
+        """Count lines that could not be written."""
+        self.dropped += lines
+        dropped_lines[self.name] += lines
 
 
 class UnstallableStderr(io.TextIOBase):
@@ -44,7 +50,7 @@ class UnstallableStderr(io.TextIOBase):
         self._descriptor = descriptor
         self._tell = tell
         self._thread = WriterThread("stderr")
-        self._told = dropped_lines[self._thread.name]
+        self._told = 0
         self._lock = threading.Lock()
         self._part = ""
 
@@ -75,12 +81,12 @@ class UnstallableStderr(io.TextIOBase):
     def _write(self, data: bytes) -> None:
         try:
             write_all(self._descriptor, data)
-            dropped = dropped_lines[self._thread.name]
+            dropped = self._thread.dropped
             if dropped > self._told and self._thread.idle:
                 number, self._told = dropped - self._told, dropped
                 write_all(self._descriptor, f"{self._tell(number)}\n".encode())
         except OSError:
-            dropped_lines[self._thread.name] += 1
+            self._thread.drop(1)
 
 
 def write_all(descriptor: int, data: bytes) -> None:

@@ -20,6 +20,7 @@ import pytest
 import yaml
 from prometheus_client.core import Metric
 
+import proxy
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.net.acceptor import Acceptor
 from proxy.net.failures import Failures
@@ -36,7 +37,7 @@ from tests.server.test_metrics import OneRoute
 
 REPOSITORY = Path(__file__).parents[2]
 FILES = [
-    REPOSITORY / "proxy/server/admin/alerts.yaml",
+    Path(proxy.__file__).parent / "server/admin/alerts.yaml",
     *(REPOSITORY / "deploy").rglob("*alert*.yaml"),
     *(REPOSITORY / "deploy").rglob("*rules*.yaml"),
 ]
