@@ -218,6 +218,6 @@ class _Walk:
             asked = self._rounds.send(frames)
         except StopIteration as end:
             return hidden_redirect(bytes(end.value))
-        except Exception:  # noqa: BLE001 - a node has answered what cannot be the reply: the client must not wait on
+        except (ArithmeticError, LookupError, TypeError, ValueError):  # what cannot be the reply
             return _UNEXPECTED
         return self.send(asked)

@@ -36,9 +36,8 @@ def _assigned(method: ast.FunctionDef) -> Iterator[ast.Attribute]:
             yield node
 
 
-@pytest.mark.parametrize("file", FILES, ids=[str(file.relative_to(ROOT)) for file in FILES])
-def test_no_constructor_rewrites_another_object(file: Path) -> None:
-    assert rewritten(file.read_text()) == []
+def test_no_constructor_rewrites_another_object() -> None:
+    assert {str(file.relative_to(ROOT)): found for file in FILES if (found := rewritten(file.read_text()))} == {}
 
 
 @pytest.mark.parametrize(
