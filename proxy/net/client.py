@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from proxy.net.tls import subject_of
+from proxy.net.tls import ClientTls, subject_of
 from proxy.session.dispatcher import Dispatcher
 from proxy.session.login_port import LoginPort
 from proxy.session.pool_key import PoolKey
@@ -61,16 +61,41 @@ class ClientConnection(asyncio.BaseProtocol):
         certificate = wire.get_extra_info("peercert")
         address = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "unix"
         self.session.connected(wire, address, subject_of(certificate) if certificate else "")
+        self._follow_close_notify(self._close_notify)
         self._route.client_connected(self.session)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has left, or was closed."""
+        self._follow_close_notify(None)
+        self.session.link.on_resume = None
         self.session.connection_lost()
         self._route.client_closed(self.session, self.session.link.cause)
 
     def eof_received(self) -> bool:
-        """The client half-closed: answer its commands, then close."""
+        """The client half-closed: answer its commands, then close. Not called for TLS: see ``ClientTls``."""
         return self.session.end_of_stream()
+
+    def _follow_close_notify(self, call: Callable[[], None] | None) -> None:
+        transport = self.session.link.transport
+        tls = transport.get_extra_info("ssl_object") if transport is not None else None
+        if isinstance(tls, ClientTls):
+            tls.on_close_notify = call
+
+    def _close_notify(self) -> None:
+        self._follow_close_notify(_nothing)
+        self._end_soon()
+
+    def _end_soon(self) -> None:
+        asyncio.get_running_loop().call_soon(self._half_closed)
+
+    def _half_closed(self) -> None:
+        link = self.session.link
+        if link.transport is None:
+            return
+        if link.paused:  # as with TCP, where the end is not seen while reading is paused
+            link.on_resume = self._end_soon
+        elif not self.session.end_of_stream():
+            link.transport.close()
 
     def pause_writing(self) -> None:
         """The client does not read."""
@@ -79,6 +104,10 @@ class ClientConnection(asyncio.BaseProtocol):
     def resume_writing(self) -> None:
         """The client has caught up."""
         self.session.resume_writing()
+
+
+def _nothing() -> None:
+    pass
 
 
 def log_fault() -> None:

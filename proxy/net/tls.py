@@ -28,6 +28,25 @@ FollowedContext: TypeAlias = Followed[ssl.SSLContext]
 """A TLS context that is rebuilt when one of its files has changed."""
 
 
+class ClientTls(ssl.SSLObject):
+    """One client's TLS connection, which a client can half-close as it can TCP: the replies to what it has sent leave.
+
+    asyncio and uvloop close a connection for both sides when its peer sends close_notify, and drop what is written
+    later. So they never see close_notify here: ``on_close_notify`` is called instead, and who sets it closes the
+    transport. It is called while data is read, so before the bytes in front of it are passed on.
+    """
+
+    on_close_notify: Callable[[], None] | None = None
+
+    def read(self, len: int = 1024, buffer: Any = None) -> bytes:  # noqa: A002 - named so in ``ssl``
+        """As ``ssl.SSLObject``, but raise SSLWantReadError behind close_notify."""
+        data = super().read(len, buffer)
+        if data or self.on_close_notify is None:
+            return data
+        self.on_close_notify()
+        raise ssl.SSLWantReadError
+
+
 def listener_context(tls: ListenerTls, report: Callable[[str], None]) -> ssl.SSLContext:
     """Return the context of a listener. With a client CA, the handshake of a client without its certificate fails.
 
@@ -37,6 +56,7 @@ def listener_context(tls: ListenerTls, report: Callable[[str], None]) -> ssl.SSL
     files = (tls.certificate, tls.key, tls.client_ca, password_file)
     followed = Followed(lambda: _build_listener(tls), files, report, TlsError)
     served = _build_listener(tls)
+    served.sslobject_class = ClientTls
 
     def choose(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
         connection.context = followed.current()

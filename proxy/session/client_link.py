@@ -5,6 +5,7 @@ congested. It goes on reading from a client that is blocked in Redis, up to a ca
 see the client leave, and Redis would pop an element for a client that is gone.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from proxy.hotpath.command_sender import CommandSender
@@ -63,9 +64,10 @@ class LinkedSession(Protocol):
 
 class ClientLink:
     """One client's transport. ``cause`` is the label that metrics show for its end, ``leaving`` says that it is closed
-    as soon as it has been answered, ``paused`` why it is not read."""
+    as soon as it has been answered, ``paused`` why it is not read. When it is read again, ``on_resume`` is called once.
+    """
 
-    __slots__ = ("cause", "held_upstreams", "leaving", "paused", "transport")
+    __slots__ = ("cause", "held_upstreams", "leaving", "on_resume", "paused", "transport")
 
     def __init__(self) -> None:
         self.transport: ClientTransport | None = None
@@ -73,6 +75,7 @@ class ClientLink:
         self.paused = 0
         self.leaving = False
         self.held_upstreams: list[HeldUpstream] | None = None
+        self.on_resume: Callable[[], None] | None = None
 
     # Reading
 
@@ -89,6 +92,9 @@ class ClientLink:
         self.paused &= ~reason
         if self.paused == 0 and self.transport is not None and not self.transport.is_closing():
             self.transport.resume_reading()
+            on_resume, self.on_resume = self.on_resume, None
+            if on_resume is not None:
+                on_resume()
 
     # Backpressure
 
