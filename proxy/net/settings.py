@@ -12,6 +12,7 @@ from pathlib import Path
 from proxy.cluster.shares import Advertised
 from proxy.net.address import ListenAddress, UpstreamAddress
 from proxy.net.client_auth import ClientAuth
+from proxy.net.keepalive import CLIENT_IDLE
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.time_series import MEMORY
 
@@ -175,6 +176,9 @@ class Settings:
 
     client_idle_timeout: float = 0.0
     """Seconds without a command after which a client is closed; 0 means never, the default of Redis."""
+
+    client_keepalive: int = CLIENT_IDLE
+    """Seconds without traffic after which TCP probes whether a client is still there; 0 means never."""
 
     client_output_limit: int = 8 * 1024 * 1024
     """Bytes of replies that may wait for one client that does not read, before it is closed."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from proxy.net.address import ListenAddress
-from proxy.net.keepalive import watch_over_clients
+from proxy.net.keepalive import CLIENT_IDLE, watch_over_clients
 from proxy.net.settings import RouteSettings
 from proxy.server.hot_restart import Groups, Inheritance
 
@@ -47,8 +47,13 @@ class Listeners:
 
     _bound: list[_Bound] = field(default_factory=list)
 
-    def open(self, routes: Sequence[RouteSettings], inherited: Inheritance | None = None) -> None:
-        """Bind every listener that is not inherited. Raises ListenError, and then leaves nothing open."""
+    def open(
+        self, routes: Sequence[RouteSettings], inherited: Inheritance | None = None, keepalive: int = CLIENT_IDLE
+    ) -> None:
+        """Bind every listener that is not inherited. Raises ListenError, and then leaves nothing open.
+
+        TCP probes clients that are idle for ``keepalive`` seconds; 0 probes none.
+        """
         try:
             for route_index, route in enumerate(routes):
                 for index, listener in enumerate(route.listeners):
@@ -58,6 +63,9 @@ class Listeners:
         except ListenError:
             self.close()
             raise
+        for _, _, sock in self.sockets():
+            if sock.family != socket.AF_UNIX:
+                watch_over_clients(sock, keepalive)
 
     def sockets(self) -> list[tuple[int, int, socket.socket]]:
         """Return the sockets, which each worker inherits, as (route, listener, socket)."""

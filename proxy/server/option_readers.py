@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from proxy.cluster.shares import Advertised
+from proxy.net.keepalive import LONGEST_IDLE
 from proxy.net.settings import AdminSettings, Embedded, PolicyKind, PolicySource, ViolationsSettings
 from proxy.policy.zones import ZONE_NAME
 from proxy.traffic.time_series import LEAST_MEMORY
@@ -78,6 +79,14 @@ def read_positive_seconds(text: str) -> float:
     if seconds <= 0:
         raise ValueError(f"expected a time longer than 0, got {text!r}")
     return seconds
+
+
+def read_keepalive(text: str) -> int:
+    """Read a time of whole seconds that TCP keepalive takes, or 0."""
+    seconds = read_seconds(text)
+    if seconds and not (seconds.is_integer() and seconds <= LONGEST_IDLE):
+        raise ValueError(f"expected 0, or whole seconds from 1s to {LONGEST_IDLE}s, such as 200s, got {text!r}")
+    return int(seconds)
 
 
 def read_size(text: str) -> int:

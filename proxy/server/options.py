@@ -19,6 +19,7 @@ from proxy.server.option_readers import (
     read_advertised,
     read_embedded,
     read_file,
+    read_keepalive,
     read_policy,
     read_positive_seconds,
     read_seconds,
@@ -245,6 +246,14 @@ OPTIONS: tuple[Option, ...] = (
         read_seconds,
         "TIME",
         "close a client that sends no command for this time (default 0: never)",
+    ),
+    Option(
+        "client_keepalive",
+        OptionScope.GROUP,
+        read_keepalive,
+        "TIME",
+        "probe a client by TCP after this time without traffic (default 300s; 0: never); shorter than the time after "
+        "which the network drops idle connections",
     ),
     Option(
         "client_output_limit",

@@ -141,7 +141,7 @@ class Supervisor:
         if problems:
             raise StartError(problems, USAGE)
         try:
-            self._listeners.open(self._settings.routes, self._inherited)
+            self._listeners.open(self._settings.routes, self._inherited, self._settings.client_keepalive)
             if self._settings.admin is not None:
                 self._admin = AdminServer(self._settings.admin, self._settings.admin_token_file, self._inherited)
             self._inherited.close_rest()

@@ -69,6 +69,7 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
         "private_connections": "6",
         "max_clients": "7",
         "client_idle_timeout": "5m",
+        "client_keepalive": "200s",
         "client_output_limit": "7KB",
         "client_query_limit": "8mb",
         "buffer_limit": "9GB",
@@ -147,6 +148,10 @@ def test_a_cluster_of_keyrails_has_addresses() -> None:
             "--present: expected the addresses of all Keyrails, as in --advertise 10.0.0.1:6380",
         ),
         ({"advertise": ["h:1"]}, "--advertise: expected --present cluster, too"),
+        (
+            {"client_keepalive": ["500ms"]},
+            "--client-keepalive: expected 0, or whole seconds from 1s to 32767s, such as 200s, got '500ms'",
+        ),
         ({"advertise": ["h"]}, "--advertise: expected addresses such as 10.0.0.1:6380,10.0.0.2:6380, got 'h'"),
         ({"advertise": ["h:0"]}, "--advertise: expected addresses such as 10.0.0.1:6380,10.0.0.2:6380, got 'h:0'"),
         (
