@@ -35,6 +35,10 @@ class Presented(NamedTuple):
         """The share whose keys keyless commands to this address speak of."""
         return next((share for address, share, _ in self.nodes() if address == self.own), self.shares[0])
 
+    def is_replica(self) -> bool:
+        """Whether the address is shown as a replica: no node is behind it alone."""
+        return any(self.own in share.replicas for share in self.shares)
+
 
 def as_single(answer: ClusterAnswer, argv: Sequence[bytes], *, valkey: bool) -> bytes:
     """The reply of an engine without cluster support; Valkey answers some of it all the same."""

@@ -205,6 +205,18 @@ def _summed(name: bytes, count: int, others: int) -> int:
     return max(count, others) if is_notification(channel) else count + others
 
 
+def of_no_server(join: Join, frame: bytes) -> bytes:
+    """The reply of one server, as another one would answer on which nothing has happened. Errors are as they are."""
+    kind = frame[:1]
+    if join is Join.SUM_BY_NAME and kind in _AGGREGATES:
+        return _array([part for name in elements(frame)[::2] for part in (name, b":0\r\n")])
+    if kind in _AGGREGATES or kind == b":":
+        return kind + b"0\r\n"
+    if kind == b"=":
+        return b"=4\r\ntxt:\r\n"
+    return b"$0\r\n\r\n" if kind == b"$" else frame
+
+
 _JOINS: dict[Join, Joiner] = {
     Join.SUM: _sum,
     Join.MIN: _least,

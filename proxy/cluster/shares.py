@@ -6,7 +6,7 @@ as that allows. Addresses beyond the number of nodes are shown as replicas.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, TypeAlias
 
 from proxy.commands.slots import SLOTS
@@ -36,7 +36,8 @@ class Advertised(NamedTuple):
 
 
 class Share(NamedTuple):
-    """What one address is shown to own: ``ranges`` of slots, which are those of ``nodes``; ``replicas`` follow it."""
+    """What one address is shown to own: ``ranges`` of slots, which are those of ``nodes``; ``replicas`` follow it. Each
+    primary of the upstream is among the ``nodes`` of exactly one share."""
 
     primary: Advertised
     ranges: tuple[Range, ...]
@@ -49,16 +50,20 @@ class Share(NamedTuple):
         return hashlib.sha1(f"shard {self.primary.id}".encode(), usedforsecurity=False).hexdigest()
 
 
-def shared_out(owners: Sequence[int], addresses: Sequence[Advertised]) -> tuple[Share, ...]:
+def shared_out(
+    owners: Sequence[int], addresses: Sequence[Advertised], primaries: Collection[int] = ()
+) -> tuple[Share, ...]:
     """Share the slots out; ``owners`` has the number of a node for each slot, and a negative one where there is none.
 
     A slot without an owner is shown with the one before it: clients refuse a map with gaps, and its commands are
-    answered CLUSTERDOWN in any case.
+    answered CLUSTERDOWN in any case. Those of the ``primaries`` that have no slots belong to the last share: they have
+    subscribers and settings, too.
     """
     owned = _without_gaps(owners)
     nodes = list(dict.fromkeys(owned))
     parts = _in_parts([(node, owned.count(node)) for node in nodes], min(len(nodes), len(addresses)))
     place = {node: number for number, part in enumerate(parts) for node in part}
+    parts[-1] += sorted(set(primaries).difference(nodes))
     ranges: list[list[Range]] = [[] for _ in parts]
     for slot, node in enumerate(owned):
         mine = ranges[place[node]]

@@ -260,6 +260,8 @@ class Row(NamedTuple):
     cluster_answer: ClusterAnswer | None = None
     """Keyrail answers it itself where the upstream is a cluster."""
 
+    of_one_server: bool = False
+    """It tells what has happened on one server, and is not replicated. Clients of a cluster add up what nodes say."""
     shows_nodes: NodeSigns | None = None
     """Its reply names nodes of a cluster, and in which form."""
     names_addresses: bool = False

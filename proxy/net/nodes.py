@@ -30,6 +30,7 @@ class Nodes(NodePort):
         self._replicas = replicas
         self._advertised = advertised
         self._owners: list[int] = []
+        self._unowned = 0
         self._shares: tuple[Share, ...] = ()
         self._shared_version = -1
         self._asked: Callable[[Node], None] = lambda _: None
@@ -47,9 +48,11 @@ class Nodes(NodePort):
         if self._shared_version != self._cluster.version:
             self._owners = [self._cluster.router.owner(slot) for slot in range(SLOTS)]
             # All Keyrails share out alike, in whichever order their addresses stand.
-            self._shares = shared_out(self._owners, sorted(self._advertised))
+            numbers = [node.number for node in self._cluster.nodes]
+            self._shares = shared_out(self._owners, sorted(self._advertised), numbers)
+            self._unowned = self._owners.count(UNOWNED)
             self._shared_version = self._cluster.version
-        return Presented(self._own(listener), self._shares, self._cluster.serves, self._owners.count(UNOWNED))
+        return Presented(self._own(listener), self._shares, self._cluster.serves, self._unowned)
 
     def _own(self, listener: str) -> Advertised:
         host, _, port = listener.rpartition(":")

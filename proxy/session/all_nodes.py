@@ -25,6 +25,7 @@ from proxy.session.idle_connections import UnhinderedClient
 from proxy.session.item import Item
 from proxy.session.node_connections import (
     NodeClient,
+    any_node,
     connection_to,
     has_waited,
     no_connection,
@@ -84,7 +85,7 @@ def _publish(session: AllNodesClient, nodes: NodePort, item: Item) -> int:
     # Clients of all addresses are reached; they are counted on the nodes that answer.
     if waits_for_lane(session, Lane.FAST):
         return WAIT
-    node = nodes.any(nodes.primaries())
+    node = any_node(session, nodes)  # where the patterns of its address are, which it counts
     others = [each for each in nodes.primaries() if each is not node and nodes.reachable(each)]
     upstreams = []
     for each in (node, *others):

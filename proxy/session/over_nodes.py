@@ -12,6 +12,7 @@ from typing import Protocol
 from proxy.cluster.cluster_answers import Presented
 from proxy.cluster.fan_out import goes_to_several
 from proxy.cluster.hidden_nodes import Shown, hidden
+from proxy.cluster.joins import of_no_server
 from proxy.cluster.own_answers import has_its_arguments, own_answer
 from proxy.commands.command import Command
 from proxy.commands.over_nodes import Destination
@@ -79,7 +80,9 @@ def route(session: ManyNodesClient, item: Item) -> int | None:
     own = own_answer(command, presented, session.key.protocol, valkey=session.ports.capabilities.is_valkey())
     if own is not None:
         return answered(session, item, own)
-    hide_nodes(session, item, presented)
+    if not item.hides_nodes:
+        hide_nodes(session, item, presented)
+        _tell_once(item, presented)
     destination = command.spec.over_nodes.destination
     several = goes_to_several(command) or destination in (Destination.PUBLISH, Destination.WALK)
     if several and has_its_arguments(command):
@@ -99,6 +102,15 @@ def hide_nodes(session: ManyNodesClient, item: Item, presented: Presented | None
     if row is not None and row.shows_nodes is not None and not item.hides_nodes:
         item.hides_nodes = True
         item.edit = chained(partial(hidden, row.shows_nodes, _shown(session, presented)), item.edit)
+
+
+def _tell_once(item: Item, presented: Presented | None) -> None:
+    # The address of the primary tells the same of the same nodes, and clients add up what all addresses say.
+    spec = item.command.spec
+    row = ROWS.get(spec.name)
+    if row is not None and row.of_one_server and presented is not None and presented.is_replica():
+        item.hides_nodes = True
+        item.edit = chained(partial(of_no_server, spec.over_nodes.join), item.edit)
 
 
 def answered(session: ManyNodesClient, item: Item, reply: bytes) -> int:

@@ -11,6 +11,7 @@ from typing import Protocol
 from proxy.cluster.hidden_nodes import hidden_redirect
 from proxy.commands.error_texts import SUBSCRIBED_ELSEWHERE, SUBSCRIBES_LATER
 from proxy.hotpath.sender_listener import HeldUpstream
+from proxy.session.client_identity import Origin
 from proxy.session.guarded import guarded
 from proxy.session.interjected import InterjectedMessages
 from proxy.session.node_port import NodePort
@@ -41,6 +42,7 @@ _AGAIN_SECONDS = 0.1
 class SubscribedClient(SwitchingClient, Protocol):
     """A session before a cluster that is subscribed to something."""
 
+    origin: Origin
     subscriber: "Subscriber | None"
 
     def waiting(self) -> int:
@@ -63,7 +65,7 @@ class Subscriber(LinkListener):
         self._ended = False
         self._openings: dict[Node, UpstreamWait] = {}
         self._looking = False
-        self._places = SubscriptionPlaces(nodes, self.links.keys(), session.ports.route.chance)
+        self._places = SubscriptionPlaces(nodes, self.links.keys(), session.origin, session.ports.route.chance)
         self._messages = InterjectedMessages(session)
         self._gaps = SubscriptionGaps(self, self._places)
         nodes.follow(self)

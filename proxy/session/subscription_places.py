@@ -2,6 +2,7 @@
 
     ordinary channels           one node, their home: PUBLISH reaches the subscribers of all nodes
     ordinary patterns           the first node, their home: PUBLISH goes there, and counts them
+                                (the home of both is a node for which the client's address stands, if there is one)
     shard channels              the slot's node
     keyspace notifications      all primaries: each tells of its own keys alone, and replicas tell again
     patterns that match both    all primaries and their home, from which alone ordinary messages count
@@ -13,7 +14,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from proxy.cluster.notifications import is_notification, may_match_notifications
 from proxy.commands.slots import slot_of
+from proxy.session.client_identity import Origin
 from proxy.session.node_port import NodePort
+from proxy.session.node_questions import stood_for
 from proxy.session.pool_key import Node
 from proxy.session.subscription_link import CHANNELS, PATTERNS, SHARD_CHANNELS, Subscribed, SubscriptionLink
 
@@ -23,10 +26,11 @@ class SubscriptionPlaces:
     numbers in [0, 1). ``moved`` says that a shard channel has another node than it had, ``rehomed`` that patterns have
     another home."""
 
-    def __init__(self, nodes: NodePort, linked: Collection[Node], chance: Callable[[], float]) -> None:
+    def __init__(self, nodes: NodePort, linked: Collection[Node], origin: Origin, chance: Callable[[], float]) -> None:
         self.moved = self.rehomed = False
         self._nodes = nodes
         self._linked = linked
+        self._origin = origin
         self._chance = chance
         self._homes: list[Node | None] = [None, None]
         self._avoided: Node | None = None
@@ -81,10 +85,11 @@ class SubscriptionPlaces:
         """The node from which ordinary messages come."""
         primaries, home = self._nodes.primaries(), self._homes[kind]
         if home is None or (home not in self._linked and home not in primaries):
-            candidates = list(primaries)
+            own = stood_for(self._nodes, self._origin)
+            candidates = [*own, *primaries]
             if kind == CHANNELS:
-                known = [node for node in primaries if node in self._linked]
-                candidates = [*known, *primaries[int(self._chance() * len(primaries)) :], *primaries]
+                known = [node for node in own if node in self._linked]
+                candidates = [*known, *own[int(self._chance() * len(own)) :], *candidates]
             candidates.sort(key=lambda node: node is self._avoided)
             home = self._homes[kind] = next(iter(candidates), None)
             self.rehomed = self.rehomed or kind == PATTERNS

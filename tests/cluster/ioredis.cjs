@@ -37,6 +37,8 @@ async function channels(cluster) {
   await cluster.subscribe('news');
   await cluster.publish('news', 'hello'); // of a cluster's nodes each counts its own subscribers
   assert.deepStrictEqual(await heard, ['news', 'hello']);
+  const counts = await Promise.all(cluster.nodes('all').map((node) => node.pubsub('NUMSUB', 'news'))); // as Socket.IO does
+  assert.strictEqual(counts.reduce((sum, [, count]) => sum + count, 0), 1);
   await cluster.unsubscribe('news');
   const heardOfShard = new Promise((resolve) => cluster.on('smessage', (channel, text) => resolve([channel, text])));
   await cluster.ssubscribe('shard-news');

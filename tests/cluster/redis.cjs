@@ -32,6 +32,9 @@ async function channels(cluster) {
     cluster.subscribe('news', (text) => resolve(text)).then(() => cluster.publish('news', 'hello'));
   });
   assert.strictEqual(await heard, 'hello');
+  const nodes = await Promise.all([...cluster.masters, ...cluster.replicas].map((node) => cluster.nodeClient(node)));
+  const counts = await Promise.all(nodes.map((node) => node.pubSubNumSub(['news'])));
+  assert.strictEqual(counts.reduce((sum, { news }) => sum + news, 0), 1);
   await cluster.unsubscribe('news');
   const heardOfShard = new Promise((resolve) => {
     cluster.sSubscribe('shard-news', (text) => resolve(text)).then(() => cluster.sPublish('shard-news', 'hello'));
@@ -56,7 +59,7 @@ async function sums(cluster, keys) {
 async function main() {
   const [port, addresses, keys] = process.argv.slice(2).map(Number);
   for (const RESP of [2, 3]) {
-    const cluster = createCluster({ rootNodes: [{ url: `redis://127.0.0.1:${port}` }], RESP });
+    const cluster = createCluster({ rootNodes: [{ url: `redis://127.0.0.1:${port}` }], useReplicas: true, RESP });
     cluster.on('error', (error) => { throw error; });
     await cluster.connect();
     await everyday(cluster);

@@ -51,7 +51,7 @@ def test_shares_are_whole_nodes_and_cover_every_slot(changes: list[tuple[int, in
     slots = owners(7)
     for first, owner in changes:
         slots[first : first + 1000] = [owner] * len(slots[first : first + 1000])
-    shares = shared_out(slots, addresses(count))
+    shares = shared_out(slots, addresses(count), range(7))
     covered = [0] * SLOTS
     for share in shares:
         for first, last in share.ranges:
@@ -60,8 +60,8 @@ def test_shares_are_whole_nodes_and_cover_every_slot(changes: list[tuple[int, in
                 assert slots[slot] in share.nodes or slots[slot] < 0
     assert covered == [1] * SLOTS
     nodes = [node for share in shares for node in share.nodes]
-    assert len(nodes) == len(set(nodes)), "no node is of two shares"
-    assert len(shares) == min(count, len(nodes))
+    assert sorted(nodes) == list(range(7)), "each primary is of one share, also without slots"
+    assert len(shares) == max(1, min(count, len({owner for owner in slots if owner >= 0})))
     assert sum(1 + len(share.replicas) for share in shares) == count
 
 

@@ -152,7 +152,7 @@ def test_redis_benchmark(ports: list[int]) -> None:
     assert re.search(r"GET: [0-9.]+ requests per second", told)
 
 
-@with_addresses(1, 2, 3, SIDE_BY_SIDE)
+@with_addresses(1, 2, 3, 5, SIDE_BY_SIDE)
 @pytest.mark.parametrize("library", ["ioredis", "redis"])
 def test_node_clients(ports: list[int], library: str) -> None:
     """The script says what it checks, and ends with `done`."""

@@ -38,9 +38,20 @@ OF_ONE_NODE = [
 ]
 
 
-def of_address(number: int) -> Routed:
+class ChosenRoute(FakeRoute):
+    """Its random number is chosen."""
+
+    def __init__(self, chosen: float) -> None:
+        super().__init__()
+        self.chosen = chosen
+
+    def chance(self) -> float:
+        return self.chosen
+
+
+def of_address(number: int, route: FakeRoute | None = None) -> Routed:
     """A client of one of two addresses: the first stands for n1, the second for n2 and n3."""
-    client = Routed(FakeRoute())
+    client = Routed(route or FakeRoute())
     client.nodes.shown = Presented(ADDRESSES[number], shared_out(owners(3), ADDRESSES))
     return client
 
@@ -140,3 +151,26 @@ def test_after_a_transaction_without_keys_all_nodes_are_served() -> None:
     client.say("GET", "b")
     assert client.state is POOLED
     assert sent(client) == [(0, [b"GET", b"b"])]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_subscriptions_are_on_nodes_of_the_address_and_a_message_goes_where_patterns_are(number: int) -> None:
+    own = [{0}, {1, 2}][number]
+    for chance in (0.0, 0.4, 0.99):
+        client = of_address(number, ChosenRoute(chance))
+        client.say("SUBSCRIBE", "news")
+        ((node, argv),) = sent(client)
+        assert (node in own, argv) == (True, [b"SUBSCRIBE", b"news"])
+    client = of_address(number)
+    client.say("PSUBSCRIBE", "n?")
+    assert sent(client) == [(min(own), [b"PSUBSCRIBE", b"n?"])]
+    client = of_address(number)
+    client.say("PUBLISH", "news", "hello")
+    assert [node for node, argv in sent(client) if argv[0] == b"PUBLISH"] == [min(own)]
+
+
+def test_without_a_node_of_the_address_another_one_has_the_subscription() -> None:
+    client = of_address(0)
+    client.nodes.lost = {0}
+    client.say("PSUBSCRIBE", "n?")
+    assert sent(client) == [(1, [b"PSUBSCRIBE", b"n?"])]
