@@ -3,8 +3,9 @@
 A follow-up is sent as soon as that reply is there, on the connection on which its command ran. It goes elsewhere, on a
 connection of Keyrail's own, where that one can't carry it: it is lost, holds an unfinished command, speaks for
 another user by now, or a hidden command on it would have no reply or take a one-shot state from the client's next.
-Before a cluster it is sent again where a node refuses it because of its slot, also for a client that has left. Nothing
-is dropped: what can't be sent anywhere is counted as skipped.
+With a cluster upstream, a command that was sent again ran at another node than it was sent to first: what follows goes
+there, since the first node may still have a copy of the key. What a node refuses because of its slot is sent again,
+also for a client that has left. Nothing is dropped: what can't be sent anywhere is counted as skipped.
 
 Commands that change what their connection does wait until no follow-up is outstanding (``undecided``). So there are
 two that have to wait:
@@ -44,7 +45,7 @@ CHOOSES = "the client tracks keys that it chooses"
 has to be the client's own."""
 _AT_ONCE = 64
 _NOBODY = ReplySink()
-_MULTI, _EXEC, _DISCARD = encode_command([b"MULTI"]), encode_command([b"EXEC"]), encode_command([b"DISCARD"])
+_ASKING, _MULTI, _EXEC, _DISCARD = (encode_command([name]) for name in (b"ASKING", b"MULTI", b"EXEC", b"DISCARD"))
 _MOST_TIMES = 20
 _AGAIN_SECONDS = 0.1
 _NO_CONNECTION = "no connection to Redis could be had for it"
@@ -72,7 +73,7 @@ def take(client: FollowedClient, follow_up: FollowUp) -> None:
     elif _may_carry(client, follow_up):
         _send(client, follow_up)
     else:
-        send_elsewhere(client, follow_up, follow_up.key)
+        send_elsewhere(client, follow_up, follow_up.key, asks=follow_up.asks)
 
 
 def catch_up(client: FollowedClient, most: int = _AT_ONCE) -> bool:
@@ -86,7 +87,7 @@ def catch_up(client: FollowedClient, most: int = _AT_ONCE) -> bool:
             _send(client, follow_up)
             sent += 1
         else:
-            send_elsewhere(client, follow_up, follow_up.key)
+            send_elsewhere(client, follow_up, follow_up.key, asks=follow_up.asks)
     return client.sender.pending_replies > 0
 
 
@@ -169,6 +170,9 @@ def _send(client: FollowedClient, follow_up: FollowUp) -> None:
         there, back = (encode_command([b"SELECT", b"%d" % key.database]) for key in (follow_up.key, client.key))
         raw = _MULTI + there + raw + back + _EXEC
         replies.insert(0, InFlightEntry(_NOBODY, 4, HIDE, None))
+    if follow_up.asks:
+        raw = _ASKING + raw
+        replies.insert(0, InFlightEntry(_NOBODY, 1, HIDE, None))
     wrote = client.sender.wrote
     client.sender.issue(upstream, raw, *replies)
     client.sender.wrote = wrote  # this write is not the client's

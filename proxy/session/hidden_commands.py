@@ -30,8 +30,9 @@ from proxy.rules.verdict import ReplyEdit
 from proxy.session import follow_ups, script_units, sending
 from proxy.session.exec_abort import reason_of
 from proxy.session.follow_ups import FollowedClient
-from proxy.session.item import FollowUp, Item
+from proxy.session.item import FollowUp, HeardReply, Item, RanOn
 from proxy.session.pool_key import PoolKey
+from proxy.session.ports import PrivatePipeline
 from proxy.session.sending import SendingClient
 from proxy.session.switching import SwitchingClient
 from proxy.wire.encode import encode_command, encode_error
@@ -179,6 +180,7 @@ class SurroundedCommand:
         assert session.sender.upstream is not None
         self._session = session
         self._upstream = session.sender.upstream
+        self._ran_on = RanOn(session.sender.upstream)
         self._item = item
         self._before = [argv for each in item.hidden for argv in each.surround.before]
         self._after = [argv for each in item.hidden for argv in each.surround.after]
@@ -201,7 +203,7 @@ class SurroundedCommand:
             listen(frame[: frame.index(b"\n") + 1])
             return edit(frame)
 
-        return EDIT, answered
+        return EDIT, HeardReply(answered, self._ran_on)
 
     def _listen(self, place: int) -> Callable[[bytes], None]:
         # What hears the reply at this place among the hidden commands and the client's own.
@@ -210,7 +212,7 @@ class SurroundedCommand:
             if len(self._said) == len(self._before) + 1 + len(self._after):
                 self._conclude()
 
-        return heard
+        return HeardReply(heard, self._ran_on)
 
     def begin(self) -> None:
         """Send the commands that go before the client's."""
@@ -348,10 +350,14 @@ class SurroundedCommand:
                 self._report(hidden, "error", type(error).__name__)
                 continue
             for argv in found:
-                follow_ups.take(
-                    self._session,
-                    FollowUp(argv, hidden, self._item.command, self._key, self._upstream, self._switches),
-                )
+                follow_ups.take(self._session, self._follow_up(argv, hidden))
+
+    def _follow_up(self, argv: Sequence[bytes], hidden: HiddenCommands) -> FollowUp:
+        upstream, key = self._ran_on.upstream, self._key
+        if upstream is not self._upstream:
+            assert isinstance(upstream, PrivatePipeline), "each connection to a node has a key"
+            key = key._replace(node=upstream.key.node)
+        return FollowUp(argv, hidden, self._item.command, key, upstream, self._switches, self._ran_on.asks)
 
     def _report(self, hidden: HiddenCommands, what: What, detail: str) -> None:
         self._session.ports.reports.report([hidden.hit(what, detail)], self._item.command, self._session)

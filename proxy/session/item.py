@@ -1,8 +1,8 @@
 """A command on its way through a session, and its follow-ups."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from proxy.commands.command import Command
 from proxy.hotpath.replica_reads import ReplicaTerms
@@ -71,9 +71,34 @@ class Item(JudgedCommand):
     """Whether it holds its keys in memory, once it is sent: not where a rule only counts what it would answer."""
 
 
+class RanOn:
+    """The connection on which a command has run, and whether behind ASKING: another one than it was sent to first where
+    a node of a cluster refused it and it was sent again."""
+
+    __slots__ = ("asks", "upstream")
+
+    def __init__(self, upstream: UpstreamPipeline) -> None:
+        self.upstream = upstream
+        self.asks = False
+
+
+class HeardReply:
+    """Hears a reply, for what follows the command that ran on this connection."""
+
+    __slots__ = ("_hear", "ran_on")
+
+    def __init__(self, hear: Callable[[bytes], Any], ran_on: RanOn) -> None:
+        self._hear = hear
+        self.ran_on = ran_on
+
+    def __call__(self, frame: bytes) -> Any:
+        return self._hear(frame)
+
+
 class FollowUp(NamedTuple):
     """A command that is to follow: ``key`` is as whom, and in which database, the client's command ran, ``upstream``
-    the connection on which, ``switches`` whether the transaction in which it ran switches the client, if any."""
+    the connection on which, ``switches`` whether the transaction in which it ran switches the client, if any, ``asks``
+    whether it ran behind ASKING."""
 
     argv: Sequence[bytes]
     hidden: HiddenCommands
@@ -81,6 +106,7 @@ class FollowUp(NamedTuple):
     key: PoolKey
     upstream: UpstreamPipeline
     switches: DatabaseSwitch | None
+    asks: bool = False
 
     @property
     def name(self) -> Hashable:

@@ -30,10 +30,12 @@ from proxy.hotpath.in_flight import (
     HIDE,
     JOIN,
     LOCAL,
+    MEMBERS,
     NOTE,
     ONCE,
     RAN,
     READ_AS_IT_IS,
+    UNWRAP,
     InFlightEntry,
     ReplySink,
 )
@@ -42,6 +44,7 @@ from proxy.hotpath.reply_order import Segment
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.rules.own_scripts import OWN_SCRIPTS
 from proxy.session.guarded import guarded
+from proxy.session.item import HeardReply, RanOn
 from proxy.session.node_connections import NodeClient, connection_to
 from proxy.session.node_port import NodePort
 from proxy.session.pool_key import Node
@@ -352,6 +355,8 @@ class Redirects:
     def _send_one(self, refused: _Refused, upstream: UpstreamPipeline, asking: bytes) -> None:
         replies = [InFlightEntry(_NOBODY, 1, HIDE, None)] if asking else []
         sent: object = refused.raw if refused.unit is None else refused.unit
+        for ran_on in _heard(refused.frames):
+            ran_on.upstream, ran_on.asks = upstream, bool(asking)
         for frame in [_Frame(False, HIDE, None)] * refused.answered + refused.frames:
             entry = InFlightEntry(refused.place if frame.own else _NOBODY, 1, frame.action, frame.payload)
             if upstream.kept < MOST_KEPT:
@@ -363,6 +368,16 @@ class Redirects:
             self._session.sender.note_write(upstream)
         self._session.sender.issue(upstream, asking + refused.raw, *replies, commands=1)
         refused.place.pending_replies -= 1
+
+
+def _heard(frames: Sequence[_Frame]) -> Iterator[RanOn]:
+    # What follows the commands with these replies is told where they run.
+    for frame in frames:
+        within = [frame.payload]
+        if frame.action in (MEMBERS, UNWRAP):
+            actions = frame.payload if frame.action == MEMBERS else frame.payload[0]
+            within = [payload for _, payload in actions.values()]
+        yield from (payload.ran_on for payload in within if isinstance(payload, HeardReply))
 
 
 def _is_kept(sent: object) -> bool:
