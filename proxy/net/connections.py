@@ -23,6 +23,7 @@ from proxy.net.policies import Policies
 from proxy.net.replicas import Replicas
 from proxy.net.restarts import Restarts
 from proxy.net.settings import Settings
+from proxy.net.sole_replicas import SoleReplicas
 from proxy.net.supply import Supply
 from proxy.net.topology import Change, Topology
 from proxy.net.upstream import UpstreamConnection
@@ -84,7 +85,8 @@ class Connections:
         self.pools = self.all.pools
         self._server_changed: Callable[[], None] = _nothing
         self.restarts = Restarts(topology, self.all.processes, self._restarted)
-        self.demotions = Demotions(topology, loop, self.all, self.restarts, give_back)
+        staying = SoleReplicas(topology, loop, self.all.start, self._open_apart, settings.connect_timeout)
+        self.demotions = Demotions(topology, loop, self.all, self.restarts, give_back, staying)
         self.known_scripts = None if topology.router is None else KnownScripts()
         self.opening = Opening(topology, settings, loop, self.all, self, self.restarts, self.known_scripts)
         self.supply = Supply(
@@ -110,6 +112,9 @@ class Connections:
             self.replicas = Replicas(topology, loop, lambda: self.opening.tls, self.all.start, self.count)
         self._capabilities = capabilities
         self._doubt = doubt
+
+    async def _open_apart(self, node: Node) -> UpstreamConnection:
+        return await self.opening.open_apart(node)
 
     def _reached(self, node: Node) -> None:
         self.logins.reached(node)

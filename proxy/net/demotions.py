@@ -3,9 +3,11 @@
 An address can lead to another server at any time: that of a load balancer, or a virtual one. Connections that are open
 stay with the old server, a replica then, and new ones lead to the new primary.
 
-    an error READONLY           the server is asked for its role (ROLE). If it is a replica, the connection is retired,
-                                and all others of its node are asked: those in use once they are given back, those that
-                                are being opened before they are used
+    an error READONLY           the server is asked for its role (ROLE). If it is a replica, so is the one that a new
+                                connection leads to. If that is a primary, the connection is retired, and all others of
+                                its node are asked: those in use once they are given back, those that are being opened
+                                before they are used. If not, all connections stay, since reads still work there, and
+                                each second a new connection is asked
     connections of one node     one connection to each process is asked, at once and then each second. If one leads to a
     lead to several processes   primary, those that lead to a replica are asked and retired as above. Of a process that
     (``run_id``)                could not be asked, each connection is asked before it joins the others
@@ -14,7 +16,7 @@ So no connection is missed because it was in use, or was being opened, when the 
 replicas, all connections stay: an address can lead to replicas on purpose. Where Redis does not tell its run_id, each
 connection counts as one to a process of its own for a while after a replica has been found.
 
-The address of a cluster's node leads to one server, whose role the other nodes tell.
+The address of a cluster's node leads to one server, whose role the other nodes tell. Sentinels name another primary.
 """
 
 import asyncio
@@ -23,10 +25,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 from weakref import WeakSet
 
+from proxy.commands.table import Lane
 from proxy.net.connection_set import ConnectionSet
 from proxy.net.engine import is_replica
 from proxy.net.restarts import Restarts
 from proxy.net.roles import REPLICA
+from proxy.net.sole_replicas import SoleReplicas
 from proxy.net.topology import Topology
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import Node
@@ -44,7 +48,8 @@ _UNSETTLED_SECONDS = 10.0
 class Demotions:
     """The roles of the servers behind one route's ``connections``.
 
-    ``give_back`` takes a connection that no client uses.
+    ``give_back`` takes a connection that no client uses. ``staying`` has the nodes whose connections lead to a replica
+    because there is nothing better.
     """
 
     def __init__(
@@ -54,7 +59,9 @@ class Demotions:
         connections: ConnectionSet,
         restarts: Restarts,
         give_back: Callable[[UpstreamConnection], None],
+        staying: SoleReplicas,
     ) -> None:
+        self.staying = staying
         self._topology = topology
         self._loop = loop
         self._connections = connections
@@ -88,11 +95,32 @@ class Demotions:
             replica = await is_replica(upstream)
         if not replica:
             self._trust(upstream)
-            return
-        self._retire(upstream)
-        for other in [*self._connections.members.values()]:
-            if other.key.node is upstream.key.node:
-                self._suspect(other)
+        elif await self.staying.leads_to_primary(upstream.key.node):
+            self._retire(upstream)
+            self._suspect_all(upstream.key.node)
+        elif not upstream.closed:
+            self.staying.add(upstream.key.node)  # it is asked again each second, so further errors tell nothing
+
+    async def _leads_to_primary(self, node: Node) -> bool:
+        # That is asked each second where all servers are replicas.
+        return not self.staying.has(node) and await self.staying.leads_to_primary(node)
+
+    def _suspect_all(self, node: Node) -> None:
+        stayed = self.staying.discard(node)
+        for each in [*self._connections.members.values()]:
+            if each.key.node is node:
+                if stayed:
+                    each.pipeline.trust_role()  # or it would count as one that is being asked
+                self._suspect(each)
+
+    async def _look_again(self, node: Node) -> None:
+        if await self.staying.leads_to_primary(node):
+            self._suspect_all(node)
+
+    async def _ask_role(self, upstream: UpstreamConnection) -> None:
+        if await self.staying.has_become_replica(upstream) and not upstream.pipeline.read_only:
+            upstream.pipeline.suspect_role()
+            await self._check(upstream)
 
     def _trust(self, upstream: UpstreamConnection) -> None:
         upstream.pipeline.trust_role()
@@ -130,18 +158,23 @@ class Demotions:
         """Whether a connection that was in use needs ``admit`` before it joins the others of its node."""
         return upstream.pipeline.read_only or upstream in self._suspects
 
-    async def admit(self, upstream: UpstreamConnection) -> None:
+    async def admit(self, upstream: UpstreamConnection, *, new: bool = False) -> None:
         """Let a connection that nobody uses join the others of its node. If it leads to a replica, and others lead to a
-        primary, or are suspected, too, it is retired.
+        primary, it is retired. On a ``new`` one a probe of Keyrail's own can have met READONLY.
 
         Raises ConnectionRefusedError then, and ConnectionResetError if it is lost.
         """
+        met = new and upstream.pipeline.read_only
+        if met:
+            upstream.pipeline.trust_role()
         joins = await self._joins(upstream)
         while joins and upstream in self._suspects:  # another replica has been found meanwhile
             joins = await self._joins(upstream)
         if not joins:
             raise ConnectionRefusedError(REPLICA)
         self._joined(upstream)
+        if met:
+            self.staying.add(upstream.key.node)
 
     async def _joins(self, upstream: UpstreamConnection) -> bool:
         suspected = self.is_in_doubt(upstream)
@@ -154,6 +187,8 @@ class Demotions:
             return True
         if not await is_replica(upstream):
             self._trust(upstream)
+            if self.staying.has(node):
+                self._suspect_all(node)
             if others and not self._is_sole_primary(node, own):
                 self._replicas[node] = {own: False}  # what the others have said may be over
                 self._begin_to_compare(node)
@@ -161,24 +196,30 @@ class Demotions:
         if not suspected:
             self._replicas.setdefault(node, {})[own] = True
             await self._compare_anew(node)
-            if not self._has_primary(node):
-                return True
+        if not self._has_primary(node) and not (suspected and await self._leads_to_primary(node)):
+            upstream.pipeline.trust_role()
+            return True
         self._retire(upstream)
         return False
 
     # Several processes
 
     def another_second(self) -> None:
-        """Ask the processes of each node for their roles, where there are several."""
+        """Ask the processes of each node for their roles, where there are several; and where new connections lead if
+        all are replicas."""
+        for node in self.staying.due():
+            self._connections.start(self._look_again(node))
         for gone in {*self._replicas, *self._found_at, *self._demoted}.difference(self._topology.nodes):
             self._replicas.pop(gone, None)
             self._found_at.pop(gone, None)
             self._demoted.pop(gone, None)
         self._forget_who_left()
+        asks = self.staying.asks_role()
         for node in self._topology.nodes:
             processes = self._processes(node)
             if len(processes) < 2:
                 self._replicas.pop(node, None)
+                self._ask_alone(node, asks)
                 continue
             known = self._replicas.get(node, {})
             self._replicas[node] = {each: known[each] for each in processes if each in known}
@@ -188,6 +229,11 @@ class Demotions:
         if self._demoted:
             used = {each.run_id for each in self._connections.members.values()}
             self._demoted = {node: kept for node, demoted in self._demoted.items() if (kept := demoted & used)}
+
+    def _ask_alone(self, node: Node, asks: bool) -> None:
+        home = self._connections.pools.of(self._connections.pools.home_of(node)).shared(Lane.FAST)
+        if asks and home is not None and home.vacant() and not (home.pipeline.read_only or self.staying.has(node)):
+            self._connections.start(self._ask_role(home))
 
     def _begin_to_compare(self, node: Node) -> asyncio.Task[None]:
         if node not in self._comparing:

@@ -91,8 +91,13 @@ async def is_replica(upstream: UpstreamConnection) -> bool:
     role = read_reply(await upstream.ask(["ROLE"]))
     if isinstance(role, list) and role:
         return bool(role[0] == b"slave")
-    hello = _pairs(read_reply(await upstream.ask(["HELLO", upstream.key.protocol])))
-    return hello is not None and hello.get(b"role") in (b"replica", b"slave")
+    return says_replica(await upstream.ask(["HELLO", upstream.key.protocol]))
+
+
+def says_replica(hello: bytes) -> bool:
+    """Whether a reply to HELLO is that of a replica."""
+    told = _pairs(read_reply(hello))
+    return told is not None and told.get(b"role") in (b"replica", b"slave")
 
 
 async def complete_table(upstream: UpstreamConnection, engine: Engine) -> None:

@@ -38,6 +38,7 @@ class Readiness:
         self._supply = connections.supply
         self._opening = connections.opening
         self._liveness = liveness
+        self._staying = connections.demotions.staying
         self._watch = watch
         self._replicas = replicas
         known = isinstance(topology, Cluster) or topology.login.sentinels is not None or bool(topology.login.replicas)
@@ -83,6 +84,7 @@ class Readiness:
         """Why commands do not reach Redis, and never empty then; or what is not as it should be although they do."""
         known = None if self._watch is None else self._watch.problem
         told = self._capabilities.refusal or known or self._supply.reason or self._liveness.reason
+        told = told or self._staying.reason
         return told or ("" if self.ready else self._missing())
 
     def _missing(self) -> str:

@@ -213,7 +213,7 @@ class Supply:
         try:
             async with asyncio.timeout(self._settings.connect_timeout):
                 await self._policies.learn(opened)
-                await self._demotions.admit(opened.upstream)
+                await self._demotions.admit(opened.upstream, new=True)
                 opened.upstream.check()
         except BaseException:
             opened.upstream.abort()

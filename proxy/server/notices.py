@@ -54,6 +54,7 @@ def log_as(form: LogFormat) -> None:
     """Write all later lines of this process in this form; those of ``logging``, too."""
     _Notices.format = form
     logging.basicConfig(level=logging.WARNING)
+    logging.getLogger("keyrail").setLevel(logging.INFO)  # the end of a problem is told, too
     for handler in logging.getLogger().handlers:
         handler.setFormatter(_Lines())
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import kind_named
-from tests.engines import Engine, client_ids
+from tests.engines import Engine
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.resp import Closed, eventually, pack
 
@@ -178,27 +178,6 @@ def test_a_replica_says_so(pair: tuple[Engine, Engine], new_keyrail: NewKeyrail,
                 assert wire.ask("GET", "absent") == b"$-1\r\n"
             except Closed:
                 pytest.fail("READONLY is a reply, not a reason to close")
-
-
-@LATER
-def test_a_former_primary_is_left_for_good(pair: tuple[Engine, Engine], new_keyrail: NewKeyrail) -> None:
-    """After a failover behind the same address, connections to what is now a replica are given up once drained."""
-    primary, replica = pair
-    keyrail = new_keyrail(primary.url)
-    with keyrail.wire() as wire, primary.wire() as direct:
-        assert wire.ask("SET", "k", "v") == b"+OK\r\n"
-        before = client_ids(direct)
-
-        def replaced() -> bool:
-            assert wire.ask("SET", "k", "w").startswith(b"-READONLY")
-            now = client_ids(direct)
-            return bool(before - now) and max(now) > max(before)
-
-        primary.do("REPLICAOF", "127.0.0.1", replica.port)
-        try:
-            eventually(replaced)
-        finally:
-            primary.do("REPLICAOF", "NO", "ONE")
 
 
 @LATER

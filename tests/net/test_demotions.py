@@ -3,7 +3,7 @@ in use or being opened when a client's write found that out, or whether nobody w
 
 Proves, with servers that change roles while a generator lets connections open, clients come and go, and answers take
 their time: once all is quiet, clients get connections to the primary alone; and connections stay where all servers are
-replicas on purpose.
+replicas, on purpose or not.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from tests.resp import until
 HOME = PoolKey(None, 0, 2)
 CALM = ("take", "take", "give back", "give back", "write", "lose", "move")
 ACTIONS = (*CALM, "promote", "demote", "second")
+REPLICA = ("take", "take", "give back", "give back", "write", "write", "second")
 PLANNED = (*CALM, "fail over")
 
 PLAYS = 300
@@ -119,6 +120,8 @@ class World:
         monkeypatch.setattr("proxy.net.checkout._ATTEMPT_PATIENCE", 60.0)
         monkeypatch.setattr("proxy.net.pool.Backoff.failed", lambda _: 0.0)
         monkeypatch.setattr("proxy.net.demotions.is_replica", self._is_replica)
+        monkeypatch.setattr("proxy.net.sole_replicas.is_replica", self._is_replica)
+        monkeypatch.setattr(self.connections.demotions.staying, "asks_role", lambda: False)
         monkeypatch.setattr(self.connections.restarts, "identify", self._identify)
 
     def _give_back(self, upstream: UpstreamConnection) -> None:
@@ -310,6 +313,40 @@ def test_replicas_on_purpose_stay() -> None:
             world.connections.close()
 
     asyncio.run(case())
+
+
+def test_where_there_is_no_primary_errors_cost_nobody_a_connection() -> None:
+    """The one server of an address becomes a replica. Writes fail, and are tried again and again; reads still work, so
+    no connection is retired or refused. When a primary is there, all lead to it without another error."""
+
+    async def case(world: World) -> None:
+        only = world.servers[0]
+        await world.quiet()
+        world.demote(only)
+        for _ in range(30):
+            world.act(world.chance.choice(REPLICA))
+            if world.chance.random() < 0.2:
+                await world.quiet()
+            for _ in range(world.chance.randrange(4)):
+                await asyncio.sleep(0)
+        await world.quiet()
+        world.write()
+        await world.quiet()
+        assert world.events["retired"] == world.events["connect_failures"] == 0
+        staying = world.connections.demotions.staying
+        assert staying.reason.endswith("it is a replica")
+        if world.chance.random() < 0.5:
+            world.reached = 1
+        world.promote(world.servers[world.reached])
+        for client in world.clients:
+            client.give_back()
+        for _ in range(3):
+            world.connections.demotions.another_second()
+            await world.quiet()
+        assert {world.leads_to[upstream] for upstream in world.pooled()} == {world.servers[world.reached]}
+        assert staying.reason == ""
+
+    play(case)
 
 
 def test_the_new_primary_is_used_while_the_old_one_hangs(monkeypatch: pytest.MonkeyPatch) -> None:

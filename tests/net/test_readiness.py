@@ -31,10 +31,11 @@ def readiness(made: type[Servers], state: tuple[Any, ...]) -> Readiness:
     supply = SimpleNamespace(alive=lambda node: node in alive, reason=lack)
     liveness = SimpleNamespace(silent_since=silent, reason="it is silent" if silent else "")
     watch = None if settled is None else SimpleNamespace(settled=settled, problem=problem)
+    demotions = SimpleNamespace(staying=SimpleNamespace(reason=""))
     return Readiness(
         cast("Any", made(nodes)),
         cast("Any", SimpleNamespace(refusal=refusal)),
-        cast("Any", SimpleNamespace(supply=supply, opening=None)),
+        cast("Any", SimpleNamespace(supply=supply, opening=None, demotions=demotions)),
         cast("Any", liveness),
         cast("Any", watch),
         cast("Any", None),
