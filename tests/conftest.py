@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, settings
 from proxy.build_form import BUILD_FORM
 from tests.engines import EXPECTED, IN_BETWEEN, NEWEST_REDIS, OLDEST, Engine, Kind, kinds
 from tests.keyrail_process import Keyrail
+from tests.quick import left_out
 
 # A red run is red again, and on a slow machine nothing is: no clock is asked, and no folder is written to.
 settings.register_profile(
@@ -41,15 +42,30 @@ def kind_named(name: str) -> Kind:
     return kinds()[name]
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--quick` is the default where no test is named; test processes get it by this option."""
+    parser.addoption(
+        "--quick", action="store_true", help="what README's test command runs; the default if no test is named"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """A shell has what it runs in the background ignore SIGINT, and programs under test would inherit that."""
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        config.option.quick = True
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_report_header() -> str:
-    """Say which form is tested."""
-    return f"keyrail: {BUILD_FORM}"
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say which form is tested, and how much."""
+    quick = "; the quick tests: python -m pytest tests runs all" if config.option.quick else ""
+    return f"keyrail: {BUILD_FORM}{quick}"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What is not collected costs nothing."""
+    return True if config.option.quick and left_out(collection_path) else None
 
 
 TESTS_PER_PROCESSOR = 3
@@ -91,7 +107,7 @@ to clusters is by default shown on the newest alone."""
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """How many test processes run side by side: no more than there are files; one file alone runs in this process."""
-    processes = TESTS_PER_PROCESSOR * len(os.sched_getaffinity(0))
+    processes = (1 if config.option.quick else TESTS_PER_PROCESSOR) * len(os.sched_getaffinity(0))
     named = {argument.split("::")[0] for argument in config.args}
     if not all(name.endswith(".py") for name in named):
         return processes

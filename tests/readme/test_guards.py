@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import proxy
+from tests.quick import TELLING
 
 TESTS = Path(__file__).resolve().parents[1]
 PACKAGE = Path(proxy.__file__).parent
@@ -35,3 +36,13 @@ def test_each_file_with_tests_of_the_night_is_named_with_the_reason() -> None:
         )
     }
     assert marked == {name for name, _ in NAMED.findall(section) if not name.startswith("hotpath/")}
+
+
+def test_the_quick_run_has_what_it_names_and_a_folder_that_is_left_out_starts_servers() -> None:
+    for folder, files in TELLING.items():
+        found = {path.name: path.read_text(encoding="utf-8") for path in (TESTS / folder).glob("test_*.py")}
+        assert all((TESTS / folder / name).exists() for name in files)
+        starting = {
+            name for name, text in found.items() if re.search(r"\b(?:engines|fleet|Keyrail|Engine|subprocess)\b", text)
+        }
+        assert starting - set(files), f"{folder} has nothing to leave out"
