@@ -1,5 +1,5 @@
-"""`keyrail remedy KEY --cap APP=RATE --for TIME --because TEXT`, `remedy KEY --local-cache …`, `remedy list`,
-`remedy undo ID`."""
+"""`keyrail remedy KEY --cap APP=RATE --for TIME --because TEXT`, `remedy KEY --local-cache …`, `remedy --client ID
+--refuse …`, `remedy list`, `remedy undo ID`."""
 
 import argparse
 import sys
@@ -13,22 +13,33 @@ _USAGE = 2
 _SECONDS = 30.0
 """Longer than Keyrail waits for its workers."""
 _PATH = "/remedies"
+_EXPECTED = (
+    "KEY --cap APP=RATE --because TEXT, KEY --local-cache --because TEXT, one or more of --client, --app and --command "
+    "with one of --refuse, --close and --cap RATE and --because TEXT, list, or undo ID"
+)
 
 
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
     parser = verbs.add_parser(
         "remedy",
-        help="cap one key for one app, or answer its reads from memory, for a while",
+        help="cap or cache one key, or cap, refuse or close a client, an app or a command, for a while",
         allow_abbrev=False,
-        usage="keyrail remedy KEY (--cap APP=RATE | --local-cache) --because TEXT [--for TIME] [--dry-run] | list | "
+        usage="keyrail remedy KEY (--cap APP=RATE | --local-cache) --because TEXT [--for TIME] [--dry-run] | "
+        "(--client ID | --app APP | --command NAME)… (--cap RATE | --refuse | --close) --because TEXT … | list | "
         "undo ID",
-        description="Put a limit on one key in force at once, or a local cache for it, in all workers of a running "
-        "Keyrail. It prints its effect on the last minute, and ends by itself.",
+        description="Put a limit on one key in force at once, or a local cache for it, or a limit on a client, an app "
+        "or a command, in all workers of a running Keyrail. It prints its effect on the last minute, and ends by "
+        "itself.",
     )
     parser.add_argument("key", nargs="?", metavar="KEY", help="the key as /hotkeys shows it; or list, or undo")
     parser.add_argument("id", nargs="?", metavar="ID", help="the remedy to undo")
     parser.add_argument("--incident", metavar="INC", help="cap the key of this incident, if the key is redacted")
-    parser.add_argument("--cap", metavar="APP=RATE", help="such as checkout=5000/s; all=… for all clients together")
+    parser.add_argument("--client", metavar="ID", help="the client of this id, as /clients and incidents show it")
+    parser.add_argument("--app", metavar="APP", help="all clients of this app of the policy")
+    parser.add_argument("--command", metavar="NAME", help="only this command, such as KEYS or 'CONFIG SET'")
+    parser.add_argument("--cap", metavar="RATE", help="such as 10/s; for a key checkout=5000/s, or all=…")
+    parser.add_argument("--refuse", action="store_true", help="refuse these commands")
+    parser.add_argument("--close", action="store_true", help="refuse these commands, and close their clients")
     parser.add_argument("--local-cache", action="store_true", help="answer reads of the key from Keyrail's memory")
     parser.add_argument("--for", dest="how_long", metavar="TIME", help="at most 24h (default 30m)")
     parser.add_argument("--because", metavar="TEXT", help="the reason, such as the incident's number")
@@ -48,41 +59,58 @@ def run(parsed: argparse.Namespace) -> int:
             port.delete(f"{_PATH}/{parsed.id}")
             print(f"remedy {parsed.id} is undone")
             return 0
-        app, equals, rate = (parsed.cap or "").partition("=")
-        one_kind = bool(equals) != parsed.local_cache
-        if not one_kind or parsed.id is not None or (parsed.key is None) == (parsed.incident is None):
-            expected = "KEY --cap APP=RATE --because TEXT, KEY --local-cache --because TEXT, list, or undo ID"
-            print(f"keyrail: expected {expected}", file=sys.stderr)
+        order = _of_traffic(parsed) if parsed.client or parsed.app or parsed.command else _of_key(parsed)
+        if order is None or parsed.id is not None:
+            print(f"keyrail: expected {_EXPECTED}", file=sys.stderr)
             return _USAGE
-        return _add(port, parsed, app, rate)
+        return _add(port, parsed, order)
     except AdminPortError as error:
         print(f"keyrail: {error}", file=sys.stderr)
         return error.status
 
 
-def _add(port: AdminPort, parsed: argparse.Namespace, app: str, rate: str) -> int:
-    order = {
-        "key": parsed.key,
-        "incident": parsed.incident,
+def _of_key(parsed: argparse.Namespace) -> dict[str, Any] | None:
+    app, equals, rate = (parsed.cap or "").partition("=")
+    one_kind = bool(equals) != parsed.local_cache
+    if not one_kind or parsed.refuse or parsed.close or (parsed.key is None) == (parsed.incident is None):
+        return None
+    order = {"key": parsed.key, "incident": parsed.incident}
+    return order | ({"local_cache": True} if parsed.local_cache else {"app": app, "rate": rate})
+
+
+def _of_traffic(parsed: argparse.Namespace) -> dict[str, Any] | None:
+    actions = parsed.refuse + parsed.close + (parsed.cap is not None)
+    if actions != 1 or parsed.local_cache or parsed.key is not None or parsed.incident is not None:
+        return None
+    order = {"client": parsed.client, "app": parsed.app, "command": parsed.command, "rate": parsed.cap}
+    return order | {name: True for name in ("refuse", "close") if getattr(parsed, name)}
+
+
+def _add(port: AdminPort, parsed: argparse.Namespace, order: dict[str, Any]) -> int:
+    order |= {
         "route": parsed.route,
-        "app": None if parsed.local_cache else app,
-        "rate": None if parsed.local_cache else rate,
-        "local_cache": True if parsed.local_cache else None,
         "for": parsed.how_long,
         "because": parsed.because,
         "dry_run": True if parsed.dry_run else None,
     }
-    answer = port.post(_PATH, {name: value for name, value in order.items() if value is not None})
-    effect = answer["effect"]
+    order = {name: value for name, value in order.items() if value is not None}
+    answer = port.post(_PATH, order)
     if not parsed.dry_run:
         print(_sentence(answer))
-    if parsed.local_cache:
-        print(f"in the last minute {effect['reads']} of {effect['used']} commands/s with this key only read it")
-    else:
-        would = f"it would have refused {effect['refused']} of {effect['used']} commands/s"
-        print(f"in the last minute {would} of {'all clients' if app == 'all' else f'app {app}'} with this key")
+    print(_effect(order, answer["effect"]))
     print("dry run: nothing has changed" if parsed.dry_run else f"undo it with: keyrail remedy undo {answer['id']}")
     return 0
+
+
+def _effect(order: dict[str, Any], effect: dict[str, float] | None) -> str:
+    if effect is None:
+        return f"figures do not tell how often {order['command']} ran in the last minute"
+    if "local_cache" in order:
+        return f"in the last minute {effect['reads']} of {effect['used']} commands/s with this key only read it"
+    app = order.get("app", "all")
+    whose = f"client {order['client']}" if "client" in order else "all clients" if app == "all" else f"app {app}"
+    would = f"it would have refused {effect['refused']} of {effect['used']} commands/s"
+    return f"in the last minute {would} of {whose}{' with this key' if 'key' in order or 'incident' in order else ''}"
 
 
 def _list(port: AdminPort) -> int:
@@ -98,8 +126,15 @@ def _list(port: AdminPort) -> int:
 
 
 def _sentence(remedy: dict[str, Any]) -> str:
-    if remedy["local_cache"]:
+    action, limit = remedy["action"], f" at {remedy['rate']}" if remedy["rate"] else ""
+    if remedy["key"] is None:
+        whose = f" of client {remedy['client']}" if remedy["client"] else ""
+        whose += f" of app {remedy['app']}" if remedy["app"] != "all" else ""
+        verb = "is" if remedy["command"] else "are"
+        done = {"cap": "capped", "refuse": "refused", "close": "refused, and the clients closed,"}[action]
+        what = f"{remedy['command'] or 'all commands'}{whose} {verb} {done}{limit}"
+    elif remedy["local_cache"]:
         what = f"reads of {remedy['key']} are answered from memory for {remedy['app']}"
     else:
-        what = f"{remedy['key']} is capped at {remedy['rate']} for {remedy['app']}"
+        what = f"{remedy['key']} is capped{limit} for {remedy['app']}"
     return f"remedy {remedy['id']}: {what} until {remedy['until']} ({remedy['because']})"

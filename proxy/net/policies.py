@@ -39,6 +39,7 @@ from proxy.policy.compile import CompiledPolicy
 from proxy.policy.model import Policy
 from proxy.policy.zones import Zones
 from proxy.rules.memory import Memory
+from proxy.session.judging import end_if_told
 from proxy.session.pool_key import UNAUTHENTICATED, Node, PoolKey
 from proxy.session.ports import EffectivePolicy, PolicyPort
 from proxy.session.session import Session
@@ -214,6 +215,7 @@ class Policies(PolicyPort):
         # Clients inside MULTI finish under the policy under which they began.
         async for client in self._in_slices():
             client.adopt()
+            end_if_told(client)
 
     async def _callers(self) -> set[tuple[frozenset[str], Caller]]:
         return {(self._able(client.key), client.caller()) async for client in self._in_slices()}

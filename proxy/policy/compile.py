@@ -82,7 +82,7 @@ class CompiledPolicy:
     that clients are members of, by `memberships`. `needs` are the commands that rewrites send in place of the client's
     own. `lowered` maps each counter of the plan to the hits that one count stands for. `app` is the name under which
     clients are counted. With `follows_slots`, rules need the hash slot of a transaction's keys. `learning` are the
-    rules that know facts.
+    rules that know facts, `ending` those that close clients at once.
     """
 
     def __init__(self, policy: Policy, table: Table, app: App | None, steps: tuple[Step, ...]) -> None:
@@ -93,6 +93,7 @@ class CompiledPolicy:
         self.needs: frozenset[str] = frozenset().union(*(step.rule.needs.commands for step in steps))
         self.follows_slots = any(step.rule.needs.slots for step in steps)
         self.learning = tuple(step for step in steps if step.rule.needs.facts)
+        self.ending = tuple(step.rule for step in steps if step.rule.needs.ends and step.enforced)
         introduce(steps)
         self.limits = tuple(step.rule for step in steps if step.rule.needs.place)
         self.memberships = LimitMemberships(self.limits)

@@ -15,7 +15,7 @@ from proxy.rules.databases.yaml import read_databases
 from proxy.rules.fan_out.yaml import read_fan_out
 from proxy.rules.keys_by_scan.yaml import read_keys_by_scan
 from proxy.rules.lifetime.yaml import read_lifetime
-from proxy.rules.limits.remedy import key_cap
+from proxy.rules.limits.remedy import key_cap, traffic_remedy
 from proxy.rules.limits.yaml import read_limits
 from proxy.rules.local_cache.remedy import key_cache
 from proxy.rules.local_cache.yaml import read_local_cache
@@ -71,6 +71,9 @@ READS_FROM_REPLICAS: RuleSettings = ReplicaReadsSettings(("*",))
 
 KEY_CAP: Callable[[bytes, Rate, bool], RuleSettings] = key_cap
 """The settings of a remedy: the key, the rate, and whether the rate is for each app."""
+
+TRAFFIC_REMEDY: Callable[[tuple[str, str, str] | None, str, Rate | None, bool], RuleSettings] = traffic_remedy
+"""The settings of a remedy about a client (user, name, host), an app or a command: the rate, or whether it closes."""
 
 KEY_CACHE: Callable[[bytes], RuleSettings] = key_cache
 """The settings of a remedy that answers reads of this key from memory."""

@@ -14,6 +14,7 @@ that change it:
 - ``one_slot``: after the rules about single keys, since it is about several keys together.
 - ``sizes``, ``ranges``: about the sizes in the arguments, the cheapest rule first.
 - ``limits``: after refusals that cost little, so that they cost no tokens; before a script is read, which costs more.
+- remedies about clients, apps and commands (no rule of a file is one): as ``limits``.
 - ``scripts``: about the calls of a script, after all rules about the command that runs it.
 - ``breaker``: after all refusals, so that they do not count as commands to Redis.
 - ``limits`` by key: ``scripts`` has found the keys that a script names itself.
@@ -34,6 +35,7 @@ from proxy.rules.databases.rule import DatabasesSettings
 from proxy.rules.fan_out.rule import FanOutSettings
 from proxy.rules.keys_by_scan.rule import KeysByScanSettings
 from proxy.rules.lifetime.settings import LifetimeSettings, SchemaTtlSettings
+from proxy.rules.limits.remedy import RemedySettings
 from proxy.rules.limits.rule import LimitsSettings
 from proxy.rules.local_cache.rule import LocalCacheSettings
 from proxy.rules.names.rule import NamesSettings
@@ -92,6 +94,8 @@ def place_of(settings: RuleSettings) -> float:
     """The place of a rule with these settings among all guardrails."""
     if isinstance(settings, LimitsSettings) and settings.by_key:
         return _PLACES[BreakerSettings] + 0.5
+    if isinstance(settings, RemedySettings):
+        return _PLACES[LimitsSettings] + 0.5
     return _PLACES[type(settings)]
 
 

@@ -149,8 +149,8 @@ class Needs:
     `commands` are the commands that its rewrites send in place of the client's; Keyrail probes them first. `slots`: it
     needs the hash slot of a transaction's keys (``Context.slot``). `place`: clients enter it, and its lowering may
     ``spend``. `history`: its verdict depends on earlier commands, so no single command can test it. `others`: it needs
-    the other rules in force (``follow``). `facts`: it may need facts of other workers (``lacks``), and learns from
-    replies (``edit_of_reply``).
+    the other rules in force (``follow``). `ends`: it may close clients when it comes into force (``ends``). `facts`: it
+    may need facts of other workers (``lacks``), and learns from replies (``edit_of_reply``).
     """
 
     commands: frozenset[str] = frozenset()
@@ -158,6 +158,7 @@ class Needs:
     place: bool = False
     history: bool = False
     others: bool = False
+    ends: bool = False
     facts: bool = False
     in_scripts: InScripts = InScripts.CALLS
 
@@ -208,6 +209,10 @@ class Rule(Protocol):
     def enter(self, _context: Context, /) -> Presence:
         """The presence of a client, by its user, name, address and app: clients that are alike in these share it."""
         return NO_LIMIT
+
+    def ends(self, _context: Context, /) -> bool:
+        """Whether a client is to be closed when the rule comes into force, whatever it does."""
+        return False
 
     def prepay(self, _command: Command, _context: Context, /) -> Prepayment | None:
         """The payment for the bytes of a command that is still arriving; None if it is free, as far as is known."""

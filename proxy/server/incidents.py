@@ -241,7 +241,8 @@ def _said(incident: Incident) -> str:
 
 def _is_against(remedy: Remedy, incident: Incident) -> bool:
     """A remedy limits the incident's key, or was put in force because of the incident."""
-    return remedy.key == incident.key or incident.name in remedy.because.split()
+    about = bool(remedy.key) and remedy.key == incident.key
+    return about or incident.name in remedy.because.split()
 
 
 def present(incident: Incident) -> dict[str, Any]:

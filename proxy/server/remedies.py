@@ -1,5 +1,5 @@
-"""Remedies: limits on one key for one app, or a local cache for one key, that an operator adds at run time, and that
-end by themselves.
+"""Remedies: limits on one key for one app, a local cache for one key, or limits on a client, an app or a command, that
+an operator adds at run time, and that end by themselves.
 
 Each is a rule, ``remedy-1``, enforced beside the rules of the policy's files: in all workers or in none, as the next
 generation. So it is counted, logged and explained like any other rule, the kill switch pauses it, and a reload of the
@@ -11,12 +11,12 @@ import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from proxy.policy.model import Mode, Policy, PolicyRule, Stage
 from proxy.policy.sections.rules import REMEDY
 from proxy.policy_yaml.errors import Where
-from proxy.rules.guardrails import KEY_CACHE, KEY_CAP
+from proxy.rules.guardrails import KEY_CACHE, KEY_CAP, TRAFFIC_REMEDY
 from proxy.rules.rates import Rate
 from proxy.rules.rule import Wording
 from proxy.server.kill_switch import MOST_SECONDS
@@ -24,10 +24,12 @@ from proxy.server.notices import Level, notice
 from proxy.server.reload import Reloader
 from proxy.server.state_file import StateFile
 from proxy.server.workers import Workers
+from proxy.traffic.client_ids import ClientName, id_of
 from proxy.traffic.evidence import moment
 from proxy.traffic.key_text import named, shown
 
 MOST_STANDING = 20
+_DONE = {"cap": "capped", "refuse": "refused", "close": "closed"}
 _PART = "remedies"
 _AGAIN_SECONDS = 5.0
 
@@ -36,10 +38,25 @@ class RemedyError(Exception):
     """A remedy cannot be put in force or undone; nothing has changed. The text is one line."""
 
 
+class Target(NamedTuple):
+    """What a remedy without a key is about: all commands, or one, of all clients, or of one; `closes` if the clients
+    are closed, too."""
+
+    client: ClientName | None = None
+    command: str = ""
+    closes: bool = False
+
+
+ANY = Target()
+
+
 @dataclass(frozen=True, slots=True)
 class Remedy:
     """A limit on one key, or without a `rate` a local cache for it; an empty `app` stands for all clients. Times are in
-    seconds since the epoch."""
+    seconds since the epoch.
+
+    Without a `key` it is about commands: all, or one `command`, of all clients, of an `app` or of one `client`. Without
+    a `rate` they are refused; if it `closes`, the client is closed, too."""
 
     number: int
     route: str
@@ -49,6 +66,24 @@ class Remedy:
     since: float
     until: float
     because: str
+    target: Target = ANY
+
+    @property
+    def action(self) -> Literal["cap", "cache", "refuse", "close"]:
+        """What it does."""
+        if self.rate is not None:
+            return "cap"
+        if self.key:
+            return "cache"
+        return "close" if self.target.closes else "refuse"
+
+    @property
+    def about(self) -> str:
+        """The commands that it is about, if it is not about a key."""
+        client = self.target.client
+        whose = f" of client {id_of(client)}" if client is not None else ""
+        whose += f" of app {self.app}" if self.app else ""
+        return f"{self.target.command or 'all commands'}{whose}"
 
     @property
     def name(self) -> str:
@@ -58,7 +93,10 @@ class Remedy:
     def rule(self) -> PolicyRule:
         """The remedy as a rule."""
         where = Where(f"keyrail {self.name.replace('-', ' ')}")
-        if self.rate is None:
+        if not self.key:
+            done = f"has {_DONE[self.action]} {self.about}"
+            settings = TRAFFIC_REMEDY(self.target.client, self.target.command, self.rate, self.target.closes)
+        elif self.rate is None:
             done, settings = "has reads of this key answered from memory", KEY_CACHE(self.key)
         else:
             done, settings = "has capped this key", KEY_CAP(self.key, self.rate, bool(self.app))
@@ -100,6 +138,7 @@ class StandingRemedies:
                 "since": each.since,
                 "until": each.until,
                 "because": each.because,
+                "target": each.target,
             }
             for each in self.all
         ]
@@ -136,22 +175,33 @@ class Remedies:
 
     def sentence(self, remedy: Remedy) -> str:
         """Return a remedy as a sentence."""
-        key = self._workers.redaction(self._standing.routes.index(remedy.route)).of(remedy.key)
-        whom = f"app {remedy.app}" if remedy.app else "all"
-        if remedy.rate is None:
-            what = f"reads of {key} answered from memory"
+        key = self._workers.redaction(self._standing.routes.index(remedy.route)).of(remedy.key) if remedy.key else ""
+        limit = "" if remedy.rate is None else f" at {remedy.rate.tokens} commands in {remedy.rate.seconds} s"
+        if not key:
+            what = f"{remedy.about} {_DONE[remedy.action]}{limit}"
         else:
-            what = f"{key} capped at {remedy.rate.tokens} commands in {remedy.rate.seconds} s"
-        return f"{remedy.name}: {what} for {whom} until {moment(remedy.until)} ({remedy.because})"
+            what = f"reads of {key} answered from memory" if remedy.rate is None else f"{key} capped{limit}"
+            what += f" for app {remedy.app}" if remedy.app else " for all"
+        return f"{remedy.name}: {what} until {moment(remedy.until)} ({remedy.because})"
 
-    async def add(self, route: str, key: bytes, app: str, rate: Rate | None, seconds: float, because: str) -> Remedy:
+    async def add(
+        self,
+        route: str,
+        key: bytes,
+        app: str,
+        rate: Rate | None,
+        seconds: float,
+        because: str,
+        target: Target = ANY,
+    ) -> Remedy:
         """Put a remedy in force in every worker. Raises RemedyError, and OSError as ``KillSwitch`` does."""
         async with self._lock:
             if len(self.standing) >= MOST_STANDING:
                 raise RemedyError(f"too many remedies: the limit is {MOST_STANDING}; undo one first")
             now = time.time()
             until = now + min(seconds, MOST_SECONDS)
-            remedy = Remedy(self._standing.next, route, key, app, rate, now, until, because)
+            number = self._standing.next
+            remedy = Remedy(number, route, key, app, rate, now, until, because, target)
             await self._change((*self.standing, remedy))
             self._standing.next += 1
             notice(self.sentence(remedy))
@@ -239,4 +289,12 @@ def _remedy(told: dict[str, Any]) -> Remedy:
         since=float(told["since"]),
         until=float(told["until"]),
         because=str(told["because"]),
+        target=_target(*told.get("target", ())),
     )
+
+
+def _target(client: list[Any] | None = None, command: str = "", closes: bool = False) -> Target:
+    if client is None:
+        return Target(None, str(command), bool(closes))
+    user, name, host = map(str, client)
+    return Target((user, name, host), str(command), bool(closes))

@@ -13,7 +13,7 @@ from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT, Context
 from proxy.rules.limit_membership import LimitMembership
 from proxy.rules.verdict import Refuse, Verdict, closes
-from proxy.session.pool_key import PoolKey
+from proxy.session.pool_key import UNAUTHENTICATED, PoolKey
 from proxy.session.ports import ReportedClient, RoutePort
 from proxy.session.state import POOLED
 from proxy.session.views import ConnectedClient
@@ -34,6 +34,9 @@ class JudgedClient(ReportedClient, ConnectedClient, Protocol):
 
     def close_when_drained(self, cause: str) -> None:
         """Read no more of the client, and close it when no reply is pending."""
+
+    def close(self, cause: str) -> None:
+        """Close it at once."""
 
 
 def context_of(client: JudgedClient, no_wait: str = "", prepaid: Mapping[str, int] | None = None) -> Context:
@@ -127,6 +130,15 @@ def end_if_closed_by(client: JudgedClient, verdict: Verdict) -> int:
         return TAKEN
     client.close_when_drained("limited")
     return ENDED
+
+
+def end_if_told(client: JudgedClient) -> None:
+    """Close the client if a rule that has come into force says so, whatever it waits for."""
+    compiled = client.effective_policy.compiled
+    if compiled.ending and client.key.user != UNAUTHENTICATED:
+        context = context_of(client)
+        if any(rule.ends(context) for rule in compiled.ending):
+            client.close("limited")
 
 
 def count_keys(client: JudgedClient, command: Command) -> None:

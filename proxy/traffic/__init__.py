@@ -20,7 +20,8 @@ key_past.py        how busy a key was before, and since when it has been as busy
 incident_lines.py  the text of an incident
 advice.py          the advice of an incident: a cap for a hot key, remedies for large values
 figures.py         figures in the form of incidents
-effects.py         what a limit on one key would have refused
+effects.py         what a limit on one key, or on clients, would have refused
+client_ids.py      the short names of clients, for remedies
 evidence.py        what each rule found: counts, clients, keys
 rule_totals.py     how many commands each rule applied to
 violations.py      one violation as a line of JSON

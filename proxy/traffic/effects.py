@@ -1,7 +1,9 @@
-"""The effect that a limit on one key would have had in the last minute, from the key's figures."""
+"""The effect that a limit on one key, or on some clients, would have had in the last minute, from figures."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from proxy.traffic.interval_stats import Client
 from proxy.traffic.time_series import TimeSeries
 
 _MINUTE = 60
@@ -9,8 +11,8 @@ _MINUTE = 60
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Uses of a key per second in the last minute, how many of them a limit would have refused, and how many only read
-    it. All are upper bounds.
+    """Uses of a key, or commands of clients, per second in the last minute, how many of them a limit would have
+    refused, and how many only read. All are upper bounds.
     """
 
     used: float
@@ -29,6 +31,20 @@ def effect_of(time_series: TimeSeries, key: bytes, app: str, rate: float, now: f
         its = 0.0 if found is None else part * found.count
         reads += 0.0 if found is None else part * (found.count - found.writes)
         used += its
+        refused += max(0.0, its - rate)
+    known = max(1, len(seconds))
+    return Effect(used / known, refused / known, reads / known)
+
+
+def effect_on_clients(time_series: TimeSeries, concerns: Callable[[Client], bool], rate: float, now: float) -> Effect:
+    """The effect of a limit of `rate` commands per second on some clients, by traces."""
+    used = refused = reads = 0.0
+    seconds = [second for second in time_series.seconds() if second.began >= now - _MINUTE]
+    for second in seconds:
+        volumes = [volume for client, volume in second.clients.found.items() if concerns(client)]
+        its = sum(volume.weight for volume in volumes)
+        used += its
+        reads += sum(volume.reads for volume in volumes)
         refused += max(0.0, its - rate)
     known = max(1, len(seconds))
     return Effect(used / known, refused / known, reads / known)

@@ -10,6 +10,7 @@ from typing import Any
 
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.traffic.alerts import Hot
+from proxy.traffic.client_ids import id_of, name_of
 from proxy.traffic.evidence import moment
 from proxy.traffic.hot_keys import HotKey
 from proxy.traffic.interval_stats import (
@@ -161,7 +162,7 @@ def _clients_of(figures: KeyFigures | None, before: frozenset[Client] | None) ->
 
 
 def _named(client: Client) -> dict[str, str]:
-    return dict(zip(_CLIENT, client, strict=True))
+    return {"id": id_of(name_of(client)), **dict(zip(_CLIENT, client, strict=True))}
 
 
 def _hit_ratio(volume: Volume) -> float | None:

@@ -1,15 +1,20 @@
-"""Limits on one key, or a local cache for it, that apply at once and end by themselves.
+"""Limits on one key, a local cache for it, or limits on a client, an app or a command, that apply at once and end by
+themselves.
 
-    GET    /remedies    {"remedies": [{"id", "route", "key", "app", "rate", "local_cache", "since", "until", "because",
-                                       "refused", "answered"}],
+    GET    /remedies    {"remedies": [{"id", "route", "action", "key", "client", "command", "app", "rate",
+                                       "local_cache", "since", "until", "because", "refused", "answered"}],
                          "survive_restart"}
     POST   /remedies    {"key": "product:8841:stock", "app": "checkout", "rate": "5000/s", "for": "30m", "because": "…"}
                         answers with one object as above, and "effect": {"used", "refused", "reads"}
                         {"key": "product:8841", "local_cache": true, "for": "2h", "because": "…"}
                         the same; "rate" is null then, and "app" is not needed
+                        {"client": "c3f9a1b27", "command": "KEYS", "app": "checkout", "refuse": true, "because": "…"}
+                        the same for commands: at least one of "client", "command" and "app", and one of "refuse",
+                        "close" and "rate"; "key" is null then, and "effect" if it is about one command
     DELETE /remedies/1  {"undone": 1}
 
 In place of the ``key``, ``incident`` may name one of ``/incidents``. ``app`` is an app of the policy, or ``all``.
+``client`` is an ``id`` of ``/clients``, of the last hour. ``action`` is cap, cache, refuse or close.
 ``for`` is at most 24h; the default is 30m. ``effect`` is per second, over the last minute: how often the app used the
 key, how many of these commands the limit would have refused, and how many only read it. With ``"dry_run": true``
 Keyrail only answers with the effect. The answer to a POST or DELETE comes after every worker has followed it.
@@ -22,22 +27,33 @@ from typing import Any
 
 from aiohttp import web
 
+from proxy.commands.table import STANDARD
+from proxy.rules.listing import entry_of
 from proxy.rules.rates import Rate, parse_rate
 from proxy.server.admin.orders import read_body, read_order, read_reason, read_time
 from proxy.server.admin.state import STATE, AdminState
-from proxy.server.remedies import Remedy, RemedyError
-from proxy.traffic.effects import Effect, effect_of
+from proxy.server.remedies import ANY, Remedy, RemedyError, Target
+from proxy.traffic.client_ids import id_of, name_of
+from proxy.traffic.client_ids import named as named_client
+from proxy.traffic.effects import Effect, effect_of, effect_on_clients
 from proxy.traffic.evidence import moment
+from proxy.traffic.interval_stats import Client
 from proxy.traffic.key_text import named
 from proxy.wire.numbers import read_digits
 
 ALL = "all"
-_KEYS = ("key", "incident", "route", "app", "rate", "local_cache", "for", "because", "dry_run")
+_KEYS = (
+    *("key", "incident", "route", "app", "rate", "local_cache", "for", "because", "dry_run"),
+    *("client", "command", "refuse", "close"),
+)
+_TARGETS = frozenset({"client", "command"})
+_TRAFFIC = _TARGETS | {"refuse", "close"}
 
 
 @dataclass(frozen=True, slots=True)
 class _RemedyRequest:
-    """A request for a remedy; an empty `app` stands for all. Without a `rate` it is a local cache."""
+    """A request for a remedy; an empty `app` stands for all. Without a `rate` it is a local cache, or without a `key`
+    a refusal."""
 
     route: str
     key: bytes
@@ -46,6 +62,11 @@ class _RemedyRequest:
     seconds: float
     because: str
     dry_run: bool
+    target: Target = ANY
+
+    def concerns(self, client: Client) -> bool:
+        """Whether it is about this client, if it is not about a key."""
+        return self.target.client in (None, name_of(client)) and self.app in ("", client[0])
 
 
 async def remedies(request: web.Request) -> web.Response:
@@ -62,19 +83,27 @@ async def add_remedy(request: web.Request) -> web.Response:
         order = _read(state, await read_body(request))
     except ValueError as error:
         return web.json_response({"error": str(error)}, status=400)
-    now = time.time()
-    time_series = state.workers.time_series[_index(state, order.route)]
-    rate = inf if order.rate is None else order.rate.tokens / order.rate.seconds
-    effect = effect_of(time_series, order.key, order.app, rate, now)
+    effect = _effect_of(state, order, time.time())
     if order.dry_run:
-        return web.json_response({"effect": _effect(effect)})
+        return web.json_response({"effect": effect})
+    wanted = (order.route, order.key, order.app, order.rate, order.seconds, order.because, order.target)
     try:
-        remedy = await state.remedies.add(order.route, order.key, order.app, order.rate, order.seconds, order.because)
+        remedy = await state.remedies.add(*wanted)
     except RemedyError as error:
         return web.json_response({"error": str(error)}, status=409)
     except OSError as error:
         return _not_kept(state, error)
-    return web.json_response(present(state, remedy) | {"effect": _effect(effect)})
+    return web.json_response(present(state, remedy) | {"effect": effect})
+
+
+def _effect_of(state: AdminState, order: _RemedyRequest, now: float) -> dict[str, float] | None:
+    """The effect of the last minute; None for one command, since figures do not tell how often each runs."""
+    time_series = state.workers.time_series[_index(state, order.route)]
+    rate = inf if order.rate is None else order.rate.tokens / order.rate.seconds
+    if order.key:
+        return _effect(effect_of(time_series, order.key, order.app, rate, now))
+    least = 0.0 if order.rate is None else rate
+    return None if order.target.command else _effect(effect_on_clients(time_series, order.concerns, least, now))
 
 
 async def undo_remedy(request: web.Request) -> web.Response:
@@ -101,6 +130,10 @@ def _not_kept(state: AdminState, error: OSError) -> web.Response:
 def _read(state: AdminState, text: str) -> _RemedyRequest:
     """Read the body of a request. Raises ValueError."""
     asked = read_order(text, _KEYS)
+    if "key" not in asked and ("incident" not in asked or _TARGETS & asked.keys()):
+        return _read_traffic(state, asked)
+    if _TRAFFIC & asked.keys():
+        raise ValueError("expected either a key, or a client, an app or a command to refuse, close or cap")
     route, key = _which(state, asked)
     caches = _flag(asked, "local_cache")
     rate = None if caches else parse_rate(str(asked.get("rate", "")))
@@ -112,11 +145,43 @@ def _read(state: AdminState, text: str) -> _RemedyRequest:
     apps = [each.name for each in state.workers.policies[_index(state, route)].apps]
     if app != ALL and app not in apps:
         raise ValueError(f"app: expected one of {', '.join((ALL, *apps))}, got {app!r}")
+    app = "" if app == ALL else app
+    return _RemedyRequest(route, key, app, rate, read_time(asked), _because(asked), _flag(asked, "dry_run"))
+
+
+def _read_traffic(state: AdminState, asked: dict[str, Any]) -> _RemedyRequest:
+    """Read a request that is about a client, an app or a command. Raises ValueError."""
+    route = _route(state, asked)
+    index = _index(state, route)
+    app = asked.get("app", ALL)
+    apps = [each.name for each in state.workers.policies[index].apps]
+    if app != ALL and app not in apps:
+        raise ValueError(f"app: expected one of {', '.join((ALL, *apps))}, got {app!r}")
+    command = " ".join(str(asked.get("command", "")).upper().split())
+    if command and STANDARD.find(entry_of(command, STANDARD).command) is None and "." not in command:
+        raise ValueError(f"command: expected a command, such as KEYS or CONFIG SET, got {command!r}")
+    client = None
+    if "client" in asked:
+        client = named_client(state.workers.time_series[index], str(asked["client"]), time.time())
+        if client is None:
+            raise ValueError(f"client: expected an id that /clients shows for the last hour, got {asked['client']!r}")
+    if client is None and not command and app == ALL:
+        raise ValueError("expected a key, an incident, a client, an app or a command")
+    refuses, closes = _flag(asked, "refuse"), _flag(asked, "close")
+    rate = parse_rate(str(asked["rate"])) if "rate" in asked else None
+    if "rate" in asked and rate is None:
+        raise ValueError("rate: expected a number of commands per time, such as 1000/s, 600/m or 50/h")
+    if refuses + closes + (rate is not None) != 1 or "local_cache" in asked or "incident" in asked:
+        raise ValueError("expected one of refuse, close and rate for a client, an app or a command")
+    because, dry_run, target = _because(asked), _flag(asked, "dry_run"), Target(client, command, closes)
+    return _RemedyRequest(route, b"", "" if app == ALL else app, rate, read_time(asked), because, dry_run, target)
+
+
+def _because(asked: dict[str, Any]) -> str:
     because = read_reason(asked)
     if not because:
         raise ValueError("because: expected a reason, such as an incident's number")
-    dry_run = _flag(asked, "dry_run")
-    return _RemedyRequest(route, key, "" if app == ALL else app, rate, read_time(asked), because, dry_run)
+    return because
 
 
 def _flag(asked: dict[str, Any], name: str) -> bool:
@@ -135,14 +200,19 @@ def _which(state: AdminState, asked: dict[str, Any]) -> tuple[str, bytes]:
         if incident is None or not incident.key:
             raise ValueError(f"incident: Keyrail no longer knows the key of {asked['incident']!r}: give the key")
         return incident.route, incident.key
-    routes = [route.name for route in state.settings.routes]
-    route = asked.get("route", routes[0] if len(routes) == 1 else None)
-    if route not in routes:
-        raise ValueError(f"route: expected one of {', '.join(routes)}")
+    route = _route(state, asked)
     key = asked["key"]
     if not isinstance(key, str) or not key:
         raise ValueError("key: expected a key in the form that /hotkeys shows")
     return route, named(key)
+
+
+def _route(state: AdminState, asked: dict[str, Any]) -> str:
+    routes = [route.name for route in state.settings.routes]
+    route = asked.get("route", routes[0] if len(routes) == 1 else None)
+    if route not in routes:
+        raise ValueError(f"route: expected one of {', '.join(routes)}")
+    return str(route)
 
 
 def _index(state: AdminState, route: str) -> int:
@@ -157,15 +227,18 @@ def present(state: AdminState, remedy: Remedy) -> dict[str, Any]:
     return {
         "id": remedy.number,
         "route": remedy.route,
-        "key": state.workers.redaction(index).of(remedy.key),
+        "action": remedy.action,
+        "key": state.workers.redaction(index).of(remedy.key) if remedy.key else None,
+        "client": None if remedy.target.client is None else id_of(remedy.target.client),
+        "command": remedy.target.command or None,
         "app": remedy.app or ALL,
         "rate": None if remedy.rate is None else str(remedy.rate),
-        "local_cache": remedy.rate is None,
+        "local_cache": remedy.action == "cache",
         "since": moment(remedy.since),
         "until": moment(remedy.until),
         "because": remedy.because,
-        "refused": 0 if remedy.rate is None else applied,
-        "answered": applied if remedy.rate is None else 0,
+        "refused": 0 if remedy.action == "cache" else applied,
+        "answered": applied if remedy.action == "cache" else 0,
     }
 
 

@@ -217,7 +217,7 @@ export const clientsTable = () => new Table(
         cell.append(make("span", { class: "long" }, name, " ", more));
         return (row) => {
           put(name, who(row));
-          put(more, [row.client_name, row.library, row.address].filter((part) => part && part !== who(row)).join(" · "));
+          put(more, [row.client_name, row.library, row.address, row.id].filter((part) => part && part !== who(row)).join(" · "));
           cell.title = more.textContent;
         };
       },

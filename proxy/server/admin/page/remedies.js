@@ -41,9 +41,10 @@ export function showStanding(list, remedies, withUndo) {
   }
   remedies.forEach((remedy, i) => {
     const app = remedy.app === ALL ? "all" : remedy.app;
-    const limit = remedy.local_cache ? "reads answered from memory" : `at most ${remedy.rate}`;
+    const limit = { cache: "reads answered from memory", cap: `at most ${remedy.rate}`, refuse: "refused", close: "refused and closed" }[remedy.action];
+    const what = remedy.key ?? [remedy.command ?? "all commands", remedy.client ? `of client ${remedy.client}` : ""].filter(Boolean).join(" ");
     const done = remedy.local_cache ? `answered ${count(remedy.answered)}` : `refused ${count(remedy.refused)}`;
-    const words = `remedy ${remedy.id}: ${remedy.key} ${limit} for ${app}, until ${clock(remedy.until)} (${remedy.because}); ${done}`;
+    const words = `remedy ${remedy.id}: ${what} ${limit} for ${app}, until ${clock(remedy.until)} (${remedy.because}); ${done}`;
     const [line] = list.children[i].children;
     put(line, words);
   });

@@ -4,6 +4,8 @@
 // that runs. Times are ISO 8601; rates are per second; unknown values are null.
 
 export interface Client {
+  /** Of its user, name and address: for `keyrail remedy --client`. */
+  id: string;
   app: string;
   user: string;
   client_name: string;
@@ -139,7 +141,11 @@ export interface IncidentFigures {
 export interface Remedy {
   id: number;
   route: string;
-  key: string;
+  action: "cap" | "cache" | "refuse" | "close";
+  /** Without a key it is about commands: of a client, of one name, or of an app. */
+  key: string | null;
+  client: string | null;
+  command: string | null;
   app: string;
   rate: string | null;
   local_cache: boolean;
