@@ -40,3 +40,13 @@ def new_cluster() -> Iterator[Callable[..., RealCluster]]:
     yield start
     for each in started:
         each.close()
+
+
+@pytest.fixture
+def patient_cluster(cluster_name: str, new_cluster: Callable[..., RealCluster]) -> RealCluster:
+    """Primaries without replicas, of which one that hangs stays in the map for a minute, and a user with all rights."""
+    options = {"cluster-node-timeout": "60000", "cluster-require-full-coverage": "no"}
+    started = new_cluster(cluster_name, options, replicas=0)
+    for node in started.nodes:
+        node.do("ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all")
+    return started

@@ -10,7 +10,7 @@ import pytest
 
 from proxy.commands.slots import SLOTS, slot_of
 from tests.cluster.nodes import RealCluster
-from tests.cluster.test_hung_node import FOR_ANY_NODE, NODE_TIMEOUT_MS, is_served
+from tests.cluster.test_hung_node import FOR_ANY_NODE, is_served
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.resp import eventually
 
@@ -31,27 +31,18 @@ def key_of(third: int) -> str:
     return next(name for name in names if slot_of(name.encode()) * 3 // SLOTS == third)
 
 
-@pytest.fixture
-def cluster(cluster_name: str, new_cluster: Callable[..., RealCluster]) -> RealCluster:
-    options = {"cluster-node-timeout": NODE_TIMEOUT_MS, "cluster-require-full-coverage": "no"}
-    started = new_cluster(cluster_name, options, replicas=0)
-    for node in started.nodes:
-        node.do("ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all")
-    return started
-
-
 def test_only_what_needs_the_failing_node_is_refused(
-    cluster: RealCluster, new_keyrail: Callable[..., Keyrail], tmp_path: Path
+    patient_cluster: RealCluster, new_keyrail: Callable[..., Keyrail], tmp_path: Path
 ) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY)
-    keyrail = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[1].port}", policy=policy)
+    keyrail = new_keyrail(f"redis+cluster://127.0.0.1:{patient_cluster.nodes[1].port}", policy=policy)
     eventually(lambda: keyrail.http("/readyz")[0] == 200)
     lost, *well = map(key_of, range(3))
     with keyrail.wire() as wire:
         for key in (lost, *well):
             assert wire.ask("SET", key, "v") == b"+OK\r\n"
-        cluster.nodes[0].freeze()
+        patient_cluster.nodes[0].freeze()
         try:
             keyrail.await_line("is open: Redis is failing")
             for _ in range(3):
@@ -66,5 +57,5 @@ def test_only_what_needs_the_failing_node_is_refused(
             assert wire.ask("GET", lost).startswith(DENIED)
             assert wire.ask("EXEC").startswith(b"-EXECABORT")
         finally:
-            cluster.nodes[0].thaw()
+            patient_cluster.nodes[0].thaw()
         eventually(lambda: wire.ask("GET", lost) == b"$1\r\nv\r\n")

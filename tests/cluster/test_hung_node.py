@@ -14,8 +14,6 @@ from tests.resp import Closed, eventually
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="a relay knows no cluster")
 
-NODE_TIMEOUT_MS = "60000"
-"""Longer than any test waits."""
 FOR_ANY_NODE = [
     ["PING"],
     ["ECHO x"],
@@ -32,20 +30,11 @@ FOR_ANY_NODE = [
 
 
 @pytest.fixture
-def cluster(cluster_name: str, new_cluster: Callable[..., RealCluster]) -> RealCluster:
-    options = {"cluster-node-timeout": NODE_TIMEOUT_MS, "cluster-require-full-coverage": "no"}
-    started = new_cluster(cluster_name, options, replicas=0)
-    for node in started.nodes:
-        node.do("ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all")
-    return started
-
-
-@pytest.fixture
-def keyrail(cluster: RealCluster, new_keyrail: Callable[..., Keyrail]) -> Iterator[Keyrail]:
-    started = new_keyrail(f"redis+cluster://127.0.0.1:{cluster.nodes[1].port}")
+def keyrail(patient_cluster: RealCluster, new_keyrail: Callable[..., Keyrail]) -> Iterator[Keyrail]:
+    started = new_keyrail(f"redis+cluster://127.0.0.1:{patient_cluster.nodes[1].port}")
     eventually(lambda: started.http("/readyz")[0] == 200)
     yield started
-    for node in cluster.nodes:
+    for node in patient_cluster.nodes:
         if node.process is not None:
             node.thaw()
 
@@ -59,30 +48,30 @@ def is_served(keyrail: Keyrail, commands: list[str]) -> bool:
         return False
 
 
-def test_what_any_node_can_do_does_not_wait_for_one_that_hangs(cluster: RealCluster, keyrail: Keyrail) -> None:
+def test_what_any_node_can_do_does_not_wait_for_one_that_hangs(patient_cluster: RealCluster, keyrail: Keyrail) -> None:
     with keyrail.wire() as idle:
         assert idle.ask("PING") == b"+PONG\r\n"
-        cluster.nodes[0].freeze()
+        patient_cluster.nodes[0].freeze()
         eventually(lambda: is_served(keyrail, ["PING"]))
         for commands in FOR_ANY_NODE:
             assert is_served(keyrail, commands), commands
         assert idle.ask("PING") == b"+PONG\r\n", "nor does one that was there before"
 
 
-def test_publish_depends_on_no_node_that_is_lost(cluster: RealCluster, keyrail: Keyrail) -> None:
+def test_publish_depends_on_no_node_that_is_lost(patient_cluster: RealCluster, keyrail: Keyrail) -> None:
     with keyrail.wire() as subscriber, keyrail.wire() as publisher:
         subscriber.ask("SUBSCRIBE", "news")
         eventually(lambda: publisher.ask("PUBLISH", "news", "0") == b":1\r\n")
-        cluster.nodes[2].kill()
+        patient_cluster.nodes[2].kill()
         for number in range(1, 20):
             assert publisher.ask("PUBLISH", "news", number) in (b":0\r\n", b":1\r\n")
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_publish_depends_on_no_node_that_hangs(cluster: RealCluster, keyrail: Keyrail, number: int) -> None:
+def test_publish_depends_on_no_node_that_hangs(patient_cluster: RealCluster, keyrail: Keyrail, number: int) -> None:
     with keyrail.wire() as publisher:
         assert publisher.ask("PUBLISH", "news", "m") == b":0\r\n"
-        cluster.nodes[number].freeze()
+        patient_cluster.nodes[number].freeze()
         for _ in range(5):
             assert publisher.ask("PUBLISH", "news", "m") == b":0\r\n"
 

@@ -7,6 +7,7 @@ where ``new`` is the policy's five minutes, ``none`` no TTL, ``gone`` no key, an
 
 from __future__ import annotations
 
+from tests.engines import Engine
 from tests.resp import Wire, pack, words
 
 POLICY = """
@@ -240,3 +241,19 @@ def cases(table: str) -> list[Case]:
 
 
 ALL_CASES = cases(CREATED) + cases(HELD) + cases(USED) + cases(OF_THE_SCHEMA)
+
+
+def immortal(engine: Engine) -> list[tuple[int, bytes]]:
+    """The keys without a TTL, in both databases."""
+    found = []
+    for database in (0, 1):
+        with engine.wire() as wire:
+            wire.ask("SELECT", database)
+            keys = wire.value("KEYS", "*")
+            assert isinstance(keys, list)
+            names = [key for key in keys if isinstance(key, bytes)]
+            wire.send(b"".join(pack("TTL", name) for name in names))
+            found += [
+                (database, name) for name, ttl in zip(names, wire.frames(len(names)), strict=True) if ttl == b":-1\r\n"
+            ]
+    return found

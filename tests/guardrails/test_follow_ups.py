@@ -19,6 +19,7 @@ import pytest
 
 from tests.conftest import Fleet
 from tests.engines import Engine
+from tests.guardrails.lifetimes import immortal
 from tests.keyrail_process import DIRECT, Keyrail, packaged_policy
 from tests.resp import PATIENCE_SECONDS, Address, Wire, eventually, pack, words
 
@@ -162,20 +163,6 @@ def play(address: Address, played: Sequence[Program]) -> list[list[bytes]]:
     finally:
         for wire in wires:
             wire.close()
-
-
-def immortal(engine: Engine) -> list[bytes]:
-    """The keys without a TTL, in all databases."""
-    found = []
-    for database in (0, 1):
-        with engine.wire() as wire:
-            wire.ask("SELECT", database)
-            keys = wire.value("KEYS", "*")
-            assert isinstance(keys, list)
-            names = [key for key in keys if isinstance(key, bytes)]
-            wire.send(b"".join(pack("TTL", name) for name in names))
-            found += [name for name, ttl in zip(names, wire.frames(len(names)), strict=True) if ttl == b":-1\r\n"]
-    return found
 
 
 @pytest.fixture

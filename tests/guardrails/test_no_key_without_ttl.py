@@ -18,6 +18,7 @@ from proxy.commands.table import STANDARD
 from tests.conftest import Fleet
 from tests.engines import Engine
 from tests.guardrails.creating import CONTEXTS, LIBRARY, SCRIPT, Case, Context, cases, line
+from tests.guardrails.lifetimes import immortal
 from tests.keyrail_process import DIRECT, Keyrail, packaged_policy
 from tests.resp import Closed, Wire, eventually, pack
 
@@ -120,22 +121,6 @@ def play(keyrail: Keyrail, context: Context, found: list[Case]) -> list[bytes]:
                 wire.say("AUTH", context.user, context.user)
             heard += send_all(wire, context, part)
     return heard
-
-
-def immortal(engine: Engine) -> list[tuple[int, bytes]]:
-    """The keys without a TTL, in both databases."""
-    found = []
-    for database in (0, 1):
-        with engine.wire() as wire:
-            wire.ask("SELECT", database)
-            keys = wire.value("KEYS", "*")
-            assert isinstance(keys, list)
-            names = [key for key in keys if isinstance(key, bytes)]
-            wire.send(b"".join(pack("TTL", name) for name in names))
-            found += [
-                (database, name) for name, ttl in zip(names, wire.frames(len(names)), strict=True) if ttl == b":-1\r\n"
-            ]
-    return found
 
 
 @pytest.fixture
