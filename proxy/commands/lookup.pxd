@@ -11,6 +11,7 @@ cdef class Lookup:
     cdef int[::1] parents
     cdef int[::1] starts
     cdef int[::1] ends
+    cdef int[::1] stands_for
     cdef const unsigned char[::1] containers
     cdef const unsigned char[::1] fold
     cdef const unsigned char[::1] text

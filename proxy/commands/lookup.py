@@ -4,7 +4,8 @@
 
 An open-addressing hash over the names, folded to lower case as Redis folds them (ASCII only). A subcommand is looked up
 by its own name; its container's id is part of both hash and comparison. So ``CLIENT|SETNAME`` sent as ONE argument is
-an unknown command, as it is in Redis.
+an unknown command, as it is in Redis. An alias, the name that an operator has given to a command (``rename-command``),
+is found as that command.
 """
 
 from array import array
@@ -16,9 +17,12 @@ _FOLD = bytes(byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
 
 
 class Lookup:
-    """Command ids by request: ``names[id]`` is ``"GET"`` or ``"CLIENT|SETNAME"``; id 0 is unknown."""
+    """Command ids by request: ``names[id]`` is ``"GET"`` or ``"CLIENT|SETNAME"``; id 0 is unknown.
 
-    def __init__(self, names: Sequence[str], containers: Sequence[bool]) -> None:
+    A request with the name ``names[id]`` is found as ``stands_for[id]``, which is ``id`` unless the name is an alias.
+    """
+
+    def __init__(self, names: Sequence[str], containers: Sequence[bool], stands_for: Sequence[int]) -> None:
         size = 1
         while size < 4 * len(names):
             size *= 2
@@ -28,6 +32,7 @@ class Lookup:
         self.starts = array("i", bytes(4 * len(names)))
         self.ends = array("i", bytes(4 * len(names)))
         self.containers = bytes(containers)
+        self.stands_for = array("i", stands_for)
         self.fold = _FOLD
         self.longest = 0
         ids = {name: i for i, name in enumerate(names)}
@@ -59,7 +64,7 @@ class Lookup:
         """``find`` for callers that have the request's bytes as a pointer."""
         if request.argc == 0:
             return 0
-        found = self._find_name(data, request.starts[0], request.ends[0], 0)
+        found = self.stands_for[self._find_name(data, request.starts[0], request.ends[0], 0)]
         if self.containers[found] == 0 or request.argc == 1:
             return found
         return self._find_name(data, request.starts[1], request.ends[1], found)

@@ -155,6 +155,8 @@ class Spec:
     since: str
     engines: tuple[str, ...]
     """The engines that have it: ``valkey-9.1``, ``redis-7.0``, …; empty if only the running engine reported it."""
+    stands_for: int = 0
+    """If the name is an alias (``Table.with_aliases``): the id of its command. No request has the alias's own id."""
     may_replicate: bool = field(init=False, compare=False)
     """Its effects may reach replicas: WAIT is about it. What scripts and modules' commands do is unknown."""
     may_have_keys: bool = field(init=False, compare=False)

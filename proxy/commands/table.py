@@ -4,7 +4,7 @@ Ids are positions in ``Table.specs``; they index everything on the hot path. The
 completed from a running engine. They mean nothing outside the process.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from proxy.commands.introspect import Description, descriptions
@@ -62,13 +62,14 @@ class Table:
 
     def __init__(self, specs: Sequence[Spec]) -> None:
         self.specs = tuple(specs)
-        self._by_name = {spec.name: spec for spec in self.specs if spec.id}
+        self._by_name = {spec.name: self.specs[spec.stands_for or spec.id] for spec in self.specs if spec.id}
         self._subcommands: dict[str, list[Spec]] = {}
         for spec in self.specs:
             container, separator, _ = spec.name.partition("|")
             if separator:
                 self._subcommands.setdefault(container, []).append(spec)
-        self.lookup = Lookup([spec.name for spec in self.specs], [spec.container for spec in self.specs])
+        stands_for = [spec.stands_for or spec.id for spec in self.specs]
+        self.lookup = Lookup([spec.name for spec in self.specs], [spec.container for spec in self.specs], stands_for)
         key_specs = [(spec.name, spec.key_specs) for spec in self.specs]
         self.keys = KeyFinder(key_specs)
         # A finder holds its last answer. Judging a command must not overwrite the answer that the hot path still reads.
@@ -108,6 +109,23 @@ class Table:
         # No keyword and no count is longer, and values need no copy.
         self._judged.load([argument[:LONGEST] for argument in argv])
         return None if finder.find(spec.id, self._judged) == UNKNOWN_KEYS else finder.listed()
+
+    def with_aliases(self, aliases: Iterable[tuple[str, str]]) -> "Table":
+        """This table, in which requests with other names are these commands, too: (command, alias), in capitals.
+
+        All that is known and decided about the command holds for them. An alias that is a command's own name is left
+        out: what Redis itself calls so is that command.
+        """
+        specs = list(self.specs)
+        for name, alias in aliases:
+            if alias not in self._by_name:
+                specs.append(replace(self._by_name[name], id=len(specs), name=alias, stands_for=self._by_name[name].id))
+        return self if len(specs) == len(self.specs) else Table(specs)
+
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        """The command that each alias stands for."""
+        return {spec.name: self.specs[spec.stands_for].name for spec in self.specs if spec.stands_for}
 
     def completed_by(self, command_reply: object) -> "Table":
         """This table and, with new ids, the commands of a running engine that it lacks.

@@ -7,7 +7,7 @@ no table has a command, the first client that sends it asks Redis; other clients
 import asyncio
 from typing import NamedTuple
 
-from proxy.commands.table import Table
+from proxy.commands.table import STANDARD, Table
 from proxy.net.engine import Engine, complete_table
 from proxy.net.group_counts import GroupCount, counts_in
 from proxy.net.rights import NAMES, Rights
@@ -56,13 +56,21 @@ class Capabilities(CapabilityPort):
     ``RequestLimits`` of this object, which change in place.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, topology: Topology, users: GroupCount | None = None) -> None:
-        """``users`` counts changes of users and passwords in the process group."""
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        topology: Topology,
+        users: GroupCount | None = None,
+        table: Table = STANDARD,
+    ) -> None:
+        """``users`` counts changes of users and passwords in the process group. ``table`` has what is known of commands
+        before the engine is."""
         self.hello = True
         self.rights = Rights(loop.time)
         self.refusal: str | None = None
         self._loop = loop
         self._topology = topology
+        self._table = table
         self._engine: Engine | None = None
         self._engines: dict[Node, Engine] = {}
         self._users = counts_in(memoryview(bytearray(16)), 1, 0).users if users is None else users
@@ -121,7 +129,7 @@ class Capabilities(CapabilityPort):
             return False
         known = self._engines.get(node)
         if known is None or not known.is_like(found):
-            await complete_table(upstream, found)
+            await complete_table(upstream, found, self._table)
             if node in self._topology.nodes:
                 if known is not None:
                     self.rights.renew(node)
@@ -159,7 +167,7 @@ class Capabilities(CapabilityPort):
 
     def table(self) -> Table:
         """The commands that this engine has."""
-        return (self.engine or Engine()).table
+        return self._table if self.engine is None else self.engine.table
 
     def limits(self, authenticated: bool, must_log_in: bool = False) -> RequestLimits:
         """The limits of a request: one object for all clients, which changes in place."""

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import hiredis
 
 from proxy.commands.error_texts import PROBE_ALLOWED, PROBE_FORBIDDEN, PROBE_REFUSED, PROBE_UNKNOWN
+from proxy.commands.introspect import descriptions
 from proxy.commands.table import STANDARD, Table
+from proxy.net.lacking import alias_unknown, renamed
 from proxy.net.upstream import UpstreamConnection
 from proxy.wire.decode import read_reply
 from proxy.wire.numbers import read_digits
@@ -100,13 +102,31 @@ def says_replica(hello: bytes) -> bool:
     return told is not None and told.get(b"role") in (b"replica", b"slave")
 
 
-async def complete_table(upstream: UpstreamConnection, engine: Engine) -> None:
-    """Add the commands of the engine's COMMAND reply that the table lacks, if the engine allows COMMAND."""
+async def complete_table(upstream: UpstreamConnection, engine: Engine, table: Table) -> None:
+    """Give the engine this table, with the commands of its COMMAND reply that the table lacks, if it allows COMMAND."""
+    engine.table = table
     reply = read_reply(await upstream.ask(["COMMAND"]))
     if isinstance(reply, hiredis.ReplyError):
         engine.features_off.append(f"Keyrail does not know the keys of module commands (COMMAND: {reply})")
         return
-    engine.table = STANDARD.completed_by(reply)
+    engine.table = table.completed_by(reply)
+    engine.features_off += await _renamed(upstream, table, reply)
+
+
+async def _renamed(upstream: UpstreamConnection, table: Table, command_reply: Any) -> list[str]:
+    # COMMAND lists commands by their own names, whatever `rename-command` has made of them; COMMAND INFO finds them by
+    # the names that clients have to use (server.c, commandListCommand and lookupCommand).
+    described = {found.name for found in descriptions(command_reply) if "|" not in found.name}
+    names = sorted(name for name in described if table.find(name) is not None)
+    aliases = sorted(table.aliases)
+    reply = read_reply(await upstream.ask(["COMMAND", "INFO", *names, *aliases]))
+    if not isinstance(reply, list) or len(reply) != len(names) + len(aliases):
+        return []
+    lacking = {name for name, found in zip((*names, *aliases), reply, strict=True) if not found}
+    texts = [alias_unknown(alias) for alias in aliases if alias in lacking]
+    if lost := sorted(lacking.difference(aliases, table.aliases.values())):
+        texts.append(renamed(lost))
+    return texts
 
 
 class Probed(NamedTuple):

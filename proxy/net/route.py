@@ -33,6 +33,7 @@ from functools import partial
 from socket import socket
 from typing import Any
 
+from proxy.commands.table import STANDARD
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.sampler import Sampler
@@ -142,7 +143,7 @@ class Route(RoutePort):
         self._verdicts.keep(policy.rule_names, policy.redact)
         self._rule_totals = RuleTotals(policy.rule_names)
         self._events: Counter[str] = Counter()
-        self._capabilities = Capabilities(loop, topology, counts.users)
+        self._capabilities = Capabilities(loop, topology, counts.users, STANDARD.with_aliases(route.aliases))
         sampler = Sampler(settings.traces, random.getrandbits(64))
         self._policies = Policies(
             policy,

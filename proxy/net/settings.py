@@ -108,6 +108,8 @@ class RouteSettings:
     advertised: tuple[Advertised, ...] = ()
     """The addresses of all Keyrails where clients see a cluster of them; none where they see one Redis."""
     read_from: ReadFrom = ReadFrom.PRIMARY
+    aliases: tuple[tuple[str, str], ...] = ()
+    """(command, other name) in capitals: what the server's ``rename-command`` has made of commands."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,10 +43,13 @@ class Listing:
     def __init__(self, texts: Iterable[str], table: Table) -> None:
         self._by_id: dict[int, list[ListedCommand]] = {}
         self._by_first_word: dict[bytes, list[ListedCommand]] = {}
+        aliases = table.aliases
         for entry in sorted((entry_of(text, table) for text in texts), key=lambda entry: -len(entry.words)):
             spec = table.find(entry.command)
             if spec is None or spec.container:
-                self._by_first_word.setdefault(entry.command.encode(), []).append(entry)
+                named = (alias for alias, command in aliases.items() if command == entry.command)
+                for word in (entry.command, *named):
+                    self._by_first_word.setdefault(word.encode(), []).append(entry)
             for each in covered(spec, table):
                 self._by_id.setdefault(each.id, []).append(entry)
 

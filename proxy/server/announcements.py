@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from proxy.build_form import BUILD_FORM
 from proxy.net.address import ListenAddress
+from proxy.net.lacking import is_gap
 from proxy.net.settings import Embedded, RouteSettings
 from proxy.server import exposure
 from proxy.server.admin.app import AdminServer
@@ -86,5 +87,5 @@ class Announcements:
         known = self._features_off.get(its.name, ())
         for feature in its.features_off:
             if feature not in known:
-                notice(f"route {its.name}: {feature}")
+                notice(f"route {its.name}: {feature}", Level.WARNING if is_gap(feature) else Level.INFO)
         self._features_off[its.name] = its.features_off

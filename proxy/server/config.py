@@ -239,6 +239,8 @@ def _read_mapping(mapping: yaml_source.Mapping, allowed: set[str], file: Path, p
 
 def _texts(option: Option, value: yaml_source.Value, problems: list[str]) -> list[tuple[str, str]]:
     """Return the option's texts in the file, each with its place."""
+    if option.mapping and isinstance(value, yaml_source.Mapping):
+        return _joined(value, problems)
     items = value.items if option.repeatable and isinstance(value, yaml_source.Sequence) else (value,)
     texts = []
     for item in items:
@@ -249,6 +251,16 @@ def _texts(option: Option, value: yaml_source.Value, problems: list[str]) -> lis
     if not items:
         problems.append(f"{value.where}: {value.path}: expected at least one URL")
     return texts
+
+
+def _joined(mapping: yaml_source.Mapping, problems: list[str]) -> list[tuple[str, str]]:
+    """Return a mapping as the text that the command line has for it: ``A=B,C=D``."""
+    for value in mapping.entries.values():
+        if not isinstance(value, yaml_source.Scalar):
+            problems.append(f"{value.where}: {value.path}: expected text, got {yaml_source.describe(value)}")
+            return []
+    pairs = [f"{key}={value.text}" for key, value in mapping.entries.items() if isinstance(value, yaml_source.Scalar)]
+    return [(",".join(pairs), f"{mapping.where}: {mapping.path}")]
 
 
 def _beside(value: Any, file: Path) -> Any:
@@ -274,7 +286,7 @@ def _build_route(name: str, given: _Layer, problems: list[str]) -> RouteSettings
     listen = layer.get("listen")
     addresses: tuple[ListenAddress, ...] = (parse_listen("redis://127.0.0.1"),) if listen is None else listen.value
     client_auth, password_file = _read_client_auth(layer, problems)
-    read_from = layer.get("read_from")
+    read_from, aliases = layer.get("read_from"), layer.get("aliases")
     if policy is not None and policy.value.path is not None and read_from is not None:
         problems.append(
             f"{read_from.place}: conflicts with the policy of {policy.place}: say it there, in a rule such as "
@@ -290,6 +302,7 @@ def _build_route(name: str, given: _Layer, problems: list[str]) -> RouteSettings
         embedded=engine,
         advertised=_read_advertised(layer, given.keys() - layer.keys(), problems),
         read_from=ReadFrom.PRIMARY if read_from is None else read_from.value,
+        aliases=() if aliases is None else aliases.value,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from proxy.cluster.shares import Advertised
+from proxy.commands.table import STANDARD, ConnectionState
 from proxy.net.keepalive import LONGEST_IDLE
 from proxy.net.settings import AdminSettings, Embedded, PolicyKind, PolicySource, ViolationsSettings
 from proxy.policy.zones import ZONE_NAME
@@ -62,6 +63,25 @@ def read_advertised(text: str) -> tuple[Advertised, ...]:
         found.append(Advertised(match[1].strip("[]"), int(match[2])))
     if len(set(found)) < len(found):
         raise ValueError(f"an address stands there twice: {text!r}")
+    return tuple(found)
+
+
+def read_aliases(text: str) -> tuple[tuple[str, str], ...]:
+    """Read renamed commands, such as FLUSHALL=ADMINFLUSHALL,CONFIG=ADMINCONFIG, in capitals."""
+    found = []
+    for part in text.split(","):
+        match = re.fullmatch(r"([A-Za-z.-]+) *= *([!-+\--<>-{}~]{1,128})", part.strip())
+        if match is None:
+            raise ValueError(f"expected renamed commands, such as FLUSHALL=ADMINFLUSHALL, got {text!r}")
+        name, alias = match[1].upper(), match[2].upper()
+        spec = STANDARD.find(name)
+        if spec is None or spec.state is ConnectionState.KEYRAIL:
+            raise ValueError(f"expected a command of Redis before '=', got {name!r}")
+        if STANDARD.find(alias) is not None:
+            raise ValueError(f"expected a name that is no command's own behind '=', got {alias!r}")
+        found.append((spec.name, alias))
+    if len({alias for _, alias in found}) < len(found):
+        raise ValueError(f"a name stands for two commands: {text!r}")
     return tuple(found)
 
 

@@ -17,6 +17,7 @@ from proxy.server.option_readers import (
     count,
     read_admin,
     read_advertised,
+    read_aliases,
     read_embedded,
     read_file,
     read_keepalive,
@@ -47,7 +48,8 @@ class OptionScope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option. ``repeatable`` ones hold a list; a ``switch`` needs no value on the command line."""
+    """One option. ``repeatable`` ones hold a list; a ``switch`` needs no value on the command line; a ``mapping`` is
+    text such as ``A=B,C=D``, and may be a mapping in the config file."""
 
     name: str
     scope: OptionScope
@@ -56,6 +58,7 @@ class Option:
     help: str
     repeatable: bool = False
     switch: bool = False
+    mapping: bool = False
 
     @property
     def flag(self) -> str:
@@ -138,6 +141,15 @@ OPTIONS: tuple[Option, ...] = (
         "primary|replicas",
         "replicas: replicas that are at most a second behind answer reads (default primary); a policy of your own says "
         "that with replica_reads",
+    ),
+    Option(
+        "aliases",
+        OptionScope.ROUTE,
+        read_aliases,
+        "NAME=NEW[,…]",
+        "with rename-command in redis.conf: what Redis calls a command, as in FLUSHALL=ADMINFLUSHALL; Keyrail judges "
+        "it as that command",
+        mapping=True,
     ),
     Option(
         "zone",

@@ -25,6 +25,7 @@ EXCEPTIONS = {
     ("commands/values.py", "INCRBY SET"): "options of BITFIELD",
     ("net/cluster_watch.py", "CLUSTER INFO"): "Keyrail asks each node for it",
     ("net/engine.py", "CLIENT EVAL EXPIRE MSETEX"): "they are tried out, with arguments of their own",
+    ("net/engine.py", "COMMAND INFO"): "one command that Keyrail sends",
     ("net/lacking.py", "EVAL EXPIRE"): "Keyrail sends them: the notice says which one takes another's place",
     ("net/lacking.py", "EXPIRE MSETEX"): "Keyrail sends them: the notice says which one takes another's place",
     ("rules/lifetime/rule.py", "EVAL EXPIRE"): "the rule sends them",

@@ -22,7 +22,7 @@ def test_a_node_that_leaves_while_it_is_asked_is_not_remembered(monkeypatch: pyt
         new: Any = SimpleNamespace(key=PoolKey(None, 0, 2))
         old: Any = SimpleNamespace(key=PoolKey(None, 0, 2, topology.nodes[1]))
 
-        async def complete(upstream: object, _: Engine) -> None:
+        async def complete(upstream: object, *_: object) -> None:
             if upstream is old:
                 gone, topology.nodes = topology.nodes[1], (SOLE_NODE,)
                 capabilities.leave(gone)

@@ -53,6 +53,7 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
         "client_auth": "none",
         "client_password_file": "/run/secrets/clients",
         "read_from": "replicas",
+        "aliases": "FLUSHALL=ADMINFLUSHALL,CONFIG=X",
         "zone": "eu-1a",
         "admin": "off",
         "workers": "3",
@@ -91,6 +92,17 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
     assert from_file == load_settings({name: [text] for name, text in texts.items()}, {})
     assert from_file.admin is None
     assert from_file.client_output_limit == 7 * 1024
+
+
+def test_aliases_are_text_or_a_mapping(tmp_path: Path) -> None:
+    file = tmp_path / "aliases.yaml"
+    for text in ("{flushall: AdminFlushall, CONFIG: x}", "flushall=AdminFlushall, config=X"):
+        file.write_text(f"aliases: {text if text.startswith('{') else repr(text)}\n")
+        (route,) = load_settings({"config": [str(file)]}, {}).routes
+        assert route.aliases == (("FLUSHALL", "ADMINFLUSHALL"), ("CONFIG", "X"))
+    file.write_text("aliases: {FLUSHALL: [A, B]}\n")
+    with pytest.raises(ConfigError, match=r"aliases.yaml:1: aliases.FLUSHALL: expected text, got a list"):
+        load_settings({"config": [str(file)]}, {})
 
 
 def test_routes(tmp_path: Path) -> None:
@@ -152,6 +164,13 @@ def test_a_cluster_of_keyrails_has_addresses() -> None:
             {"client_keepalive": ["500ms"]},
             "--client-keepalive: expected 0, or whole seconds from 1s to 32767s, such as 200s, got '500ms'",
         ),
+        (
+            {"aliases": ["FLUSHALL"]},
+            "--aliases: expected renamed commands, such as FLUSHALL=ADMINFLUSHALL, got 'FLUSHALL'",
+        ),
+        ({"aliases": ["FLUSH=X"]}, "--aliases: expected a command of Redis before '=', got 'FLUSH'"),
+        ({"aliases": ["DEL=UNLINK"]}, "--aliases: expected a name that is no command's own behind '=', got 'UNLINK'"),
+        ({"aliases": ["GET=X,SET=x"]}, "--aliases: a name stands for two commands: 'GET=X,SET=x'"),
         ({"advertise": ["h"]}, "--advertise: expected addresses such as 10.0.0.1:6380,10.0.0.2:6380, got 'h'"),
         ({"advertise": ["h:0"]}, "--advertise: expected addresses such as 10.0.0.1:6380,10.0.0.2:6380, got 'h:0'"),
         (
