@@ -40,6 +40,16 @@ class ReadyWhen(Enum):
     ANY = "any"
 
 
+class PolicyTests(Enum):
+    """What happens if a policy's own tests fail when it comes into force."""
+
+    WARN = "warn"
+    REFUSE = "refuse"
+    """It does not come into force: Keyrail does not start, or the old policy stays."""
+    OFF = "off"
+    """They are not run."""
+
+
 class LogFormat(Enum):
     """How lines on standard error are written."""
 
@@ -205,6 +215,9 @@ class Settings:
 
     watch: bool = True
     """Reload the policies when their files change."""
+
+    policy_tests: PolicyTests = PolicyTests.WARN
+    """What happens if a policy's own tests fail at the start or at a reload."""
 
     state: Path | None = None
     """The file that keeps the kill switch and remedies over a restart."""

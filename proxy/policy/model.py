@@ -108,9 +108,9 @@ class PolicyException:
 class Expectation:
     """One test of a policy: the expected outcome for the command `send` of `app`.
 
-    It has exactly one of `refused_by` (a rule), `asked_by` (a rule that asks Redis before it decides), `answered_by` (a
-    rule that answers in Redis's place), `followed_by` (a rule that sends hidden commands behind it), `moved_by` (a rule
-    that lets replicas answer it), `becomes` (arguments) and `unchanged`.
+    It has one of `refused_by` (a rule), `asked_by` (a rule that asks Redis before it decides) and `answered_by` (a rule
+    that answers in Redis's place); or some of `becomes` (arguments) or `unchanged`, `followed_by` (rules that send
+    hidden commands behind it) and `moved_by` (rules that let replicas answer it), which all have to hold.
     """
 
     send: tuple[bytes, ...]
@@ -118,20 +118,20 @@ class Expectation:
     refused_by: str
     asked_by: str
     answered_by: str
-    followed_by: str
-    moved_by: str
+    followed_by: tuple[str, ...]
+    moved_by: tuple[str, ...]
     becomes: tuple[bytes, ...]
     unchanged: bool
     without_jitter: bool
     where: Where
 
     @property
-    def by(self) -> dict[str, str]:
-        """The rule that each outcome names, by the outcome's key; empty for other outcomes."""
+    def by(self) -> dict[str, tuple[str, ...]]:
+        """The rules that each outcome names, by the outcome's key."""
         return {
-            "refused_by": self.refused_by,
-            "asked_by": self.asked_by,
-            "answered_by": self.answered_by,
+            "refused_by": (self.refused_by,),
+            "asked_by": (self.asked_by,),
+            "answered_by": (self.answered_by,),
             "followed_by": self.followed_by,
             "moved_by": self.moved_by,
         }

@@ -11,7 +11,7 @@ from enum import Enum
 
 from proxy.net.address import parse_listen, parse_upstream
 from proxy.net.client_auth import read_client_auth
-from proxy.net.settings import LogFormat, Presented, ReadFrom, ReadyWhen
+from proxy.net.settings import LogFormat, PolicyTests, Presented, ReadFrom, ReadyWhen
 from proxy.server.option_readers import (
     PACKAGED_POLICIES,
     count,
@@ -336,6 +336,14 @@ OPTIONS: tuple[Option, ...] = (
         read_switch,
         "on|off",
         "reload the policies when their files change (default on)",
+    ),
+    Option(
+        "policy_tests",
+        OptionScope.GROUP,
+        word_of(PolicyTests),
+        "warn|refuse|off",
+        "if a policy's own tests fail, at the start or at a reload: log them (default), or refuse the policy, so that "
+        "Keyrail does not start or the old policy stays",
     ),
     Option(
         "state",

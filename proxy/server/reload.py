@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from proxy.net.background_thread import BackgroundThread
-from proxy.net.settings import PolicyKind, PolicySource, RouteSettings
+from proxy.net.settings import PolicyKind, PolicySource, PolicyTests, RouteSettings
 from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.policy_yaml.errors import PolicyError, Problem, Where
 from proxy.policy_yaml.shipped import packaged
 from proxy.server.notices import Level, notice
+from proxy.server.policy_tests import failing
 from proxy.server.replica_options import reading_from, zone_warnings
 from proxy.server.workers import Workers
 
@@ -57,11 +58,16 @@ def _read(source: PolicySource) -> Policy:
     return load_policy(file)
 
 
+def _warn(lines: Sequence[str]) -> None:
+    for line in lines:
+        notice(line, Level.WARNING)
+
+
 class Reloader:
     """Reloads the policies, one reload at a time.
 
     ``zone`` is the one that Keyrail is in. ``read`` has the policies from the start; ``join`` adds the remedies to the
-    policies of the files.
+    policies of the files. ``tests`` says what happens if the policies' own tests fail.
     """
 
     def __init__(
@@ -71,6 +77,7 @@ class Reloader:
         workers: Workers,
         read: tuple[Policy, ...],
         join: Callable[[tuple[Policy, ...]], tuple[Policy, ...]],
+        tests: PolicyTests = PolicyTests.OFF,
     ) -> None:
         self.failures = 0
         self.reader = BackgroundThread("reads policies")
@@ -81,12 +88,24 @@ class Reloader:
         self._problems: tuple[Problem, ...] = ()
         self._read = read
         self._join = join
+        self._tests = tests
+        self._refused: tuple[Policy, ...] = ()
+        self._failed: tuple[str, ...] = ()
 
     @property
     def files(self) -> frozenset[str]:
-        """The files of the policies in force, and the files that had errors at the last reload."""
+        """The files of the policies in force, and the files that had errors or failed tests at the last reload."""
         wrong = frozenset(problem.where.file for problem in self._problems)
-        return wrong.union(*(policy.files for policy in self._workers.policies))
+        return wrong.union(*(policy.files for policy in (*self._workers.policies, *self._refused)))
+
+    async def test_at_start(self) -> None:
+        """Log the tests that fail of the policies in force."""
+        if self._tests is PolicyTests.WARN:
+            async with self._lock:
+                _warn(await self._failing(self._read))
+
+    async def _failing(self, policies: Sequence[Policy]) -> tuple[str, ...]:
+        return await self.reader.run(partial(failing, self._routes, policies))
 
     async def reload(self, *, asked: bool = True) -> tuple[str, ...]:
         """Read the policies again and put them in force, or change nothing and return the problems.
@@ -107,12 +126,26 @@ class Reloader:
                 if asked:
                     notice(f"policies are the same: generation {self._workers.generation} stays")
                 return ()
+            refused = await self._refuse_failing(policies, asked=asked)
+            if refused:
+                return refused
             self._warn_of_empty(policies)
             problem = await self._workers.replace_policies(joined)
             if problem is not None:
                 return self._refuse((problem,))
             self._read = policies
         notice(f"policies reloaded: generation {self._workers.generation}")
+        return ()
+
+    async def _refuse_failing(self, policies: tuple[Policy, ...], *, asked: bool) -> tuple[str, ...]:
+        # Tests that fail are a problem, or only logged.
+        failed = () if self._tests is PolicyTests.OFF else await self._failing(policies)
+        before, self._failed = self._failed, failed
+        if self._tests is PolicyTests.REFUSE and failed:
+            self._refused = policies
+            return failed if failed == before and not asked else self._refuse(failed)
+        self._refused = ()
+        _warn(failed)
         return ()
 
     def _warn_of_empty(self, policies: Sequence[Policy]) -> None:

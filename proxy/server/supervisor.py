@@ -21,8 +21,10 @@ from typing import Any
 
 from proxy.build_form import BUILD_FORM
 from proxy.net.address import ListenAddress
+from proxy.net.background_thread import BackgroundThread
 from proxy.net.embedded import EmbeddedEngine, EmbeddedError
-from proxy.net.settings import RouteSettings, Settings
+from proxy.net.settings import PolicyTests, RouteSettings, Settings
+from proxy.policy.model import Policy
 from proxy.server.admin.app import AdminError, AdminServer
 from proxy.server.admin.state import AdminState
 from proxy.server.announcements import Announcements
@@ -36,6 +38,7 @@ from proxy.server.metrics import GroupCollector, registry_of
 from proxy.server.notices import Level, notice
 from proxy.server.open_files import allow_many_files, summary, within
 from proxy.server.policy_file_watcher import PolicyFileWatcher
+from proxy.server.policy_tests import failing
 from proxy.server.readiness import Readiness
 from proxy.server.reload import Reloader
 from proxy.server.remedies import Remedies, StandingRemedies
@@ -106,6 +109,7 @@ class Supervisor:
                 await asyncio.wait([starting])
                 return 0
             reloader = starting.result()
+            self._spawn(reloader.test_at_start())
             if self._settings.watch:
                 self._spawn(PolicyFileWatcher(reloader).run())
             self._inherited.tell_ready()
@@ -138,6 +142,8 @@ class Supervisor:
 
     async def _start(self) -> Reloader:
         policies, problems = read_files(self._settings)
+        if not problems and self._settings.policy_tests is PolicyTests.REFUSE:
+            problems = list(await self._failing_tests(policies))
         if problems:
             raise StartError(problems, USAGE)
         try:
@@ -165,7 +171,14 @@ class Supervisor:
                 on_change=self._notice_changes,
             )
             self._switch = KillSwitch(self._workers, state_file, pause)
-            reloader = Reloader(self._settings.routes, self._settings.zone, self._workers, policies, standing.join)
+            reloader = Reloader(
+                self._settings.routes,
+                self._settings.zone,
+                self._workers,
+                policies,
+                standing.join,
+                self._settings.policy_tests,
+            )
             self._remedies = remedies = Remedies(self._workers, reloader, standing)
             options = "" if self._admin is None else self._admin.options
             file = self._settings.incidents
@@ -193,6 +206,9 @@ class Supervisor:
         for index, route in enumerate(self._settings.routes):
             self._on_ready(route, self._listeners.addresses(index))
         return reloader
+
+    async def _failing_tests(self, policies: tuple[Policy, ...]) -> tuple[str, ...]:
+        return await BackgroundThread("tests policies").run(partial(failing, self._settings.routes, policies))
 
     async def _embed(self, route: RouteSettings) -> RouteSettings:
         """Start the route's private engine, if it has one."""

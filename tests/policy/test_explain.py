@@ -145,6 +145,7 @@ BEHIND = """
       ttl: {lifetime: {default: 5m}}
       large: {replies: {elements: 9}}
       scripts: {scripts: {commands: follow_rules, dynamic_calls: refuse}}
+      lazy: {replace: {DEL: UNLINK}}
     tests: [{send: %s, %s}]
 """
 
@@ -154,7 +155,14 @@ BEHIND = """
     [
         ("INCR a", "followed_by: ttl", ""),
         ("INCR a", "unchanged: true", "it followed by hidden commands of ttl"),
-        ("GET a", "followed_by: ttl", "it unchanged"),
+        ("INCR a", "unchanged: true, followed_by: [ttl]", ""),
+        ("INCR a", "followed_by: [ttl, large]", "it followed by hidden commands of ttl"),
+        ("INCR a", "becomes: INCR b, followed_by: ttl", "it unchanged"),
+        ("INCR a", "refused_by: scripts", "it followed by hidden commands of ttl"),
+        ("GET a", "followed_by: ttl", "it followed by hidden commands of no rule"),
+        ("GET a", "refused_by: ttl", "it unchanged"),
+        ("DEL a", "becomes: UNLINK a", ""),
+        ("DEL a", "becomes: UNLINK a, followed_by: ttl", "it followed by hidden commands of no rule"),
         ("MGET a b", "unchanged: true", ""),  # `large` looks at the reply, and sends nothing
         (f"EVALSHA {'0' * 40} 0", "answered_by: scripts", ""),
         (f"EVALSHA {'0' * 40} 0", "unchanged: true", "answered by scripts"),

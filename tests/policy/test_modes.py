@@ -189,7 +189,19 @@ def test_what_an_included_file_may_not_say(tmp_path: Path, text: str, problem: s
         ("exceptions: {}", "exceptions: found an empty mapping, expected a list such as"),
         ("tests: [{send: KEYS, refused_by: nosuch}]", "tests[0].refused_by: found 'nosuch', expected a rule"),
         ("tests: [{send: KEYS, refused_by: off}]", "tests[0].refused_by: found off, which is off"),
-        ("tests: [{send: KEYS}]", "tests[0]: found no outcome, expected exactly one of refused_by, asked_by, answ"),
+        ("tests: [{send: KEYS}]", "tests[0]: found no outcome, expected one of refused_by, asked_by, answ"),
+        (
+            "tests: [{send: KEYS, refused_by: no-keys, unchanged: true}]",
+            "tests[0]: found refused_by and unchanged, expected one of refused_by, asked_by, answered_by; or some of",
+        ),
+        (
+            "tests: [{send: KEYS, becomes: A, unchanged: true}]",
+            "tests[0]: found becomes and unchanged, expected one of",
+        ),
+        (
+            "tests: [{send: KEYS, followed_by: [no-keys, nosuch]}]",
+            "tests[0].followed_by: found 'nosuch', expected a rule",
+        ),
         ("tests: [{unchanged: true}]", "tests[0].send: found nothing, expected a command"),
         ("tests: [{send: 'GET \"a', unchanged: true}]", "expected a command as typed into redis-cli"),
         ("tests: [{send: GET, unchanged: true, app: nosuch}]", "tests[0].app: found 'nosuch', expected an app"),

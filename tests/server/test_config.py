@@ -80,6 +80,7 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
         "violations": "/var/log/violations",
         "redact": "shape",
         "watch": "off",
+        "policy_tests": "refuse",
         "state": "/var/lib/keyrail/state",
         "incidents": "/var/lib/keyrail/incidents",
         "admin_token_file": "/run/secrets/token",

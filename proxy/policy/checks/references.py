@@ -145,7 +145,7 @@ class _Check:
     def _check_tests(self) -> None:
         for i, test in enumerate(self._policy.tests):
             self._app(test.app, test.where, f"tests[{i}].app")
-            for key, name in test.by.items():
+            for key, name in ((key, name) for key, names in test.by.items() for name in names):
                 rule = self._rule(name, test.where, f"tests[{i}].{key}")
                 if rule is not None and not is_active(self._policy, rule):
                     self._note(test.where, f"tests[{i}].{key}", f"{rule.name}, which is off", "a rule that is not")
