@@ -31,7 +31,7 @@ from proxy.policy.sections.tests import read_tests
 from proxy.policy.sections.zones import read_zones
 from proxy.policy.zones import NO_ZONES, Zones
 from proxy.policy_yaml.errors import Where
-from proxy.policy_yaml.fields import Fields, choice, read_fields, read_line, read_list
+from proxy.policy_yaml.fields import Fields, choice, read_fields, read_line, read_list, read_switch
 from proxy.policy_yaml.shipped import expected_policy
 from proxy.policy_yaml.yaml_source import Problems, Scalar, Value, read_yaml
 from proxy.traffic.alerts import USUAL, Alerts
@@ -46,7 +46,6 @@ _PLATFORMS = {
     ),
     "rollout": f"{_INCLUDING}, or app: NAME at the beginning of this one",
 }
-_SWITCH = {"on": True, "off": False}
 _CROSS_SLOT = {"split": True, "refuse": False}
 
 
@@ -172,6 +171,6 @@ def _read_traffic(document: Document, value: Value, problems: Problems) -> None:
     fields = read_fields(value, problems)
     if fields is None:
         return
-    document.count_keys = fields.read("count_keys", choice(_SWITCH), True)
+    document.count_keys = fields.read("count_keys", read_switch, True)
     document.redact = fields.read("redact", choice({each.value: each for each in Redact}), Redact.NONE)
     fields.finish()

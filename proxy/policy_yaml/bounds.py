@@ -1,6 +1,6 @@
 """``{default: 5m, min: 10s, max: 1d, jitter: 10%}``: how long keys live, in a rule or in an entry of the schema."""
 
-from proxy.policy_yaml.fields import Fields, choice, read_duration, read_percent, write_duration
+from proxy.policy_yaml.fields import Fields, read_duration, read_percent, read_switch, write_duration
 from proxy.schema.bounds import Bounds
 
 REQUIRED_ALONE = "required without a default"
@@ -9,7 +9,6 @@ GIVEN_BESIDE_REQUIRED = (
     "without_proof: refuse in the rule, which refuses those commands"
 )
 """The fault of `required` alone, which leaves some keys without a TTL, and what to write instead."""
-_YES = {"true": True, "false": False}
 
 
 def read_bounds(fields: Fields) -> Bounds:
@@ -19,8 +18,8 @@ def read_bounds(fields: Fields) -> Bounds:
         least=_read_seconds(fields, "min"),
         most=_read_seconds(fields, "max"),
         jitter=fields.read("jitter", read_percent, 0.0),
-        required=fields.read("required", choice(_YES), False),
-        sliding=fields.read("sliding", choice(_YES), False),
+        required=fields.read("required", read_switch, False),
+        sliding=fields.read("sliding", read_switch, False),
         jitter_stated=fields.read("jitter_stated", read_percent, 0.0),
     )
     _check(bounds, fields)

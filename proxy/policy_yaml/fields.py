@@ -96,7 +96,7 @@ class Fields:
     def lacks(self, key: str) -> bool:
         """Whether a key is missing, and no unknown key may be a misspelling of it."""
         others = (each for each in self._mapping.keys if each not in self._known)
-        return key not in self and meant_by(key, others, _ALIKE) is None
+        return key not in self and all(meant_by(other, (key,), _ALIKE) is None for other in others)
 
 
 def read_mapping(value: Value, problems: Problems) -> yaml_source.Mapping | None:
@@ -141,6 +141,10 @@ def choice(choices: Mapping[str, T]) -> Callable[[Value, Problems], T | None]:
         return None
 
     return read
+
+
+read_switch = choice({"true": True, "false": False, "on": True, "off": False, "yes": True, "no": False})
+"""True or false, in the words of YAML."""
 
 
 def _as_editors_take_it(word: str) -> str | int | bool:

@@ -89,7 +89,7 @@ def read_seconds(text: str) -> float:
     """Read a time such as 10, 2.5, 500ms, 30s or 2m, in seconds."""
     match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) *(ms|s|m|h|)", text)
     if match is None:
-        raise ValueError(f"expected a time such as 10, 500ms, 30s or 2m, got {text!r}")
+        raise ValueError(f"expected a time such as 500ms, 30s, 2m or 10 (seconds), got {text!r}")
     return float(match[1]) * _UNITS[match[2]]
 
 

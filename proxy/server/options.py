@@ -87,8 +87,8 @@ OPTIONS: tuple[Option, ...] = (
         parse_upstream,
         "URL",
         "the Redis behind: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] (default redis://127.0.0.1:6379), "
-        "rediss://…, unix:///path, or a cluster: redis+cluster://HOST1:PORT,HOST2:PORT; ?password_file=FILE reads the "
-        "password from a file",
+        "rediss://…, unix:///path, a cluster: redis+cluster://HOST1:PORT,HOST2:PORT, or Sentinels: "
+        "redis+sentinel://HOST1:PORT,HOST2:PORT/NAME; ?password_file=FILE reads the password from a file",
     ),
     Option(
         "client_auth",

@@ -106,6 +106,9 @@ def test_all_problems_are_reported_at_once_in_the_order_of_the_file() -> None:
         ("rule: {}", "rule", "rules"),
         ("rules: {a: {refuse: [KEYS], becuase: x}}", "rules.a.becuase", "because"),
         ("rules: {a: {name: {max_length: 9}}}", "rules.a.name", "names"),
+        ("rules: {a: {block: [KEYS]}}", "rules.a.block", "refuse"),
+        ("rules: {a: {ttl: {default: 5m}}}", "rules.a.ttl", "lifetime"),
+        ("rules: {a: {refuse: [KEYS], reason: x}}", "rules.a.reason", "because"),
         ("rules: {a: {names: {max_len: 9}}}", "rules.a.names.max_len", "max_length"),
         ("rules: {a: {lifetime: {defualt: 5m}}}", "rules.a.lifetime.defualt", "default"),
         ("rules: {}\nschema: {a: {keys: x}}", "schema.a.keys", "key"),
@@ -190,7 +193,10 @@ def test_a_misspelt_key_is_one_problem_that_suggests_what_was_meant(text: str, p
         ("defaults: audit\nrules: {}", "defaults: found 'audit', expected a mapping"),
         ("traffic: on\nrules: {}", "traffic: found 'on', expected a mapping"),
         ("cross_slot: on\nrules: {}", "cross_slot: found 'on', expected one of split, refuse"),
-        ("traffic: {count_keys: true}\nrules: {}", "traffic.count_keys: found 'true', expected one of on, off"),
+        (
+            "traffic: {count_keys: maybe}\nrules: {}",
+            "traffic.count_keys: found 'maybe', expected one of true, false, on, off, yes, no",
+        ),
         (
             "defaults: {on_rule_error: ignore}\nrules: {}",
             "defaults.on_rule_error: found 'ignore', expected one of refuse",
@@ -210,3 +216,9 @@ def test_the_longest_names_that_a_standard_allows_are_no_error() -> None:
     assert policy(NAMES % "segments: 4, max_length: 7").rules
     assert policy(NAMES % "segments: 4, max_length: 3, empty_segments: allow").rules
     assert policy(NAMES % "min_length: 4, max_length: 4").rules
+
+
+def test_a_switch_is_read_in_any_words_of_yaml() -> None:
+    for on, off in (("true", "false"), ("on", "off"), ("yes", "no")):
+        written = policy(f"traffic: {{count_keys: {off}}}\nrules: {{a: {{refuse: [KEYS], locked: {on}}}}}")
+        assert (written.count_keys, written.rules[0].locked) == (False, True)

@@ -304,7 +304,11 @@ def test_the_plan_and_several_standards_for_names_agree(policy: Policy, commands
 @given(st.sampled_from(("a*", "*:b*", "a:b")), STANDARDS, st.lists(COMMANDS, min_size=3, max_size=8))
 def test_what_the_plan_passes_costs_no_limit_on_keys(keys: str, names: Policy, commands: list[list[bytes]]) -> None:
     spent = PolicyRule(
-        "spent", LimitsSettings(rate=Rate(1, 3600, 1), keys=keys), Stage(Mode.ENFORCE, Where("")), Wording(), Where("")
+        "spent",
+        LimitsSettings(rate=Rate(1, 3600, 1), keys=(keys, "c:*")),
+        Stage(Mode.ENFORCE, Where("")),
+        Wording(),
+        Where(""),
     )
     policy = replace(names, rules=(*names.rules, spent))
     bound = compiled(policy, SMALL, memory=Memory())

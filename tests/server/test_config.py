@@ -232,7 +232,7 @@ def test_everything_wrong_is_reported_at_once(tmp_path: Path) -> None:
     shown = "\n".join(problems)
     for expected in (
         "KEYRAIL_POOLING: expected on or off, got 'maybe'",
-        "--drain: expected a time such as 10, 500ms, 30s or 2m, got 'soon'",
+        "--drain: expected a time such as 500ms, 30s, 2m or 10 (seconds), got 'soon'",
         f"{file}:2: workers: found a second time",
         f"{file}:1: workers: expected a whole number from 1 to 256, got 'many'",
         f"{file}:3: poling: unknown key, expected one of",

@@ -184,10 +184,8 @@ def _check_exceptions(policy: Policy, deaf: set[str], problems: Problems) -> Non
 def globs_of(settings: RuleSettings) -> tuple[str, ...]:
     """The patterns of keys that a rule is about; none if it is about all keys."""
     match settings:
-        case LifetimeSettings(keys=keys) | ReplicaReadsSettings(keys=keys):
+        case LifetimeSettings(keys=keys) | ReplicaReadsSettings(keys=keys) | LimitsSettings(keys=keys):
             return keys
-        case LimitsSettings(keys=str(keys)):
-            return (keys,)
         case _:
             return ()
 

@@ -5,7 +5,7 @@ import re
 from proxy.policy.model import PolicyRule
 from proxy.policy.sections.modes import read_stage
 from proxy.policy_yaml.errors import Where, shown
-from proxy.policy_yaml.fields import Fields, choice, read_fields, read_line, read_mapping
+from proxy.policy_yaml.fields import Fields, choice, read_fields, read_line, read_mapping, read_switch
 from proxy.policy_yaml.yaml_source import Problems, Value
 from proxy.rules.guardrails import GUARDRAILS
 from proxy.rules.rule import RuleSettings, Wording
@@ -14,7 +14,6 @@ from proxy.wire.numbers import read_digits
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 REMEDY = "remedy-"
 """The beginning of the names of remedies, which no rule of a file may have."""
-_YES = {"true": True, "false": False}
 _IN_SCRIPTS = {"audit": True, "refuse": False}
 
 
@@ -46,7 +45,7 @@ def _read_rule(name: str, where: Where, value: Value, app: str, problems: Proble
     stage = None if mode is None else read_stage(mode, problems)
     because, instead, contact = (fields.read(key, read_line, "") for key in ("because", "instead", "contact"))
     wording = Wording(because, instead, contact)
-    locked = fields.read("locked", choice(_YES), False)
+    locked = fields.read("locked", read_switch, False)
     if locked and stage is not None and str(stage) != "enforce":
         problems.add(fields.line_of("mode"), fields.path_of("mode"), str(stage), "enforce, since the rule is locked")
     audits_scripts = fields.read("in_scripts", choice(_IN_SCRIPTS), False)

@@ -57,7 +57,7 @@ class Per(StrEnum):
 class LimitsSettings(RuleSettings):
     """The limits of each subject; None is no limit.
 
-    `keys` is a pattern in which `*` stands for any characters; `key` is one key. With either, only commands with a
+    `keys` are patterns in which `*` stands for any characters; `key` is one key. With either, only commands with a
     matching key count.
     """
 
@@ -67,13 +67,13 @@ class LimitsSettings(RuleSettings):
     concurrency: int | None = None
     connections: int | None = None
     commands: tuple[str, ...] = ()
-    keys: str | None = None
+    keys: tuple[str, ...] = ()
     key: Key | None = None
 
     @property
     def by_key(self) -> bool:
         """Whether only commands with certain keys count."""
-        return self.keys is not None or self.key is not None
+        return bool(self.keys) or self.key is not None
 
     @property
     def quota(self) -> Quota:
@@ -112,7 +112,7 @@ class LimitRule(Rule):
     def _costs(self, spec: Spec) -> bool:
         if not self._limited or (self._listed and spec.id not in self._listed):
             return False
-        if self._keys is not None and not spec.may_have_keys:
+        if self._keys and not spec.may_have_keys:
             return False
         return bool(self._listed) or not is_free(spec)
 
@@ -134,8 +134,7 @@ class LimitRule(Rule):
 
     def prepay(self, command: Command, context: Context) -> Prepayment | None:
         """The context's ``prepaid`` hands the payment to ``judge``."""
-        keys = self._keys
-        counts = keys is None or any(keys.fits(key.name) for key in command.known_keys)
+        counts = not self._keys or any(glob.fits(key.name) for glob in self._keys for key in command.known_keys)
         if self._rehearsal or not counts or not self._costs(command.spec):
             return None
         advance = self._buckets.account(self._subject(context), context.now).advance()
@@ -143,10 +142,10 @@ class LimitRule(Rule):
 
     def _names_counted_key(self, command: Command) -> bool:
         keys = self._keys
-        if keys is None or any(keys.fits(key.name) for key in command.named):
+        if not keys or any(glob.fits(key.name) for glob in keys for key in command.named):
             return True
         try:
-            return any(keys.fits(key.name) for key in command.keys)
+            return any(glob.fits(key.name) for glob in keys for key in command.keys)
         except KeysUnknownError:
             return True  # the keys are unknown, so one may match
 
@@ -171,7 +170,7 @@ class LimitRule(Rule):
             rate = self._settings.rate if shortage.of == "commands" else self._settings.bytes
             assert rate is not None, "what has no limit is never short"
             allowed = f"{rate.tokens} {shortage.of}/{rate.unit}"
-        about = "" if self._settings.keys is None else f"about {self._settings.keys} "
+        about = f"about {', '.join(self._settings.keys)} " if self._settings.keys else ""
         why = f"more than {allowed} {about}{self._whose()}"
         return self._refusals.of(why, "", retry=shortage.seconds)
 
@@ -196,9 +195,10 @@ class LimitRule(Rule):
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """The plan spends tokens. Commands with a matching key, and free commands, are judged."""
-        if self._keys is not None and self._connections is None:
-            lowering.judge_keys(self._keys)
-        elif self._keys is None and (self._costs(spec) or not is_free(spec)):
+        if self._keys and self._connections is None:
+            for glob in self._keys:
+                lowering.judge_keys(glob)
+        elif not self._keys and (self._costs(spec) or not is_free(spec)):
             lowering.spend()
         else:
             lowering.judge()
@@ -220,7 +220,7 @@ class _Prepayment:
         return None if shortage is None else self._limit.too_much(shortage)
 
 
-def _counted_keys(settings: LimitsSettings) -> KeyGlob | None:
+def _counted_keys(settings: LimitsSettings) -> tuple[KeyGlob, ...]:
     if settings.key is not None:
-        return key_glob((settings.key,))
-    return None if settings.keys is None else KeyGlob.of(settings.keys)
+        return (key_glob((settings.key,)),)
+    return tuple(map(KeyGlob.of, settings.keys))

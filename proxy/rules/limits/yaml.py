@@ -3,7 +3,7 @@
 import re
 
 from proxy.policy_yaml.fields import SIZE_UNITS, Fields, choice, integer, read_fields, read_list, scan
-from proxy.policy_yaml.globs import read_key_pattern
+from proxy.policy_yaml.globs import read_key_patterns
 from proxy.policy_yaml.yaml_source import Problems, Value
 from proxy.rules.limits.rule import LimitsSettings, Per
 from proxy.rules.listing_yaml import read_command
@@ -30,7 +30,7 @@ def read_limits(value: Value, rule: Fields) -> LimitsSettings | None:
         concurrency=fields.read("concurrency", integer(1, 10**9 - 1), None),
         connections=fields.read("connections", integer(1, 10**9 - 1), None),
         commands=tuple(sorted(commands)),
-        keys=fields.read("keys", read_key_pattern, None),
+        keys=fields.read("keys", read_key_patterns, ()),
     )
     fields.finish()
     _check_limits(settings, fields)

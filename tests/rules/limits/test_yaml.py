@@ -18,7 +18,8 @@ LIMITS = "rules: {a: {limits: {%s}}}"
         ("bytes: 1MB/s, concurrency: 5", LimitsSettings(bytes=Rate(1 << 20, 1, 1 << 20), concurrency=5)),
         ("per: user, connections: 5", LimitsSettings(Per.USER, connections=5)),
         ("commands: [scan, keys], rate: 5/h", LimitsSettings(rate=Rate(5, 3600, 5), commands=("KEYS", "SCAN"))),
-        ('keys: "product:*", rate: 7/d', LimitsSettings(rate=Rate(7, 86_400, 7), keys="product:*")),
+        ('keys: "product:*", rate: 7/d', LimitsSettings(rate=Rate(7, 86_400, 7), keys=("product:*",))),
+        ('keys: ["a:*", "b*"], rate: 7/d', LimitsSettings(rate=Rate(7, 86_400, 7), keys=("a:*", "b*"))),
     ],
 )
 def test_limits_are_read(text: str, settings: LimitsSettings) -> None:
