@@ -1121,15 +1121,18 @@ ALL: tuple[Row, ...] = (
     ),
     # Keyrail's own
     Row("KEYRAIL", own_arity=-2, over_nodes=HERE, subcommands_over_nodes=HERE),
+    Row("KEYRAIL|CLIENTS", own_arity=-2),
     Row("KEYRAIL|EXPLAIN", own_arity=-3),
     Row("KEYRAIL|HELP", own_arity=2),
     Row("KEYRAIL|HOTKEYS", own_arity=-2),
+    Row("KEYRAIL|INCIDENTS", own_arity=-2),
     Row("KEYRAIL|INFO", own_arity=2),
     Row("KEYRAIL|NODE", own_arity=-4),
     Row("KEYRAIL|PATTERNS", own_arity=-2),
     Row("KEYRAIL|POLICY", own_arity=2),
     Row("KEYRAIL|RULES", own_arity=-2),
     Row("KEYRAIL|SLOTS", own_arity=-2),
+    Row("KEYRAIL|SLOW", own_arity=-2),
 )
 
 ROWS = {row.name: row for row in ALL}

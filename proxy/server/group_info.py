@@ -3,18 +3,20 @@
 The figures come from the workers' last reports, so every answer has an ``age`` in seconds. The answers are available
 while Redis or a worker is saturated, stuck or down.
 
-HOTKEYS, PATTERNS and SLOTS have the content of the admin port's paths of these names, in a form for terminals: without
-the heat map, and with one line for each client.
+HOTKEYS, PATTERNS, SLOTS, CLIENTS, SLOW and INCIDENTS have the content of the admin port's paths of these names, in a
+form for terminals: without the heat map, and with one line for each client of a key.
 """
 
 import time
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from proxy import __version__
 from proxy.build_form import BUILD_FORM
 from proxy.policy.model import Policy, PolicyRule
 from proxy.policy.precedence import effective_mode
+from proxy.server.incidents import Incidents, present
 from proxy.server.kill_switch import KillSwitch
 from proxy.server.rule_stats import route_rule_stats
 from proxy.server.workers import Workers
@@ -25,11 +27,17 @@ _FOR_CLIENTS = "commands do not reach Redis: /readyz on the admin port says why"
 """The reason itself can have addresses of servers, which clients are not told: they could go around the policy."""
 
 
-def group_info(workers: Workers, switch: KillSwitch, route: int, query: InfoQuery) -> dict[str, Any]:
+def group_info(
+    workers: Workers, switch: KillSwitch, incidents: Incidents, route: int, query: InfoQuery
+) -> dict[str, Any]:
     """Return the answer to a query about a route."""
-    if query.subject in _TRAFFIC:
-        return _TRAFFIC[query.subject](workers, route, query)
     age = {"age": round(workers.age(), 3)}
+    if query.subject == "incidents":
+        name = workers.figures()[route].name
+        found = (each for each in incidents.all() if each.route == name)
+        return age | {"incidents": [present(each) for each in islice(found, MOST_ROWS)]}
+    if query.subject in _TRAFFIC:
+        return age | _TRAFFIC[query.subject](workers, route, query)
     if query.subject == "info":
         info = route_info(workers, switch, route)
         return age | info | {"reason": _FOR_CLIENTS if info["reason"] else ""}
@@ -131,8 +139,18 @@ def _slots(workers: Workers, route: int, query: InfoQuery) -> dict[str, Any]:
     return {name: value for name, value in told.items() if name != "heat"}
 
 
+def _clients_of_route(workers: Workers, route: int, query: InfoQuery) -> dict[str, Any]:
+    return json_views.clients(workers.time_series[route], query.window, MOST_ROWS, time.time())
+
+
+def _slow(workers: Workers, route: int, _: InfoQuery) -> dict[str, Any]:
+    return json_views.slow(workers.time_series[route], MOST_ROWS, workers.redaction(route))
+
+
 _TRAFFIC: dict[str, Callable[[Workers, int, InfoQuery], dict[str, Any]]] = {
     "hotkeys": _hot_keys,
     "patterns": _patterns,
     "slots": _slots,
+    "clients": _clients_of_route,
+    "slow": _slow,
 }

@@ -229,7 +229,8 @@ class Supervisor:
     def _group_info(self, route: int, query: InfoQuery) -> dict[str, Any]:
         assert self._workers is not None, "only workers ask"
         assert self._switch is not None, "it is made before they start"
-        return group_info(self._workers, self._switch, route, query)
+        assert self._incidents is not None, "it is made before they start"
+        return group_info(self._workers, self._switch, self._incidents, route, query)
 
     async def _watch(self) -> int:
         """Wait for a signal, or for the end of a task that should never end; then drain."""

@@ -27,8 +27,15 @@ class InfoQuery:
     by: str = ""
 
 
-TRAFFIC = {"hotkeys": ("COUNT", "WINDOW", "BY"), "patterns": ("COUNT", "WINDOW"), "slots": ("COUNT", "WINDOW")}
-"""The subjects that are windows of traffic, and their options."""
+TRAFFIC = {
+    "clients": ("COUNT", "WINDOW"),
+    "hotkeys": ("COUNT", "WINDOW", "BY"),
+    "incidents": ("COUNT",),
+    "patterns": ("COUNT", "WINDOW"),
+    "slots": ("COUNT", "WINDOW"),
+    "slow": ("COUNT",),
+}
+"""The subjects that are lists of traffic, and their options."""
 
 
 def read_options(subject: str, arguments: Sequence[bytes]) -> tuple[InfoQuery, int]:
@@ -45,7 +52,8 @@ def read_options(subject: str, arguments: Sequence[bytes]) -> tuple[InfoQuery, i
         if index + 1 == len(words):
             raise ValueError(f"{option}: expected a value behind it")
         given[option] = words[index + 1]
-    window = _one_of("WINDOW", given.get("WINDOW", str(_USUAL_WINDOW)), [str(each) for each in WINDOWS])
+    windows = [str(each) for each in WINDOWS]
+    window = _one_of("WINDOW", given.get("WINDOW", str(_USUAL_WINDOW)), windows) if "WINDOW" in known else "0"
     by = _one_of("BY", given.get("BY", _ORDERS[0]).lower(), _ORDERS) if "BY" in known else ""
     return InfoQuery(subject, int(window), by), _count(given.get("COUNT", str(_USUAL_ROWS)))
 
@@ -67,8 +75,9 @@ def shortened(told: dict[str, Any], count: int) -> dict[str, Any]:
     """The answer with so many rows in each of its lists; what ``other`` says is left out grows accordingly."""
     found = {name: value[:count] if isinstance(value, list) else value for name, value in told.items()}
     if "other" in found:
-        cut = told["patterns"][count:]
         other = told["other"]
+        (listed,) = other.keys() - {"rate"}
+        cut = told[listed][count:]
         rate = round(other["rate"] + sum(row["rate"] for row in cut), 1)
-        found["other"] = {"patterns": other["patterns"] + len(cut), "rate": rate}
+        found["other"] = {listed: other[listed] + len(cut), "rate": rate}
     return found

@@ -25,10 +25,14 @@ from proxy.wire.encode import encode_error, encode_lines, encode_value
 
 _HELP = (
     f"{CONTAINER} <subcommand> [<arg> ...]. Subcommands are:",
+    "CLIENTS [COUNT <count>] [WINDOW 5|10|60|600|3600]",
+    "    The busiest clients by app, user, name, library and host: rates, bytes, refusals.",
     "EXPLAIN <command> [<arg> ...]",
     "    What the policy would do with a command of yours, rule by rule, and why. Nothing is sent to Redis.",
     "HOTKEYS [COUNT <count>] [WINDOW 5|10|60|600|3600] [BY reads|writes|bytes]",
     "    The busiest keys of the last so many seconds, and the clients behind each.",
+    "INCIDENTS [COUNT <count>]",
+    "    Hot keys, hot slots and large values of a week, the newest first, with what relieves them.",
     "INFO",
     "    What this Keyrail is, and how it does.",
     "NODE <node> <command> [<arg> ...]",
@@ -42,6 +46,8 @@ _HELP = (
     "    and which keys, for each application.",
     "SLOTS [COUNT <count>] [WINDOW 5|10|60|600|3600]",
     "    The busiest hash slots and hash tags, as a cluster would have them.",
+    "SLOW [COUNT <count>]",
+    "    The slowest of the commands that were traced in an hour, with their time at Redis and in Keyrail.",
     "HELP",
     "    Print this help.",
 )

@@ -1,4 +1,4 @@
-"""KEYRAIL HOTKEYS, PATTERNS and SLOTS from a client, over all workers, with Redis up and down."""
+"""KEYRAIL HOTKEYS and its relatives from a client, over all workers, with Redis up and down."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +10,12 @@ import redis
 from proxy.commands.slots import slot_of
 from tests.engines import Engine
 from tests.resp import pack
-from tests.server.running import serve, ticks
+from tests.server.running import Running, serve, ticks
 
+_MOVING = ("rate", "share", "bytes_in", "bytes_out", "refused")
 POLICY = """
 keyrail: 1
+alerts: {big_value: 60B}
 rules:
   closed: {refuse: [KEYRAIL PATTERNS], mode: enforce}
 """
@@ -40,6 +42,8 @@ def test_the_busiest_keys_and_who_is_behind_them_while_redis_is_down(
             assert key["clients"][0].startswith("100.0% app unknown, user default, spark, redis-py"), key["clients"]
             with pytest.raises(redis.ResponseError, match="DENIED keyrail/closed"):
                 client.execute_command("KEYRAIL", "PATTERNS")
+            for subject, listed in (("CLIENTS", "clients"), ("SLOW", "commands"), ("INCIDENTS", "incidents")):
+                _same_as_by_http(running, client, subject, listed)
             with running.wire() as wire:
                 wire.send(pack("GET", "user:7") + pack("KEYRAIL", "SLOTS", "COUNT", "1", "WINDOW", "10") + pack("PING"))
                 first, slots, last = wire.frames(3)
@@ -52,6 +56,19 @@ def test_the_busiest_keys_and_who_is_behind_them_while_redis_is_down(
         with running.wire() as late:
             late.send(pack("KEYRAIL", "HOTKEYS"))
             assert b"$6\r\nuser:7\r\n" in late.frames(1)[0]
+
+
+def _same_as_by_http(running: Running, client: Any, subject: str, listed: str) -> None:
+    """The rows are those of the admin port; figures that change while the test looks are left out."""
+    seen: Any = None
+    for _ in ticks():
+        own = client.execute_command("KEYRAIL", subject, "COUNT", "1")[listed]
+        other = running.json(f"/{subject.lower()}?count=1")[listed]
+        seen = [{name: row[name] for name in row if name not in _MOVING} for row in (*own, *other)]
+        if len(seen) == 2 and seen[0] == seen[1]:
+            assert own[0].keys() == other[0].keys()
+            return
+    raise AssertionError(seen)
 
 
 def _told(client: Any, *words: str) -> Any:

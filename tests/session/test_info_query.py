@@ -1,4 +1,4 @@
-"""The arguments of KEYRAIL HOTKEYS, PATTERNS and SLOTS, and how many rows of the answer the client gets."""
+"""The arguments of KEYRAIL HOTKEYS and its relatives, and how many rows of the answer the client gets."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ PATTERNS = {
         ("hotkeys", "by Reads window 3600 COUNT 100", (InfoQuery("hotkeys", 3600, "reads"), 100)),
         ("patterns", "COUNT 1", (InfoQuery("patterns", 60), 1)),
         ("slots", "WINDOW 10", (InfoQuery("slots", 10), 10)),
+        ("clients", "WINDOW 5 COUNT 3", (InfoQuery("clients", 5), 3)),
+        ("slow", "COUNT 3", (InfoQuery("slow"), 3)),
+        ("incidents", "", (InfoQuery("incidents"), 10)),
     ],
 )
 def test_options(subject: str, words: str, expected: tuple[InfoQuery, int]) -> None:
@@ -33,6 +36,7 @@ def test_options(subject: str, words: str, expected: tuple[InfoQuery, int]) -> N
     [
         (["HOTKEYS", "TOP", "3"], "unknown option 'TOP', expected COUNT or WINDOW or BY"),
         (["SLOTS", "BY", "reads"], "unknown option 'BY', expected COUNT or WINDOW"),
+        (["SLOW", "WINDOW", "60"], "unknown option 'WINDOW', expected COUNT"),
         (["HOTKEYS", "5"], "unknown option '5', expected COUNT or WINDOW or BY"),
         (["HOTKEYS", "COUNT"], "COUNT: expected a value behind it"),
         (["HOTKEYS", "COUNT", "1", "count", "2"], "COUNT is given twice"),
