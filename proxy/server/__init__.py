@@ -20,6 +20,7 @@ requests.py             requests between processes: replies, timeouts, errors
 group_plans.py          the plans that workers run, made once for all of them
 reload.py               the policies in force, and their all-or-none reload
 policy_file_watcher.py  reloads policies when their files change
+effective_settings.py   the settings in force, without secrets, as /config shows them
 policy_tests.py         runs the tests of policies when they come into force
 kill_switch.py          suspends all rules but locked ones for a while
 leases.py               rate limits shared by workers

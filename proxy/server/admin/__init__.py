@@ -5,6 +5,7 @@ state.py       the sources of the answers
 access.py      tokens, and access without them
 health.py      /healthz and /readyz
 info.py        /info
+config.py      /config
 traffic.py     /hotkeys, /patterns, /slots, /clients, /slow, /local_cache, /traffic
 local_cache.py  /local_cache
 nodes.py       /nodes

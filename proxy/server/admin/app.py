@@ -11,6 +11,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from proxy.net.settings import DEFAULT_ADMIN_URL, AdminSettings
 from proxy.server.admin.access import Access
+from proxy.server.admin.config import config
 from proxy.server.admin.events import serve_events
 from proxy.server.admin.health import healthz, readyz
 from proxy.server.admin.incidents import incidents
@@ -92,6 +93,7 @@ class AdminServer:
         app.router.add_get("/readyz", readyz)
         app.router.add_get("/metrics", metrics)
         app.router.add_get("/info", info)
+        app.router.add_get("/config", config)
         for path in (DASHBOARD, ALERTS):
             app.router.add_get(path, monitoring)
         for path, answer in TRAFFIC.items():
@@ -155,7 +157,7 @@ def _serve_page(app: web.Application) -> None:
         DASHBOARD,
         ALERTS,
     )
-    paths = " ".join(("/healthz", "/readyz", "/metrics", "/info", *told))
+    paths = " ".join(("/healthz", "/readyz", "/metrics", "/info", "/config", *told))
 
     async def index(request: web.Request) -> web.Response:
         return page.answer() if wants_page(request) else web.Response(text=f"keyrail: {paths}\n")
