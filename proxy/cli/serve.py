@@ -11,7 +11,7 @@ from proxy.cli.tour import tour_text
 from proxy.net.address import ListenAddress
 from proxy.net.settings import RouteSettings
 from proxy.server.config import CONFIG_FLAG, CONFIG_VARIABLE, ConfigError, load_settings
-from proxy.server.notices import complain, log_as, never_wait
+from proxy.server.notices import complain, log_as, log_from, never_wait
 from proxy.server.options import ENVIRONMENT_PREFIX, OPTIONS
 from proxy.server.writer_thread import WriterThread
 
@@ -55,6 +55,7 @@ def run(parsed: argparse.Namespace) -> int:
     except ConfigError as error:
         return _complain(error.problems, USAGE)
     log_as(settings.log_format)
+    log_from(settings.log_level)
     never_wait()
     # It imports aiohttp, which takes longer than finding a mistake in the configuration.
     from proxy.server.supervisor import StartError, run_supervisor  # noqa: PLC0415  slow to import, see above

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 
@@ -13,6 +14,7 @@ from proxy.net.unsent import has_arrived
 from proxy.session.client_identity import Origin
 from proxy.session.session import Session
 
+_log = logging.getLogger("keyrail.clients")
 _GOODBYE = 1.0
 """Seconds for a TLS client of a draining route to answer the close. One that rests in a pool does not read it."""
 
@@ -69,6 +71,7 @@ class RouteClients(Collection[Session]):
         else:
             self._clients.add(client)
             self._total += 1
+            _log.debug("client %s has connected to %s", client.origin.address, client.origin.listener)
             if self._draining:
                 client.close_when_drained("shutdown")
 
@@ -85,6 +88,7 @@ class RouteClients(Collection[Session]):
         self._admission.closed()
         self._on_close(client)
         self._closed[cause] += 1
+        _log.debug("client %s has left %s: %s", client.origin.address, client.origin.listener, cause)
         if cause == "web_request":
             self._warn_of_web_page(client.origin)
         if not self._clients:

@@ -40,6 +40,16 @@ class ReadyWhen(Enum):
     ANY = "any"
 
 
+class LogLevel(Enum):
+    """The least urgent lines that are written."""
+
+    DEBUG = "debug"
+    """Also each client that comes and leaves."""
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
 class PolicyTests(Enum):
     """What happens if a policy's own tests fail when it comes into force."""
 
@@ -203,6 +213,9 @@ class Settings:
 
     log_format: LogFormat = LogFormat.TEXT
     """How Keyrail writes its lines on standard error."""
+
+    log_level: LogLevel = LogLevel.INFO
+    """The least urgent lines on standard error that are written."""
 
     violations: ViolationsSettings | None = None
     """None writes no violations."""

@@ -27,7 +27,7 @@ _SYNONYMS = {
 
 def meant_by(word: str, known: Iterable[str], alike: float = _ALIKE) -> str | None:
     """The known word that means the same, or is most like this one; None if there is none."""
-    if (synonym := _SYNONYMS.get(word.lower())) is not None and synonym in (known := [*known]):
+    if (synonym := _SYNONYMS.get(word)) is not None and synonym in (known := [*known]):
         return synonym
     close = difflib.get_close_matches(word, [*known], 1, alike)
     return close[0] if close else None

@@ -15,9 +15,9 @@
     supervisor tells a worker                      a worker tells the supervisor
     Start   the settings, policies and sockets     Serving        every listener accepts
     NameNodes  what to call a cluster's nodes      Unfit          this route must not be served, and why: the group ends
-    Drain   finish, then end                       WorkerReport   figures, every second and before the end
-    SeenScripts  what another one has told         News           with each report: violations, changed evidence
-                                                   SeenScripts    with each report: scripts that are new
+    LogFrom  the least urgent lines to write       WorkerReport   figures, every second and before the end
+    Drain   finish, then end                       News           with each report: violations, changed evidence
+    SeenScripts  what another one has told         SeenScripts    with each report: scripts that are new
                                                    SeenServers    the servers that it has found, when they change
                                                    TrafficReport  with each report: the traffic, second by second
 
@@ -30,7 +30,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from proxy.net.known_scripts import ScriptNews
 from proxy.net.plan_compiler import WantedPlans
-from proxy.net.settings import Settings
+from proxy.net.settings import LogLevel, Settings
 from proxy.net.topology import KnownServer
 from proxy.net.verdicts import VerdictUpdate
 from proxy.policy.model import Policy
@@ -165,6 +165,13 @@ class Drain(Notification):
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class LogFrom(Notification):
+    """Write only lines of this level or a more urgent one."""
+
+    level: LogLevel
+
+
 # Notifications both ways
 
 
@@ -224,6 +231,6 @@ WorkerOrder: TypeAlias = Prepare | Commit | Switch
 """The requests that change how a worker judges. A worker follows them one after another, in order;
 but it turns the kill switch at once, also while it prepares."""
 WorkerRequest: TypeAlias = WorkerOrder | RecallScript
-WorkerNotification: TypeAlias = NameNodes | Drain | SeenScripts
+WorkerNotification: TypeAlias = NameNodes | LogFrom | Drain | SeenScripts
 SupervisorRequest: TypeAlias = GroupInfo | FindScript | ShareLimits | FindPlans
 SupervisorNotification: TypeAlias = Serving | Unfit | WorkerReport | News | SeenScripts | SeenServers | TrafficReport

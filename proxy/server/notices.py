@@ -21,7 +21,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from proxy.net.settings import LogFormat
+from proxy.net.settings import LogFormat, LogLevel
 from proxy.server.writer_thread import UnstallableStderr
 
 _AGAIN_SECONDS = 60.0
@@ -35,6 +35,9 @@ class Level(StrEnum):
     ERROR = "error"
 
 
+_NUMBERS = {level: logging.getLevelNamesMapping()[level.value.upper()] for level in LogLevel}
+
+
 class _Lines(logging.Formatter):
     """Log records in the form of notices."""
 
@@ -45,9 +48,10 @@ class _Lines(logging.Formatter):
 
 
 class _Notices:
-    """The form of the lines of this process."""
+    """The form of the lines of this process, and the least urgent level that is written."""
 
     format = LogFormat.TEXT
+    least = LogLevel.INFO
 
 
 def log_as(form: LogFormat) -> None:
@@ -57,6 +61,19 @@ def log_as(form: LogFormat) -> None:
     logging.getLogger("keyrail").setLevel(logging.INFO)  # the end of a problem is told, too
     for handler in logging.getLogger().handlers:
         handler.setFormatter(_Lines())
+
+
+def log_from(level: LogLevel) -> None:
+    """Write only lines of this level or a more urgent one from now on; those of ``logging``, too."""
+    _Notices.least = level
+    of_others = logging.INFO if level is LogLevel.DEBUG else max(logging.WARNING, _NUMBERS[level])
+    logging.getLogger().setLevel(of_others)
+    logging.getLogger("keyrail").setLevel(logging.DEBUG if level is LogLevel.DEBUG else of_others)
+
+
+def log_level() -> LogLevel:
+    """The least urgent level that is written."""
+    return _Notices.least
 
 
 def never_wait() -> None:
@@ -79,8 +96,9 @@ def _dropped(number: int) -> str:
 
 
 def notice(text: str, level: Level = Level.INFO) -> None:
-    """Write one notice. A closed standard error is ignored."""
-    _write(_line(level, text))
+    """Write one notice, unless lines of its level are not written. A closed standard error is ignored."""
+    if _NUMBERS[LogLevel(level.value)] >= _NUMBERS[_Notices.least]:
+        _write(_line(level, text))
 
 
 class LostLines:

@@ -11,7 +11,7 @@ from enum import Enum
 
 from proxy.net.address import parse_listen, parse_upstream
 from proxy.net.client_auth import read_client_auth
-from proxy.net.settings import LogFormat, PolicyTests, Presented, ReadFrom, ReadyWhen
+from proxy.net.settings import LogFormat, LogLevel, PolicyTests, Presented, ReadFrom, ReadyWhen
 from proxy.server.option_readers import (
     PACKAGED_POLICIES,
     count,
@@ -308,6 +308,14 @@ OPTIONS: tuple[Option, ...] = (
         word_of(LogFormat),
         "text|json",
         "the form of Keyrail's log lines on standard error, each with time and level (default text)",
+    ),
+    Option(
+        "log_level",
+        OptionScope.GROUP,
+        word_of(LogLevel),
+        "debug|info|warning|error",
+        "the least urgent lines that Keyrail logs (default info); POST /log_level on the admin port changes it at run "
+        "time",
     ),
     Option(
         "violations",

@@ -48,6 +48,7 @@ from proxy.server.control import (
     FindScript,
     GroupInfo,
     ListenerSocket,
+    LogFrom,
     NameNodes,
     News,
     Prepare,
@@ -66,7 +67,7 @@ from proxy.server.control import (
     WorkerRequest,
 )
 from proxy.server.leases import LEASE_SECONDS, LOST_SECONDS, Leases
-from proxy.server.notices import log_as, never_wait
+from proxy.server.notices import log_as, log_from, never_wait
 from proxy.server.process_figures import figures_of_this_process
 from proxy.server.requests import Channel, Packed, RequestError, TypedReply, outcome
 from proxy.server.worker_sharing import loads_in, shared_counts
@@ -257,6 +258,8 @@ class Worker:
             case NameNodes(route, aliases):
                 self._aliases[route] = aliases
                 self._routes[route].readiness.rename_nodes(aliases)
+            case LogFrom(level):
+                log_from(level)
             case Drain(seconds):
                 self._drain_seconds = seconds
                 self._stop.set()
@@ -424,6 +427,7 @@ async def work(control: socket.socket) -> int:
     status = 0
     if isinstance(start, Start):
         log_as(start.settings.log_format)
+        log_from(start.settings.log_level)
         status = await Worker(channel, start).run()
     await channel.close()
     return status

@@ -9,11 +9,12 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, assert_never
 
 from proxy.net.known_scripts import KnownScripts
-from proxy.net.settings import Settings
+from proxy.net.settings import LogLevel, Settings
 from proxy.net.topology import KnownServer
 from proxy.net.verdicts import VerdictUpdate
 from proxy.policy.model import Policy
@@ -25,6 +26,7 @@ from proxy.server.control import (
     FindScript,
     GroupInfo,
     ListenerSocket,
+    LogFrom,
     News,
     RecallScript,
     SeenScripts,
@@ -207,6 +209,12 @@ class Workers:
         """Let every worker enforce locked rules only, or all rules again. This applies to all later commands."""
         self.paused = paused
         await self._have_all(Switch(paused))
+
+    def log_from(self, level: LogLevel) -> None:
+        """Have every worker, and those that replace them, write only lines of this level or a more urgent one."""
+        self._settings = replace(self._settings, log_level=level)
+        for worker in self._workers.values():
+            worker.channel.notify(LogFrom(level))
 
     async def _order(
         self, workers: Sequence[WorkerProcess], order: ProcessRequest[Reply]

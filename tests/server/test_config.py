@@ -75,6 +75,7 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
         "client_query_limit": "8mb",
         "buffer_limit": "9GB",
         "log_format": "json",
+        "log_level": "debug",
         "traffic_memory": "100MB",
         "traces": "9",
         "violations": "/var/log/violations",

@@ -83,3 +83,30 @@ def test_why_it_does_not_start_is_an_answer_to_who_has_typed_the_command() -> No
     with serve("--upstream", "redis://127.0.0.1:1", "--policy", "no-such-file.yaml") as running:
         assert running.exit()[0] == 2
         assert [line.partition(":")[0] for line in running.stamped] == ["keyrail"]
+
+
+def test_the_level_changes_at_run_time_in_all_processes(new_engine: Callable[..., Engine]) -> None:
+    with serve("--upstream", new_engine().url, "--policy", "none") as running:
+        with running.ready().wire() as wire:
+            assert wire.ask("PING") == b"+PONG\r\n"
+        assert running.http("/log_level", {"level": "loud"}) == (
+            400,
+            '{"error": "level: expected debug, info, warning or error, got \'loud\'"}',
+        )
+        assert running.http("/log_level", {"level": "debug"}) == (200, '{"level": "debug"}')
+        (worker,) = running.workers()
+        os.kill(worker, signal.SIGKILL)
+        running.await_line("replacing it")
+        running.await_http("/readyz", 200)
+        with running.wire() as wire:
+            assert wire.ask("PING") == b"+PONG\r\n"
+        running.await_line(r" debug keyrail: client 127\.0\.0\.1:\d+ has left 127\.0\.0\.1:\d+: client$")
+        assert running.stderr.count("has connected") == 1, "the replacement has the level, too"
+        assert running.http("/log_level", {"level": "error"}) == (200, '{"level": "error"}')
+        assert running.json("/log_level") == {"level": "error"}
+        assert running.http("/policy/kill-switch", {"switch": "on", "because": "a drill"})[0] == 200
+        with running.wire() as wire:
+            assert wire.ask("PING") == b"+PONG\r\n"
+        assert running.stop() == 0
+        assert running.stderr.count("has connected") == 1
+        assert "kill switch" not in running.stderr

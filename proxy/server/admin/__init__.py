@@ -6,6 +6,7 @@ access.py      tokens, and access without them
 health.py      /healthz and /readyz
 info.py        /info
 config.py      /config
+log_level.py   /log_level
 traffic.py     /hotkeys, /patterns, /slots, /clients, /slow, /local_cache, /traffic
 local_cache.py  /local_cache
 nodes.py       /nodes

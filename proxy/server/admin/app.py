@@ -16,6 +16,7 @@ from proxy.server.admin.events import serve_events
 from proxy.server.admin.health import healthz, readyz
 from proxy.server.admin.incidents import incidents
 from proxy.server.admin.info import info
+from proxy.server.admin.log_level import set_log_level, show_log_level
 from proxy.server.admin.monitoring import ALERTS, DASHBOARD, monitoring
 from proxy.server.admin.nodes import nodes
 from proxy.server.admin.page.files import FOLDER, Page, wants_page
@@ -94,6 +95,8 @@ class AdminServer:
         app.router.add_get("/metrics", metrics)
         app.router.add_get("/info", info)
         app.router.add_get("/config", config)
+        app.router.add_get("/log_level", show_log_level)
+        app.router.add_post("/log_level", set_log_level)
         for path in (DASHBOARD, ALERTS):
             app.router.add_get(path, monitoring)
         for path, answer in TRAFFIC.items():
@@ -157,7 +160,7 @@ def _serve_page(app: web.Application) -> None:
         DASHBOARD,
         ALERTS,
     )
-    paths = " ".join(("/healthz", "/readyz", "/metrics", "/info", "/config", *told))
+    paths = " ".join(("/healthz", "/readyz", "/metrics", "/info", "/config", "/log_level", *told))
 
     async def index(request: web.Request) -> web.Response:
         return page.answer() if wants_page(request) else web.Response(text=f"keyrail: {paths}\n")
