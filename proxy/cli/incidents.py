@@ -15,7 +15,7 @@ _MOST = 1000
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
     parser = verbs.add_parser(
         "incidents",
-        help="hot keys, hot slots and large values of the last seven days",
+        help="hot keys, hot slots, large values and clients that hinder others, of the last seven days",
         allow_abbrev=False,
         description="Print the incidents of a running Keyrail, the newest last, each with a remedy.",
     )

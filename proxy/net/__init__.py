@@ -84,6 +84,7 @@ unheld_commands.py      commands that are pending when the local cache begins to
 untold_commands.py      commands that may still run, of which Redis does not tell what they change
 cache_scope.py          what the rules of a policy say about the local cache
 command_cost.py         what a command costs Redis
+command_times.py        how long each command takes there
 tracked_database.py     the replies of one database, and the connections that keep them true
 tracking.py             the connection that fills a local cache and tells it what has changed
 cluster_slots.py        of which slots of a cluster replies are kept, and from which node

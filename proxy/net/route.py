@@ -45,6 +45,7 @@ from proxy.net.checkout import Checkout
 from proxy.net.client import ClientConnection, log_fault
 from proxy.net.cluster import Cluster
 from proxy.net.command_cost import CommandCost
+from proxy.net.command_times import CommandTimesAtRedis
 from proxy.net.connections import Connections
 from proxy.net.deadline import Deadline
 from proxy.net.engine import Engine
@@ -208,7 +209,7 @@ class Route(RoutePort):
         self._logins = Logins(self._connections, self._give_back, counts.users)
         owner = None if nodes is None else nodes.owner
         self._expiries = Expiries(self._internal_queries.ask, self._checkout.has_spare, owner)
-        self._tracer = Tracer(sampler, self._expiries)
+        self._tracer = Tracer(sampler, self._expiries, CommandTimesAtRedis(self._ask_home))
         self._caches = LocalCaches(
             loop,
             topology,
@@ -274,6 +275,7 @@ class Route(RoutePort):
         self._connections.restarts.client_closed(client)
         self._logins.client_closed(client)
         self._connections.logins.left(client)
+        self._tracer.left(client, client.local + client.sender.remembered + client.sender.forwarded)
 
     def after(self, seconds: float, act: Callable[[], None]) -> Callable[[], None]:
         """Call ``act`` after this time. The returned function cancels that."""

@@ -9,13 +9,15 @@ survive a restart. Each line has the whole incident:
      "figures": {"at": "2026-11-21T02:47:08.412Z", "window": 5, "count": 205000, "error": 820, "rate": 40836.0,
                  "share": 0.378111},
      "peak": {"at": "2026-11-21T02:47:07.000Z", "size": 41022.4}, "before": 120.0, "slot": 7211,
-     "cap": {"app": "checkout", "rate": "5000/s"}, "event": {"what": "begun", "at": "2026-11-21T02:47:05.000Z"},
-     "remedies": []}
+     "client": null, "cap": {"app": "checkout", "rate": "5000/s"},
+     "event": {"what": "begun", "at": "2026-11-21T02:47:05.000Z"}, "remedies": []}
 
-``figures`` are the last figures of a hot key, as ``/hotkeys?window=5`` showed them in the snapshot ``at``. ``peak`` is
-in uses per second, or in bytes for a large value. ``before`` is the rate of a hot key before the incident, ``cap`` the
-advised limit. ``event`` is an ``IncidentEvent``, ``remedies`` the numbers of the remedies that are in force against
-it. Unknown values are null, as are values that do not apply to the kind of incident.
+``client`` is the client that an incident is about, or that of the largest value, as ``/clients`` has it; ``slot`` is of
+hot keys. ``figures`` are the last figures of a hot key, as ``/hotkeys?window=5`` showed them in the snapshot ``at``.
+``peak`` is in uses (KEYS, connections) per second, in seconds of a second for a busy client, or in bytes for a large
+value. ``before`` is the rate of a hot key before the incident, ``cap`` the advised limit. ``event`` is an
+``IncidentEvent``, ``remedies`` the numbers of the remedies that are in force against it. Unknown values are
+null, as are values that do not apply to the kind of incident.
 
 The number and age of the incidents in memory are bounded. From time to time the file is rewritten from memory.
 """
@@ -40,9 +42,11 @@ from proxy.server.remedies import Remedy
 from proxy.server.workers import Workers
 from proxy.server.writer_thread import ENDING_SECONDS, WriterThread, dropped_lines
 from proxy.traffic.evidence import moment
-from proxy.traffic.hotspots import IncidentKind
+from proxy.traffic.hotspots import CLIENT_KINDS, IncidentKind
 from proxy.traffic.incident_lines import Past
 from proxy.traffic.incidents import Incident, IncidentEvent, IncidentFigures, Lookout
+from proxy.traffic.json_views import client_of, named
+from proxy.traffic.misuse import KEYS
 from proxy.traffic.shapes import shape
 
 KEPT_SECONDS = 7 * 86_400.0
@@ -78,6 +82,7 @@ class Incidents:
         self.begun: Counter[tuple[str, str]] = Counter()
         """The number of incidents since the start, by route and kind."""
         self._workers = workers
+        self._routes = tuple(routes)
         self._file = file
         self._admin_options = admin_options
         self._standing = standing
@@ -125,8 +130,14 @@ class Incidents:
                 owner = owner_of(key)
                 return shape(key) if owner is None else str(owner.name)
 
+            standing = [each for each in self._standing() if each.route == self._routes[index]]
             found = lookout.look(
-                self._workers.time_series[index], now, policy.alerts, self._workers.redaction(index), pattern_of
+                self._workers.time_series[index],
+                now,
+                policy.alerts,
+                self._workers.redaction(index),
+                pattern_of,
+                [each.in_force() for each in standing],
             )
             for incident in found:
                 self._tell(incident, now, _said(incident))
@@ -241,8 +252,11 @@ def _said(incident: Incident) -> str:
 
 def _is_against(remedy: Remedy, incident: Incident) -> bool:
     """A remedy limits the incident's key, or was put in force because of the incident."""
-    about = bool(remedy.key) and remedy.key == incident.key
-    return about or incident.name in remedy.because.split()
+    about_key = bool(remedy.key) and remedy.key == incident.key
+    command = KEYS if incident.kind is IncidentKind.KEYS_LOOP else ""
+    of_client = incident.kind in CLIENT_KINDS and bool(incident.client)
+    about_client = of_client and remedy.in_force().is_about(incident.client, command)
+    return about_key or about_client or incident.name in remedy.because.split()
 
 
 def present(incident: Incident) -> dict[str, Any]:
@@ -260,6 +274,7 @@ def present(incident: Incident) -> dict[str, Any]:
         "peak": {"at": moment(incident.peaked), "size": round(incident.peak, 3)} if incident.peaked else None,
         "before": incident.past.before,
         "slot": incident.slot,
+        "client": named(incident.client) if incident.client else None,
         "cap": _cap(incident),
         "event": None if incident.event is None else {"what": incident.event.value, "at": moment(incident.reported)},
         "remedies": sorted(incident.remedies),
@@ -267,7 +282,7 @@ def present(incident: Incident) -> dict[str, Any]:
 
 
 def _cap(incident: Incident) -> dict[str, Any] | None:
-    if incident.latest is None or incident.latest.cap is None or incident.ended is not None:
+    if incident.latest is None or incident.latest.cap is None or incident.ended is not None or incident.remedies:
         return None
     app, rate = incident.latest.cap
     return {"app": app, "rate": f"{rate}/s"}
@@ -335,6 +350,7 @@ def _incident(told: dict[str, Any]) -> Incident:
         ended=None if ended is None else datetime.fromisoformat(ended).timestamp(),
         figures=None if figures is None else _figures(figures),
         slot=None if told.get("slot") is None else int(told["slot"]),
+        client=client_of(told.get("client")),
         peak=float(peak["size"]) if peak else 0.0,
         peaked=datetime.fromisoformat(peak["at"]).timestamp() if peak else 0.0,
         past=Past() if before is None else Past(float(before), began),

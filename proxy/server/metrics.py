@@ -19,7 +19,8 @@ keyrail_tls_handshake_failures_total{route,side,reason}   side: client, upstream
 keyrail_breaker_open{route,rule}            workers in which a circuit breaker answers for Redis
 keyrail_upstream_silent_seconds{route}      how long the upstream has not answered; 0 while it does
 keyrail_route_ready{route}, keyrail_feature_off{route,feature}, keyrail_upstream_info{route,name,version}
-keyrail_incidents_total{route,kind}, keyrail_incidents_open{route,kind}   kind: hot-key, hot-slot, big-value
+keyrail_incidents_total{route,kind}, keyrail_incidents_open{route,kind}   kind: hot-key, hot-slot, big-value, keys-loop,
+                                                                       reconnects, busy-client
 keyrail_workers, keyrail_worker_restarts_total, keyrail_max_clients   the last one for each worker
 keyrail_worker_cpu_seconds_total{worker}, keyrail_worker_memory_bytes{worker}, keyrail_worker_open_files{worker}
 keyrail_worker_lag_seconds{worker}          how late the event loop was

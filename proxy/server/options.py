@@ -336,7 +336,7 @@ OPTIONS: tuple[Option, ...] = (
         OptionScope.GROUP,
         read_file,
         "FILE",
-        "keep incidents (hot keys, hot slots, large values) for a week, as lines of JSON in this file",
+        "keep incidents (hot keys, large values, clients that hinder others) for a week, as lines of JSON in this file",
     ),
     Option(
         "watch",

@@ -24,8 +24,10 @@ from proxy.server.notices import Level, notice
 from proxy.server.reload import Reloader
 from proxy.server.state_file import StateFile
 from proxy.server.workers import Workers
+from proxy.traffic.advice import InForce
 from proxy.traffic.client_ids import ClientName, id_of
 from proxy.traffic.evidence import moment
+from proxy.traffic.figures import clock
 from proxy.traffic.key_text import named, shown
 
 MOST_STANDING = 20
@@ -84,6 +86,15 @@ class Remedy:
         whose = f" of client {id_of(client)}" if client is not None else ""
         whose += f" of app {self.app}" if self.app else ""
         return f"{self.target.command or 'all commands'}{whose}"
+
+    def in_force(self) -> InForce:
+        """What incidents say of it."""
+        whom = f" for app {self.app}" if self.app and self.key else ""
+        limit = "" if self.rate is None else f" at {self.rate}"
+        about = "it" if self.key else self.about
+        does = {"cap": "caps", "refuse": "refuses", "close": "closes", "cache": "answers from memory reads of"}
+        text = f"{self.name} {does[self.action]} {about}{limit}{whom} until {clock(self.until)}"
+        return InForce(text, self.key, self.action == "cache", self.app, self.target.client, self.target.command)
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ The policy does not judge it twice.
 """
 
 from proxy.commands.command import Command
+from proxy.commands.spec import Lane
 from proxy.commands.wrapped import node_of, wrapped_in
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
@@ -93,6 +94,9 @@ class Dispatcher:
             session.intake.sampled = 0
             session.trace = OpenTrace(traces, session, command, weight, size, traces.clock())
             n_plus_one.begin(session, command, weight)
+        elif command.spec.lane is Lane.SLOW and session.ports.traces.follows_slow():
+            size, traces = request.end - request.start, session.ports.traces
+            session.trace = OpenTrace(traces, session, command, 0, size, traces.clock())
         if passes:
             session.resolved = replica_reads.passed(session, command_id, data, request)
         if wrapper is not None:

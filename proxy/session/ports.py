@@ -229,6 +229,10 @@ class TracePort(Observer[ReportedClient], Protocol):
     def start_n_plus_one(self, weight: int) -> int:
         """How many reads a trace of this weight stands for if its client is followed from there; 0 if it is not."""
 
+    def follows_slow(self) -> bool:
+        """Count a command of the slow lane that the sampler has not chosen; whether it is traced all the same, with a
+        weight of 0."""
+
     def observe_large(self, client: ReportedClient, key: bytes, size: int) -> None:
         """A command of this client on this key has a large reply, of at least ``size`` bytes."""
 

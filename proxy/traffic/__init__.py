@@ -22,6 +22,9 @@ advice.py          the advice of an incident: a cap for a hot key, remedies for 
 figures.py         figures in the form of incidents
 effects.py         what a limit on one key, or on clients, would have refused
 client_ids.py      the short names of clients, for remedies
+client_figures.py  connections of clients that have ended, and the time of their commands at Redis
+misuse.py          clients that loop over KEYS, reconnect all the time, or take most of the time
+client_lines.py    incidents about clients in words
 evidence.py        what each rule found: counts, clients, keys
 rule_totals.py     how many commands each rule applied to
 violations.py      one violation as a line of JSON

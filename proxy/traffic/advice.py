@@ -4,15 +4,19 @@ A cap is above twice the rate that the key had before the incident, and never be
 """
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from proxy.traffic.alerts import Hot
+from proxy.traffic.client_ids import ClientName, id_of, name_of
 from proxy.traffic.figures import percent, short
+from proxy.traffic.interval_stats import Client
 from proxy.traffic.key_text import shown
 from proxy.traffic.redaction import Redaction
 
-ADVICE, REMEDY = "advice: ", "remedy: "
-"""How lines of advice begin."""
+ADVICE, REMEDY, IN_FORCE = "advice: ", "remedy: ", "in force: "
+"""How lines of advice begin, and those about remedies that are in force."""
 
 _NORMAL = 2
 """A cap is at least this multiple of the normal rate."""
@@ -26,6 +30,55 @@ class Cap:
 
     rate: int
     reason: str
+
+
+class InForce(NamedTuple):
+    """A remedy in force: the limit of a `key`, or its local cache (`caches`); or the limit of commands of a `client`,
+    of one `command`, or of an `app`, as far as they are given."""
+
+    text: str
+    key: bytes = b""
+    caches: bool = False
+    app: str = ""
+    client: ClientName | None = None
+    command: str = ""
+
+    def does(self, advised: "Advised") -> bool:
+        """Whether it does what is advised."""
+        if advised.client:
+            return self.is_about(advised.client, advised.command)
+        same = bool(advised.key) and (self.key, self.caches) == (advised.key, advised.caches)
+        return same and self.app in ("", advised.app)
+
+    def is_about(self, client: Client, command: str = "") -> bool:
+        """Whether it is about the client: about all that it does, or about this command."""
+        its = self.client in (None, name_of(client)) and self.app in ("", client[0])
+        named = self.client is not None or bool(self.app) or bool(self.command)
+        return not self.key and named and its and self.command in ("", command)
+
+    @property
+    def line(self) -> str:
+        """It in a line."""
+        return IN_FORCE + self.text
+
+
+class Advised(NamedTuple):
+    """Lines of advice, and the remedy in the last of them, if there is one: a limit of a `key` for an `app` ("all"
+    stands for all), its local cache (`caches`), or a limit of what a `client` does, or of its `command`."""
+
+    lines: tuple[str, ...]
+    key: bytes = b""
+    caches: bool = False
+    app: str = ""
+    client: Client = ()
+    command: str = ""
+
+
+def not_in_force(advised: Sequence[Advised], in_force: Sequence[InForce], key: bytes) -> list[str]:
+    """The lines about remedies that are in force, for a `key` or as advised, and the advice that is left."""
+    standing = [each for each in in_force if (key and each.key == key) or any(map(each.does, advised))]
+    left = [each for each in advised if not any(remedy.does(each) for remedy in standing)]
+    return [*(each.line for each in standing), *(line for each in left for line in each.lines)]
 
 
 def cap_of(hot: Hot, others: float, before: float | None, peak: float) -> Cap:
@@ -86,6 +139,22 @@ def of_large_value(limit: int) -> str:
     )
     ways = "compress it, split it over several keys, or read parts of it (GETRANGE, HSCAN, LRANGE)"
     return f"{ADVICE}{ways}; a rule `sizes: {{value: {size}}}` finds larger writes"
+
+
+def of_client(client: Client, command: str, how: str, name: str, options: str) -> str:
+    """The command that stops or caps a client (`how`), or one command of it."""
+    which = f"--client {id_of(name_of(client))}" + (f" --command {command}" if command else "")
+    return f"{REMEDY}keyrail remedy {which} {how} --for 30m --because {name}{options}"
+
+
+def half_of(rate: float) -> int:
+    """A cap of about half of a rate."""
+    return max(1, _down(rate / 2))
+
+
+KEYS_LOOP = f"{ADVICE}walk the keys with SCAN, or keep their names in a set; a rule `keys_by_scan` answers KEYS by SCAN"
+RECONNECTS = f"{ADVICE}keep connections open: one client object for each process, with a pool"
+BUSY_CLIENT = f"{ADVICE}make its slowest commands smaller: others wait behind them"
 
 
 def _down(number: float) -> int:

@@ -26,12 +26,41 @@ class Hot:
 
 
 @dataclass(frozen=True, slots=True)
+class Misuse:
+    """The thresholds of clients that hinder others; all of a line must be reached.
+
+    ``keys_rate`` KEYS a second of one client, which take ``keys_time`` of each second at Redis, if that is known.
+    ``ended_rate`` connections a second that end with no more than ``ended_commands`` commands each.
+    ``busy_time`` of each second at Redis, and ``busy_share`` of the time of all clients.
+    """
+
+    keys_rate: float = 1.0
+    keys_time: float = 0.05
+    ended_rate: float = 50.0
+    ended_commands: float = 6.0
+    busy_time: float = 0.5
+    busy_share: float = 0.5
+
+    def milder(self, part: float) -> "Misuse":
+        """The same, but a client that has reached them still does with this part of its rate and time."""
+        return Misuse(
+            self.keys_rate * part,
+            self.keys_time * part,
+            self.ended_rate * part,
+            self.ended_commands / part,
+            self.busy_time * part,
+            self.busy_share * part,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Alerts:
     """The thresholds of incidents; ``big_value`` in bytes, of a command or its reply."""
 
     hot_key: Hot = Hot()
     hot_slot: Hot = Hot(0.2, 5000.0)
     big_value: int = 1 << 20
+    misuse: Misuse = Misuse()
 
 
 USUAL = Alerts()

@@ -28,7 +28,8 @@ def named(time_series: TimeSeries, asked: str, now: float) -> ClientName | None:
     """The client with this id, if it has been seen in the last hour."""
     for window in (_SHORT, _LONG):
         interval = time_series.window(window, now)
-        for client in interval.clients.found:
+        timed = [tuple(rest) for _, *rest in interval.times.found]
+        for client in (*interval.clients.found, *interval.ended.found, *timed):
             if id_of(name_of(client)) == asked:
                 return name_of(client)
     return None

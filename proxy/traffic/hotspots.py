@@ -4,17 +4,20 @@
   finding: a hundred hot products are one incident.
 - Slots that reach both thresholds without the uses of their hot keys.
 - Patterns with a large command or reply.
+- Clients that hinder others (``traffic.misuse``).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from proxy.commands.slots import slot_of
-from proxy.traffic.alerts import INCIDENT_WINDOW, Alerts
+from proxy.traffic.alerts import INCIDENT_WINDOW, Alerts, Misuse
+from proxy.traffic.client_ids import ClientName, id_of
 from proxy.traffic.hot_keys import HotKey, HotKeys
 from proxy.traffic.interval_stats import IntervalStats
+from proxy.traffic.misuse import ClientFigures, busiest, figures_of, loops_over_keys, reconnects
 from proxy.traffic.time_series import TimeSeries
 
 _STILL = 0.7
@@ -27,13 +30,22 @@ class IncidentKind(StrEnum):
     HOT_KEY = "hot-key"
     HOT_SLOT = "hot-slot"
     BIG_VALUE = "big-value"
+    KEYS_LOOP = "keys-loop"
+    RECONNECTS = "reconnects"
+    BUSY_CLIENT = "busy-client"
+
+
+CLIENT_KINDS = frozenset({IncidentKind.KEYS_LOOP, IncidentKind.RECONNECTS, IncidentKind.BUSY_CLIENT})
+"""Incidents about clients."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hotspot:
-    """One finding of the last seconds. `about` is the pattern or slot; `key` the busiest, or largest, of `keys`.
+    """One finding of the last seconds. `about` is the pattern, the slot or the client's id; `key` the busiest, or
+    largest, of `keys`; `client` has the figures of a client.
 
-    `size` is uses per second, or bytes. If not `reached`, it continues an open incident below its thresholds.
+    `size` is uses, KEYS or connections per second, seconds of a second, or bytes. If not `reached`, it continues an
+    open incident below its thresholds.
     """
 
     kind: IncidentKind
@@ -42,15 +54,17 @@ class Hotspot:
     size: float
     keys: int = 1
     reached: bool = True
+    client: ClientFigures | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Lately:
-    """The last seconds: the busiest keys, how often slots were used, and the largest of each pattern."""
+    """The last seconds: the busiest keys, how often slots were used, the largest of each pattern, and clients."""
 
     hot_keys: HotKeys
     slots: Counter[int]
     largest: dict[str, tuple[int, bytes]]
+    clients: Mapping[ClientName, ClientFigures]
 
 
 def lately(time_series: TimeSeries, now: float) -> Lately:
@@ -59,7 +73,8 @@ def lately(time_series: TimeSeries, now: float) -> Lately:
     slots: Counter[int] = Counter()
     for interval in intervals:
         slots.update(interval.slots)
-    return Lately(time_series.hot_keys(INCIDENT_WINDOW, now), slots, _largest(intervals))
+    clients = figures_of(intervals, len(intervals))
+    return Lately(time_series.hot_keys(INCIDENT_WINDOW, now), slots, _largest(intervals), clients)
 
 
 def _largest(intervals: Iterable[IntervalStats]) -> dict[str, tuple[int, bytes]]:
@@ -79,6 +94,21 @@ def find(seen: Lately, alerts: Alerts, pattern_of: Callable[[bytes], str]) -> It
     for pattern, (size, key) in seen.largest.items():
         if size >= alerts.big_value:
             yield Hotspot(IncidentKind.BIG_VALUE, pattern, key, size)
+    yield from _clients(seen.clients, alerts.misuse)
+
+
+def _clients(figures: Mapping[ClientName, ClientFigures], least: Misuse) -> Iterator[Hotspot]:
+    still = least.milder(_STILL)
+    for name, each in figures.items():
+        if loops_over_keys(each, still):
+            rate, reached = each.keys.count / each.seconds, loops_over_keys(each, least)
+            yield Hotspot(IncidentKind.KEYS_LOOP, id_of(name), b"", rate, 1, reached, each)
+        if reconnects(each, still):
+            rate, reached = each.ended.connections / each.seconds, reconnects(each, least)
+            yield Hotspot(IncidentKind.RECONNECTS, id_of(name), b"", rate, 1, reached, each)
+    reached_by = {each.name for each in busiest(figures, least)}
+    for each in busiest(figures, still):
+        yield Hotspot(IncidentKind.BUSY_CLIENT, id_of(each.name), b"", each.busy, 1, each.name in reached_by, each)
 
 
 def _hot_keys(

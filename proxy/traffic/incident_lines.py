@@ -12,17 +12,22 @@ When the incident is over, the details are those of its peak, and there is no ad
 
     product:8841:stock was HOT from 02:47:03 to 02:51:40 UTC, peak 41k/s = 38 % of 108k/s ±0.4 % at 02:47:10 UTC, …
 
+Where a remedy is in force, a line says so in place of its advice. For clients see ``client_lines``.
+
 A hot key that does not exist is MISSING: clients stampede to refill it, and no cap brings the key back.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isinf
 from typing import assert_never
 
 from proxy.commands.slots import slot_of
 from proxy.traffic import advice
+from proxy.traffic.advice import Advised, InForce, not_in_force
 from proxy.traffic.alerts import INCIDENT_WINDOW, Alerts
+from proxy.traffic.client_lines import more_of, who, words_of
 from proxy.traffic.evidence import UNKNOWN_APP
 from proxy.traffic.figures import clock, in_bytes, percent, short, two_digits
 from proxy.traffic.hot_keys import HotKeys
@@ -87,8 +92,8 @@ class Found:
 
     ``name`` is the subject, and how many more there are (``product:8841:stock and 2 more of product:{int}:stock``);
     ``state`` is a word (``HOT``). ``rate`` is in uses per second, or in bytes; ``amount`` is the rate as text
-    (``41k/s = 38 % of 108k/s``). ``details`` and ``advice`` are whole lines. ``cap`` is the advised limit: the name of
-    an app, and uses per second.
+    (``41k/s = 38 % of 108k/s``). ``details`` are whole lines. ``cap`` is the advised limit: the name of
+    an app, and uses per second. ``client`` is the one behind it, if it is one.
     """
 
     subject: str
@@ -98,8 +103,9 @@ class Found:
     amount: str = ""
     latency: str = ""
     details: tuple[str, ...] = ()
-    advice: tuple[str, ...] = ()
+    advice: tuple[Advised, ...] = ()
     cap: tuple[str, int] | None = None
+    client: Client = ()
 
 
 def past_of(scene: Scene, key: bytes, rate: float) -> Past:
@@ -122,6 +128,8 @@ def describe(scene: Scene, found: Hotspot, past: Past, name: str, peak: float) -
             return _hot_slot(scene, found, past)
         case IncidentKind.BIG_VALUE:
             return _big_value(scene, found, past)
+        case IncidentKind.KEYS_LOOP | IncidentKind.RECONNECTS | IncidentKind.BUSY_CLIENT:
+            return _client(scene, found, name)
         case _:
             assert_never(kind)
 
@@ -148,14 +156,16 @@ def _hot_key(scene: Scene, hot: Hotspot, past: Past, name: str, peak: float) -> 
         app, clients = _clients(figures, past)
         details = [f"{reads}, hit {percent(1 - _missed(figures))}, {volume}{life}, slot {slot_of(key)}", clients]
     cap = advice.cap_of(scene.alerts.hot_key, all_keys.rate - used.rate, past.before, peak)
-    words = [advice.MISSING_KEY] if missing else []
+    words = [Advised((advice.MISSING_KEY,))] if missing else []
     read = used.reads >= _READ * used.certain
     if not used.cached and read and _of_the_route(figures):
-        words += [advice.of_read_key(), advice.cache(scene.redaction, key, name, scene.options)]
+        lines = advice.of_read_key(), advice.cache(scene.redaction, key, name, scene.options)
+        words.append(Advised(lines, key, caches=True))
     if read and used.cached_share >= _READ:
-        words += [advice.SPARED]
+        words.append(Advised((advice.SPARED,)))
     else:
-        words += [advice.of_hot_key(app, cap), advice.remedy(scene.redaction, key, app, cap.rate, name, scene.options)]
+        command = advice.remedy(scene.redaction, key, app, cap.rate, name, scene.options)
+        words.append(Advised((advice.of_hot_key(app, cap), command), key, app=app))
     return Found(
         subject,
         subject + more,
@@ -183,7 +193,7 @@ def _hot_slot(scene: Scene, hot: Hotspot, past: Past) -> Found:
         f"{short(used / seconds)}/s = {percent(used / total)} of {short(total / seconds)}/s (estimate)",
         _latency(window, past),
         (f"busiest keys: {', '.join(named)}",) if named else (),
-        (advice.HOT_SLOT,),
+        (Advised((advice.HOT_SLOT,)),),
     )
 
 
@@ -194,12 +204,34 @@ def _big_value(scene: Scene, big: Hotspot, past: Past) -> Found:
     if figures is not None and figures.weight:  # A large reply is noticed even if its command is not traced.
         carried = (figures.volume.bytes_in + figures.volume.bytes_out) / window.seconds
         known.append(f"{short(figures.weight / window.seconds)}/s and {in_bytes(carried)}/s of this pattern (estimate)")
-    if figures is not None and figures.app not in ("", UNKNOWN_APP):
+    client = figures.largest_by if figures is not None else ()
+    if figures is not None and not client and figures.app not in ("", UNKNOWN_APP):
         known.append(f"app {figures.app}")
-    details = (", ".join(known),) if known else ()
+    behind = (f"by {who(client)}, {more_of(client)}",) if client else ()
+    details = ((", ".join(known),) if known else ()) + behind
     amount = f"{scene.redaction.of(big.key)}: {in_bytes(big.size)} in one command or reply"
-    words = (advice.of_large_value(scene.alerts.big_value),)
-    return Found(big.about, big.about, "BIG", big.size, amount, _latency(window, past), details, words)
+    words = (Advised((advice.of_large_value(scene.alerts.big_value),)),)
+    return Found(big.about, big.about, "BIG", big.size, amount, _latency(window, past), details, words, None, client)
+
+
+def _client(scene: Scene, found: Hotspot, name: str) -> Found:
+    its = found.client
+    assert its is not None, "an incident about a client is found by its figures"
+    words = words_of(found.kind, its, name, scene.options)
+    subject = who(its.client)
+    latency = _latency(scene.window(), Past())
+    return Found(
+        subject,
+        subject,
+        words.state,
+        words.rate,
+        words.amount,
+        latency,
+        words.details,
+        (words.advised,),
+        None,
+        its.client,
+    )
 
 
 def _missed(figures: KeyFigures) -> float:
@@ -268,10 +300,13 @@ class Course:
     before: float | None
 
 
-def lines_of(course: Course, latest: Found, at_peak: Found) -> tuple[str, ...]:
-    """All lines of an incident at present."""
+def lines_of(
+    course: Course, latest: Found, at_peak: Found, in_force: Sequence[InForce] = (), key: bytes = b""
+) -> tuple[str, ...]:
+    """All lines of an incident at present, which is about this `key` now: remedies in force are not advised again."""
     told = latest if course.found_now else at_peak
-    lines = [_head(course, latest, at_peak), *told.details, *(() if course.over else told.advice)]
+    lines = [_head(course, latest, at_peak), *told.details]
+    lines += [] if course.over else not_in_force(told.advice, in_force, key)
     # Names that clients give themselves may contain anything.
     return tuple("".join(char if char.isprintable() else "?" for char in line) for line in lines)
 
@@ -282,11 +317,15 @@ def _head(course: Course, latest: Found, at_peak: Found) -> str:
     before = _before(course)
     if course.found_now:
         fallen = course.peak * _PEAK_OVER > latest.rate
-        peak = f", peak {short(course.peak)}/s at {clock(course.peaked)}" if fallen else ""
+        peak = f", peak {_size(course)} at {clock(course.peaked)}" if fallen else ""
         return f"{latest.name} {latest.state} {latest.amount} since {clock(course.began)}{peak}{before}{latest.latency}"
-    amount = at_peak.amount or f"{short(course.peak)}/s"
+    amount = at_peak.amount or _size(course)
     peak = f", peak {amount} at {clock(course.peaked)}" if course.peaked else ""
     return f"{at_peak.name} was {at_peak.state} {_period(course)}{peak}{before}{at_peak.latency}"
+
+
+def _size(course: Course) -> str:
+    return percent(course.peak) if course.kind is IncidentKind.BUSY_CLIENT else f"{short(course.peak)}/s"
 
 
 def _head_of_large(course: Course, latest: Found, at_peak: Found) -> str:

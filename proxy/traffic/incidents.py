@@ -8,16 +8,18 @@ reported again when its peak is twice the last reported one, and when another ke
 Each search rewrites its lines: they have the present rate, the peak, and then the end.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from proxy.commands.slots import slot_of
-from proxy.traffic.advice import ADVICE, REMEDY
+from proxy.traffic.advice import ADVICE, IN_FORCE, REMEDY, Advised, InForce
 from proxy.traffic.alerts import Alerts
+from proxy.traffic.client_lines import BUSY, KEYS_LOOP, RECONNECTING
 from proxy.traffic.hot_keys import HotKeys
 from proxy.traffic.hotspots import Hotspot, IncidentKind, find, lately
 from proxy.traffic.incident_lines import Course, Found, Past, Scene, describe, lines_of, past_of
+from proxy.traffic.interval_stats import Client
 from proxy.traffic.redaction import Redaction
 from proxy.traffic.time_series import TimeSeries
 
@@ -29,13 +31,21 @@ _MOVES = 60.0
 """The least seconds between two reports that another key is the busiest."""
 _SAME_KEY = 0.8
 """An incident about several hot keys keeps naming the same key while it has this part of the busiest key's rate."""
-_STATES = {IncidentKind.HOT_KEY: "HOT", IncidentKind.HOT_SLOT: "HOT", IncidentKind.BIG_VALUE: "BIG"}
+_STATES = {
+    IncidentKind.HOT_KEY: "HOT",
+    IncidentKind.HOT_SLOT: "HOT",
+    IncidentKind.BIG_VALUE: "BIG",
+    IncidentKind.KEYS_LOOP: KEYS_LOOP,
+    IncidentKind.RECONNECTS: RECONNECTING,
+    IncidentKind.BUSY_CLIENT: BUSY,
+}
 """The state of an incident from before a restart: only its lines are known."""
 _MOST_OPEN = 100
 """Open incidents of one route; further ones begin when others are over."""
 
 
-_QUIET = {IncidentKind.HOT_KEY: 60.0, IncidentKind.HOT_SLOT: 60.0, IncidentKind.BIG_VALUE: 600.0}
+_QUIET = {IncidentKind.BIG_VALUE: 600.0}
+_USUAL_QUIET = 60.0
 """Seconds without a finding after which an incident is over. Only some commands with large values are traced."""
 
 
@@ -92,8 +102,10 @@ class Incident:
     key: bytes = b""
     slot: int | None = None
     """The key's, of hot keys."""
+    client: Client = ()
+    """The client that it is about, or of the largest value; empty if there is none, or it is not known."""
     peak: float = 0.0
-    """Uses per second, or bytes."""
+    """Uses, KEYS or connections per second, seconds of a second, or bytes."""
     peaked: float = 0.0
     """When; 0 if that is not known."""
     past: Past = field(default_factory=Past)
@@ -153,8 +165,10 @@ class Lookout:
         alerts: Alerts,
         redaction: Redaction,
         pattern_of: Callable[[bytes], str],
+        in_force: Sequence[InForce] = (),
     ) -> list[Incident]:
-        """Return the incidents to report; the ``event`` of each says why."""
+        """Return the incidents to report; the ``event`` of each says why. Remedies that are ``in_force`` are not
+        advised again."""
         seen = lately(time_series, now)
         scene = Scene(time_series, now, seen.hot_keys, redaction, alerts, self._options)
         for hotspot in find(seen, alerts, pattern_of):
@@ -170,7 +184,7 @@ class Lookout:
                 del self._open[incident.kind, incident.about]
             elif event is IncidentEvent.MOVED:
                 incident.moved = now
-            _write(incident, now)
+            _write(incident, now, in_force)
         return changed
 
     def _take(self, hotspot: Hotspot, now: float, scene: Scene) -> None:
@@ -193,6 +207,7 @@ class Lookout:
             scene, replace(hotspot, key=incident.key), incident.past, incident.name, incident.peak
         )
         incident.subject = incident.latest.subject
+        incident.client = incident.latest.client or incident.client
         if incident.peaked == now:
             incident.at_peak = incident.latest
 
@@ -213,7 +228,7 @@ def _due(incident: Incident, now: float) -> IncidentEvent | None:
     steady = now - incident.grown >= _GROWS
     if incident.event is None:
         return IncidentEvent.BEGUN if steady else None
-    if now - incident.found >= _QUIET[incident.kind]:
+    if now - incident.found >= _QUIET.get(incident.kind, _USUAL_QUIET):
         return IncidentEvent.OVER
     # After a restart neither is known until it is found again.
     incident.reported_peak = incident.reported_peak or incident.peak
@@ -226,7 +241,7 @@ def _due(incident: Incident, now: float) -> IncidentEvent | None:
     return None
 
 
-def _write(incident: Incident, now: float) -> None:
+def _write(incident: Incident, now: float, in_force: Sequence[InForce]) -> None:
     """Rewrite its lines."""
     known = incident.at_peak or _known_from_lines(incident)
     course = Course(
@@ -239,13 +254,17 @@ def _write(incident: Incident, now: float) -> None:
         peaked=incident.peaked,
         before=incident.past.before,
     )
-    incident.lines = lines_of(course, incident.latest or known, known)
+    incident.lines = lines_of(course, incident.latest or known, known, in_force, incident.key)
 
 
 def _known_from_lines(incident: Incident) -> Found:
     """An incident from before a restart, as its lines describe it."""
-    details = (line for line in incident.lines[1:] if not line.startswith((ADVICE, REMEDY)))
+    details = (line for line in incident.lines[1:] if not line.startswith((ADVICE, REMEDY, IN_FORCE)))
     advice = (line for line in incident.lines[1:] if line.startswith((ADVICE, REMEDY)))
     return Found(
-        incident.subject, incident.subject, _STATES[incident.kind], details=tuple(details), advice=tuple(advice)
+        incident.subject,
+        incident.subject,
+        _STATES[incident.kind],
+        details=tuple(details),
+        advice=(Advised(tuple(advice)),),
     )

@@ -8,14 +8,17 @@ trace stands for ``weight`` commands, so the sums are unbiased estimates; more t
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 
 from proxy.commands.slots import hashed_part, slot_of
 from proxy.hotpath.counter_snapshot import CounterSnapshot
 from proxy.traffic.cache_figures import CacheFigures
+from proxy.traffic.client_figures import CommandOfClient, CommandTimes, EndedConnections, TimeAtRedis
 from proxy.traffic.evidence import ClientLabel
 from proxy.traffic.heaviest import Heaviest
 from proxy.traffic.latency import Histogram
@@ -129,6 +132,8 @@ class PatternFigures:
     app: str = ""
     largest: int = 0
     largest_key: bytes = b""
+    largest_by: Client = ()
+    """Whose command that was."""
     asked: int = 0
     """How often Keyrail has asked for the TTL of a key of the pattern."""
     expiring: int = 0
@@ -147,14 +152,14 @@ class PatternFigures:
         self.times.merge(more.times)
         self.app = more.app or self.app
         if more.largest > self.largest:
-            self.largest, self.largest_key = more.largest, more.largest_key
+            self.largest, self.largest_key, self.largest_by = more.largest, more.largest_key, more.largest_by
         self.asked += more.asked
         self.expiring += more.expiring
         self.read_in_runs += more.read_in_runs
 
     def clone(self) -> "PatternFigures":
         """A copy of the figures."""
-        sizes = self.largest, self.largest_key
+        sizes = self.largest, self.largest_key, self.largest_by
         told = self.asked, self.expiring, self.read_in_runs
         return PatternFigures(self.volume.clone(), self.times.clone(), self.app, *sizes, *told)
 
@@ -182,12 +187,14 @@ class IntervalStats:
     """A stretch of time: it began at `began` (seconds since the epoch), and took `seconds`."""
 
     __slots__ = (
+        "_times",
         "began",
         "cached",
         "clients",
         "commands",
         "counter_snapshots",
         "crossslot",
+        "ended",
         "keys",
         "patterns",
         "proxy",
@@ -198,6 +205,7 @@ class IntervalStats:
         "slots",
         "slow",
         "tags",
+        "times",
         "volume",
     )
 
@@ -214,6 +222,10 @@ class IntervalStats:
         self.patterns: Heaviest[str, PatternFigures] = Heaviest(MOST_PATTERNS)
         self.clients: Heaviest[Client, Volume] = Heaviest(MOST_CLIENTS)
         self.tags: Heaviest[bytes, Volume] = Heaviest(MOST_TAGS)
+        self.ended: Heaviest[Client, EndedConnections] = Heaviest(MOST_CLIENTS)
+        """Connections that have ended in this time."""
+        self.times: Heaviest[CommandOfClient, TimeAtRedis] = Heaviest(MOST_CLIENTS)
+        self._times = CommandTimes()
         self.slots = SlotCounts()
         self.schema: set[str] = set()
         """The patterns that are entries of the schema."""
@@ -226,7 +238,7 @@ class IntervalStats:
 
     def see(self, trace: Trace, schema: frozenset[str]) -> None:
         """Add a trace; `schema` are those of its patterns that are entries of the schema."""
-        client: Client = (trace.app, *_host(trace.who))
+        client: Client = (trace.app, *host_of(trace.who))
         volume = Volume.of(trace, any(trace.writes))
         self.volume.add(volume)
         self.clients.put(client, volume)
@@ -242,18 +254,19 @@ class IntervalStats:
             if len(slots) > 1:
                 volume = Volume.of(trace, write, len(slots))
             self.keys.put(key, KeyFigures(volume, pattern, Counter({client: trace.weight})))
-            self._see_pattern(trace, key, pattern, volume)
+            self._see_pattern(trace, client, key, pattern, volume)
             self.slots.add(slot, trace.weight)
             tag = hashed_part(key)
             if tag is not key:
                 self.tags.put(tag, volume)
 
-    def _see_pattern(self, trace: Trace, key: bytes, pattern: str, volume: Volume) -> None:
+    def _see_pattern(self, trace: Trace, client: Client, key: bytes, pattern: str, volume: Volume) -> None:
         figures = PatternFigures(volume, Histogram(), trace.app)
         if trace.measured:
             figures.times.add(trace.at_redis, trace.weight)
         figures.largest = max(trace.bytes_in, trace.bytes_out) // len(trace.keys)
         figures.largest_key = key
+        figures.largest_by = client
         self.patterns.put(pattern, figures)
 
     def see_expiry(self, pattern: str, key: bytes, until: float) -> None:
@@ -263,11 +276,20 @@ class IntervalStats:
         if known is not None:
             known.until = until
 
-    def see_large(self, pattern: str, key: bytes, size: int, app: str, *, schema: bool) -> None:
+    def see_large(self, pattern: str, key: bytes, size: int, client: Client, *, schema: bool) -> None:
         """Add that a reply about this key was large, whether or not its command was traced."""
-        self.patterns.put(pattern, PatternFigures(Volume(), Histogram(), app, largest=size, largest_key=key))
+        figures = PatternFigures(Volume(), Histogram(), client[0], largest=size, largest_key=key, largest_by=client)
+        self.patterns.put(pattern, figures)
         if schema:
             self.schema.add(pattern)
+
+    def see_time(self, trace: Trace, count: int) -> None:
+        """Add a command that stands for `count` ones, for its time."""
+        self._times.see(trace.command, (trace.app, *host_of(trace.who)), count, trace.bytes_out)
+
+    def see_ended(self, client: Client, connections: int, commands: int) -> None:
+        """Add connections of a client that have ended, with so many commands on them."""
+        self.ended.put(client, EndedConnections(connections, commands))
 
     def see_run(self, pattern: str, weight: int) -> None:
         """Add `weight` runs of reads of this pattern."""
@@ -303,6 +325,8 @@ class IntervalStats:
         self.patterns.add(more.patterns)
         self.clients.add(more.clients)
         self.tags.add(more.tags)
+        self.ended.add(more.ended)
+        self.times.add(more.times)
         if more.cached is not None:
             self.cached = self.cached or CacheFigures()
             self.cached.add(more.cached)
@@ -328,12 +352,14 @@ class IntervalStats:
             (900 * len(self.patterns.found), self.patterns),
             (480 * len(self.clients.found), self.clients),
             (340 * len(self.tags.found), self.tags),
+            (480 * len(self.ended.found), self.ended),
+            (560 * len(self.times.found), self.times),
         ]
 
     def shrink(self, most: int) -> None:
         """Fold the lightest names, until it takes no more than ``most`` bytes.
 
-        Keys, patterns, clients and tags each get an equal part of the memory, and the parts that the others leave. So
+        Keys, patterns, clients and so on each get an equal part of the memory, and the parts that the others leave. So
         many keys do not displace clients.
         """
         if self.memory() <= most:
@@ -348,13 +374,17 @@ class IntervalStats:
                 heaviest.fold(len(heaviest.found) * share // taken)
             room -= min(taken, share)
 
-    def close(self) -> None:
-        """Fold the names over the bounds, before the figures are sent to the supervisor."""
-        for heaviest in (self.keys, self.patterns, self.clients, self.tags):
+    def close(self, costs: Mapping[str, float] = MappingProxyType({})) -> None:
+        """Fold the names over the bounds, before the figures are sent to the supervisor. `costs` are the seconds that
+        commands take at Redis, as far as they are known."""
+        for name, figures in self._times.figures(costs):
+            self.times.put(name, figures)
+        self._times = CommandTimes()
+        for heaviest in (self.keys, self.patterns, self.clients, self.tags, self.ended, self.times):
             if len(heaviest.found) > heaviest.most:
                 heaviest.fold(heaviest.most)
 
 
-def _host(who: ClientLabel) -> ClientLabel:
+def host_of(who: ClientLabel) -> ClientLabel:
     """The label of a client without the port, which is the same for all its connections."""
     return (*who[:3], who[3].rpartition(":")[0] or who[3])

@@ -5,6 +5,7 @@ commands). Unknown values are null.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from math import isinf
 from typing import Any
 
@@ -24,6 +25,7 @@ from proxy.traffic.interval_stats import (
 )
 from proxy.traffic.key_past import KeyHistory
 from proxy.traffic.key_text import shown
+from proxy.traffic.misuse import ClientFigures, figures_of
 from proxy.traffic.redaction import Redaction
 from proxy.traffic.time_series import TimeSeries
 
@@ -154,14 +156,20 @@ def _clients_of(figures: KeyFigures | None, before: frozenset[Client] | None) ->
     total = sum(figures.clients.values()) + figures.other_clients
     ranked = figures.clients.most_common()
     shown = [
-        {**_named(client), "share": round(weight / total, 4), "new": before is not None and client not in before}
+        {**named(client), "share": round(weight / total, 4), "new": before is not None and client not in before}
         for client, weight in ranked[:_CLIENTS_SHOWN]
     ]
     rest = figures.other_clients + sum(weight for _, weight in ranked[_CLIENTS_SHOWN:])
     return {"clients": shown, "other_clients": round(rest / total, 4) if total else 0.0}
 
 
-def _named(client: Client) -> dict[str, str]:
+def client_of(told: Mapping[str, str] | None) -> Client:
+    """The client of such an object; empty for None."""
+    return () if told is None else tuple(str(told[field]) for field in _CLIENT)
+
+
+def named(client: Client) -> dict[str, str]:
+    """A client as an object."""
     return {"id": id_of(name_of(client)), **dict(zip(_CLIENT, client, strict=True))}
 
 
@@ -241,9 +249,15 @@ def _part(weight: int, total: int, seconds: float) -> dict[str, float]:
 
 
 def clients(time_series: TimeSeries, window: int, count: int, now: float) -> dict[str, Any]:
-    """The busiest clients; a client is an app, user, name, library and host, on however many connections."""
+    """The busiest clients; a client is an app, user, name, library and host, on however many connections.
+
+    ``connects`` are connections per second that have ended, ``redis_time`` the seconds of each second that its commands
+    took at Redis, both of all clients with this ``id``.
+    """
     interval = time_series.window(window, now)
+    its = figures_of([interval], interval.seconds)
     ranked = interval.clients.ranked()
+    ranked += [(client, Volume()) for client in interval.ended.found if client not in interval.clients.found]
     total = interval.clients.other + sum(each.weight for _, each in ranked) or 1
     rest = ranked[count:]
     return {
@@ -251,7 +265,8 @@ def clients(time_series: TimeSeries, window: int, count: int, now: float) -> dic
         "age": round(max(0.0, now - time_series.newest), 3),
         "clients": [
             {
-                **_named(client),
+                **named(client),
+                **_beside(its.get(name_of(client))),
                 "rate": round(volume.weight / interval.seconds, 1),
                 "share": round(volume.weight / total, 6),
                 "bytes_in": round(volume.bytes_in / interval.seconds),
@@ -265,6 +280,13 @@ def clients(time_series: TimeSeries, window: int, count: int, now: float) -> dic
             "rate": round((interval.clients.other + sum(volume.weight for _, volume in rest)) / interval.seconds, 1),
         },
     }
+
+
+def _beside(its: ClientFigures | None) -> dict[str, float]:
+    # Of all that are alike in user, name and host.
+    if its is None:
+        return {"connects": 0.0, "redis_time": 0.0}
+    return {"connects": round(its.ended.connections / its.seconds, 2), "redis_time": round(its.busy, 4)}
 
 
 def slow(time_series: TimeSeries, count: int, redaction: Redaction) -> dict[str, Any]:
@@ -282,7 +304,7 @@ def _slow(command: SlowCommand, redaction: Redaction) -> dict[str, Any]:
         "in_proxy_ms": _milliseconds(command.in_proxy),
         "bytes_in": command.bytes_in,
         "bytes_out": command.bytes_out,
-        **_named(command.client),
+        **named(command.client),
     }
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from proxy.hotpath.sampler import Sampler
 from proxy.net.client import ClientConnection, log_fault
+from proxy.net.command_times import CommandTimesAtRedis
 from proxy.net.expiries import Expiries
 from proxy.net.tracer import Tracer
 from proxy.session.open_trace import OpenTrace
@@ -103,7 +104,7 @@ def test_a_fault_over_figures_stays_with_the_figures(caplog: pytest.LogCaptureFi
     (trace,) = route.observed
     assert isinstance(trace, OpenTrace)
     trace.client = cast("ReportedClient", None)  # nobody whose figures these could be
-    tracer = Tracer(Sampler(1), Expiries(route.ask, lambda _: False))
+    tracer = Tracer(Sampler(1), Expiries(route.ask, lambda _: False), CommandTimesAtRedis(lambda _, answered: None))
     for _ in range(16):
         tracer.observe(trace)
     assert caplog.text.count("missing in the figures") == 16

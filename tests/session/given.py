@@ -244,6 +244,7 @@ class FakeRoute(
         self.events: Counter[str] = Counter()
         self.large: list[tuple[bytes, int]] = []
         self.follows = False
+        self.follows_slow_lane = False
         self.runs: list[tuple[str, int]] = []
         self.sampler = Sampler(traces)
         self.asked: list[tuple[PoolKey, Questions, Callable[[Sequence[bytes] | None], None]]] = []
@@ -512,6 +513,9 @@ class FakeRoute(
 
     def start_n_plus_one(self, weight: int) -> int:
         return weight if self.follows else 0
+
+    def follows_slow(self) -> bool:
+        return self.follows_slow_lane
 
     def observe_large(self, client: ReportedClient, key: bytes, size: int) -> None:
         self.large.append((key, size))

@@ -104,3 +104,15 @@ def test_a_large_reply_is_reported_although_its_command_is_not_traced() -> None:
     client.send(call("MGET", "a", "b"))
     upstream.receive(b"*2\r\n$500\r\n" + b"v" * 50)
     assert len(client.route.large) == 1, "of which of its keys nobody knows"
+
+
+def test_commands_of_the_slow_lane_are_traced_although_the_sampler_has_not_chosen_them() -> None:
+    client = Client(route_with(RULES))
+    client.route.follows_slow_lane = True
+    client.send(call("GET", "a") + call("KEYS", "*"))
+    for _ in "GET", "KEYS":
+        for upstream in client.route.all_upstreams():
+            while upstream.head is not None:
+                upstream.answer(b"*0\r\n")
+    (trace,) = client.route.observed
+    assert (trace.command.name, trace.weight, trace.first_line) == ("KEYS", 0, b"*0\r\n")

@@ -8,7 +8,9 @@ import pytest
 
 from proxy.commands.slots import slot_of
 from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
+from proxy.traffic.advice import InForce
 from proxy.traffic.alerts import USUAL, Alerts, Hot
+from proxy.traffic.client_ids import id_of
 from proxy.traffic.hotspots import IncidentKind
 from proxy.traffic.incident_lines import Past
 from proxy.traffic.incidents import Incident, IncidentEvent, IncidentFigures, Lookout
@@ -44,6 +46,7 @@ class Stream:
         self.redaction = Redaction(redact)
         self.alerts = alerts
         self.expires = 1_000_077.0
+        self.in_force: list[InForce] = []
         self.lookout = Lookout("default", "", itertools.count(9).__next__)
         self.events: list[tuple[float, IncidentEvent | None]] = []
 
@@ -57,7 +60,7 @@ class Stream:
         ]
         self.time_series.add(interval)
         self.now += 1.0
-        reported = self.lookout.look(self.time_series, self.now, self.alerts, self.redaction, shape)
+        reported = self.lookout.look(self.time_series, self.now, self.alerts, self.redaction, shape, self.in_force)
         self.events += [(self.now, each.event) for each in reported]
         return reported
 
@@ -94,6 +97,30 @@ def test_a_key_that_is_read_is_cached_before_it_is_capped(user: str, writes: int
     assert remedies[0].startswith(f"remedy: keyrail remedy product:8841:stock {first}")
     assert len(remedies) == 1 + (first != "--cap")
     assert (", 73.2 % of them answered from memory, hit " in lines[1]) == (cached > 0)
+
+
+@pytest.mark.parametrize(
+    ("standing", "left"),
+    [
+        (InForce("remedy-4 caps it", KEY, app="checkout"), ["cache"]),
+        (InForce("remedy-4 caps it", KEY), ["cache"]),
+        (InForce("remedy-4 caps it", KEY, app="web"), ["cache", "cap"]),
+        (InForce("remedy-4 caches it", KEY, caches=True), ["cap"]),
+        (InForce("remedy-4 caps another one", b"other"), ["cache", "cap"]),
+    ],
+)
+def test_a_remedy_in_force_is_not_advised_again(standing: InForce, left: list[str]) -> None:
+    stream = Stream()
+    for _ in range(12):
+        stream.in_force = [standing]
+        stream.seconds(1, {KEY: 41_000}, 108_000, [TRACE])
+    (incident,) = stream.lookout.open
+    remedies = [line for line in incident.lines if line.startswith("remedy: ")]
+    assert ["cache" if "--local-cache" in line else "cap" for line in remedies] == left
+    assert (f"in force: {standing.text}" in incident.lines) is (standing.key == KEY)
+    stream.seconds(3, {}, 10)
+    remedies = [line for line in incident.lines if line.startswith("remedy: ")]
+    assert ["cache" if "--local-cache" in line else "cap" for line in remedies] == left, "nor once it is relieved"
 
 
 def test_it_says_how_many_reads_replicas_answer() -> None:
@@ -306,11 +333,12 @@ def test_a_large_value_is_one_incident_of_its_pattern() -> None:
     assert (incident.kind, incident.subject) == (IncidentKind.BIG_VALUE, "report:{int}")
     since = "since 13:46:41 UTC, last at 13:46:44 UTC; Redis p99 "
     assert incident.lines[0].startswith(f"report:{{int}} BIG report:1: 4 MB in one command or reply, {since}")
-    assert incident.lines[1] == "200/s and 800 MB/s of this pattern (estimate), app web"
-    assert incident.lines[2].startswith(
+    assert incident.lines[1] == "200/s and 800 MB/s of this pattern (estimate)"
+    assert incident.lines[2].startswith("by web at unix, id c")
+    assert incident.lines[3].startswith(
         "advice: compress it, split it over several keys, or read parts of it (GETRANGE, "
     )
-    assert incident.lines[2].endswith("; a rule `sizes: {value: 1MB}` finds larger writes")
+    assert incident.lines[3].endswith("; a rule `sizes: {value: 1MB}` finds larger writes")
     assert stream.seconds(1, {}, 10, [replace(large[0], bytes_out=9 << 20)]) == []
     assert "report:1: 9 MB in one command or reply, " in incident.lines[0]
     assert stream.seconds(500, {}, 10) == [incident]
@@ -319,18 +347,19 @@ def test_a_large_value_is_one_incident_of_its_pattern() -> None:
     assert len(stream.seconds(620, {}, 10)) == 1
     assert incident.lines[0].startswith("report:{int} was BIG from 13:46:41 to 13:55:")
     assert ": report:1: 9 MB in one command or reply" in incident.lines[0]
-    assert len(incident.lines) == 2, "no advice"
+    assert len(incident.lines) == 3, "no advice"
 
 
 def test_of_a_large_value_that_was_not_traced_no_rate_is_told() -> None:
     stream = Stream()
     interval = IntervalStats(stream.now, 1.0)
-    interval.see_large("report:{int}", b"report:7", 3 << 20, "web", schema=False)
+    interval.see_large("report:{int}", b"report:7", 3 << 20, ("web", "u", "nightly", "", "10.0.0.7"), schema=False)
     stream.time_series.add(interval)
     stream.seconds(1, {}, 10)
     (incident,) = stream.lookout.open
     assert incident.lines[0].startswith("report:{int} BIG report:7: 3 MB in one command or reply, since ")
-    assert incident.lines[1] == "app web"
+    assert incident.lines[1] == f"by nightly at 10.0.0.7, id {id_of(('u', 'nightly', '10.0.0.7'))}, app web, user u"
+    assert incident.client[2] == "nightly"
 
 
 def test_what_was_open_before_a_restart_goes_on() -> None:

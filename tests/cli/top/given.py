@@ -9,6 +9,7 @@ from proxy.cli.top.asking import Answers
 from proxy.cli.top.state import ViewState
 from proxy.cli.top.views import VIEWS, View
 
+BESIDE = {"id": "c3f9a1b27", "connects": 51.0, "redis_time": 0.12}
 CLIENT = {
     "app": "checkout",
     "user": "default",
@@ -88,7 +89,9 @@ TOLD: dict[str, Any] = {
     "clients": {
         "window": 60,
         "age": 0.4,
-        "clients": [{**CLIENT, "rate": 37_310.0, "share": 0.35, "bytes_in": 900, "bytes_out": 9e8, "refused": 2.0}],
+        "clients": [
+            {**CLIENT, **BESIDE, "rate": 37_310.0, "share": 0.35, "bytes_in": 900, "bytes_out": 9e8, "refused": 2.0}
+        ],
         "other": {"clients": 0, "rate": 0.0},
     },
     "slow": {

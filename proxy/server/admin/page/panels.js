@@ -225,6 +225,8 @@ export const clientsTable = () => new Table(
     rateColumn,
     shareColumn,
     number("Out", "bytes_out", byteRate, { from: 560 }),
+    number("Conn/s", "connects", (value) => (value ? rate(value) : "–"), { from: 680, hint: "Connections that have ended, each second" }),
+    number("Time", "redis_time", (value) => (value ? share(value) : "–"), { from: 680, hint: "Of each second at Redis, without the way there and back" }),
     number("Refused", "refused", (value) => (value ? rate(value) : "–"), { from: 560 }),
   ],
   { id: (row) => JSON.stringify([row.app, row.user, row.client_name, row.library, row.address]), empty: "No client was traced in this window" },

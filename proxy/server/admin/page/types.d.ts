@@ -79,6 +79,9 @@ export interface Tag {
 }
 
 export interface BusyClient extends Client {
+  /** Connections per second that have ended, and seconds of each second at Redis, of all clients with this id. */
+  connects: number;
+  redis_time: number;
   rate: number;
   share: number;
   bytes_in: number;
