@@ -13,7 +13,7 @@ import re
 import pytest
 
 from tests.conftest import Fleet, kind_named, seeds
-from tests.engines import EXPECTED, IN_BETWEEN, NEWEST_REDIS
+from tests.engines import EXPECTED, IN_BETWEEN, NEWEST_REDIS, OLDEST
 from tests.resp import Address, Wire, pack
 
 Argv = tuple[str, ...]
@@ -106,6 +106,13 @@ def without_logins_in_multi(commands: list[Argv]) -> tuple[list[Argv], list[bool
     return found, marks
 
 
+def as_older(commands: list[Argv]) -> list[Argv]:
+    """Redis 6.2 and 7.0 set the name of a HELLO that stands in front of its login, although that fails; Keyrail and
+    later engines do not. To them, that is a HELLO without a name."""
+    named = ("HELLO", "3", "SETNAME", "m", "AUTH", "app", "wrong")
+    return [("HELLO", "3", "AUTH", "app", "wrong") if argv == named else argv for argv in commands]
+
+
 def one_by_one(address: Address, commands: list[Argv]) -> list[bytes]:
     """The replies where each command waits for the reply before it."""
     sent, marks = without_logins_in_multi(commands)
@@ -142,7 +149,10 @@ def test_any_conversation_is_answered_as_one_by_one(fleet: Fleet, engine_name: s
     chance = random.Random(seed)
     for _ in range(30):
         commands = made_up(chance)
+        sent = as_older(commands) if engine_name in (OLDEST, IN_BETWEEN) else commands
+        engine.do("FLUSHALL")
         engine.do("SET", "k", "v")
-        expected = one_by_one(engine.address, commands)
+        expected = one_by_one(engine.address, sent)
+        engine.do("FLUSHALL")
         engine.do("SET", "k", "v")
         assert cut(keyrail.address, commands, chance) == expected, commands
