@@ -5,13 +5,14 @@ Listening:   ``HOST:PORT``  ``redis://HOST:PORT``  ``unix:///path[?mode=770]``
              and for each ``client_auth=upstream`` or ``client_password_file=FILE``
 Upstream:    redis-py's forms: ``redis://[user[:password]@]host[:port][/database]``, ``rediss://…``,
              ``unix://[user[:password]@]/path[?db=N]``, and plain ``HOST:PORT``; ``password_file=FILE`` in the
-             query takes the password from a file. redis-py's ``ssl_…`` options mean what they mean there; the
-             ones that only tell redis-py how to behave (``socket_timeout``, …) have no effect.
+             query takes the password from a file. TLS has the names of a listener (``ca``, ``certificate``, ``key``)
+             or redis-py's (``ssl_ca_certs``, ``ssl_certfile``, ``ssl_keyfile`` …), which mean the same. What only
+             tells redis-py how to behave (``socket_timeout``, …) has no effect.
              ``replicas=HOST:PORT,HOST:PORT`` names the replicas to read from, instead of those that the primary names
 Cluster:     ``redis+cluster://`` and ``rediss+cluster://``, with hosts separated by commas (``cluster_address.py``)
 Sentinel:    ``redis+sentinel://`` and ``rediss+sentinel://``, with the name of the primary (``sentinel_address.py``)
 
-A URL is read strictly: an unknown option is an error, so a mistyped ``ssl_ca_cert`` never leads to a connection that
+A URL is read strictly: an unknown option is an error, so a mistyped ``ca_cert`` never leads to a connection that
 trusts the wrong CA. Nothing here opens a socket, and no text shows a password.
 """
 
@@ -267,31 +268,31 @@ def _listener_tls(url: str, options: UrlOptions) -> ListenerTls:
     certificate = options.take(path_of_file, "certificate", "cert", "ssl_certfile")
     key = options.take(path_of_file, "key", "ssl_keyfile")
     client_ca = options.take(path_of_file, "client_ca", "ca", "ssl_ca_certs")
-    key_password = options.secret("key_password", "key_password_file")
+    key_password = options.secret("key_password", "key_password_file", "ssl_password", "ssl_password_file")
     if certificate is None:
         raise bad_url(url, "rediss:// needs a certificate: rediss://HOST:PORT?certificate=FILE&key=FILE")
     return ListenerTls(certificate, key or certificate, client_ca, key_password)
 
 
 def _upstream_tls(url: str, options: UrlOptions) -> UpstreamTls:
-    verify = options.take(_verify, "ssl_cert_reqs")
+    verify = options.take(_verify, "verify", "ssl_cert_reqs")
     if verify is None:
         verify = Verify.REQUIRED
-    check_hostname = options.take(_boolean, "ssl_check_hostname")
-    certificate = options.take(path_of_file, "ssl_certfile")
-    key = options.take(path_of_file, "ssl_keyfile")
+    check_hostname = options.take(_boolean, "check_hostname", "ssl_check_hostname")
+    certificate = options.take(path_of_file, "certificate", "cert", "ssl_certfile")
+    key = options.take(path_of_file, "key", "ssl_keyfile")
     if key is not None and certificate is None:
-        raise bad_url(url, "ssl_keyfile needs ssl_certfile")
+        raise bad_url(url, "key needs certificate")
     if check_hostname and verify is Verify.NONE:
-        raise bad_url(url, "ssl_check_hostname=true needs ssl_cert_reqs=required")
+        raise bad_url(url, "check_hostname=true needs verify=required")
     return UpstreamTls(
         verify=verify,
         check_hostname=verify is not Verify.NONE if check_hostname is None else check_hostname,
-        ca_file=options.take(path_of_file, "ssl_ca_certs"),
-        ca_path=options.take(path_of_file, "ssl_ca_path"),
+        ca_file=options.take(path_of_file, "ca", "ssl_ca_certs"),
+        ca_path=options.take(path_of_file, "ca_path", "ssl_ca_path"),
         certificate=certificate,
         key=key,
-        key_password=options.secret("ssl_password", "ssl_password_file"),
+        key_password=options.secret("key_password", "key_password_file", "ssl_password", "ssl_password_file"),
     )
 
 

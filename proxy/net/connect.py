@@ -15,6 +15,7 @@ from proxy.net.upstream import Keeper, UpstreamConnection
 from proxy.session.pool_key import PoolKey
 from proxy.wire.decode import read_reply
 
+_CLOSED = "it closed the connection without an answer; if this port speaks TLS, write rediss:// for redis://"
 _WHILE_BUSY = 0.05
 """Seconds between two SELECTs while Redis answers BUSY."""
 
@@ -76,6 +77,10 @@ async def open_upstream(
     except ConnectionResetError:
         if upstream.farewell:  # maxclients: Redis may send the error before any command
             raise UpstreamRefusedError(upstream.farewell) from None
+        if upstream.alert is not None:  # in TLS 1.3 a server looks at its client's certificate after the handshake
+            raise upstream.alert from None
+        if tls is None and address.path is None:
+            raise ConnectionResetError(_CLOSED) from None
         raise
     except BaseException:
         upstream.abort()

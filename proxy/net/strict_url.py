@@ -42,6 +42,16 @@ _CLIENT_ONLY = frozenset(
 )
 
 
+TLS_OPTIONS = frozenset(
+    {
+        *("ca", "ca_path", "certificate", "cert", "key", "key_password", "key_password_file", "client_ca"),
+        *("verify", "check_hostname", "ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile", "ssl_password"),
+        *("ssl_password_file", "ssl_cert_reqs", "ssl_check_hostname"),
+    }
+)
+"""The options of a URL that are about TLS."""
+
+
 class AddressError(ValueError):
     """A URL that cannot be used; the text names the URL (without its password) and what was expected."""
 
@@ -67,7 +77,7 @@ def redacted(url: str) -> str:
     """Return ``url`` fit for a message: passwords replaced, control characters made visible."""
     # Greedy on purpose: a password with an unescaped "/" or "@" in it must not show either.
     shown = re.sub(r"^([a-z+]*:/*)?([^:@]*):.*@", r"\1\2:***@", url)
-    shown = re.sub(r"(?i)((?:^|[?&])(?:ssl_|sentinel_)?password=)[^&]*", r"\1***", shown)
+    shown = re.sub(r"(?i)((?:^|[?&])(?:ssl_|sentinel_|key_)?password=)[^&]*", r"\1***", shown)
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in shown)
 
 
@@ -133,9 +143,9 @@ class UrlOptions:
         except ValueError as error:
             raise bad_url(self._url, f"{given[0]}: {error}") from None
 
-    def secret(self, text: str, file: str) -> Secret | None:
-        """Return the secret of option ``text`` or of the file that option ``file`` names."""
-        plain, path = self.take(str, text), self.take(path_of_file, file)
+    def secret(self, text: str, file: str, *others: str) -> Secret | None:
+        """Return the secret of option ``text`` or of the file that option ``file`` names; ``others`` mean the same."""
+        plain, path = self.take(str, text, *others[::2]), self.take(path_of_file, file, *others[1::2])
         if plain is not None and path is not None:
             raise bad_url(self._url, f"{text} and {file} exclude each other")
         if plain is None and path is None:
@@ -145,6 +155,10 @@ class UrlOptions:
     def finish(self) -> None:
         """Raise AddressError if an option was given that nobody took."""
         left = [name for name in self._values if name not in _CLIENT_ONLY]
+        scheme, plus, more = self._url.partition("://")[0].partition("+")
+        if left and left[0] in TLS_OPTIONS and scheme in ("redis", "valkey"):
+            plain = scheme + plus + more
+            raise bad_url(self._url, f"{left[0]} is about TLS: write {scheme}s{plus}{more}:// for {plain}://")
         if left:
             known = ", ".join(self._known) or "none here"
             raise bad_url(self._url, f"unknown option {left[0]!r} (known: {known})")

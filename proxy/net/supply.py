@@ -292,14 +292,14 @@ class Supply:
         self._keeper.count("connect_failures")
         address = self._topology.address(pool.key.node)
         if self._pools.is_home(pool.key) and not pool.alive(Lane.FAST):
-            self._miss(pool.key.node, f"{address}: {reason_of(error)}")
+            self._miss(pool.key.node, f"{address}: {reason_of(error, encrypted=address.tls is not None)}")
             if isinstance(error, UpstreamRefusedError):
                 self.failover.refused()
         if isinstance(error, UpstreamRefusedError) and not any(each.refusal for each in self._pools):
             _log.warning("%s refuses connections: %s", address, error)
         if isinstance(error, ssl.SSLError):
-            reason, words = handshake_failure(error)
-            self._failures.note("tls_upstream", reason, f"{address}: the TLS handshake failed: {words}")
+            reason, _ = handshake_failure(error)
+            self._failures.note("tls_upstream", reason, f"{address}: the TLS handshake failed: {reason_of(error)}")
         pool.failed(lane, str(error) if isinstance(error, UpstreamRefusedError) else "")
         if lane not in pool.backing_off and not self._connections.closing:
             seconds = pool.backoff[lane].failed()

@@ -134,8 +134,35 @@ def _load_authorities(context: ssl.SSLContext, file: Path | None, folder: Path |
         raise TlsError(f"cannot use CA certificates {file or folder}: {_reason(error)}") from None
 
 
-def reason_of(error: Exception) -> str:
-    """Why a connection failed, as the system, TLS or Redis says it."""
+_NAME_ITS_CA = "name the CA that has signed it: ca=FILE in the URL of the upstream"
+_OTHER_NAME = "connect to a name that it is for, or set check_hostname=false in the URL of the upstream"
+_UNVERIFIED = {
+    **dict.fromkeys((2, 18, 19, 20, 21), _NAME_ITS_CA),  # no issuer is known, or it is signed by itself
+    **dict.fromkeys((62, 64), _OTHER_NAME),  # host name, IP address
+}
+"""What helps, by OpenSSL's code (x509_vfy.h, X509_V_ERR_…)."""
+_NO_TLS = "this port does not speak TLS, write redis:// for rediss://"
+_IF_NO_TLS = f"if {_NO_TLS}"
+_SHOW_ONE = "it wants a certificate of its clients: certificate=FILE&key=FILE in the URL of the upstream"
+_SHOW_ANOTHER = "it does not know the CA of Keyrail's certificate: see tls-ca-cert-file in redis.conf"
+_HINTS = {
+    **dict.fromkeys(("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"), _NO_TLS),
+    **dict.fromkeys(("TLSV13_ALERT_CERTIFICATE_REQUIRED", "SSLV3_ALERT_HANDSHAKE_FAILURE"), _SHOW_ONE),
+    **dict.fromkeys(("TLSV1_ALERT_UNKNOWN_CA", "SSLV3_ALERT_BAD_CERTIFICATE"), _SHOW_ANOTHER),
+}
+
+
+def reason_of(error: Exception, *, encrypted: bool = False) -> str:
+    """Why a connection to an upstream failed, as the system, TLS or Redis says it, and what helps."""
+    hint = _IF_NO_TLS if encrypted and isinstance(error, TimeoutError) and not error.args else None
+    if isinstance(error, ssl.SSLCertVerificationError):
+        hint = _UNVERIFIED.get(error.verify_code)
+    elif isinstance(error, ssl.SSLError):
+        hint = _HINTS.get(error.reason or "")
+    return _words_of(error) + (f"; {hint}" if hint else "")
+
+
+def _words_of(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:
@@ -146,14 +173,14 @@ def reason_of(error: Exception) -> str:
 
 
 def handshake_failure(error: OSError) -> tuple[str, str]:
-    """Why a TLS handshake failed: a label for metrics, and a text."""
+    """Why a TLS handshake failed: a label for metrics, and a text, without advice about an upstream."""
     if isinstance(error, ssl.SSLError):
-        return (error.reason or "unknown").lower(), reason_of(error)
+        return (error.reason or "unknown").lower(), _words_of(error)
     if isinstance(error, ConnectionAbortedError | TimeoutError):
         return "timeout", str(error) or "it took too long"
     if isinstance(error, ConnectionError):
         return "closed", "the other side closed the connection"
-    return errno.errorcode.get(error.errno or 0, "unknown"), reason_of(error)
+    return errno.errorcode.get(error.errno or 0, "unknown"), _words_of(error)
 
 
 def _check_readable(what: str, file: Path) -> None:

@@ -8,6 +8,7 @@ catch up if others wait behind it.
 """
 
 import asyncio
+import ssl
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
@@ -68,8 +69,8 @@ class UpstreamConnection(asyncio.BaseProtocol):
     After it is ``identified``, ``run_id`` identifies the server process; it is None if Redis did not tell it. Asked for
     that by ``replica_watch``, the server has also told whether it ``replicates_slots``: see ``engine``.
     ``unauthenticated``: Redis asks for a login, and Keyrail had none. ``mixed_up``: a reply came that fits no command.
-    ``farewell`` is the error that Redis sent without a command, before it closed the connection. ``followed`` is called
-    when the connection becomes ``shared`` or ``apart``, or no longer is.
+    ``farewell`` is the error that Redis sent without a command, before it closed the connection; ``alert`` is the error
+    of TLS that ended it. ``followed`` is called when the connection becomes ``shared`` or ``apart``, or no longer is.
     """
 
     __slots__ = (
@@ -82,6 +83,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
         "_patience",
         "_shared",
         "_slow_reader",
+        "alert",
         "congested",
         "data_received",
         "farewell",
@@ -118,6 +120,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
         self.run_id: bytes | None = None
         self.replicates_slots = False
         self.farewell = ""
+        self.alert: ssl.SSLError | None = None
         self.mixed_up = False
         self.transport: asyncio.Transport | None = None
         self._keeper = keeper
@@ -183,6 +186,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail the pending requests, and tell the keeper."""
         self.pipeline.usable = False
+        self.alert = exc if isinstance(exc, ssl.SSLError) else None
         self._own_commands.lost()
         for timer in (self._slow_reader, self._last_timer):
             if timer is not None:

@@ -1,6 +1,8 @@
 """URLs: every accepted form, and an error with the expected form for all others."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,7 +108,7 @@ def test_upstream(url: str, expected: UpstreamAddress) -> None:
         ("redis://h:x", "host or port cannot be read"),
         ("redis://h:1/2", "SELECT"),
         ("redis://u:p@h:1", "no user"),
-        ("redis://h:1?certificate=c", "unknown option 'certificate'"),
+        ("redis://h:1?certificate=c", "certificate is about TLS: write rediss:// for redis://"),
         ("rediss://h:1", "needs a certificate"),
         ("rediss://h:1?cert=c&certificate=d", "mean the same"),
         ("unix://run/x", "three slashes"),
@@ -134,12 +136,15 @@ def test_listen_refused(url: str, expected: str) -> None:
         ("redis://h?replicas=r1,r1", "given twice"),
         ("redis://h?replicas=", "expected HOST:PORT"),
         ("redis+cluster://h?replicas=r1", "unknown option 'replicas'"),
-        ("redis://h?ssl_ca_certs=x", "unknown option 'ssl_ca_certs'"),
+        ("redis://h?ssl_ca_certs=x", "ssl_ca_certs is about TLS: write rediss:// for redis://"),
+        ("redis+cluster://h?ca=x", "ca is about TLS: write rediss+cluster:// for redis+cluster://"),
         ("rediss://h?ssl_ca_cert=x", "unknown option 'ssl_ca_cert'"),
+        ("rediss://h?ca=x&ssl_ca_certs=y", "ca and ssl_ca_certs mean the same: give one"),
+        ("rediss://h?ca_cert=x", "unknown option 'ca_cert'"),
         ("rediss://h?ssl_cert_reqs=maybe", "expected required, optional or none"),
         ("rediss://h?ssl_check_hostname=maybe", "expected true or false"),
-        ("rediss://h?ssl_cert_reqs=none&ssl_check_hostname=true", "needs ssl_cert_reqs=required"),
-        ("rediss://h?ssl_keyfile=k", "needs ssl_certfile"),
+        ("rediss://h?ssl_cert_reqs=none&ssl_check_hostname=true", "check_hostname=true needs verify=required"),
+        ("rediss://h?ssl_keyfile=k", "key needs certificate"),
         ("rediss://h?ssl_ca_certs=", "expected the path of a file"),
         ("unix://", "three slashes"),
         ("unix://host/x", "three slashes"),
@@ -159,6 +164,7 @@ def test_upstream_refused(url: str, expected: str) -> None:
         "redis://:hun/hunter2@host/x",
         "redis://host?password=hunter2&x=1",
         "rediss://host?ssl_password=hunter2&x=1",
+        "rediss://host?key_password=hunter2&x=1",
         "redis:user:hunter2@host",
         "user:hunter2@host",
     ],
@@ -330,3 +336,24 @@ def test_sentinels_refused(url: str, expected: str) -> None:
         parse_upstream(url)
     assert expected in str(caught.value)
     assert "hunter2" not in str(caught.value)
+
+
+SIDES = [
+    ("ca", "ssl_ca_certs"),
+    ("certificate", "ssl_certfile"),
+    ("key", "ssl_keyfile"),
+    ("key_password", "ssl_password"),
+]
+
+
+@pytest.mark.parametrize("read", [parse_listen, parse_upstream])
+def test_both_sides_take_the_same_names_for_tls(read: Callable[[str], Any]) -> None:
+    """And redis-py's names, which mean the same."""
+    ours, theirs = ("&".join(f"{names[of]}=/f{place}" for place, names in enumerate(SIDES)) for of in (0, 1))
+    assert read(f"rediss://h:1?{ours}") == read(f"rediss://h:1?{theirs}")
+    by_file = read("rediss://h:1?certificate=c&key_password_file=/f").tls.key_password
+    assert (
+        by_file == read("rediss://h:1?certificate=c&ssl_password_file=/f").tls.key_password == Secret(file=Path("/f"))
+    )
+    whole = parse_upstream("rediss://h?ca_path=/c&verify=optional&check_hostname=false")
+    assert whole == parse_upstream("rediss://h?ssl_ca_path=/c&ssl_cert_reqs=optional&ssl_check_hostname=false")

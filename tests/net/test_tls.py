@@ -12,7 +12,7 @@ import uvloop
 
 from proxy.net.address import ListenerTls, UpstreamTls, Verify
 from proxy.net.strict_url import Secret
-from proxy.net.tls import TlsError, listener_context, reason_of, upstream_context
+from proxy.net.tls import TlsError, handshake_failure, listener_context, reason_of, upstream_context
 from tests.net.certificates import Pair, authority, issue
 
 
@@ -35,9 +35,9 @@ async def listening(context: ssl.SSLContext) -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
 
 
-async def say(port: int, context: ssl.SSLContext) -> tuple[bytes, str]:
+async def say(port: int, context: ssl.SSLContext, name: str = "127.0.0.1") -> tuple[bytes, str]:
     """Return the echo and the common name of the server's certificate."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="127.0.0.1")
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=name)
     certificate = writer.get_extra_info("peercert")
     writer.write(b"hello\n")
     echo = await reader.readline()
@@ -177,8 +177,17 @@ def test_why_an_upstream_is_not_trusted(tmp_path: Path, run: Callable[..., None]
         async with listening(listener_context(ListenerTls(pair.certificate, pair.key), fail)) as port:
             with pytest.raises(ssl.SSLError) as caught:
                 await say(port, client(other))
-            assert re.fullmatch("its certificate is not accepted: [a-z -]+", reason_of(caught.value))
+            assert re.fullmatch(
+                "its certificate is not accepted: [a-z -]+; name the CA that has signed it: ca=FILE in the URL .*",
+                reason_of(caught.value),
+            )
+            assert re.fullmatch("its certificate is not accepted: [a-z -]+", handshake_failure(caught.value)[1])
+            with pytest.raises(ssl.SSLError) as caught:
+                await say(port, client(ca), "redis.example")
+            assert "; connect to a name that it is for, or set check_hostname=false in" in reason_of(caught.value)
 
     run(main())
     assert reason_of(ConnectionRefusedError(111, "Connection refused")) == "Connection refused"
     assert reason_of(TimeoutError()) == "no answer within --connect-timeout"
+    unsure = "no answer within --connect-timeout; if this port does not speak TLS, write redis:// for rediss://"
+    assert reason_of(TimeoutError(), encrypted=True) == unsure

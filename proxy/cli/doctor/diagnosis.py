@@ -29,7 +29,7 @@ async def examine(
         opened = await connect(address, _SECONDS)
     except (OSError, ValueError, TlsError, UpstreamRefusedError) as error:
         advice = "check that it runs, and that address, TLS and password are right"
-        return [fail(f"{address}: {reason_of(error)}", advice)]
+        return [fail(f"{address}: {reason_of(error, encrypted=address.tls is not None)}", advice)]
     doubtful = [warn(problem, "Keyrail follows a failover while a majority of the Sentinels agrees")] if problem else []
     if opened.unauthenticated:
         opened.upstream.abort()
