@@ -12,6 +12,7 @@ introspect.py                 reads an engine's COMMAND reply
 published.py                  commands that no available engine reports, as their rows describe them
 overlay.py                    connection state, lane, creation of keys and removal of TTLs, from flags and rows
 replica_reads.py              which commands replicas may answer
+held_by_pause.py              which commands Redis holds back while it pauses writes
 over_nodes.py                 which nodes of a cluster a command goes to, and how their replies become one
 keyrail_commands.py           KEYRAIL …: the commands that Keyrail itself answers
 lookup.py                     finds the command of a request (compiled)

@@ -251,6 +251,15 @@ class Row(NamedTuple):
     """For ``ConnectionState.IDLE``: only with this word among its arguments does it end what other clients wait for.
     Without the word it may begin something."""
 
+    # Pauses of writes
+    may_replicate: bool = False
+    """A pause of writes holds it back, although it does not write: CMD_MAY_REPLICATE in the engines' source, which
+    COMMAND tells of in Redis 6.2 alone."""
+    pauses_writes: bool = False
+    """It makes Redis hold writes back, unless it ends waits."""
+    pauses_writes_with: bytes = b""
+    """With this word among its arguments it does so."""
+
     # Over the nodes of a cluster
     over_nodes: OverNodes | None = None
     """Where it goes and how replies join, where tips and keys do not decide it."""

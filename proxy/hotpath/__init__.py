@@ -34,6 +34,7 @@ cached_reads.py       a client and the reply cache: what is answered from memory
 reply_cache.py        replies to reads, kept until their key changes
 cached_reply.py       what a reply cache holds: replies, their sources and keys, and the memory that they take
 slot_marks.py         the slots of a cluster from whose keys replies may be kept
+write_gate.py         whether Redis is known to hold writes back
 sampler.py            picks the commands to trace
 error_words.py        finds the errors that decide something, without a Python object for each
 error_counts.py       counts error replies by their first word

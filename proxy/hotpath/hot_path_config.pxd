@@ -8,6 +8,7 @@ from proxy.hotpath.plan cimport Plan
 from proxy.hotpath.router cimport Router
 from proxy.hotpath.sampler cimport Sampler
 from proxy.hotpath.split_join cimport SplitCommands
+from proxy.hotpath.write_gate cimport WriteGate
 from proxy.wire.request cimport Request
 
 cdef int JUDGE
@@ -31,6 +32,8 @@ cdef class HotPathConfig:
     cdef unsigned long long[::1] calls
     cdef public bytes beside
     cdef public bytes hides_absence
+    cdef public bytes may_pause
+    cdef public WriteGate gate
 
     @cython.locals(plan=Plan, request=Request, spender=TokenSpender, numbers=bytes)
     cpdef bint passes(self, int command_id, const unsigned char *data, list token_sets) except -1

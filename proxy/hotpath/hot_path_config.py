@@ -12,6 +12,7 @@ from proxy.hotpath.plan import JUDGE, Plan
 from proxy.hotpath.router import Router
 from proxy.hotpath.sampler import Sampler
 from proxy.hotpath.split_join import SplitCommands
+from proxy.hotpath.write_gate import WriteGate
 from proxy.wire.request import Request
 
 # May the intake forward the command by itself? Under two names each: C integers in here, Python's for everybody else.
@@ -32,6 +33,7 @@ class HotPathConfig:
     slots of their keys.
     ``beside`` has a 1 for commands that tell nothing of keys: reads of replicas do not depend on them.
     ``hides_absence`` has one for reads whose reply does not always show that their key does not exist.
+    ``may_pause`` has one for commands that Redis may hold back while the ``gate`` is closed.
     ``calls`` counts commands by their id; without one, nobody reads the figures.
     """
 
@@ -51,6 +53,8 @@ class HotPathConfig:
         split_commands: SplitCommands | None = None,
         beside: bytes | None = None,
         hides_absence: bytes | None = None,
+        may_pause: bytes | None = None,
+        gate: WriteGate | None = None,
     ) -> None:
         self.plan = plan
         self.lookup = lookup
@@ -66,6 +70,8 @@ class HotPathConfig:
         self.spender = TokenSpender()
         self.beside = bytes(len(pooled)) if beside is None else beside
         self.hides_absence = bytes(len(pooled)) if hides_absence is None else hides_absence
+        self.may_pause = bytes(len(pooled)) if may_pause is None else may_pause
+        self.gate = WriteGate() if gate is None else gate
         self.calls = array("Q", bytes(8 * len(pooled))) if calls is None else calls
 
     def passes(self, command_id: int, data: bytes, token_sets: list[TokenSet] | None) -> bool:

@@ -157,6 +157,8 @@ class Runs:
         simple = self.simple
         if not run.direct or (simple[command_id] == 0 and not plan.refuses(command_id)):
             return _SPECIAL
+        if config.gate.closed and config.may_pause[command_id] != 0:
+            return _SPECIAL
         if run.count >= run.room:
             return _STALLED
         remembers = self.cached_reads

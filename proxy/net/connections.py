@@ -84,6 +84,7 @@ class Connections:
         )
         self.pools = self.all.pools
         self._server_changed: Callable[[], None] = _nothing
+        self._stuck: Callable[[Node, Sequence[UpstreamConnection]], None] = lambda _node, _silent: None
         self.restarts = Restarts(topology, self.all.processes, self._restarted)
         staying = SoleReplicas(topology, loop, self.all.start, self._open_apart, settings.connect_timeout)
         self.demotions = Demotions(topology, loop, self.all, self.restarts, give_back, staying)
@@ -191,6 +192,14 @@ class Connections:
         if change.back:
             self.supply.retry_now()
         self._server_changed()
+
+    def stuck(self, node: Node, silent: Sequence[UpstreamConnection]) -> None:
+        """These shared connections are silent, while the node answers on another one."""
+        self._stuck(node, silent)
+
+    def on_stuck(self, act: Callable[[Node, Sequence[UpstreamConnection]], None]) -> None:
+        """Call ``act`` with these."""
+        self._stuck = act
 
     def hesitates(self, node: Node, *, late: bool) -> None:
         """A node's answer to a health check is late, or has come. What any node can do, another one does meanwhile."""

@@ -90,6 +90,7 @@ class NodeLiveness:
         self._forgive_pause(now)
         self._observe(now)
         self._note_late(now)
+        self._note_stuck(now)
         self._ask_all(now)
 
     def _note_late(self, now: float) -> None:
@@ -101,6 +102,15 @@ class NodeLiveness:
             self._connections.hesitates(self._node, late=late)
         if late or self.silent_since is not None:
             self._connections.topology.doubt()
+
+    def _note_stuck(self, now: float) -> None:
+        # Before the next questions: the answers to the last ones are there, or late.
+        own = self._own
+        if own is None or own.closed or own in self._questions:
+            return
+        late = [each for each, question in self._questions.items() if now - question.moved >= _LATE_SECONDS]
+        if late:
+            self._connections.stuck(self._node, late)
 
     def _forgive_pause(self, now: float) -> None:
         # While this process was paused it read nothing, so this time does not count as silence of Redis.

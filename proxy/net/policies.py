@@ -22,6 +22,7 @@ from typing import Any, Protocol
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.router import Router
 from proxy.hotpath.sampler import Sampler
+from proxy.hotpath.write_gate import WriteGate
 from proxy.net.asked_once import AskedOnce
 from proxy.net.cache_scope import CacheScope
 from proxy.net.capabilities import Capabilities
@@ -72,6 +73,7 @@ class Policies(PolicyPort):
 
     ``find_plans`` finds the plans of the first policy. ``memory`` has the state of the rules. ``workers`` is the number
     of workers that serve the route. ``calls`` counts commands by name. ``start`` starts a task.
+    The ``gate`` is that of all clients.
     """
 
     def __init__(
@@ -94,7 +96,8 @@ class Policies(PolicyPort):
         self._clients = clients
         self._paused = paused
         self._start = start
-        self._parts = HotPathParts(counters, sampler, router, Request(), self.calls)
+        self.gate = WriteGate()
+        self._parts = HotPathParts(counters, sampler, router, Request(), self.calls, self.gate)
         table = known.table()
         self._current = PolicyGeneration(policy, generation, find_plans, table, self.memory, paused, self._parts)
         self._caches: CacheFollower | None = None

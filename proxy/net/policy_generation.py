@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from proxy.cluster.split_commands import split_commands
 from proxy.commands.cached_reads import NO_KEYS, cache_role
+from proxy.commands.held_by_pause import held_by_pause
 from proxy.commands.replica_reads import hides_absence
 from proxy.commands.spec import Spec
 from proxy.commands.table import ConnectionState, Lane, Table
@@ -20,6 +21,7 @@ from proxy.hotpath.counters import Counters
 from proxy.hotpath.hot_path_config import MAY_WRITE, READS, HotPathConfig
 from proxy.hotpath.router import Router
 from proxy.hotpath.sampler import Sampler
+from proxy.hotpath.write_gate import WriteGate
 from proxy.net.cache_scope import CacheScope
 from proxy.net.command_counts import CommandCounts
 from proxy.net.garbage_collector import uncollected
@@ -55,6 +57,7 @@ class HotPathParts:
     router: Router | None
     request: Request
     calls: CommandCounts
+    gate: WriteGate
 
 
 class PolicyGeneration:
@@ -93,6 +96,7 @@ class PolicyGeneration:
         self._pinned = bytes(map(_forwarding, table.specs))
         lanes = zip(self._pinned, table.lanes, strict=True)
         self._beside = bytes(map(tells_no_keys, table.specs))
+        self._may_pause = bytes(map(held_by_pause, table.specs))
         self._hides_absence = bytes(map(hides_absence, table.specs))
         self._pooled = bytes(may * (lane == Lane.FAST.value) for may, lane in lanes)
         self._split_commands = None if parts.router is None else split_commands(table)
@@ -179,6 +183,8 @@ class PolicyGeneration:
             beside=self._beside,
             hides_absence=self._hides_absence,
             split_commands=self._split_commands,
+            may_pause=self._may_pause,
+            gate=parts.gate,
         )
         return EffectivePolicy(config, compiled, self.table, self.number)
 

@@ -81,6 +81,7 @@ from proxy.net.topology import KnownServer, Topology
 from proxy.net.tracer import Tracer
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.verdicts import Verdicts, VerdictUpdate
+from proxy.net.write_pauses import WritePauses
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Demand, DividedState, Fact, FactKey, Lease, SharedFacts
 from proxy.session.client_link import ClientTransport
@@ -171,6 +172,7 @@ class Route(RoutePort):
             give_back=self._give_back,
             doubt=self._doubt,
         )
+        self.pauses = WritePauses(self._policies.gate, self._connections)
         nodes: Nodes | None = None
         if isinstance(topology, Cluster):
             nodes = Nodes(topology, route.advertised, self._connections.replicas)
@@ -207,8 +209,9 @@ class Route(RoutePort):
         self._idle_clients = IdleClients(self.clients, settings.client_idle_timeout, loop.time)
         self._internal_queries = InternalQueries(self._checkout)
         self._logins = Logins(self._connections, self._give_back, counts.users)
-        owner = None if nodes is None else nodes.owner
-        self._expiries = Expiries(self._internal_queries.ask, self._checkout.has_spare, owner)
+        self._expiries = Expiries(
+            self._internal_queries.ask, self._checkout.has_spare, None if nodes is None else nodes.owner
+        )
         self._tracer = Tracer(sampler, self._expiries, CommandTimesAtRedis(self._ask_home))
         self._caches = LocalCaches(
             loop,
@@ -239,6 +242,7 @@ class Route(RoutePort):
             nodes,
             self._connections.known_scripts,
             self._caches,
+            self.pauses,
             readers,
         )
 

@@ -5,12 +5,14 @@
     Commit        use that generation              None: it judges all later commands
     Switch        turn the kill switch             None: it is on, or off
     RecallScript  the commands that a script calls those commands, or None: not seen by this worker
+    HoldWrites    Redis is about to hold writes    None: those under way have been answered
 
     a worker asks the supervisor                   its reply
     GroupInfo     a client's query about the group the answer
     FindScript    the commands that a script calls those commands, or None: no other worker knows
     ShareLimits   what clients want of limits      the worker's shares of the limits
     FindPlans     plans of some clients            the parts that it lacks, or None: not in force any more
+    HoldWrites    Redis is about to hold writes    None: no other worker sends more of them
 
     supervisor tells a worker                      a worker tells the supervisor
     Start   the settings, policies and sockets     Serving        every listener accepts
@@ -18,6 +20,7 @@
     LogFrom  the least urgent lines to write       WorkerReport   figures, every second and before the end
     Drain   finish, then end                       News           with each report: violations, changed evidence
     SeenScripts  what another one has told         SeenScripts    with each report: scripts that are new
+    WritesHeld  Redis has begun to hold writes     WritesHeld     the same
                                                    SeenServers    the servers that it has found, when they change
                                                    TrafficReport  with each report: the traffic, second by second
 
@@ -129,6 +132,18 @@ class FindPlans(ProcessRequest[Packed[NewParts] | None]):
     wanted: WantedPlans
 
 
+# Requests both ways
+
+
+@dataclass(frozen=True, slots=True)
+class HoldWrites(ProcessRequest[None]):
+    """Redis is about to hold writes back for a client of one worker: let none of the others send more of them on shared
+    connections; the reply comes when those under way have been answered."""
+
+    seconds: ClassVar[float] = 1.0
+    route: int
+
+
 # Notifications to a worker
 
 
@@ -182,6 +197,13 @@ class SeenScripts(Notification):
     routes: tuple[ScriptNews, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class WritesHeld(Notification):
+    """Redis has answered a client of one worker that it holds writes back: the others find out for how long."""
+
+    route: int
+
+
 # Notifications to the supervisor
 
 
@@ -230,7 +252,9 @@ class News(Notification):
 WorkerOrder: TypeAlias = Prepare | Commit | Switch
 """The requests that change how a worker judges. A worker follows them one after another, in order;
 but it turns the kill switch at once, also while it prepares."""
-WorkerRequest: TypeAlias = WorkerOrder | RecallScript
-WorkerNotification: TypeAlias = NameNodes | LogFrom | Drain | SeenScripts
-SupervisorRequest: TypeAlias = GroupInfo | FindScript | ShareLimits | FindPlans
-SupervisorNotification: TypeAlias = Serving | Unfit | WorkerReport | News | SeenScripts | SeenServers | TrafficReport
+WorkerRequest: TypeAlias = WorkerOrder | RecallScript | HoldWrites
+WorkerNotification: TypeAlias = NameNodes | LogFrom | Drain | SeenScripts | WritesHeld
+SupervisorRequest: TypeAlias = GroupInfo | FindScript | ShareLimits | FindPlans | HoldWrites
+SupervisorNotification: TypeAlias = (
+    Serving | Unfit | WorkerReport | News | SeenScripts | SeenServers | TrafficReport | WritesHeld
+)

@@ -68,7 +68,7 @@ def log_from(level: LogLevel) -> None:
     _Notices.least = level
     of_others = logging.INFO if level is LogLevel.DEBUG else max(logging.WARNING, _NUMBERS[level])
     logging.getLogger().setLevel(of_others)
-    logging.getLogger("keyrail").setLevel(logging.DEBUG if level is LogLevel.DEBUG else of_others)
+    logging.getLogger("keyrail").setLevel(_NUMBERS[level])  # the end of a problem is information
 
 
 def log_level() -> LogLevel:

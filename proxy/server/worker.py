@@ -47,6 +47,7 @@ from proxy.server.control import (
     FindPlans,
     FindScript,
     GroupInfo,
+    HoldWrites,
     ListenerSocket,
     LogFrom,
     NameNodes,
@@ -65,6 +66,7 @@ from proxy.server.control import (
     WorkerOrder,
     WorkerReport,
     WorkerRequest,
+    WritesHeld,
 )
 from proxy.server.leases import LEASE_SECONDS, LOST_SECONDS, Leases
 from proxy.server.notices import log_as, log_from, never_wait
@@ -151,6 +153,9 @@ class Worker:
             self._counts,
             asks_replicas=start.number == 0,
         )
+        if start.settings.workers > 1:
+            route.pauses.hold_others = partial(self._channel.request, HoldWrites(index))
+            route.pauses.tell_others = partial(self._channel.notify, WritesHeld(index))
         route.readiness.rename_nodes(self._aliases[index])
         route.learn_scripts(start.scripts[index])
         return route
@@ -266,6 +271,8 @@ class Worker:
             case SeenScripts(routes):
                 for learning, news in zip(self._routes, routes, strict=True):
                     learning.learn_scripts(news)
+            case WritesHeld(route):
+                self._routes[route].pauses.look()
             case _:
                 assert_never(notification)
 
@@ -282,6 +289,9 @@ class Worker:
                     return await self._follow_or_end(request)
             case RecallScript(route, key):
                 return request.answer(self._routes[route].recall_script(key))
+            case HoldWrites(route):
+                await self._routes[route].pauses.hold()
+                return request.answer(None)
             case _:
                 assert_never(request)
 

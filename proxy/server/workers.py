@@ -25,6 +25,7 @@ from proxy.server.control import (
     FindPlans,
     FindScript,
     GroupInfo,
+    HoldWrites,
     ListenerSocket,
     LogFrom,
     News,
@@ -40,6 +41,7 @@ from proxy.server.control import (
     TrafficReport,
     Unfit,
     WorkerReport,
+    WritesHeld,
 )
 from proxy.server.figures import RouteFigures, add_numbers, counters_of, merge_snapshots
 from proxy.server.group_plans import GroupPlans
@@ -341,6 +343,9 @@ class Workers:
                 return request.answer(self._group_info(route, query))
             case FindScript(route, key):
                 return request.answer(await self._find_script(worker, route, key))
+            case HoldWrites():
+                await outcomes([other.channel.request(request) for other in self._others(worker)])
+                return request.answer(None)
             case FindPlans():
                 return request.answer(await self._plans.find(request))
             case ShareLimits(routes):
@@ -366,6 +371,9 @@ class Workers:
                 self._pass_on(worker, notification)
             case SeenServers(routes):
                 self._servers = [new or known for new, known in zip(routes, self._servers, strict=True)]
+            case WritesHeld():
+                for other in self._others(worker):
+                    other.channel.notify(notification)
             case TrafficReport(routes):
                 self._add_traffic(routes)
             case Unfit(route, reason):
@@ -384,8 +392,11 @@ class Workers:
 
     async def _find_script(self, worker: WorkerProcess, route: int, key: FactKey) -> Fact | None:
         """Ask all other workers which commands a script calls."""
-        others = [each for each in self._workers.values() if each is not worker and each.serving]
-        return await first_known([each.channel.request(RecallScript(route, key)) for each in others])
+        asked = [each.channel.request(RecallScript(route, key)) for each in self._others(worker)]
+        return await first_known(asked)
+
+    def _others(self, worker: WorkerProcess) -> list[WorkerProcess]:
+        return [each for each in self._workers.values() if each is not worker and each.serving]
 
     def _shares(self, worker: WorkerProcess) -> tuple[Leases, ...]:
         workers = list(self._workers.values())

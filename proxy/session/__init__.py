@@ -15,6 +15,7 @@ item.py               one judged command, and what is to follow it
 pool_key.py           what the connections of a pool have in common
 keyed_pipeline.py     an upstream, and who follows its login
 ports.py              what a session needs from the network side
+pause_port.py         the same, about times in which Redis holds writes back
 login_port.py         the same, as far as it is about logins
 node_port.py          the same, about the nodes of a cluster and replicas
 sending.py            commands that leave, and answers of Keyrail's own
@@ -52,6 +53,7 @@ pinned.py             commands that need a private connection: blocking commands
 blocking.py           BLPOP and its relatives before a cluster
 wait_for_replicas.py  WAIT and WAITAOF before a cluster
 idle_connections.py   connections for commands that wait behind nobody else's
+write_pauses.py       commands that wait while Redis holds writes back
 unhindered.py         commands that wait behind nobody else's: SCRIPT KILL, CLIENT UNPAUSE, CONFIG SET …
 scripts.py            EVAL, FCALL and their relatives: what the rules need to know about the script
 script_units.py       scripts before a cluster: each in a transaction of its own

@@ -67,6 +67,8 @@ class Item(JudgedCommand):
     """Whether a rule has asked Redis about it."""
     awaited_reply: AwaitedReply | None = None
     """A read that has waited for its reply to come into memory."""
+    announced: bool = False
+    """Whether it makes Redis hold writes back, and everybody knows."""
     holds: bool = True
     """Whether it holds its keys in memory, once it is sent: not where a rule only counts what it would answer."""
 

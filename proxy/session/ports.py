@@ -26,6 +26,7 @@ from proxy.session.keyed_pipeline import KeyedPipeline
 from proxy.session.login_port import LoginPort
 from proxy.session.node_port import KnownScriptsPort, NodePort, ReplicaPort
 from proxy.session.open_trace import Observer, OpenTrace
+from proxy.session.pause_port import PausePort
 from proxy.session.pool_key import Node, PoolKey
 from proxy.session.pool_waiter import PoolMember, PoolWaiter, UpstreamWait, Waiter
 from proxy.wire.request import RequestLimits
@@ -389,5 +390,6 @@ class Ports:
     known_scripts: KnownScriptsPort | None = None
     """Of a cluster."""
     caches: CachePort | None = None
+    pauses: PausePort | None = None
     replicas: ReplicaPort | None = None
     """Of the primaries."""

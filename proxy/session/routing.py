@@ -24,6 +24,7 @@ from proxy.session import (
     switching,
     transaction,
     unhindered,
+    write_pauses,
 )
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
@@ -39,6 +40,9 @@ def route(session: Session, item: Item, data: bytes, end: int) -> int:
 
     ``data`` from ``end`` on is what the client has sent behind it.
     """
+    if write_pauses.waits(session, item):
+        session.held = item
+        return WAIT
     reads = session.intake.cached_reads
     if reads is not None:
         outcome = cached_answers.answer(session, reads, item)

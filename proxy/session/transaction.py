@@ -29,16 +29,17 @@ from proxy.session import (
     sending,
     switching,
     unplaced,
+    write_pauses,
 )
 from proxy.session.exec_abort import ABORTING_EXEC
 from proxy.session.forwarding import forward_unchanged
 from proxy.session.handshake import HandshakeClient
 from proxy.session.item import Item, JudgedCommand
-from proxy.session.node_port import NodePort
 from proxy.session.over_nodes import ManyNodesClient
 from proxy.session.sending import SendingClient
 from proxy.session.state import POOLED, ClientState, Event, Transaction, begun, ended, refused, watch
 from proxy.session.views import ConnectedClient
+from proxy.session.write_pauses import PausedClient
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, Request
 
@@ -75,7 +76,7 @@ _PLAIN = frozenset(
 )
 
 
-class TransactionClient(HandshakeClient, ManyNodesClient, Protocol):
+class TransactionClient(HandshakeClient, ManyNodesClient, PausedClient, Protocol):
     """A session, as far as it has transactions and watches keys."""
 
     def set_state(self, state: ClientState) -> None:
@@ -96,7 +97,7 @@ def multi(session: TransactionClient, item: Item, data: bytes, end: int) -> int:
         # Redis would queue the follow-ups of the commands before this one.
         switching.wait_until_drained(session)
         return WAIT
-    outcome = None if nodes is None else _placed(session, nodes, item, data, end if whole else None)
+    outcome = _placed(session, item, data, end if whole else None)
     if outcome is not None:
         return outcome
     upstream = switching.to_shared(session, Lane.FAST) if whole else switching.to_private(session)
@@ -133,9 +134,12 @@ def multi(session: TransactionClient, item: Item, data: bytes, end: int) -> int:
     return TAKEN
 
 
-def _placed(session: TransactionClient, nodes: NodePort, item: Item, data: bytes, end: int | None) -> int | None:
+def _placed(session: TransactionClient, item: Item, data: bytes, end: int | None) -> int | None:
     # Before a cluster: at the node of the first key of those that stand behind ``end``, or of those to come.
-    if session.state is not POOLED:
+    nodes = session.ports.nodes
+    if end is not None and write_pauses.unit_waits(session, data, end):
+        return WAIT
+    if nodes is None or session.state is not POOLED:
         return None
     return unplaced.begin(session) if end is None else over_nodes.place_transaction(session, nodes, item, data, end)
 

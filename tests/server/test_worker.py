@@ -26,6 +26,7 @@ from proxy.server.control import (
     FindPlans,
     FindScript,
     GroupInfo,
+    HoldWrites,
     Prepare,
     RecallScript,
     SeenScripts,
@@ -53,6 +54,7 @@ class FakeRoute:
         self.clients: set[object] = set()
         self.done: list[str] = []
         self.readiness = SimpleNamespace(found_cluster=False, rename_nodes=lambda aliases: None)
+        self.pauses = SimpleNamespace(hold_others=None, tell_others=None)
         self.compiled = asyncio.Event()
         self.well: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self.leased: asyncio.Queue[object] = asyncio.Queue()
@@ -141,7 +143,7 @@ class Supervisor:
             case ShareLimits():
                 self.shared.set()
                 return request.answer(({"rule": {}},))
-            case GroupInfo() | FindScript() | FindPlans():
+            case GroupInfo() | FindScript() | FindPlans() | HoldWrites():
                 raise AssertionError("no client asks")
             case _:
                 assert_never(request)

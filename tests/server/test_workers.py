@@ -20,6 +20,7 @@ from proxy.rules.scripts.text import ScriptCalls
 from proxy.server.control import (
     Commit,
     FindScript,
+    HoldWrites,
     Prepare,
     RecallScript,
     SeenScripts,
@@ -102,6 +103,9 @@ class FakeWorker:
             case RecallScript():
                 self.recalled += 1
                 return request.answer(self.knows)
+            case HoldWrites(route):
+                self.orders.append(f"hold {route}")
+                return request.answer(None)
             case _:
                 assert_never(request)
 

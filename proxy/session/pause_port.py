@@ -1,0 +1,26 @@
+"""What a session asks about times in which Redis holds writes back."""
+
+from typing import Protocol
+
+from proxy.hotpath.write_gate import WriteGate
+from proxy.session.pool_key import Node
+from proxy.session.pool_waiter import UpstreamWait, Waiter
+
+
+class PausePort(Protocol):
+    """CLIENT PAUSE … WRITE, as far as it is known. The ``gate`` is closed while any node holds writes back."""
+
+    gate: WriteGate
+
+    def holds(self, node: Node | None) -> bool:
+        """Whether this node, or any if it is None, holds writes back."""
+
+    def wait(self, waiter: Waiter) -> UpstreamWait:
+        """Call ``arrived`` when a node holds none back any more."""
+
+    def announce(self, waiter: Waiter) -> UpstreamWait:
+        """A command that makes Redis hold writes back is about to be sent: let no worker send more of them on shared
+        connections. Call ``arrived`` when those that were sent have been answered."""
+
+    def answered(self, reply: bytes) -> bytes:
+        """The reply to that command, which is passed on: find out how long Redis does so."""

@@ -1,0 +1,68 @@
+"""Commands that wait while Redis holds writes back (CLIENT PAUSE … WRITE).
+
+Redis pauses a client, with all that its connection sends behind. So on a connection that clients share, nobody's write
+may be sent then: it waits here, as it would in Redis, and does not run if its client leaves meanwhile. A client with a
+connection of its own is paused there by Redis itself.
+"""
+
+from typing import Protocol
+
+from proxy.commands.held_by_pause import held_by_pause, pauses_writes
+from proxy.commands.table import ConnectionState
+from proxy.rules.verdict import chained
+from proxy.session.hidden_commands import SurroundedClient
+from proxy.session.item import Item
+from proxy.session.pause_port import PausePort
+from proxy.session.views import WaitingClient
+from proxy.wire.request import COMPLETE, Request
+
+
+class PausedClient(SurroundedClient, WaitingClient, Protocol):
+    """A session, as far as its commands wait for the end of a pause."""
+
+    lacking: tuple[float, int] | None
+
+
+def waits(session: PausedClient, item: Item) -> bool:
+    """Whether the command waits: it may write while Redis holds writes back, or is about to make Redis do so."""
+    pauses = session.ports.pauses
+    if pauses is None:
+        return False
+    if not item.announced and session.state.transaction is None and pauses_writes(item.command):
+        item.announced = True
+        item.edit = chained(pauses.answered, item.edit)
+        session.wait_for_upstream(pauses.announce(session))
+        return True
+    if not pauses.gate.closed or not _would_be_paused(session, item) or not pauses.holds(session.node):
+        return False
+    _wait(session, pauses)
+    return True
+
+
+def _wait(session: PausedClient, pauses: PausePort) -> None:
+    session.wait_for_upstream(pauses.wait(session))
+    # However short the wait is: Redis, too, runs nothing that it holds back for a client that has closed its half.
+    session.lacking = float("-inf"), 0 if session.lacking is None else session.lacking[1]
+
+
+def unit_waits(session: PausedClient, data: bytes, end: int) -> bool:
+    """The same for a transaction that stands whole behind ``end``."""
+    pauses = session.ports.pauses
+    if pauses is None or not pauses.gate.closed or not pauses.holds(None):
+        return False
+    config, request = session.intake.config, Request()
+    while request.scan(data, end, session.intake.limits) == COMPLETE:
+        command_id, end = config.lookup.find(request), request.end
+        if config.may_pause[command_id] != 0:
+            _wait(session, pauses)
+            return True
+        if session.effective_policy.table.specs[command_id].state is ConnectionState.EXEC:
+            return False
+    return False
+
+
+def _would_be_paused(session: PausedClient, item: Item) -> bool:
+    state = session.state
+    if state.upstream is not None or state.transaction is not None or item.blocked is not None:
+        return False
+    return held_by_pause(item.command.spec) or any(each.surround.about for each in item.hidden)
