@@ -42,10 +42,14 @@ class EndedConnections:
 
 @dataclass(slots=True)
 class TimeAtRedis:
-    """One command of one client: how often it ran, and the `seconds` that it took; 0 where that is not known."""
+    """One command of one client: how often it ran, and the `seconds` that it took; 0 where that is not known.
+
+    `most` are seconds that it did not take more than, by the quickest reply of each second; 0 if none was measured.
+    """
 
     count: int = 0
     seconds: float = 0.0
+    most: float = 0.0
 
     @property
     def weight(self) -> int:
@@ -56,10 +60,11 @@ class TimeAtRedis:
         """Add the other's figures."""
         self.count += more.count
         self.seconds += more.seconds
+        self.most += more.most
 
     def clone(self) -> "TimeAtRedis":
         """A copy of the figures."""
-        return TimeAtRedis(self.count, self.seconds)
+        return TimeAtRedis(self.count, self.seconds, self.most)
 
 
 CommandOfClient = tuple[str, ...]
@@ -70,21 +75,22 @@ class CommandTimes:
     """The commands of one second, and their times."""
 
     def __init__(self) -> None:
-        self._found: dict[str, dict[ClientLabel, list[int]]] = defaultdict(dict)
+        self._found: dict[str, dict[ClientLabel, tuple[int, int, float]]] = defaultdict(dict)
 
-    def see(self, command: str, client: ClientLabel, count: int, size: int) -> None:
-        """Add a command of a client (its app and label) that stands for this many, each with a reply of this size."""
-        known = self._found[command].setdefault(client, [0, 0])
-        known[0] += count
-        known[1] += count * size
+    def see(self, command: str, client: ClientLabel, count: int, size: int, took: float) -> None:
+        """Add a command of a client (its app and label) that stands for this many, each with a reply of this size that
+        took so many seconds to come; 0 if that is not known."""
+        clients = self._found[command]
+        counted, bytes_out, least = clients.get(client, (0, 0, 0.0))
+        clients[client] = counted + count, bytes_out + count * size, min(least or took, took or least)
 
     def figures(self, costs: Mapping[str, float]) -> Iterator[tuple[CommandOfClient, TimeAtRedis]]:
         """The figures; ``costs`` are the seconds that a command takes on the average, as far as they are known."""
         for command, clients in self._found.items():
-            total = sum(count for count, _ in clients.values())
-            all_work = sum(_BYTES * count + size for count, size in clients.values())
-            for client, (count, size) in clients.items():
+            total = sum(count for count, _, _ in clients.values())
+            all_work = sum(_BYTES * count + size for count, size, _ in clients.values())
+            for client, (count, size, least) in clients.items():
                 part = (_BYTES * count + size) / all_work
                 if command in _SCRIPTS:
                     part = count / total if count >= _NEARLY_ALL * total else 0.0
-                yield (command, *client), TimeAtRedis(count, part * total * costs.get(command, 0.0))
+                yield (command, *client), TimeAtRedis(count, part * total * costs.get(command, 0.0), count * least)

@@ -285,7 +285,7 @@ class IntervalStats:
 
     def see_time(self, trace: Trace, count: int) -> None:
         """Add a command that stands for `count` ones, for its time."""
-        self._times.see(trace.command, (trace.app, *host_of(trace.who)), count, trace.bytes_out)
+        self._times.see(trace.command, (trace.app, *host_of(trace.who)), count, trace.bytes_out, trace.at_redis)
 
     def see_ended(self, client: Client, connections: int, commands: int) -> None:
         """Add connections of a client that have ended, with so many commands on them."""

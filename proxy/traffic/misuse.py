@@ -12,6 +12,8 @@ from proxy.traffic.interval_stats import Client, IntervalStats
 
 KEYS = "KEYS"
 _SHOWN_COMMANDS = 2
+_MANY = 10
+"""KEYS of which nobody knows how long they take are as bad as a tenth of them that are known to take long."""
 
 
 @dataclass(slots=True)
@@ -63,9 +65,12 @@ def figures_of(intervals: Iterable[IntervalStats], seconds: float) -> Mapping[Cl
 
 def loops_over_keys(each: ClientFigures, least: Misuse) -> bool:
     """Whether the client runs KEYS all the time."""
-    known = each.keys.seconds > 0
-    enough = not known or each.keys.seconds >= least.keys_time * each.seconds
-    return each.keys.count >= max(2.0, least.keys_rate * each.seconds) and enough
+    its = each.keys
+    often = its.count >= max(2.0, least.keys_rate * each.seconds)
+    took = its.seconds or its.most
+    if took:
+        return often and took >= least.keys_time * each.seconds
+    return its.count >= _MANY * least.keys_rate * each.seconds
 
 
 def reconnects(each: ClientFigures, least: Misuse) -> bool:

@@ -69,7 +69,11 @@ CULPRITS: dict[str, tuple[Made, set[IncidentKind]]] = {
 class World:
     """One server that runs one command after the other, second by second."""
 
-    def __init__(self, clients: list[Made], chance: random.Random) -> None:
+    def __init__(
+        self, clients: list[Made], chance: random.Random, *, tells: bool = True, measured: bool = True
+    ) -> None:
+        self.tells = tells
+        self.measured = measured
         self.chance = chance
         self.now = 0.0
         self.free = 0.0
@@ -103,12 +107,15 @@ class World:
             self.send(by, at + took + by.idle * self.chance.uniform(0.5, 1.5))
         self.now += 1.0
         interval.counter_snapshots = [CounterSnapshot(10, 0, ())]
-        interval.close({command: took_of[command] / calls for command, calls in calls_of.items()})
+        costs = {command: took_of[command] / calls for command, calls in calls_of.items()}
+        interval.close(costs if self.tells else {})
         return interval
 
     def note(self, interval: IntervalStats, by: Made, took: float, count: int) -> None:
         who = (*by.client[1:4], f"{by.client[4]}:{self.chance.randrange(1000, 60_000)}")
-        trace = replace(READ, command=by.command, app="shop", who=who, at_redis=took, bytes_out=by.size)
+        trace = replace(
+            READ, command=by.command, app="shop", who=who, at_redis=took if self.measured else 0.0, bytes_out=by.size
+        )
         interval.see_time(trace, count)
 
 
@@ -118,6 +125,26 @@ def live(clients: list[Made], chance: random.Random, seconds: int, lookout: Look
         series.add(world.second(now))
         now += 1.0
         lookout.look(series, now, USUAL, Redaction(Redact.NONE), shape, in_force)
+
+
+@pytest.mark.parametrize(
+    ("keys", "measured", "loops"),
+    [
+        (Made("dashboard", "KEYS", 1, 0.0002, 0.3), True, False),
+        (Made("dashboard", "KEYS", 1, 0.0002, 0.3), False, False),
+        (Made("walker", "KEYS", 1, 0.05, 0.3), True, True),
+        (Made("walker", "KEYS", 1, 0.0002, 0.001), True, True),
+        (Made("walker", "KEYS", 1, 0.0002, 0.02), False, True),
+    ],
+)
+def test_where_redis_does_not_tell_how_long_commands_take(keys: Made, measured: bool, loops: bool) -> None:
+    watching, series, now = lookout(), TimeSeries(), 1_000_000.0
+    world = World([*BYSTANDERS[:2], keys], random.Random(1), tells=False, measured=measured)
+    for _ in range(12):
+        series.add(world.second(now))
+        now += 1.0
+        watching.look(series, now, USUAL, Redaction(Redact.NONE), shape)
+    assert told(watching).keys() == ({IncidentKind.KEYS_LOOP} if loops else set())
 
 
 def lookout() -> Lookout:
