@@ -46,9 +46,6 @@ ELSEWHERE = {
         "session/test_handshake.py::test_inside_a_transaction_nobody_logs_in",
         "differential/test_failing_logins.py::test_any_conversation_is_answered_as_one_by_one",
     ],
-    "`HELLO 3 SETNAME name AUTH user wrong`, on Redis 6.2 and 7.0": [
-        "differential/test_failing_logins.py::test_any_conversation_is_answered_as_one_by_one"
-    ],
     "before a cluster, commands of all nodes (`DBSIZE`, `KEYS`, `SCAN`, `SCRIPT LOAD`, `CONFIG SET` …) and of the "
     "cluster (`CLUSTER`, `READONLY`, `ASKING`) inside MULTI": [
         "session/test_unplaced.py::test_a_command_that_is_refused_makes_exec_fail"
@@ -303,6 +300,18 @@ def test_a_changed_password_is_accepted_for_seconds(
         with keyrail.wire() as second:
             said = second.ask("AUTH", "old")
             assert said == OK or time.monotonic() - began > 10.0
+
+
+@row("`HELLO 3 SETNAME name AUTH user wrong` of a client that speaks RESP3, on Redis 6.2 and 7.0")
+def test_a_name_in_front_of_a_failing_login(engine: Engine, keyrail: Keyrail, engine_name: str) -> None:
+    def named(wire: Wire) -> bytes:
+        wire.ask("HELLO", "3")
+        assert wire.ask("HELLO", "3", "SETNAME", "name", "AUTH", "user", "wrong").startswith(b"-WRONGPASS")
+        return wire.ask("CLIENT", "GETNAME")
+
+    with engine.wire() as direct, keyrail.wire() as wire:
+        sets = engine_name in ("redis-6.2", "redis-7.0")
+        assert (named(direct), named(wire)) == (b"$4\r\nname\r\n" if sets else b"_\r\n", b"_\r\n")
 
 
 @pytest.fixture
