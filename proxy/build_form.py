@@ -32,4 +32,16 @@ def _has_machine_code(module: Path) -> bool:
     return any(module.with_name(module.name + suffix).exists() for suffix in EXTENSION_SUFFIXES)
 
 
-BUILD_FORM: Final[BuildForm] = build_form_of(Path(__file__).parent)
+_PACKAGE = Path(__file__).parent
+BUILD_FORM: Final[BuildForm] = build_form_of(_PACKAGE)
+
+SLOWER: Final = (
+    "this Keyrail was installed without a C compiler: it runs as plain Python, which takes several times the CPU. "
+    "Install gcc and Python's headers, then install Keyrail anew with KEYRAIL_PLAIN=0"
+)
+"""What an operator is told of a plain installation; pip shows nothing of what a build says."""
+
+
+def is_plain_installation(form: BuildForm = BUILD_FORM, package: Path = _PACKAGE) -> bool:
+    """Whether it was installed as plain Python. A source tree is plain, too, and meant to be."""
+    return form == "plain" and not (package.parent / "pyproject.toml").exists()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from proxy.build_form import BUILD_FORM
+from proxy.build_form import BUILD_FORM, SLOWER, is_plain_installation
 from proxy.net.address import ListenAddress
 from proxy.net.lacking import is_gap
 from proxy.net.settings import Embedded, RouteSettings
@@ -48,6 +48,8 @@ class Announcements:
         at = "" if admin is None else f"; admin {admin.url}"
         notice(f"ready on {'; '.join(shown)}; {serving}, {BUILD_FORM}{at}")
         notice(limits)
+        if is_plain_installation():
+            notice(SLOWER)
         if admin is not None and admin.closed:
             notice(
                 "the admin port is not on loopback; without --admin-token-file it shows no keys and takes no orders",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from proxy import build_form
-from proxy.build_form import BUILD_FORM, build_form_of
+from proxy.build_form import BUILD_FORM, build_form_of, is_plain_installation
 from proxy.hotpath import intake
 from proxy.wire import request
 
@@ -50,3 +50,12 @@ def test_a_mixture_is_refused_by_name(tmp_path: Path) -> None:
     folder = package(tmp_path, "reply.py", "reply.pxd", f"reply{suffix}", "request.py", "request.pxd")
     with pytest.raises(ImportError, match="except for wire/request"):
         build_form_of(folder)
+
+
+def test_a_plain_installation_is_told_from_a_source_tree(tmp_path: Path) -> None:
+    installed = tmp_path / "site-packages/proxy"
+    assert is_plain_installation("plain", installed)
+    assert not is_plain_installation("compiled", installed)
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages/pyproject.toml").touch()
+    assert not is_plain_installation("plain", installed)
