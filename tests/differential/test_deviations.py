@@ -352,7 +352,7 @@ def _one_is_blocked(direct: Wire) -> bool:
     return b"blocked_clients:1" in direct.ask("INFO", "clients")
 
 
-@row("`CLIENT PAUSE … WRITE`")
+@row("`CLIENT PAUSE … WRITE` that does not come through this Keyrail")
 def test_reads_can_wait_behind_a_write_of_another_client(engine: Engine, keyrail: Keyrail) -> None:
     for address, waits in ((engine.address, False), (keyrail.address, True)):
         with Wire(address) as writer, Wire(address) as reader, Wire(address) as operator, engine.wire() as direct:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import rest_is_long
-from tests.engines import EXPECTED, Engine
+from tests.engines import EXPECTED, OLDEST, Engine
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.resp import Wire, eventually
 
@@ -136,4 +136,5 @@ def test_what_is_cached_follows_the_new_primary(
     engine.do("CONFIG", "SET", "replica-serve-stale-data", "no")
     primary.kill()
     eventually(lambda: engine.wire().ask("GET", "user:1:name").startswith(b"-MASTERDOWN"))
-    eventually(lambda: all(wire.ask("GET", "user:1:name").startswith(b"-MASTERDOWN") for wire in wires))
+    if engine_name != OLDEST:  # it answers PING, so that nothing tells Keyrail
+        eventually(lambda: all(wire.ask("GET", "user:1:name").startswith(b"-MASTERDOWN") for wire in wires))
