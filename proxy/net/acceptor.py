@@ -4,16 +4,18 @@ All workers accept from the same socket. One that has its share of the clients l
 others for a moment (``worker_loads``); what nobody has taken by then it accepts after all. So no connection waits for a
 worker that has ended, hangs or is busy.
 
-The event loop's own server is the cheapest way to accept. But at an error such as ENOBUFS it closes its socket for
-good, and where no file can be opened it closes connections, and tells nobody. So at the first sign of that (``look``)
-the acceptor goes on by itself, and counts and logs each failure by reason:
+A crowd must not keep a worker from those whom it serves already: else each of the crowd would wait until it gives up,
+and come again, for ever. So all of it is accepted, which costs little, but only a few connections in each turn of the
+event loop become clients, the latest ones first: they have the longest time left before they give up. One in a few is
+the one that has waited longest, so that all are served who are patient. Who has given up meanwhile costs little
+(``patience``); no TLS handshake begins for it.
+
+The event loop's own server would close its socket for good at an error such as ENOBUFS, close connections where no file
+can be opened, and tell nobody. Here each failure is counted and logged by reason:
 
     the peer has gone, or the network has failed      the next one is accepted
     no file can be opened                             the connection is closed, so that its client learns of it
     anything else                                     tried again after a pause
-
-It also accepts by itself for TLS, to learn why handshakes fail, and where there are other workers. No handshake begins
-for a client that has left while its connection waited (``patience``).
 """
 
 import asyncio
@@ -22,6 +24,8 @@ import errno
 import os
 import socket
 import ssl
+import time
+from collections import deque
 from collections.abc import Callable
 
 from proxy.net.admission import Admission
@@ -32,7 +36,14 @@ from proxy.net.patience import Patience, waiting_connections
 from proxy.net.tls import handshake_failure
 
 _AT_ONCE = 64
-_BACKLOG = 1024
+"""Connections that are accepted in a turn of the event loop."""
+_CLIENTS_AT_ONCE, _SHARE = 4, 16
+"""Connections that become clients in a turn where more wait, and more if that takes less than one in so many seconds
+of the worker's CPU time: the turns of a worker that has much to do are long."""
+_GONE_AT_ONCE = 64
+"""Connections of clients that have given up, which are closed in a turn."""
+_OLDEST = 4
+"""One in so many is the one that has waited longest."""
 _MOMENT = 0.001
 """Seconds for which connections are left to other workers."""
 _PART = 4
@@ -88,64 +99,40 @@ class Acceptor:
         self._reserve: int | None = os.open(os.devnull, os.O_RDONLY)
         self._closed = False
         self._left = 0
+        self._turned = 0.0
+        self._waiting: deque[tuple[socket.socket, float]] = deque()
         self._connecting: set[asyncio.Task[None]] = set()
-        self._served: socket.socket | None = None
-        self._server: asyncio.AbstractServer | None = None
-
-    async def begin(self) -> None:
-        """Accept from now on."""
-        if self._tls is not None or not self._loads.alone:
-            self.listen()
-            return
-        self._served = self._sock.dup()
-        create = self._loop.create_unix_server if self._sock.family == socket.AF_UNIX else self._loop.create_server
-        self._server = await create(self._protocol, sock=self._served, backlog=_BACKLOG)
-
-    def look(self) -> None:
-        """Find out whether the event loop can still accept. Called about each second."""
-        if self._server is None or self._closed:
-            return
-        if self._served is not None and self._served.fileno() == -1:
-            self._failures.note("accept", _UNKNOWN, f"{self._name}: a connection could not be accepted")
-        elif _can_open_a_file():
-            return
-        self._server.close()
-        self._server = None
-        self.listen()
-
-    def close(self) -> None:
-        """Accept no more. Handshakes under way go on."""
-        if self._closed:
-            return
-        self._closed = True
-        if self._server is not None:
-            self._server.close()
-        else:
-            self._loop.remove_reader(self._sock.fileno())
-        self._sock.close()
-        if self._reserve is not None:
-            os.close(self._reserve)
-
-    def _protocol(self) -> ClientConnection:
-        self._admission.accepted()
-        return self._new_client()
-
-    # Accepting by itself
 
     def listen(self) -> None:
-        """Accept from now on, without the event loop's server."""
+        """Accept from now on."""
         if not self._closed:
             self._loop.add_reader(self._sock.fileno(), self._ready)
 
-    def _ready(self) -> None:
-        if self._loads.alone:
-            self._accept(_AT_ONCE)
+    def close(self) -> None:
+        """Accept no more, and close whoever waits: nothing of it was read. Handshakes under way go on."""
+        if self._closed:
             return
+        self._closed = True
+        self._loop.remove_reader(self._sock.fileno())
+        self._sock.close()
+        if self._reserve is not None:
+            os.close(self._reserve)
+        while self._waiting:
+            self._close(self._waiting.pop()[0])
+
+    def _ready(self) -> None:
         waiting = max(1, waiting_connections(self._sock))
-        share = max(0, min(self._loads.share(waiting), _AT_ONCE))
+        share = waiting if self._loads.alone else max(0, self._loads.share(waiting))
+        share = min(share, self._room())
         if self._accept(share) and share < min(waiting, _AT_ONCE):
             self._loop.remove_reader(self._sock.fileno())
             self._leave(waiting - share)
+
+    def _room(self) -> int:
+        # Who waits needs an open file, as a client does.
+        most = self._admission.most
+        free = most - self._admission.clients - len(self._connecting) - len(self._waiting) if most > 0 else _AT_ONCE
+        return max(min(free, _AT_ONCE), 0 if self._waiting else 1)
 
     def _leave(self, count: int) -> None:
         self._left = count
@@ -159,12 +146,21 @@ class Acceptor:
         share = max(0, self._loads.share(waiting))
         if waiting >= self._left:  # nobody else is about to take them
             share = max(1, share, waiting // _PART)
-        share = min(share, _AT_ONCE)
+        share = min(share, self._room())
         if self._accept(share):
             self._leave(max(1, waiting - share))
 
     def _accept(self, most: int) -> bool:
         # Whether more can be accepted. If not, the socket is listened on.
+        begins = not self._waiting
+        try:
+            return self._accept_some(most)
+        finally:
+            if begins and self._waiting:
+                self._turned = time.thread_time()
+                self._adopt_next()
+
+    def _accept_some(self, most: int) -> bool:
         for _ in range(most):
             try:
                 connection, _ = self._sock.accept()
@@ -175,26 +171,48 @@ class Acceptor:
                 if not self._goes_on(error):
                     return False
                 continue
-            self._adopt(connection)
+            self._admission.accepted()
+            self._waiting.append((connection, self._loop.time()))
         return True
 
-    def _adopt(self, connection: socket.socket) -> None:
-        if self._patience.refuses(connection, encrypted=self._tls is not None):
+    def _adopt_next(self) -> None:
+        # In each turn, as long as any wait.
+        now = time.thread_time()
+        try:
+            self._adopt_some(now + (now - self._turned) / _SHARE)
+        finally:
+            self._turned = time.thread_time()
+            if self._waiting:
+                self._loop.call_soon(self._adopt_next)
+
+    def _adopt_some(self, until: float) -> None:
+        crowd = len(self._waiting) > _CLIENTS_AT_ONCE
+        clients = gone = 0
+        while self._waiting and gone < _GONE_AT_ONCE and (clients < _CLIENTS_AT_ONCE or time.thread_time() < until):
+            oldest = not crowd or clients % _OLDEST == 0
+            connection, since = self._waiting.popleft() if oldest else self._waiting.pop()
+            if self._adopt(connection, self._loop.time() - since):
+                clients += 1
+            else:
+                gone += 1
+
+    def _adopt(self, connection: socket.socket, waited: float = 0.0) -> bool:
+        # Whether it becomes a client.
+        if self._patience.refuses(connection, waited, encrypted=self._tls is not None):
             # Reset, and not closed, so that a client that has not left learns at once that nothing was answered.
             self._failures.note("accept", _GAVE_UP, f"{self._name}: a client has given up before it was accepted")
-            connection.close()
-            return
-        self._admission.accepted()
+            self._close(connection)
+            return False
         connecting = self._loop.create_task(self._connect(connection))
         self._connecting.add(connecting)
         connecting.add_done_callback(self._connecting.discard)
+        return True
 
     async def _connect(self, connection: socket.socket) -> None:
         try:
             await self._loop.connect_accepted_socket(self._new_client, connection, ssl=self._tls)
         except BaseException as error:
-            connection.close()
-            self._admission.closed()
+            self._close(connection)
             if not isinstance(error, OSError):
                 raise
             if self._tls is None:
@@ -205,6 +223,10 @@ class Acceptor:
             return
         if self._tls is not None:
             acknowledge_at_once(connection)
+
+    def _close(self, connection: socket.socket) -> None:
+        connection.close()
+        self._admission.closed()
 
     # Failing
 
@@ -236,11 +258,3 @@ class Acceptor:
             with contextlib.suppress(OSError):
                 self._reserve = os.open(os.devnull, os.O_RDONLY)
         return True
-
-
-def _can_open_a_file() -> bool:
-    try:
-        os.close(os.open(os.devnull, os.O_RDONLY))
-    except OSError:
-        return False
-    return True

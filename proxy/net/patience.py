@@ -59,19 +59,14 @@ class Patience:
         sock = _socket_of(transport)
         return sock is not None and self._has_left(sock, waited)
 
-    def refuses(self, sock: ClientSocket, *, encrypted: bool) -> bool:
-        """Whether the client of a connection that was just accepted has left, or may have given up what it has sent.
-        The first that comes ``encrypted`` is no command."""
+    def refuses(self, sock: ClientSocket, waited: float, *, encrypted: bool) -> bool:
+        """Whether the client of a connection that was accepted so many seconds ago has left, or may have given up what
+        it has sent. The first that comes ``encrypted`` is no command."""
         told = _tcp_info(sock, _LAST_DATA_RECEIVED)
-        age = self._unattended() if told is None else told / 1000.0
+        age = self._unattended() + waited if told is None else told / 1000.0
         if self._has_left(sock, age):
             return True
         return self._is_over(age) and not encrypted and may_change(_unread(sock))
-
-    def refuses_client(self, transport: ClientTransport) -> bool:
-        """The same, where the event loop has accepted the connection."""
-        sock = _socket_of(transport)
-        return sock is not None and self.refuses(sock, encrypted=transport.get_extra_info("sslcontext") is not None)
 
     def is_late(self, transport: ClientTransport | None, pause: float) -> bool:
         """Whether what came last from the client has waited too long, or the client has left. Where the system does not

@@ -133,7 +133,7 @@ class Route(RoutePort):
         self._topology = topology
         self._failures = Failures(loop.time)
         self._patience = Patience(settings.accept_patience, admission.loads.unattended)
-        self.clients = RouteClients(admission, self._refuses_clients, self._client_left, self._failures, self._patience)
+        self.clients = RouteClients(admission, self._refuses_clients, self._client_left, self._failures)
         self._counters = Counters()
         self._own_errors = ErrorCounts()
         self._backlog = Backlog(self.clients)
@@ -340,19 +340,14 @@ class Route(RoutePort):
                 await self.readiness.attempted()
         await self._policies.begin()
 
-    async def serve(self, sock: socket, of: ListenerSettings, tls: ssl.SSLContext | None) -> None:
+    def serve(self, sock: socket, of: ListenerSettings, tls: ssl.SSLContext | None) -> None:
         """Accept clients on a listening socket. Raises PasswordFileError."""
         entrance = Entrance(of, self._connections.pools.home, self._capabilities, self._logins, self.loop.time)
         new_client = partial(self._new_client, entrance)
         name = str(of.address)
         acceptor = Acceptor(sock, name, self.loop, new_client, tls, self._failures, self._admission, self._patience)
-        await acceptor.begin()
+        acceptor.listen()
         self._acceptors.append(acceptor)
-
-    def look_at_acceptors(self) -> None:
-        """Check whether clients can still be accepted. Called about each second."""
-        for acceptor in self._acceptors:
-            acceptor.look()
 
     def _new_client(self, entrance: Entrance) -> ClientConnection:
         return ClientConnection(

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterator
 from proxy.net.admission import MAX_CLIENTS, Admission
 from proxy.net.buffers import buffers_of
 from proxy.net.failures import Failures
-from proxy.net.patience import Patience
 from proxy.net.unsent import has_arrived
 from proxy.session.client_identity import Origin
 from proxy.session.session import Session
@@ -36,10 +35,8 @@ class RouteClients(Collection[Session]):
         refuses: Callable[[], bool],
         on_close: Callable[[Session], None],
         failures: Failures,
-        patience: Patience,
     ) -> None:
         self._clients: set[Session] = set()
-        self._patience = patience
         self._admission = admission
         self._refuses = refuses
         self._on_close = on_close
@@ -64,8 +61,6 @@ class RouteClients(Collection[Session]):
         """Admit a new client, or close it."""
         if self._refuses():
             client.close("not_ready")
-        elif self._gave_up(client):
-            client.close("gave_up")
         elif not self._admission.admit():
             client.turn_away(MAX_CLIENTS, "max_clients")
         else:
@@ -74,11 +69,6 @@ class RouteClients(Collection[Session]):
             _log.debug("client %s has connected to %s", client.origin.address, client.origin.listener)
             if self._draining:
                 client.close_when_drained("shutdown")
-
-    def _gave_up(self, client: Session) -> bool:
-        # Where there are other workers, the acceptor has asked.
-        transport = client.link.transport
-        return self._admission.loads.alone and transport is not None and self._patience.refuses_client(transport)
 
     def client_closed(self, client: Session, cause: str) -> None:
         """Remove a client that has left; its commands still count."""

@@ -206,7 +206,7 @@ class Worker:
         self._attention.begin()
         for handed in self._start.sockets:
             try:
-                await self._serve(handed)
+                self._serve(handed)
             except (PasswordFileError, TlsError) as error:
                 self._channel.notify(Unfit(handed.route, str(error)))
                 return False
@@ -229,14 +229,14 @@ class Worker:
             self._routes[index] = self._route(index, upstream.as_seed())
             await self._routes[index].start()
 
-    async def _serve(self, handed: ListenerSocket) -> None:
+    def _serve(self, handed: ListenerSocket) -> None:
         listener = self._start.settings.routes[handed.route].listeners[handed.listener]
         context: ssl.SSLContext | None = None
         if listener.address.tls is not None:
             context = listener_context(listener.address.tls, _log.warning)
         # A copy, since the acceptor closes it, and may have to begin again.
         sock = socket.socket(fileno=os.dup(handed.fd))
-        await self._routes[handed.route].serve(sock, listener, context)
+        self._routes[handed.route].serve(sock, listener, context)
 
     def _unix_sockets(self) -> list[int]:
         routes = self._start.settings.routes
@@ -388,8 +388,6 @@ class Worker:
 
     def _look_at_limits(self) -> None:
         self._admission.look()
-        for route in self._routes:
-            route.look_at_acceptors()
         enforce(self._start.settings.buffer_limit, [route.clients for route in self._routes])
 
     def _tell_figures(self) -> None:

@@ -12,6 +12,7 @@ import logging
 import os
 import socket
 import ssl
+import struct
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -49,6 +50,9 @@ class Listening:
 
     def fileno(self) -> int:
         return self.real.fileno()
+
+    def getsockopt(self, level: int, name: int, size: int) -> bytes:
+        return self.real.getsockopt(level, name, size)
 
     def close(self) -> None:
         self.real.close()
@@ -168,6 +172,53 @@ def test_a_connection_that_cannot_be_served_is_closed_and_the_others_are_served(
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())
+
+
+def test_of_a_crowd_a_few_become_clients_in_a_turn_the_latest_first_and_nobody_who_has_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One in four is the one that has waited longest. Between two turns, those who are clients already are served."""
+    monkeypatch.setattr("proxy.net.acceptor._SHARE", float("inf"))  # the number alone counts, and no time
+    crowd, left = 60, range(20, 40)
+    came: list[list[int]] = [[]]
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        listening, failures = Listening(), Failures(loop.time)
+        all_came = asyncio.Event()
+        clients = [socket.create_connection(listening.real.getsockname()) for _ in range(crowd)]
+        numbers = {client.getsockname()[1]: number for number, client in enumerate(clients)}
+        for number in left:
+            clients[number].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            clients[number].close()
+
+        class Client(Greeter):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                came[-1].append(numbers[transport.get_extra_info("peername")[1]])
+                super().connection_made(transport)
+                if sum(map(len, came)) == crowd - len(left):
+                    all_came.set()
+
+        def turn() -> None:
+            if came[-1]:
+                came.append([])
+            loop.call_soon(turn)
+
+        stand_ins: Any = listening, Client
+        acceptor = Acceptor(stand_ins[0], "redis://here", loop, stand_ins[1], None, failures, Admission(0), PATIENT)
+        turn()
+        acceptor.listen()
+        await all_came.wait()
+        acceptor.close()
+        assert failures.figures() == {"accept": {"gave_up": len(left)}}
+        for client in clients:
+            client.close()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(asyncio.wait_for(main(), PATIENCE_SECONDS))
+    assert max(map(len, came)) <= 4
+    assert [number for turn in came[:3] for number in turn] == [0, 59, 58, 57, 1, 56, 55, 54, 2, 53, 52, 51]
+    assert sorted(number for turn in came for number in turn) == [n for n in range(crowd) if n not in left]
 
 
 class Observed(socket.socket):

@@ -40,7 +40,7 @@ def await_age(sock: socket.socket) -> None:
 def refuses(sock: socket.socket, *, late: bool, encrypted: bool = False) -> bool:
     if late:
         await_age(sock)
-    return Patience(SECONDS if late else 60.0, lambda: 2 * SECONDS).refuses(sock, encrypted=encrypted)
+    return Patience(SECONDS if late else 60.0, lambda: 2 * SECONDS).refuses(sock, 0.0, encrypted=encrypted)
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -73,7 +73,7 @@ def test_without_patience_nobody_gives_up(pair: tuple[socket.socket, socket.sock
     there.sendall(WRITE)
     there.shutdown(socket.SHUT_WR)
     await_age(here)
-    assert not Patience(0.0, lambda: 60.0).refuses(here, encrypted=False)
+    assert not Patience(0.0, lambda: 60.0).refuses(here, 0.0, encrypted=False)
 
 
 def test_it_is_known_how_many_connections_wait() -> None:

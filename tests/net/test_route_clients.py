@@ -11,7 +11,6 @@ import pytest
 from proxy.net import route_clients
 from proxy.net.admission import Admission
 from proxy.net.failures import Failures
-from proxy.net.patience import Patience
 from proxy.net.route_clients import RouteClients
 from proxy.session.session import Session
 
@@ -23,6 +22,7 @@ class SilentClient:
         self.link = SimpleNamespace(transport=self)
         self.effective_policy = SimpleNamespace(compiled=SimpleNamespace(app=""))
         self.sender = SimpleNamespace(forwarded=0, remembered=0)
+        self.origin = SimpleNamespace(address="", listener="")
         self.local = 0
         self.sock = sock
         self.kept = kept
@@ -58,9 +58,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def drained(client: SilentClient, seconds: float) -> None:
-    clients = RouteClients(
-        Admission(0), lambda: False, lambda _: None, Failures(cast("Any", None)), Patience(0.0, lambda: 0.0)
-    )
+    clients = RouteClients(Admission(0), lambda: False, lambda _: None, Failures(cast("Any", None)))
     client.clients = clients
     clients.client_connected(cast("Session", client))
     asyncio.run(clients.drain(seconds))

@@ -80,9 +80,6 @@ class FakeRoute:
     def close(self) -> None:
         """Nothing is open."""
 
-    def look_at_acceptors(self) -> None:
-        """All is well."""
-
     def count(self, event: str) -> None:
         self.counted[event] += 1
 
