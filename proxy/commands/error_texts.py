@@ -293,9 +293,9 @@ IS_BUSY = EngineTexts(
 )
 WANTS_LOGIN = EngineTexts(
     "NOAUTH ",
-    answers="PING on a connection without a login",
+    answers="PING on a connection without a login, and HELLO on a new one",
     proof="nothing of a client's runs in it",
-    used_in=("net/relearning.py",),
+    used_in=("net/relearning.py", "session/leaving.py"),
 )
 RUNS_WRITES = EngineTexts(
     "WRONGTYPE ",

@@ -132,6 +132,10 @@ class Dispatcher:
         held.instead_of = None if held.instead_of is None else held.instead_of.known_to(table)
         # The intake knows the command by its first words: what KEYRAIL NODE carries is counted as what it is.
         session.intake.command_id = (held.instead_of or held.command).spec.id
+        if session.wants_login:
+            error, session.wants_login = session.wants_login, b""
+            sending.refuse(session, login.error_before(session, held.command) or error)
+            return TAKEN
         if not session.unreachable:
             return routing.route(session, held, data, end)
         session.unreachable = False

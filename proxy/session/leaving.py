@@ -2,11 +2,13 @@
 
 from typing import Protocol
 
+from proxy.commands.error_texts import WANTS_LOGIN
 from proxy.session import follow_ups, sending, switching
 from proxy.session.follow_ups import FollowedClient
 from proxy.session.item import Item
 from proxy.session.running_procedure import RunningProcedure
 from proxy.session.sending import SendingClient
+from proxy.session.state import Awaited
 from proxy.session.switching import SwitchingClient
 
 
@@ -14,7 +16,12 @@ class LeavingClient(SwitchingClient, FollowedClient, SendingClient, Protocol):
     """A session that ends."""
 
     held: Item | None
+    awaited: Awaited | None
+    wants_login: bytes
     running_procedure: RunningProcedure | None
+
+    def arrived(self) -> None:
+        """What it waits for may be there: try again."""
 
     def stop_waiting(self) -> None:
         """Nothing is awaited any more."""
@@ -33,8 +40,15 @@ class LeavingClient(SwitchingClient, FollowedClient, SendingClient, Protocol):
 
 
 def turn_away(session: LeavingClient, error: bytes, cause: str) -> None:
-    """Close the client with an error that Redis would have given, behind the replies that it still gets."""
-    if session.sender.pending_replies == 0:
+    """Close the client with an error that Redis would have given, behind the replies that it still gets.
+
+    Where only the login of a new connection is refused, since Redis has a password now, the command that waits for it
+    gets the error, and the client stays: it can log in.
+    """
+    if session.awaited is Awaited.UPSTREAM and session.held is not None and WANTS_LOGIN.begin(error):
+        session.wants_login = error
+        session.arrived()
+    elif session.sender.pending_replies == 0:
         session.sender.out.append(error)
         session.close(cause)
     else:

@@ -95,6 +95,7 @@ class Session:
         "unreachable",
         "unreached_since",
         "upstream_wait",
+        "wants_login",
     )
 
     def __init__(
@@ -119,6 +120,7 @@ class Session:
         self.node: Node | None = None
         self.unreached_since: float | None = None
         self.unreachable = False
+        self.wants_login = b""
         self.names = UNNAMED
         self.origin = Origin(listener)
         self.effective_policy: EffectivePolicy = effective_policy

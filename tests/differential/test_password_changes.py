@@ -98,3 +98,35 @@ def test_who_is_connected_is_answered_as_directly(
     expected = played(new_engine(engine_name).address, steps)
     keyrail = new_keyrail(new_engine(engine_name).url)
     assert played_at_once(keyrail.address, steps) == expected, steps
+
+
+NEEDS_ITS_OWN: tuple[Argv, ...] = (
+    ("WATCH", "k"),
+    ("BLPOP", "q", "0.1"),
+    ("SUBSCRIBE", "c"),
+    ("MULTI",),
+    ("SELECT", "1"),
+    ("CLIENT", "TRACKING", "ON"),
+)
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_who_lacks_a_connection_while_there_is_a_password_is_told_and_stays(
+    new_engine: NewEngine, new_keyrail: NewKeyrail, protocol: int
+) -> None:
+    """Each of these needs a new connection, which Redis gives to nobody without a login."""
+    keyrail = new_keyrail(new_engine().url)
+    with keyrail.wire() as administrator:
+        clients = [keyrail.wire(protocol) for _ in NEEDS_ITS_OWN]
+        try:
+            for client in clients:
+                assert client.ask("SET", "k", "v") == b"+OK\r\n"
+            assert administrator.ask("CONFIG", "SET", "requirepass", "secret") == b"+OK\r\n"
+            for client, argv in zip(clients, NEEDS_ITS_OWN, strict=True):
+                assert client.ask(*argv) == b"-NOAUTH Authentication required.\r\n", argv
+                assert client.ask("AUTH", "secret") == b"+OK\r\n"
+                assert client.ask("WATCH", "k") == b"+OK\r\n"
+                assert client.ask("GET", "k") == b"$1\r\nv\r\n"
+        finally:
+            for client in clients:
+                client.close()
