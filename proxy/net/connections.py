@@ -86,7 +86,7 @@ class Connections:
         self._server_changed: Callable[[], None] = _nothing
         self._stuck: Callable[[Node, Sequence[UpstreamConnection]], None] = lambda _node, _silent: None
         self.restarts = Restarts(topology, self.all.processes, self._restarted)
-        staying = SoleReplicas(topology, loop, self.all.start, self._open_apart, settings.connect_timeout)
+        staying = SoleReplicas(topology, loop, self.all.start, self._open_apart, settings)
         self.demotions = Demotions(topology, loop, self.all, self.restarts, give_back, staying)
         self.known_scripts = None if topology.router is None else KnownScripts()
         self.opening = Opening(topology, settings, loop, self.all, self, self.restarts, self.known_scripts)

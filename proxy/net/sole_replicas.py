@@ -16,6 +16,7 @@ from typing import Any
 from proxy.net.connect import UpstreamRefusedError
 from proxy.net.engine import is_replica, says_replica
 from proxy.net.roles import REPLICA
+from proxy.net.settings import Settings
 from proxy.net.topology import Topology
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import Node
@@ -30,8 +31,8 @@ _log = logging.getLogger("keyrail.route")
 
 
 class SoleReplicas:
-    """Of one route. ``open_apart`` opens a connection that no client gets; that and its answer may take ``seconds``.
-    Changes are logged as those of the route ``log_as``, if that is not empty."""
+    """Of one route. ``open_apart`` opens a connection that no client gets; that and its answer may take as long as the
+    ``settings`` give a connection. Changes are logged as those of the route ``log_as``, if that is not empty."""
 
     def __init__(
         self,
@@ -39,14 +40,14 @@ class SoleReplicas:
         loop: asyncio.AbstractEventLoop,
         start: Callable[[Any], object],
         open_apart: Callable[[Node], Awaitable[UpstreamConnection]],
-        seconds: float,
+        settings: Settings,
     ) -> None:
         self.log_as = ""
         self._topology = topology
         self._loop = loop
         self._start = start
         self._open_apart = open_apart
-        self._seconds = seconds
+        self._settings = settings
         self._ticks: dict[Node, int] = {}
         self._scouts: dict[Node, asyncio.Future[bool]] = {}
         self._until_role = 0
@@ -104,7 +105,7 @@ class SoleReplicas:
         primary = False  # if it cannot be told, reads go on, and it is tried again
         try:
             with contextlib.suppress(OSError, UpstreamRefusedError):
-                async with asyncio.timeout(self._seconds):
+                async with asyncio.timeout(self._settings.connect_timeout):
                     primary = await self._is_primary(await self._open_apart(node))
         finally:
             del self._scouts[node]
