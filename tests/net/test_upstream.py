@@ -340,10 +340,29 @@ def test_an_error_that_says_readonly_retires_no_connection_to_a_primary(monkeypa
         assert asked == [shared.upstream] * each
 
 
+def elsewhere(monkeypatch: pytest.MonkeyPatch, *, primary: bool) -> None:
+    """Whether a new connection leads to a primary."""
+
+    async def leads_to_primary(_self: object, _node: object) -> bool:
+        return primary
+
+    monkeypatch.setattr("proxy.net.sole_replicas.SoleReplicas.leads_to_primary", leads_to_primary)
+
+
+def test_a_connection_to_a_replica_stays_where_new_ones_lead_there_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    server_that_is(monkeypatch, replica=True)
+    elsewhere(monkeypatch, primary=False)
+    shared = Shared()
+    shared.submit(shared.client)
+    shared.upstream.pipeline.receive(b"-READONLY no\r\n")
+    assert (shared.takes_work(), shared.transport.closed, shared.events["retired"]) == (True, "", 0)
+
+
 def test_a_connection_to_a_replica_takes_no_more_work_and_closes_when_it_is_paid(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server_that_is(monkeypatch, replica=True)
+    elsewhere(monkeypatch, primary=True)
     shared = Shared()
     shared.submit(shared.client)
     shared.submit(shared.client)
