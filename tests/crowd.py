@@ -165,9 +165,8 @@ class Crowd:
                 )
             client.plain.do_handshake()
             client.shakes = False
-        else:
-            self._poll.modify(client.plain.fileno(), select.EPOLLIN)
         client.plain.send(client.steps()[0][0])
+        self._poll.modify(client.plain.fileno(), select.EPOLLIN)
         client.step = 0
 
     def _hear(self, client: _Client, waiting: dict[int, _Client]) -> None:
