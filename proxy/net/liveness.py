@@ -30,6 +30,9 @@ from proxy.net.connections import Connections
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import Node
 
+_PONG = b"+PONG\r\n"
+_SHOWN = 100
+"""The most bytes of a reply that the log shows."""
 _HELD_LIKE_WRITES = ["PFCOUNT", "keyrail:answers"]
 
 _LATE_SECONDS = 0.9
@@ -152,6 +155,12 @@ class NodeLiveness:
     def _answered(self, upstream: UpstreamConnection, question: "asyncio.Future[bytes]") -> None:
         asked = self._questions.pop(upstream, None)
         if not question.cancelled() and question.exception() is None:
+            reply = question.result()
+            if reply != _PONG and not reply.startswith(b"-"):
+                # Each of its replies may be to another command than it is taken for.
+                self._connections.count("out_of_step")
+                _log.error("a connection is out of step and is closed: PING was answered %r", reply[:_SHOWN])
+                upstream.abort()
             self._heard = self._connections.loop.time()
             self.silent_since = None
             if self._late:
@@ -218,7 +227,7 @@ class NodeLiveness:
 
     async def _runs_writes(self, fresh: UpstreamConnection) -> bool:
         # Only a result proves it: Redis checks permissions, BUSY and LOADING before it checks for a pause.
-        if await fresh.ask(["PING"]) != b"+PONG\r\n":
+        if await fresh.ask(["PING"]) != _PONG:
             return False
         reply = await fresh.ask(_HELD_LIKE_WRITES)
         return reply.startswith(b":") or RUNS_WRITES.begin(reply)

@@ -45,7 +45,8 @@ CHOOSES = "the client tracks keys that it chooses"
 has to be the client's own."""
 _AT_ONCE = 64
 _NOBODY = ReplySink()
-_ASKING, _MULTI, _EXEC, _DISCARD = (encode_command([name]) for name in (b"ASKING", b"MULTI", b"EXEC", b"DISCARD"))
+_MULTI, _EXEC, _DISCARD = encode_command([b"MULTI"]), encode_command([b"EXEC"]), encode_command([b"DISCARD"])
+_ASKING = encode_command([b"ASKING"])
 _MOST_TIMES = 20
 _AGAIN_SECONDS = 0.1
 _NO_CONNECTION = "no connection to Redis could be had for it"

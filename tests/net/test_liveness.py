@@ -128,6 +128,20 @@ def test_who_answers_is_asked_each_second_and_nothing_is_said() -> None:
     run(case)
 
 
+@pytest.mark.parametrize("frame", [b"$1\r\nv\r\n", b"+OK\r\n", b":1\r\n", b"*0\r\n", b"_\r\n"])
+def test_a_connection_whose_ping_is_answered_by_something_else_is_closed(frame: bytes) -> None:
+    async def case(bench: Bench) -> None:
+        await bench.seconds(1, bench.own)
+        bench.shared.answer(b"-NOPERM no\r\n")
+        await bench.seconds(2, bench.own)
+        assert bench.events == [], "an error is an answer"
+        bench.shared.answer(frame)
+        await bench.seconds(1, bench.own)
+        assert (bench.shared.closed, bench.events) == (True, ["out_of_step"])
+
+    run(case)
+
+
 def test_a_node_is_silent_by_itself_and_only_as_long_as_it_is_one() -> None:
     async def case(bench: Bench) -> None:
         topology = SimpleNamespace(

@@ -159,7 +159,9 @@ async def is_well_again(engine: Engine, command: bytes, frame: bytes, number: in
 
 @pytest.mark.parametrize("command", rest_is_long("PTTL", "HPTTL", "PING"))
 def test_all_clients_are_answered_once_the_server_is_well_again(fleet: Fleet, command: str) -> None:
-    frames = MALFORMED[::4] if command == "PTTL" else MALFORMED
+    frames: tuple[bytes, ...] = MALFORMED[::4] if command == "PTTL" else MALFORMED
+    if command == "PING":  # a push in place of a reply to a connection that clients share leaves nothing to tell it by
+        frames = tuple(frame for frame in frames if not frame.startswith(b">"))
     engine = fleet.engine("valkey-9.1")
     engine.do("FLUSHALL")
 
