@@ -9,9 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from proxy.commands.rows import ALL
 from proxy.traffic.evidence import ClientLabel
 
-_SCRIPTS = frozenset({"EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "FCALL", "FCALL_RO"})
+_SCRIPTS = frozenset(row.name for row in ALL if row.script)
 _NEARLY_ALL = 0.9
 """The part of all scripts from which a client is taken for the one whose scripts take the time."""
 _BYTES = 100
