@@ -49,10 +49,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def is_quick(config: pytest.Config) -> bool:
+    """Whether only the quick tests run: no test is named."""
+    return bool(config.option.quick) or config.args_source is not pytest.Config.ArgsSource.ARGS
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """A shell has what it runs in the background ignore SIGINT, and programs under test would inherit that."""
-    if config.args_source is not pytest.Config.ArgsSource.ARGS:
-        config.option.quick = True
+    config.option.quick = is_quick(config)
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -107,7 +111,7 @@ to clusters is by default shown on the newest alone."""
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """How many test processes run side by side: no more than there are files; one file alone runs in this process."""
-    processes = (1 if config.option.quick else TESTS_PER_PROCESSOR) * len(os.sched_getaffinity(0))
+    processes = (1 if is_quick(config) else TESTS_PER_PROCESSOR) * len(os.sched_getaffinity(0))
     named = {argument.split("::")[0] for argument in config.args}
     if not all(name.endswith(".py") for name in named):
         return processes

@@ -20,7 +20,16 @@ TELLING: dict[str, tuple[str, ...]] = {
     "guardrails": ("test_end_to_end.py",),
     "libraries": (),
     "mixup": (),
+    "packaging": ("test_build_form.py", "test_package_maps.py", "test_suppressions.py", "test_unused_code.py"),
     "page": (),
+    "readme": (
+        "test_figures.py",
+        "test_guards.py",
+        "test_links.py",
+        "test_pages.py",
+        "test_tables.py",
+        "test_where.py",
+    ),
     "replicas": ("test_actors.py", "test_history.py"),
     "server": ("test_serve.py",),
 }

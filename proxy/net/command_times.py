@@ -6,13 +6,14 @@ It is asked only while replies take long. Two answers of the same process make a
 from collections.abc import Callable, Mapping, Sequence
 
 from proxy.session.ports import Questions
+from proxy.wire.numbers import read_digits
 
 SLOW_SECONDS = 0.005
 """A reply that takes longer is a reason to ask."""
 _EVERY, _LASTS = 2, 10
 """Seconds between two questions, and for how many they go on after a reason."""
 _QUESTIONS: Questions = ((b"INFO", b"server"), (b"INFO", b"commandstats"))
-_BEGIN = b"cmdstat_"
+_BEGIN = "cmdstat_"
 
 Answered = Callable[[Sequence[bytes] | None], None]
 
@@ -53,12 +54,12 @@ class CommandTimesAtRedis:
 
 def _call(line: bytes) -> tuple[str, tuple[int, int]] | None:
     # cmdstat_config|get:calls=1,usec=10,usec_per_call=10.00,…
-    name, colon, values = line.removeprefix(_BEGIN).partition(b":")
-    told = dict(each.partition(b"=")[::2] for each in values.split(b","))
-    count, took = told.get(b"calls", b""), told.get(b"usec", b"")
-    if not (line.startswith(_BEGIN) and colon and count.isdigit() and took.isdigit()):
+    name, colon, values = line.decode("utf-8", "replace").removeprefix(_BEGIN).partition(":")
+    told = dict(each.partition("=")[::2] for each in values.split(","))
+    count, took = read_digits(told.get("calls", "")), read_digits(told.get("usec", ""))
+    if not (line.startswith(_BEGIN.encode()) and colon) or count is None or took is None:
         return None
-    return name.decode("utf-8", "replace").replace("|", " ").upper(), (int(count), int(took))
+    return name.replace("|", " ").upper(), (count, took)
 
 
 def _averages(
