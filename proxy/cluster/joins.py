@@ -23,7 +23,7 @@ _AGGREGATES = (b"*", b"~", b"%")
 _UNEXPECTED = b"-ERR keyrail: the nodes' replies to %b do not fit each other\r\n"
 
 
-class _UnexpectedReplyError(Exception):
+class UnexpectedReplyError(Exception):
     """A node's reply is of another kind than the command's."""
 
 
@@ -48,7 +48,7 @@ def _all_answered(join: Joiner, command: str, nodes: Sequence[str], frames: Sequ
         return nodes_failed(command, nodes, frames)
     try:
         return join(frames)
-    except _UnexpectedReplyError:
+    except UnexpectedReplyError:
         return _UNEXPECTED % command.encode()
 
 
@@ -110,7 +110,7 @@ def _listed(names: Sequence[str]) -> str:
 def elements(frame: bytes) -> list[bytes]:
     """The elements of an array or a set, a frame each; none of a null. Raises for any other frame."""
     if frame[:1] not in (b"*", b"~"):
-        raise _UnexpectedReplyError
+        raise UnexpectedReplyError
     return _members(frame)
 
 
@@ -121,7 +121,7 @@ def _members(frame: bytes) -> list[bytes]:
     while i < size:
         end = scanner.whole(frame, i, size)
         if end < 0:
-            raise _UnexpectedReplyError
+            raise UnexpectedReplyError
         found.append(frame[i:end])
         i = end
     return found
@@ -130,7 +130,7 @@ def _members(frame: bytes) -> list[bytes]:
 def number(frame: bytes) -> int:
     """The value of an integer. Raises for any other frame."""
     if not frame.startswith(b":"):
-        raise _UnexpectedReplyError
+        raise UnexpectedReplyError
     return int(frame[1:-2])
 
 
@@ -162,7 +162,7 @@ def _all_say_one(frames: Sequence[bytes]) -> bytes:
 def _columns(frames: Sequence[bytes]) -> Iterator[tuple[int, ...]]:
     rows = [[number(each) for each in elements(frame)] for frame in frames]
     if len({len(row) for row in rows}) != 1:
-        raise _UnexpectedReplyError
+        raise UnexpectedReplyError
     return zip(*rows, strict=True)
 
 
@@ -194,7 +194,7 @@ def _sum_by_name(frames: Sequence[bytes]) -> bytes:
         found = elements(frame)
         pairs = [(name, number(count)) for name, count in zip(found[::2], found[1::2], strict=True)]
         if sums and [name for name, _ in pairs] != [name for name, _ in sums]:
-            raise _UnexpectedReplyError
+            raise UnexpectedReplyError
         sums = [(name, _summed(name, count, sums[i][1] if sums else 0)) for i, (name, count) in enumerate(pairs)]
     return _array([part for name, count in sums for part in (name, b":%d\r\n" % count)])
 
@@ -238,7 +238,7 @@ def published(command: str, frames: Sequence[bytes]) -> bytes:
     try:
         counts = [number(elements(frame)[1]) for frame in frames[1:] if not is_error(frame)]
         return b":%d\r\n" % (number(frames[0]) + sum(counts))
-    except (_UnexpectedReplyError, IndexError):
+    except (UnexpectedReplyError, IndexError):
         return _UNEXPECTED % command.encode()
 
 

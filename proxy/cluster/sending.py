@@ -5,7 +5,7 @@ from functools import partial
 
 from proxy.cluster.fan_out import FanOut
 from proxy.cluster.hidden_nodes import hidden_redirect
-from proxy.cluster.joins import first_error, is_error, keys_failed, nodes_failed
+from proxy.cluster.joins import UnexpectedReplyError, first_error, is_error, keys_failed, nodes_failed
 from proxy.cluster.scan_rounds import Asked, Rounds
 from proxy.commands.command import Command
 from proxy.commands.over_nodes import Join as HowJoined
@@ -218,6 +218,6 @@ class _Walk:
             asked = self._rounds.send(frames)
         except StopIteration as end:
             return hidden_redirect(bytes(end.value))
-        except (ArithmeticError, LookupError, TypeError, ValueError):  # what cannot be the reply
+        except (UnexpectedReplyError, ArithmeticError, LookupError, TypeError, ValueError):
             return _UNEXPECTED
         return self.send(asked)

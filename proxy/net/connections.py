@@ -72,7 +72,9 @@ class Connections:
         *,
         give_back: Callable[[UpstreamConnection], None],
         doubt: Callable[[UpstreamConnection, bytes], None],
+        log_as: str = "",
     ) -> None:
+        """Changes of roles are logged as those of the route ``log_as``, if that is not empty."""
         self.topology = topology
         self.settings = settings
         self.loop = loop
@@ -86,7 +88,7 @@ class Connections:
         self._server_changed: Callable[[], None] = _nothing
         self._stuck: Callable[[Node, Sequence[UpstreamConnection]], None] = lambda _node, _silent: None
         self.restarts = Restarts(topology, self.all.processes, self._restarted)
-        staying = SoleReplicas(topology, loop, self.all.start, self._open_apart, settings)
+        staying = SoleReplicas(topology, loop, self.all.start, self._open_apart, settings, log_as)
         self.demotions = Demotions(topology, loop, self.all, self.restarts, give_back, staying)
         self.known_scripts = None if topology.router is None else KnownScripts()
         self.opening = Opening(topology, settings, loop, self.all, self, self.restarts, self.known_scripts)

@@ -171,6 +171,7 @@ class Route(RoutePort):
             self._failures,
             give_back=self._give_back,
             doubt=self._doubt,
+            log_as=route.name * asks_replicas,
         )
         self.pauses = WritePauses(self._policies.gate, self._connections)
         nodes: Nodes | None = None
@@ -189,7 +190,6 @@ class Route(RoutePort):
         self._latency_probe = LatencyProbe(loop, memory, pools, topology, supply.failover.waits, time.time, count)
         self._liveness = Liveness(self._connections, settings.upstream_silence)
         processes = self._connections.demotions.writable
-        self._connections.demotions.staying.log_as = route.name * asks_replicas
         self._replicas = ReplicaWatch(topology, loop, settings.connect_timeout, count, processes=processes)
         if nodes is not None:
             nodes.when_asked(self._replicas.migrates)

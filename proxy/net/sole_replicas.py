@@ -41,8 +41,9 @@ class SoleReplicas:
         start: Callable[[Any], object],
         open_apart: Callable[[Node], Awaitable[UpstreamConnection]],
         settings: Settings,
+        log_as: str,
     ) -> None:
-        self.log_as = ""
+        self._log_as = log_as
         self._topology = topology
         self._loop = loop
         self._start = start
@@ -65,10 +66,10 @@ class SoleReplicas:
         """Its server is a replica, and so is the one that new connections lead to."""
         if node not in self._ticks and node in self._topology.nodes:
             self._ticks[node] = 0
-            if self.log_as:
+            if self._log_as:
                 _log.warning(
                     "route %s: %s: %s: reads go on, and Redis refuses writes (READONLY)",
-                    self.log_as,
+                    self._log_as,
                     self._topology.address(node),
                     REPLICA,
                 )
@@ -77,8 +78,8 @@ class SoleReplicas:
         """A connection leads to a primary. Whether none did before."""
         if self._ticks.pop(node, None) is None:
             return False
-        if self.log_as and node in self._topology.nodes:
-            _log.info("route %s: %s: it is a primary", self.log_as, self._topology.address(node))
+        if self._log_as and node in self._topology.nodes:
+            _log.info("route %s: %s: it is a primary", self._log_as, self._topology.address(node))
         return True
 
     def due(self) -> list[Node]:

@@ -70,7 +70,7 @@ class Counted:
 
 
 def alerts() -> list[dict[str, Any]]:
-    found = [yaml.safe_load(file.read_text("utf-8")) for file in {each.resolve() for each in FILES}]
+    found = [yaml.safe_load(file.read_text("utf-8")) for file in {each.resolve() for each in FILES} if file.exists()]
     return [rule for content in found for group in content.get("groups", ()) for rule in group["rules"]]
 
 
