@@ -8,6 +8,9 @@ up the reads of all others. So while a node holds writes back, commands that may
     shared connections stay silent while  the pause was set around Keyrail, or the node hands over: they get no more
     the node answers on another one       commands until they are drained, and others are opened (``suspect``)
 
+A user who may not pause writes must not hold up those of others by trying: until such a command of a user has
+succeeded, the next ones are not announced for a while.
+
 The end is the moment in which Redis answers PFCOUNT on a connection of its own: that changes nothing, and a pause holds
 it back like a write (``may_replicate``). A user who may not run PFCOUNT cannot be told: nothing waits here then.
 """
@@ -31,6 +34,7 @@ _SETTLE_SECONDS = 0.5
 """How long what is under way may take before a pause begins."""
 _ANNOUNCED_SECONDS = 2.0
 """How long a pause may take to begin: longer than all workers need to settle."""
+_UNPROVED_SECONDS = 10.0
 _ANSWER_SECONDS = 0.2
 _AT_ONCE = 64
 
@@ -73,6 +77,7 @@ class WritePauses(PausePort):
         self._again: set[Node] = set()
         self._waiting: dict[_Wait, None] = {}
         self._announcing: dict[_Wait, None] = {}
+        self._unproved: dict[str | None, float] = {}
         connections.on_stuck(self.suspect)
 
     # For sessions
@@ -87,17 +92,28 @@ class WritePauses(PausePort):
         """Call ``arrived`` when a node holds none back any more."""
         return _Wait(waiter, self._waiting)
 
-    def announce(self, waiter: Waiter) -> UpstreamWait:
+    def announces(self, user: str | None) -> bool:
+        """Whether a command of this user that makes Redis hold writes back is announced: not so soon after one of which
+        no success is known."""
+        return self._loop.time() - self._unproved.get(user, float("-inf")) >= _UNPROVED_SECONDS
+
+    def announce(self, waiter: Waiter, user: str | None) -> UpstreamWait:
         """A command is about to be sent that makes Redis hold writes back. Call ``arrived`` when it may be."""
+        self._unproved = {each: since for each, since in self._unproved.items() if not self.announces(each)}
+        self._unproved[user] = self._loop.time()
         wait = _Wait(waiter, self._announcing)
         self._connections.all.start(self._announce(wait))
         return wait
 
-    def answered(self, reply: bytes) -> bytes:
+    def answered(self, user: str | None, announced: bool, reply: bytes) -> bytes:
         """The reply to that command: find out how long Redis does so."""
-        self.look()
-        if self.tell_others is not None:
-            self.tell_others()
+        succeeded = not reply.startswith(b"-")
+        if succeeded:
+            self._unproved.pop(user, None)
+        if succeeded or announced:
+            self.look()
+            if self.tell_others is not None:
+                self.tell_others()
         return reply
 
     # A pause that is announced

@@ -18,9 +18,12 @@ class PausePort(Protocol):
     def wait(self, waiter: Waiter) -> UpstreamWait:
         """Call ``arrived`` when a node holds none back any more."""
 
-    def announce(self, waiter: Waiter) -> UpstreamWait:
-        """A command that makes Redis hold writes back is about to be sent: let no worker send more of them on shared
-        connections. Call ``arrived`` when those that were sent have been answered."""
+    def announces(self, user: str | None) -> bool:
+        """Whether to ``announce`` a command of this user that makes Redis hold writes back: Redis may refuse it."""
 
-    def answered(self, reply: bytes) -> bytes:
-        """The reply to that command, which is passed on: find out how long Redis does so."""
+    def announce(self, waiter: Waiter, user: str | None) -> UpstreamWait:
+        """Such a command is about to be sent: let no worker send more writes on shared connections. Call ``arrived``
+        when those that were sent have been answered."""
+
+    def answered(self, user: str | None, announced: bool, reply: bytes) -> bytes:
+        """The reply to such a command, which is passed on: find out how long Redis holds writes back."""

@@ -5,6 +5,7 @@ may be sent then: it waits here, as it would in Redis, and does not run if its c
 connection of its own is paused there by Redis itself.
 """
 
+from functools import partial
 from typing import Protocol
 
 from proxy.commands.held_by_pause import held_by_pause, pauses_writes
@@ -30,9 +31,12 @@ def waits(session: PausedClient, item: Item) -> bool:
         return False
     if not item.announced and session.state.transaction is None and pauses_writes(item.command):
         item.announced = True
-        item.edit = chained(pauses.answered, item.edit)
-        session.wait_for_upstream(pauses.announce(session))
-        return True
+        user = session.key.user
+        announces = pauses.announces(user)
+        item.edit = chained(partial(pauses.answered, user, announces), item.edit)
+        if announces:
+            session.wait_for_upstream(pauses.announce(session, user))
+        return announces
     if not pauses.gate.closed or not _would_be_paused(session, item) or not pauses.holds(session.node):
         return False
     _wait(session, pauses)

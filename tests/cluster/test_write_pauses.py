@@ -1,4 +1,4 @@
-"""As `failures/test_write_pauses.py`, before a cluster: a pause of writes on all nodes, and one on a single node."""
+"""As `failures/test_write_pauses.py`, with a cluster upstream: a pause of all nodes, and one of a single node."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ is set around Keyrail is found out.
 from __future__ import annotations
 
 import random
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -177,3 +178,26 @@ def test_a_pause_that_ends_by_itself(new_engine: NewEngine, new_keyrail: NewKeyr
         writer.send(pack("INCR", "n"))
         assert writer.silent(0.1)
         assert writer.frame() == b":1\r\n"
+
+
+@pytest.mark.skipif(DIRECT, reason="a relay asks nothing")
+@pytest.mark.parametrize("waits", [False, True], ids=["leaves at once", "hears the refusal"])
+def test_who_may_not_pause_writes_holds_up_nobody(new_engine: NewEngine, new_keyrail: NewKeyrail, waits: bool) -> None:
+    """Each time that Keyrail holds writes back, it asks PFCOUNT."""
+    engine = new_engine(options={"user": "low on >pw ~* &* +@all -client|pause"})
+    keyrail = new_keyrail(engine.url)
+    with keyrail.wire() as writer:
+        for number in range(30):
+            with keyrail.wire() as low:
+                low.send(pack("AUTH", "low", "pw") + pack("CLIENT", "PAUSE", "60000", "WRITE"))
+                if waits:
+                    assert [frame[:7] for frame in low.frames(2)] == [b"+OK\r\n", b"-NOPERM"]
+            assert writer.ask("SET", "k", str(number)) == b"+OK\r\n"
+        with paused(writer, writer):
+            assert writer.ask("GET", "k") == b"$2\r\n29\r\n"
+        eventually(lambda: keyrail.metric('keyrail_clients{route="default"}') == 1)
+    told = engine.do("INFO", "commandstats")
+    assert isinstance(told, bytes)
+    calls = re.search(rb"cmdstat_pfcount:calls=(\d+)", told)
+    assert calls is not None
+    assert int(calls[1]) <= 8, "those of the one that may, and of one attempt"

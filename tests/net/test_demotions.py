@@ -127,6 +127,11 @@ class World:
     def _give_back(self, upstream: UpstreamConnection) -> None:
         self.checkout.give_back(upstream)
 
+    async def some_turns(self) -> None:
+        """Let the event loop go on by chance, so that what happens next comes in the middle of something."""
+        for _each in range(self.chance.randrange(4)):
+            await asyncio.sleep(0)
+
     async def _take_time(self, *_: object) -> None:
         for _each in range(self.chance.randrange(5)):
             await asyncio.sleep(0)
@@ -262,8 +267,7 @@ def test_no_connection_stays_with_a_server_that_has_been_replaced(tells: bool) -
             world.act(world.chance.choice(ACTIONS))
             if world.chance.random() < 0.2:
                 await world.quiet()
-            for _ in range(world.chance.randrange(4)):
-                await asyncio.sleep(0)
+            await world.some_turns()
         await world.settle()
         if tells or world.events["retired"] > world.retired_before:
             assert {world.leads_to[upstream] for upstream in world.pooled()} == {*world.primaries}
@@ -285,8 +289,7 @@ def test_nobody_reads_from_the_old_primary_once_writes_go_to_the_new_one() -> No
                 new = [upstream for upstream in world.shared() if upstream not in world.from_before]
                 if any(world.leads_to[upstream] in world.primaries for upstream in new):
                     assert {world.leads_to[upstream] for upstream in world.pooled()} == {*world.primaries}
-            for _ in range(world.chance.randrange(4)):
-                await asyncio.sleep(0)
+            await world.some_turns()
 
     play(case)
 
@@ -327,8 +330,7 @@ def test_where_there_is_no_primary_errors_cost_nobody_a_connection() -> None:
             world.act(world.chance.choice(REPLICA))
             if world.chance.random() < 0.2:
                 await world.quiet()
-            for _ in range(world.chance.randrange(4)):
-                await asyncio.sleep(0)
+            await world.some_turns()
         await world.quiet()
         world.write()
         await world.quiet()

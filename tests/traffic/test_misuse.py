@@ -176,26 +176,29 @@ def test_who_hinders_others_is_an_incident_and_nobody_else(culprit: str, seed: i
         assert incident.lines[-1].startswith(f"remedy: keyrail remedy --client {ident} --")
 
 
+TEXT = "remedy-4 refuses it"
+
+
 @pytest.mark.parametrize(
     ("about", "silenced"),
     [
-        ({"client": ("default", "walker", "10.0.0.1")}, True),
-        ({"client": ("default", "walker", "10.0.0.1"), "command": "KEYS"}, True),
-        ({"client": ("default", "walker", "10.0.0.1"), "command": "GET"}, False),
-        ({"client": ("default", "web", "10.0.0.1")}, False),
-        ({"command": "KEYS"}, True),
-        ({"app": "shop"}, True),
-        ({"app": "web"}, False),
-        ({"key": b"k"}, False),
+        (InForce(TEXT, client=("default", "walker", "10.0.0.1")), True),
+        (InForce(TEXT, client=("default", "walker", "10.0.0.1"), command="KEYS"), True),
+        (InForce(TEXT, client=("default", "walker", "10.0.0.1"), command="GET"), False),
+        (InForce(TEXT, client=("default", "web", "10.0.0.1")), False),
+        (InForce(TEXT, command="KEYS"), True),
+        (InForce(TEXT, app="shop"), True),
+        (InForce(TEXT, app="web"), False),
+        (InForce(TEXT, key=b"k"), False),
     ],
+    ids=str,
 )
-def test_a_remedy_in_force_is_not_advised_again(about: dict[str, object], silenced: bool) -> None:
+def test_a_remedy_in_force_is_not_advised_again(about: InForce, silenced: bool) -> None:
     watching = lookout()
-    in_force = [InForce("remedy-4 refuses it", **about)]  # type: ignore[arg-type]  # made up above
-    live([CULPRITS["walker"][0]], random.Random(1), 12, watching, in_force)
+    live([CULPRITS["walker"][0]], random.Random(1), 12, watching, [about])
     lines = told(watching)[IncidentKind.KEYS_LOOP].lines
     assert any(line.startswith(("advice: ", "remedy: ")) for line in lines) is not silenced
-    assert ("in force: remedy-4 refuses it" in lines) is silenced
+    assert (f"in force: {TEXT}" in lines) is silenced
 
 
 def test_a_client_is_found_by_its_id_whatever_is_known_of_it() -> None:
