@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -111,14 +112,19 @@ to clusters is by default shown on the newest alone."""
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """How many test processes run side by side: no more than there are files; one file alone runs in this process."""
-    processes = (1 if is_quick(config) else TESTS_PER_PROCESSOR) * len(os.sched_getaffinity(0))
+    processes = TESTS_PER_PROCESSOR * len(os.sched_getaffinity(0))
     named = {argument.split("::")[0] for argument in config.args}
     if not all(name.endswith(".py") for name in named):
         return processes
     return min(processes, len(named)) if len(named) > 1 else 0
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@cache
+def folder_of(path: Path) -> str:
+    return path.relative_to(TESTS).parts[0]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what shows nothing new: without a pool, one engine shows as much as three; by default, two engines show
     as much as three, and one where it only stands behind Keyrail. Put the long files first."""
 
@@ -126,7 +132,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
 
     def folder(item: pytest.Item) -> str:
-        return item.path.relative_to(TESTS).parts[0]
+        return folder_of(item.path)
 
     def names_engines(item: pytest.Item) -> bool:
         return any("engine_name" in mark.args[0] for mark in item.iter_markers("parametrize"))
@@ -149,6 +155,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return shared == IN_BETWEEN and item.path.stem not in BOTH_CLUSTERS
 
     items[:] = sorted((item for item in items if not redundant(item)), key=place)
+    if config.option.quick:
+        items[:] = [item for item in items if not item.get_closest_marker("source")]
     no_source = pytest.mark.skip(reason="the run of the plain form has it")
     for item in items:
         if shown_by_another(item):
@@ -166,6 +174,16 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Nor through what a file's tests have left in memory: those that ask it would take longer with each file."""
+    done = yield
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+    return done
 
 
 def rest_is_long(first: str, *rest: str) -> list[object]:

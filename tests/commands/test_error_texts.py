@@ -7,13 +7,11 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import proxy
 from proxy.commands import error_texts
 from proxy.commands.error_texts import (
     READ_ONLY,
@@ -28,8 +26,8 @@ from proxy.commands.error_texts import (
     endpoint_named,
 )
 from proxy.hotpath import error_words
+from tests.program_source import trees
 
-ROOT = Path(proxy.__file__).parent
 TABLE = "commands/error_texts.py"
 HOT = "hotpath/error_words.py"
 ROWS = {name: row for name, row in vars(error_texts).items() if isinstance(row, ErrorTexts)}
@@ -53,11 +51,8 @@ def error_words_in(node: ast.AST, names: Mapping[str, ast.AST], *, dashed: bool)
     return False
 
 
-def strays(source: str, module: str) -> Iterator[str]:
+def strays(tree: ast.Module, module: str) -> Iterator[str]:
     """The places where a module compares a reply with the words of errors by itself."""
-    if not ANY_WORD.search(source):
-        return
-    tree = ast.parse(source)
     names = {
         target.id: node.value
         for node in tree.body
@@ -107,15 +102,13 @@ def _compares_a_letter(node: ast.AST) -> bool:
     return False
 
 
-def modules() -> Iterator[tuple[str, str]]:
-    for path in sorted(ROOT.rglob("*.py")):
-        name = path.relative_to(ROOT).as_posix()
-        if name != TABLE:
-            yield path.read_text(), name
+def modules() -> Iterator[tuple[ast.Module, str]]:
+    return ((tree, name) for name, tree in trees().items() if name != TABLE)
 
 
+@pytest.mark.source
 def test_nothing_else_reads_the_text_of_an_error() -> None:
-    assert [stray for source, module in modules() for stray in strays(source, module)] == []
+    assert [stray for tree, module in modules() for stray in strays(tree, module)] == []
 
 
 @pytest.mark.parametrize(
@@ -134,19 +127,20 @@ def test_nothing_else_reads_the_text_of_an_error() -> None:
 )
 def test_such_places_are_found(line: str) -> None:
     source = f'_NOT_RUN = b"-NOSCRIPT"\n_SEVERAL = (b"-LOADING ", b"-BUSY ")\ndef f(reply, frame, p, i):\n    {line}\n'
-    assert len(list(strays(source, "made_up.py"))) >= 1
+    assert len(list(strays(ast.parse(source), "made_up.py"))) >= 1
 
 
 def test_what_is_no_text_of_an_error_is_not_found() -> None:
     source = '_OWN = b"-CLUSTERDOWN keyrail\\r\\n"\ndef f(frame):\n    frame.startswith(b"-")\n    return _OWN\n'
-    assert list(strays(source, "made_up.py")) == []
+    assert list(strays(ast.parse(source), "made_up.py")) == []
 
 
+@pytest.mark.source
 def test_each_row_says_where_it_decides() -> None:
     """Who uses a row elsewhere has to see whether its proof holds there, too."""
     used: dict[str, set[str]] = {name: set() for name in (*ROWS, *READERS)}
-    for source, module in modules():
-        for node in ast.parse(source).body if "error_texts" in source else ():
+    for tree, module in modules():
+        for node in tree.body:
             if isinstance(node, ast.ImportFrom) and node.module == "proxy.commands.error_texts":
                 for each in node.names:
                     used[each.name].add(module)

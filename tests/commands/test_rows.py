@@ -14,6 +14,7 @@ from proxy.commands.rows import ALL, ROWS
 from proxy.commands.table import STANDARD
 from tests.engines import Engine, client_ids
 from tests.keyrail_process import DIRECT, Keyrail, package_folder
+from tests.program_source import trees
 from tests.resp import eventually
 
 NAMES = {name for spec in STANDARD.specs[1:] for name in (spec.name, spec.display)}
@@ -51,10 +52,7 @@ SINGLE = {
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
-    package = package_folder()
-    for path in sorted(package.rglob("*.py")):
-        if path != package / "commands" / "rows.py":
-            yield path.relative_to(package).as_posix(), ast.parse(path.read_text())
+    return ((path, tree) for path, tree in trees().items() if path != "commands/rows.py")
 
 
 def told(nodes: list[ast.expr]) -> set[str]:
@@ -93,6 +91,7 @@ def facts(tree: ast.AST) -> Iterator[str]:
             yield " ".join(sorted(names))
 
 
+@pytest.mark.source
 def test_no_other_file_states_facts_about_commands() -> None:
     found = {(path, names) for path, tree in modules() for names in facts(tree)}
     assert found == EXCEPTIONS.keys()
@@ -138,6 +137,7 @@ def compared(tree: ast.AST) -> Iterator[str]:
                 yield from told([each.pattern.value for each in cases if isinstance(each.pattern, ast.MatchValue)])
 
 
+@pytest.mark.source
 def test_few_commands_are_treated_by_name() -> None:
     assert {(path, name) for path, tree in modules() for name in compared(tree)} == SINGLE.keys()
 

@@ -3,16 +3,14 @@
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import proxy
 from proxy.commands.words import Keyword, word_of
+from tests.program_source import trees
 
-ROOT = Path(proxy.__file__).parent
 READING = ("commands", "hotpath", "net", "policy", "policy_yaml", "rules", "session", "wire")
 """The packages that see what clients send."""
 ALLOWED = {
@@ -163,28 +161,24 @@ class Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
 
-def strays(source: str, module: str) -> Iterator[str]:
-    for function, line, what in Finder(ast.parse(source)).found:
+def strays(tree: ast.Module, module: str) -> Iterator[str]:
+    for function, line, what in Finder(tree).found:
         if not allowance(module, function):
             yield f"proxy/{module}:{line}: {function} {what}: read it with word_of, or say here why not"
 
 
-def modules() -> Iterator[tuple[str, str]]:
-    for package in READING:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            yield path.read_text(), path.relative_to(ROOT).as_posix()
+def modules() -> Iterator[tuple[ast.Module, str]]:
+    return ((tree, path) for path, tree in trees().items() if path.split("/")[0] in READING)
 
 
+@pytest.mark.source
 def test_nothing_else_reads_words() -> None:
-    assert [stray for source, module in modules() for stray in strays(source, module)] == []
+    assert [stray for tree, module in modules() for stray in strays(tree, module)] == []
 
 
+@pytest.mark.source
 def test_nothing_is_allowed_that_is_not_there() -> None:
-    used = {
-        allowance(module, function)
-        for source, module in modules()
-        for function, _, _ in Finder(ast.parse(source)).found
-    }
+    used = {allowance(module, function) for tree, module in modules() for function, _, _ in Finder(tree).found}
     assert ALLOWED.keys() == used
 
 
@@ -204,9 +198,9 @@ def test_nothing_is_allowed_that_is_not_there() -> None:
 )
 def test_the_search_finds(line: str) -> None:
     source = f'TABLE = {{b"NX": 1}}\ndef f(argv):\n    word = word_of(argv[0])\n    return {line}\n'
-    assert list(strays(source, "session/x.py"))
+    assert list(strays(ast.parse(source), "session/x.py"))
     better = re.sub(r"argv\[\d\](\.upper\(\))?|\{\*argv\}", "word", line)
-    assert not list(strays(source.replace(line, better), "session/x.py"))
+    assert not list(strays(ast.parse(source.replace(line, better)), "session/x.py"))
 
 
 @given(st.sampled_from([b"STORE", b"GET", b"EX", b"LIB-NAME", b"AUTH2"]), st.data())

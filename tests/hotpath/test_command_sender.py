@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
-import proxy
+import pytest
+
 from proxy.hotpath.outgoing import Outgoing
 from proxy.hotpath.reply_actions import ReplyActions
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from tests.program_source import trees
 
-ROOT = Path(str(proxy.__file__)).parent
 SENDING = {"send_run", "send_parts", "send_commands", "offer_commands", "begin_partial", "send_partial", "end_partial"}
 """What a connection to Redis sends by."""
 WITHIN = {"_put", "outgoing"}
@@ -26,19 +26,19 @@ ALLOWED = {
 }
 
 
-def uses(source: str) -> Iterator[str]:
+def uses(tree: ast.Module) -> Iterator[str]:
     """The names of the attributes that are used, called or not: ``send = upstream.send_run`` is a use, too."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             yield node.attr
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value  # getattr(upstream, "send_run")
 
 
+@pytest.mark.source
 def test_nobody_else_sends() -> None:
-    for path in ROOT.rglob("*.py"):
-        allowed = ALLOWED.get(str(path.relative_to(ROOT)), set())
-        assert (SENDING | WITHIN) & set(uses(path.read_text())) <= allowed, path
+    for path, tree in trees().items():
+        assert (SENDING | WITHIN) & set(uses(tree)) <= ALLOWED.get(path, set()), path
 
 
 def test_the_names_are_all_there_are() -> None:

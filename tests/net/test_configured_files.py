@@ -28,7 +28,7 @@ from proxy.server.admin.access import read_token
 from proxy.server.config import ConfigError, load_settings
 from proxy.server.state_file import StateError, StateFile
 from proxy.session.login_port import Credentials
-from tests.keyrail_process import package_folder
+from tests.program_source import trees
 from tests.resp import eventually
 
 READS = {"open", "read_text", "read_bytes", "fdopen", "mkstemp"}
@@ -67,10 +67,9 @@ def opens(tree: ast.AST) -> list[int]:
     return found
 
 
+@pytest.mark.source
 def test_all_other_modules_read_files_in_the_one_way() -> None:
-    package = package_folder()
-    sources = {str(file.relative_to(package)): file for file in package.rglob("*.py")}
-    opening = {name: opens(ast.parse(file.read_text("utf-8"))) for name, file in sources.items() if name[:4] != "cli/"}
+    opening = {name: opens(tree) for name, tree in trees().items() if name[:4] != "cli/"}
     assert {name: lines for name, lines in opening.items() if lines and name not in ELSEWHERE} == {}
     assert [name for name in ELSEWHERE if not opening[name]] == []
     assert opens(ast.parse("Path(x).read_text()\nself._path.open()\nopen(x)\nos.open(x)")) == [1, 2, 3, 4]

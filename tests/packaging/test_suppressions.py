@@ -26,6 +26,7 @@ def comments() -> Iterator[tuple[str, str]]:
                     yield f"{file}:{token.start[0]}", token.string
 
 
+@pytest.mark.source
 def test_each_suppressed_check_has_a_reason() -> None:
     suppressions = [(place, text) for place, text in comments() if SUPPRESSION.match(text)]
     assert len(suppressions) > 10

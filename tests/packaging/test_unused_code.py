@@ -1,12 +1,12 @@
 """proxy/ uses everything that it defines: code that only tests use belongs to the tests."""
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
-import proxy
+import pytest
 
-PACKAGE = Path(proxy.__file__).parent
+from tests.program_source import trees
+
 CALLED_BY_ASYNCIO = {
     *("connection_made", "connection_lost", "data_received", "eof_received", "pause_writing", "resume_writing"),
 }
@@ -30,17 +30,17 @@ def uses(tree: ast.Module) -> Iterator[str]:
             yield from node.value.split(".")  # types may be named in quotes
 
 
-def unused(sources: dict[str, str]) -> set[str]:
+def unused(modules: Mapping[str, ast.Module]) -> set[str]:
     """The places of what no module uses."""
-    trees = {place: ast.parse(source) for place, source in sources.items()}
-    used = {name for tree in trees.values() for name in uses(tree)} | CALLED_BY_ASYNCIO
-    return {f"{place}: {name}" for place, tree in trees.items() for name in definitions(tree) if name not in used}
+    used = {name for tree in modules.values() for name in uses(tree)} | CALLED_BY_ASYNCIO
+    return {f"{place}: {name}" for place, tree in modules.items() for name in definitions(tree) if name not in used}
 
 
+@pytest.mark.source
 def test_what_the_program_defines_it_uses() -> None:
-    assert unused({str(file): file.read_text("utf-8") for file in PACKAGE.rglob("*.py")}) == set()
+    assert unused(trees()) == set()
 
 
 def test_what_nothing_uses_is_found() -> None:
     source = "class A:\n    def b(self): return c()\ndef c(): pass\ndef d(): pass\nA().c\n"
-    assert unused({"one": source, "two": "from one import d"}) == {"one: b", "one: d"}
+    assert unused({"one": ast.parse(source), "two": ast.parse("from one import d")}) == {"one: b", "one: d"}

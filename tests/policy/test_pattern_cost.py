@@ -6,14 +6,11 @@ backtracking needs seconds for names of 20 KB.
 
 import ast
 from collections.abc import Callable, Iterator
-from functools import cache
-from pathlib import Path
 from time import process_time
 from typing import ParamSpec
 
 import pytest
 
-import proxy
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
 from proxy.policy.apps import Caller, identify
@@ -22,6 +19,7 @@ from proxy.rules.context import Context
 from proxy.rules.memory import Memory
 from proxy.schema.globs import LONGEST
 from tests.policy.given import compile_policy, policy, problems
+from tests.program_source import trees
 from tests.schema.test_globs import worst_names
 
 STALL = 1.0
@@ -180,25 +178,19 @@ KNOWN_READERS = {
     "rules/replica_reads/yaml.py",
 }
 """Whose patterns the tests above feed."""
-PACKAGE = Path(proxy.__file__).parent
-
-
-@cache
-def trees() -> dict[str, ast.Module]:
-    """Each module, by its path in the package."""
-    sources = sorted(PACKAGE.rglob("*.py"))
-    return {each.relative_to(PACKAGE).as_posix(): ast.parse(each.read_text(encoding="utf-8")) for each in sources}
 
 
 def calls_of(tree: ast.AST) -> Iterator[ast.Call]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
+@pytest.mark.source
 def test_every_reader_of_patterns_is_tested_here() -> None:
     used = {path: {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} for path, tree in trees().items()}
     assert {path for path, names in used.items() if names & READERS} == KNOWN_READERS
 
 
+@pytest.mark.source
 def test_no_expression_is_made_of_what_somebody_gave() -> None:
     """`re` goes back, and so may `fnmatch`: in a function, an expression is a literal or a module's own constant. The
     one that is made of a client's pattern has nothing that repeats or chooses (cluster/test_forged_cursors.py)."""

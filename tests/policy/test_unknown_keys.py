@@ -2,20 +2,18 @@
 Redis itself refuses commands with a wrong number of arguments."""
 
 import ast
-from pathlib import Path
 
 import pytest
 
-import proxy
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
 from proxy.policy.compile import CompiledPolicy
 from proxy.rules.verdict import PASS, Refuse
 from tests.commands.invocations import INVOCATIONS, split
 from tests.policy.given import compiled
+from tests.program_source import trees
 from tests.rules.given import command, context, streamed
 
-ROOT = Path(proxy.__file__).parent
 CASES = (
     ("names: {segments: 2..}", "ZUNIONSTORE a:b two a:c"),
     ("names: {prefixes: {default: [a]}}", "XREAD STREAMS a:b a:c 0"),
@@ -94,13 +92,13 @@ def test_what_redis_refuses_by_its_arity_is_left_to_redis(text: str, line: str) 
     assert rule(text).judge(command(line.partition(" ")[0]), context()).verdict == PASS
 
 
+@pytest.mark.source
 def test_only_judges_may_raise_over_keys() -> None:
     """Code outside of a rule has no rule that refuses the command for it."""
     judging = ("commands/", "rules/", "policy/precedence.py")
     exempt = (*judging, "session/cached_answers.py")  # a command of unknown keys may be about each that is cached
-    for path in sorted(ROOT.rglob("*.py")):
-        module = path.relative_to(ROOT).as_posix()
-        for node in ast.walk(ast.parse(path.read_text())):
+    for module, tree in trees().items():
+        for node in ast.walk(tree):
             match node:
                 case ast.Attribute(
                     attr="keys" | "key_places", value=ast.Name(id="command") | ast.Attribute(attr="command")

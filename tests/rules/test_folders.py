@@ -1,16 +1,15 @@
 """A guardrail is one folder in `proxy/rules` and one in `tests/rules`, and few other files depend on it."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-import proxy
 from proxy.rules.guardrails import GUARDRAILS
 from proxy.rules.order import ORDER
+from tests.program_source import PACKAGE, trees
 
-PACKAGE = Path(proxy.__file__).parent
 RULES = PACKAGE / "rules"
 TESTS = Path(__file__).parent
 RECIPE = {"rules/guardrails.py", "rules/order.py"}
@@ -36,11 +35,10 @@ def folders(root: Path) -> set[str]:
     return {file.parent.name for file in root.glob("*/*.py")}
 
 
-def known_by(root: Path) -> Iterator[tuple[str, str]]:
+def known_by(modules: Mapping[str, ast.Module]) -> Iterator[tuple[str, str]]:
     """Each guardrail, and a module outside of its folder that imports from it."""
-    for file in root.rglob("*.py"):
-        module = file.relative_to(root).as_posix()
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+    for module, tree in modules.items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("proxy.rules."):
                 guardrail = node.module.split(".")[2]
                 if guardrail in GUARDRAILS and not module.startswith(f"rules/{guardrail}/"):
@@ -55,9 +53,10 @@ def test_each_guardrail_is_a_folder_with_its_yaml_and_its_cases() -> None:
     assert {kind.__module__.split(".")[2] for kind in ORDER} == GUARDRAILS.keys()
 
 
+@pytest.mark.source
 def test_who_adds_a_guardrail_changes_what_the_recipe_says() -> None:
     found: dict[str, set[str]] = {}
-    for guardrail, module in known_by(PACKAGE):
+    for guardrail, module in known_by(trees()):
         if module not in RECIPE and not module.startswith(CHECKS):
             found.setdefault(guardrail, set()).add(module)
     assert found == KNOWN_BY
@@ -66,8 +65,6 @@ def test_who_adds_a_guardrail_changes_what_the_recipe_says() -> None:
 @pytest.mark.parametrize(
     "source", ["from proxy.rules.sizes.rule import Sizes", "if 1:\n from proxy.rules.sizes import x"]
 )
-def test_a_module_that_knows_a_guardrail_is_found(source: str, tmp_path: Path) -> None:
-    (tmp_path / "rules/sizes").mkdir(parents=True)
-    for file in ("one.py", "rules/sizes/rule.py"):
-        (tmp_path / file).write_text(source)
-    assert list(known_by(tmp_path)) == [("sizes", "one.py")]
+def test_a_module_that_knows_a_guardrail_is_found(source: str) -> None:
+    tree = ast.parse(source)
+    assert list(known_by({"one.py": tree, "rules/sizes/rule.py": tree})) == [("sizes", "one.py")]

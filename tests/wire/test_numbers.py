@@ -5,14 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-import proxy
 from proxy.cli.line import number
 from proxy.net.address import parse_listen, parse_upstream
 from proxy.net.engine import read_version
@@ -24,8 +22,7 @@ from proxy.rules.rates import parse_rate
 from proxy.server import option_readers
 from proxy.session.info_query import read_options
 from proxy.wire.numbers import read_digits, read_whole
-
-SOURCE = Path(proxy.__file__).parent
+from tests.program_source import trees
 
 _OF_OTHERS = ("isdigit", "isdecimal", "isnumeric")
 OF_BYTES = {
@@ -43,15 +40,11 @@ OF_BYTES = {
 """Modules that call `isdigit` on bytes, where it knows ASCII alone; and the one that reads text."""
 
 
-def trees() -> Iterator[tuple[str, ast.Module]]:
-    for file in sorted(SOURCE.rglob("*.py")):
-        yield str(file.relative_to(SOURCE)), ast.parse(file.read_text())
-
-
+@pytest.mark.source
 def test_no_reader_of_its_own_knows_other_digits() -> None:
     """`isdigit` is true of superscripts and `\\d` matches digits of all scripts: both are for bytes alone."""
     found = []
-    for name, tree in trees():
+    for name, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and node.attr in _OF_OTHERS and name not in OF_BYTES:
                 found.append(f"{name}:{node.lineno}: isdigit")
