@@ -2,8 +2,8 @@
 
 A process imports all that `keyrail serve` needs, and forks for each start: in the child everything is as after
 `python -m proxy serve …` in this folder, with this environment and these streams. It starts its workers likewise
-(`forked_workers`), and neither takes the interpreter apart at its end. The compiled run (`KEYRAIL_TEST_FORM=compiled`)
-starts every Keyrail as users do.
+(`forked_workers`), and neither takes the interpreter apart at its end. With `KEYRAIL_TEST_STARTS=real`, which
+`.ci/night` sets, every Keyrail is started as users do.
 
 `python -P fork_server.py FD` is the process; `Forked` is what tests hold in place of a `subprocess.Popen`, and
 `fork_client` stands for the program where a shell starts it.

@@ -32,8 +32,8 @@ READY_SECONDS = 3 * PATIENCE_SECONDS
 BUILD_FORM = os.environ.get("KEYRAIL_TEST_FORM")
 """`compiled` or `plain`, where the run is about one of them: every ready line must say so."""
 
-FORKED = BUILD_FORM != "compiled"
-"""Whether Keyrails are forked from a process that has imported the program, or started as users start them."""
+FORKED = os.environ.get("KEYRAIL_TEST_STARTS") != "real"
+"""Whether Keyrails are forked from a process that has imported the program, or started as users start them (`real`)."""
 
 _STAMP = re.compile(r"^\S+Z (info|warning|error) (?=keyrail: )")
 """Time and level of a line; tests look at what is said."""
