@@ -75,7 +75,9 @@ failures.py             failures that peers cause, counted by reason
 admission.py            how many clients a worker takes
 reply_timeout.py        closes clients that have waited too long for a reply
 backlog.py              commands in flight and queued, and the age of the oldest
-buffers.py              the sizes of all client buffers, and a limit on their sum
+buffers.py              a limit on the sum of all client buffers
+census.py               what clients have sent, and what of that waits
+rounds.py               goes through all clients, a portion in each turn
 idle_clients.py         closes clients that have sent no command for long
 local_caches.py         the local cache of a route: what clients use of it, and which reads wait
 cache_uses.py           the rules about the local cache of each effective policy, and what they do with replies

@@ -1,12 +1,11 @@
 """How much waits: commands in flight, commands that wait in Keyrail, and the age of the oldest of both.
 
-The hot path records nothing for this. Each ``look`` compares how many replies a client has received with the look
-before: a client that waits, and has received none in between, has waited at least since then. So ages are too small by
-up to the time between two looks. Clients that asked to wait (blocking commands, subscriptions, MONITOR), and clients
-that do not read their replies, have no age.
+The hot path records nothing for this. Each round over the clients compares how many replies a client has received with
+the round before: a client that waits, and has received none in between, has waited at least since then. So ages are too
+small by up to the time between two rounds. Clients that asked to wait (blocking commands, subscriptions, MONITOR), and
+clients that do not read their replies, have no age.
 """
 
-from collections.abc import Collection
 from typing import NamedTuple
 
 from proxy.hotpath.intake import WAITING
@@ -39,26 +38,34 @@ def wait_of(client: Session, before: Wait | None, now: float) -> Wait:
 class Backlog:
     """The waiting commands of one route, in one worker."""
 
-    def __init__(self, clients: Collection[Session]) -> None:
-        self._clients = clients
+    def __init__(self) -> None:
+        self._before: dict[Session, Wait] = {}
         self._waits: dict[Session, Wait] = {}
-        self._in_flight = 0
-        self._queued = 0
+        self._in_flight = self._queued = 0
+        self._now = 0.0
+        self._figures = {"in_flight": 0, "queued": 0}
         self.oldest = 0.0
         """Seconds that the longest waiting client has waited."""
 
-    def look(self, now: float) -> None:
-        """Update the figures; ``now`` is in seconds of any clock."""
-        before, self._waits = self._waits, {}
+    def begin(self, now: float) -> None:
+        """A round begins; ``now`` is in seconds of any clock."""
+        self._before, self._waits, self._now = self._waits, {}, now
         self._in_flight = self._queued = 0
-        for client in self._clients:
-            self._in_flight += client.sender.pending_replies
-            # Only the first waiting command of a client is known; the next ones are unread bytes.
-            self._queued += client.intake.phase == WAITING or client.sender.stalled
-            if waits(client):
-                self._waits[client] = wait_of(client, before.get(client), now)
-        self.oldest = now - min((wait.since for wait in self._waits.values()), default=now)
+
+    def note(self, client: Session) -> None:
+        """Add what waits of a client."""
+        self._in_flight += client.sender.pending_replies
+        # Only the first waiting command of a client is known; the next ones are unread bytes.
+        self._queued += client.intake.phase == WAITING or client.sender.stalled
+        if waits(client):
+            self._waits[client] = wait_of(client, self._before.get(client), self._now)
+
+    def publish(self) -> None:
+        """The round has ended: its figures hold until the next one ends."""
+        self._before = {}
+        self._figures = {"in_flight": self._in_flight, "queued": self._queued}
+        self.oldest = self._now - min((wait.since for wait in self._waits.values()), default=self._now)
 
     def figures(self) -> dict[str, int]:
         """How many commands wait, by place."""
-        return {"in_flight": self._in_flight, "queued": self._queued}
+        return self._figures

@@ -4,24 +4,25 @@ As in Redis, clients that block, subscribe or monitor stay connected, and so do 
 unfinished command. The hot path records nothing for this: each turn compares how many commands a client has sent.
 """
 
-from collections.abc import Callable, Collection
+import asyncio
+from collections.abc import Collection
 
 from proxy.hotpath.intake import FINISHED, WAITING
+from proxy.net.rounds import Rounds
 from proxy.session.session import Session
 
 _TURNS = 10
 """Checks of each client in the time that it may be idle."""
 
 
-def close_who_left(clients: Collection[Session], silent_since: float | None) -> None:
-    """Close clients that have half-closed their connection, while Redis does not answer.
+def close_if_left(client: Session, silent_since: float | None) -> None:
+    """Close a client that has half-closed its connection, if Redis does not answer.
 
-    They would keep their sockets until Redis answers, and clients that try again would add more. While Redis answers, a
+    It would keep its socket until Redis answers, and clients that try again would add more. While Redis answers, a
     half-closed client gets its replies.
     """
-    if silent_since is not None:
-        for client in [client for client in clients if client.link.leaving and client.intake.phase != FINISHED]:
-            client.close("upstream_silent")
+    if silent_since is not None and client.link.leaving and client.intake.phase != FINISHED:
+        client.close("upstream_silent")
 
 
 def rests(client: Session) -> bool:
@@ -37,26 +38,36 @@ def rests(client: Session) -> bool:
 class IdleClients:
     """Checks the clients of one route in one worker. They may be idle for ``seconds``; 0 means no limit."""
 
-    def __init__(self, clients: Collection[Session], seconds: float, clock: Callable[[], float]) -> None:
-        self._clients = clients
+    def __init__(self, loop: asyncio.AbstractEventLoop, clients: Collection[Session], seconds: float) -> None:
+        self._loop = loop
+        self._rounds = Rounds(loop, clients, self._visit, self._forget)
         self._seconds = seconds
-        self._clock = clock
-        self._next = 0.0
+        self._next = self._now = 0.0
+        self._before: dict[Session, tuple[int, float]] = {}
         self._seen: dict[Session, tuple[int, float]] = {}
 
     def another_second(self) -> None:
         """Close clients that have been idle for too long."""
-        now = self._clock()
-        if self._seconds <= 0 or now < self._next:
+        now = self._loop.time()
+        if self._seconds <= 0 or now < self._next or self._rounds.under_way:
             return
-        self._next = now + self._seconds / _TURNS
-        before, self._seen = self._seen, {}
-        for client in list(self._clients):
-            sent = client.sender.forwarded + client.sender.remembered + client.local
-            former, since = before.get(client, (sent, now))
-            if former != sent or not rests(client):
-                since = now
-            if now - since >= self._seconds:
-                client.close("idle")
-            else:
-                self._seen[client] = sent, since
+        self._next, self._now = now + self._seconds / _TURNS, now
+        self._before, self._seen = self._seen, {}
+        self._rounds.begin()
+
+    def end(self) -> None:
+        """Look at no client any more."""
+        self._rounds.end()
+
+    def _forget(self) -> None:
+        self._before = {}
+
+    def _visit(self, client: Session) -> None:
+        sent = client.sender.forwarded + client.sender.remembered + client.local
+        former, since = self._before.get(client, (sent, self._now))
+        if former != sent or not rests(client):
+            since = self._now
+        if self._now - since >= self._seconds:
+            client.close("idle")
+        else:
+            self._seen[client] = sent, since

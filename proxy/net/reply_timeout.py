@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 
 from proxy.net.backlog import Wait, wait_of, waits
 from proxy.net.periodic import Periodic
+from proxy.net.rounds import Rounds
 from proxy.session.session import Session
 
 _TURNS = 4
@@ -27,9 +28,11 @@ class ReplyTimeout:
         count: Callable[[str], object],
     ) -> None:
         self._loop = loop
-        self._clients = clients
+        self._rounds = Rounds(loop, clients, self._visit, self._forget)
         self._seconds = seconds
         self._turned = loop.time()
+        self._pause = 0.0
+        self._before: dict[Session, Wait] = {}
         self._waits: dict[Session, Wait] = {}
         self._error = f"-ERR upstream timeout: no reply from Redis for {seconds:g} s (--upstream-timeout)\r\n".encode()
         self._turns = Periodic(loop, seconds / _TURNS, {"closing clients that wait": self._turn}, count)
@@ -42,26 +45,34 @@ class ReplyTimeout:
     def end(self) -> None:
         """End it."""
         self._turns.end()
+        self._rounds.end()
 
     def _turn(self) -> None:
+        if self._rounds.under_way:
+            return
         now = self._loop.time()
         # While this process was paused it read no replies.
-        pause = max(0.0, now - self._turned - 2 * self._seconds / _TURNS)
+        self._pause = max(0.0, now - self._turned - 2 * self._seconds / _TURNS)
         self._turned = now
-        before, self._waits = self._waits, {}
-        for client in list(self._clients):
-            if not waits(client):
-                continue
-            known = before.get(client)
-            wait = wait_of(client, known, now)
-            if wait is known:
-                wait = wait._replace(since=wait.since + pause)
-            if now - wait.since < self._seconds:
-                self._waits[client] = wait
-                continue
-            if _between_frames(client):
-                client.sender.out.append(self._error)
-            client.close("upstream_timeout")
+        self._before, self._waits = self._waits, {}
+        self._rounds.begin()
+
+    def _forget(self) -> None:
+        self._before = {}
+
+    def _visit(self, client: Session) -> None:
+        if not waits(client):
+            return
+        known = self._before.get(client)
+        wait = wait_of(client, known, self._turned)
+        if wait is known:
+            wait = wait._replace(since=wait.since + self._pause)
+        if self._turned - wait.since < self._seconds:
+            self._waits[client] = wait
+            return
+        if _between_frames(client):
+            client.sender.out.append(self._error)
+        client.close("upstream_timeout")
 
 
 def _between_frames(client: Session) -> bool:

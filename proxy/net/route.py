@@ -2,7 +2,8 @@
 
 The route puts these parts together. Sessions call them through the ports of ``session/ports.py``:
 
-    route_clients.py        the clients, and how many commands they sent
+    route_clients.py        the clients
+    census.py               how many commands they have sent, and what of that waits
     checkout.py             shared and private upstream connections, and the sessions that wait for one
     internal_queries.py     queries of rules to Redis
     connections.py          upstream connections that are opened and lost
@@ -18,7 +19,6 @@ The route puts these parts together. Sessions call them through the ports of ``s
     liveness.py             health checks: whether Redis answers, and which connections are dead
     latency_probe.py        how fast Redis answers, for circuit breakers
     supervisor_requests.py  requests to the supervisor
-    backlog.py              commands in flight and queued, and their age
     script_exchange.py      scripts that other workers have seen
 """
 
@@ -39,8 +39,8 @@ from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.sampler import Sampler
 from proxy.net.acceptor import Acceptor
 from proxy.net.admission import Admission
-from proxy.net.backlog import Backlog
 from proxy.net.capabilities import Capabilities
+from proxy.net.census import Census
 from proxy.net.checkout import Checkout
 from proxy.net.client import ClientConnection, log_fault
 from proxy.net.cluster import Cluster
@@ -53,7 +53,7 @@ from proxy.net.entrance import Entrance
 from proxy.net.expiries import Expiries
 from proxy.net.failures import Failures
 from proxy.net.group_counts import GroupCounts
-from proxy.net.idle_clients import IdleClients, close_who_left
+from proxy.net.idle_clients import IdleClients, close_if_left
 from proxy.net.internal_queries import InternalQueries
 from proxy.net.known_scripts import ScriptNews
 from proxy.net.late_writes import LateWrites
@@ -72,6 +72,7 @@ from proxy.net.relearning import Relearning
 from proxy.net.replica_connections import ReplicaConnections
 from proxy.net.replica_watch import ReplicaWatch
 from proxy.net.reply_timeout import ReplyTimeout
+from proxy.net.rounds import Rounds
 from proxy.net.route_clients import RouteClients
 from proxy.net.script_exchange import FindCalls, ScriptExchange
 from proxy.net.settings import ListenerSettings, RouteSettings, Settings
@@ -136,7 +137,7 @@ class Route(RoutePort):
         self.clients = RouteClients(admission, self._refuses_clients, self._client_left, self._failures)
         self._counters = Counters()
         self._own_errors = ErrorCounts()
-        self._backlog = Backlog(self.clients)
+        self.census = Census(loop, self.clients)
         self._supervisor_requests = SupervisorRequests(loop.time, request_info)
         logs = settings.violations is not None
         tells = logs or settings.admin is not None
@@ -206,7 +207,8 @@ class Route(RoutePort):
             asks_replicas=asks_replicas,
         )
         self._reply_timeout = ReplyTimeout(loop, self.clients, settings.upstream_timeout, count)
-        self._idle_clients = IdleClients(self.clients, settings.client_idle_timeout, loop.time)
+        self._idle_clients = IdleClients(loop, self.clients, settings.client_idle_timeout)
+        self._left_clients = Rounds(loop, self.clients, self._close_if_left)
         self._internal_queries = InternalQueries(self._checkout)
         self._logins = Logins(self._connections, self._give_back, counts.users)
         self._expiries = Expiries(
@@ -276,6 +278,7 @@ class Route(RoutePort):
         return self._capabilities.refusal is not None or self._connections.all.closing
 
     def _client_left(self, client: Session) -> None:
+        self.census.leaves(client)
         self._connections.restarts.client_closed(client)
         self._logins.client_closed(client)
         self._connections.logins.left(client)
@@ -371,6 +374,9 @@ class Route(RoutePort):
         self.stop_accepting()
         self._latency_probe.end()
         self._reply_timeout.end()
+        self._idle_clients.end()
+        self._left_clients.end()
+        self.census.end()
         self.clients.close()
         self._caches.close()
         self._connections.close()
@@ -380,7 +386,7 @@ class Route(RoutePort):
     def _end_second(self) -> None:
         counts = self._counters.harvest(KEYS_OF_SECOND)
         counts, cached = self._caches.another_second(counts)
-        self._tracer.another_second(sum(self.clients.commands_by_app().values()), counts, cached)
+        self._tracer.another_second(sum(self.census.commands_by_app().values()), counts, cached)
 
     def _each_second(self, on_second: Callable[[], None]) -> dict[str, Callable[[], object]]:
         pools, checkout = self._connections.pools, self._checkout
@@ -392,11 +398,18 @@ class Route(RoutePort):
             "asking servers for their roles": self._connections.demotions.another_second,
             "heeding other workers": self._heed_other_workers,
             "closing idle clients": self._idle_clients.another_second,
-            "closing clients that left": lambda: close_who_left(self.clients, self._liveness.silent_since),
+            "closing clients that left": self._close_who_left,
             "tending Keyrail's own queries": self._internal_queries.tend,
             "tending connection pools": lambda: pools.tend(self.loop.time(), checkout.logged_in),
             "reporting a second": on_second,
         }
+
+    def _close_who_left(self) -> None:
+        if self._liveness.silent_since is not None:
+            self._left_clients.begin()
+
+    def _close_if_left(self, client: Session) -> None:
+        close_if_left(client, self._liveness.silent_since)
 
     # Policy
 
@@ -411,7 +424,7 @@ class Route(RoutePort):
         if await self._policies.commit():
             self._relearning.learn_all()
         self._verdicts.keep(self._policies.rules, self._policies.redact)
-        self._rule_totals.keep(self._policies.rules, self._policies.calls.totals(self.clients.commands_by_app()))
+        self._rule_totals.keep(self._policies.rules, self._policies.calls.totals(self.census.commands_by_app()))
 
     async def pause(self, paused: bool) -> None:
         """Enforce only locked rules from now on, or end that. Transactions finish as they began."""
@@ -439,7 +452,7 @@ class Route(RoutePort):
     def snapshot(self) -> dict[str, Any]:
         """All figures since the start, as JSON can hold them."""
         self._policies.count_into(self._verdicts)
-        self._backlog.look(self.loop.time())
+        self.census.begin()
         engine = self._capabilities.engine
         return {
             "route": self.route_settings.name,
@@ -449,15 +462,14 @@ class Route(RoutePort):
             "upstreams": self._connections.all.connection_counts(),
             "commands": {
                 **self._connections.all.carried(),
-                "local": self.clients.answered_locally(),
+                "local": self.census.answered_locally,
             },
             "calls": self._policies.calls.figures(),
             "errors": {"redis": self._connections.errors.figures(), "keyrail": self._own_errors.figures()},
-            "backlog": self._backlog.figures(),
-            "oldest": self._backlog.oldest,
+            **self.census.figures(),
             "verdicts": self._verdicts.figures(),
             "violations_dropped": self._verdicts.dropped(),
-            "out_of": self._rule_totals.figures(self._policies.calls.totals(self.clients.commands_by_app())),
+            "out_of": self._rule_totals.figures(self._policies.calls.totals(self.census.commands_by_app())),
             "logins": dict(self._logins.outcomes),
             "events": {event: n for event, n in self._events.items() if event not in _TOLD_APART},
             "failures": self._failures.figures(),

@@ -1,4 +1,4 @@
-"""The clients of one route in one worker, and how many commands they have sent since the start."""
+"""The clients of one route in one worker."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 
 from proxy.net.admission import MAX_CLIENTS, Admission
-from proxy.net.buffers import buffers_of
 from proxy.net.failures import Failures
 from proxy.net.unsent import has_arrived
 from proxy.session.client_identity import Origin
@@ -16,11 +15,6 @@ from proxy.session.session import Session
 _log = logging.getLogger("keyrail.clients")
 _GOODBYE = 1.0
 """Seconds for a TLS client of a draining route to answer the close. One that rests in a pool does not read it."""
-
-
-def _local(client: Session) -> int:
-    """How many of its commands Keyrail has answered without Redis."""
-    return client.local + client.sender.remembered
 
 
 class RouteClients(Collection[Session]):
@@ -45,8 +39,6 @@ class RouteClients(Collection[Session]):
         self._drained = asyncio.Event()
         self._total = 0
         self._closed: Counter[str] = Counter()
-        self._local = 0
-        self._by_app: Counter[str] = Counter()
 
     def __contains__(self, client: object) -> bool:
         return client in self._clients
@@ -71,7 +63,7 @@ class RouteClients(Collection[Session]):
                 client.close_when_drained("shutdown")
 
     def client_closed(self, client: Session, cause: str) -> None:
-        """Remove a client that has left; its commands still count."""
+        """Remove a client that has left."""
         if client in self._clients:
             self._clients.remove(client)
             self._admission.leave()
@@ -83,8 +75,6 @@ class RouteClients(Collection[Session]):
             self._warn_of_web_page(client.origin)
         if not self._clients:
             self._drained.set()
-        self._local += _local(client)
-        self._by_app[client.effective_policy.compiled.app] += client.sender.forwarded + _local(client)
 
     def _warn_of_web_page(self, of: Origin) -> None:
         self._failures.note(
@@ -120,22 +110,10 @@ class RouteClients(Collection[Session]):
         for client in list(self._clients):
             client.close("shutdown")
 
-    def commands_by_app(self) -> Counter[str]:
-        """All commands since the start."""
-        commands = Counter(self._by_app)
-        for client in self._clients:
-            commands[client.effective_policy.compiled.app] += client.sender.forwarded + _local(client)
-        return commands
-
-    def answered_locally(self) -> int:
-        """Commands since the start that Keyrail answered without Redis."""
-        return self._local + sum(map(_local, self._clients))
-
     def figures(self) -> dict[str, object]:
-        """Clients and their buffers now, and clients since the start."""
+        """Clients now, and since the start."""
         return {
             "clients": len(self._clients),
-            "buffers": buffers_of(self._clients),
             "clients_total": self._total,
             "closed": dict(self._closed),
         }

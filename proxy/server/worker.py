@@ -388,7 +388,9 @@ class Worker:
 
     def _look_at_limits(self) -> None:
         self._admission.look()
-        enforce(self._start.settings.buffer_limit, [route.clients for route in self._routes])
+        limit = self._start.settings.buffer_limit
+        if sum(route.census.buffered() for route in self._routes) > limit:
+            enforce(limit, [route.clients for route in self._routes])
 
     def _tell_figures(self) -> None:
         now = time.monotonic()

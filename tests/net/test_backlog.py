@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from proxy.net.backlog import Backlog
 from proxy.net.client import ClientConnection
+from proxy.session.session import Session
 from tests.net.test_faults import Door, Wire
 from tests.session.given import HOME, call
 
@@ -14,10 +15,24 @@ def client_of(door: Door) -> ClientConnection:
     return client
 
 
+class Looked(Backlog):
+    """That of these clients."""
+
+    def __init__(self, clients: list[Session]) -> None:
+        super().__init__()
+        self._clients = clients
+
+    def look(self, now: float) -> None:
+        self.begin(now)
+        for client in self._clients:
+            self.note(client)
+        self.publish()
+
+
 def test_what_waits_for_redis_and_what_waits_in_keyrail() -> None:
     door = Door(window=2)
     clients = [client_of(door) for _ in range(2)]
-    backlog = Backlog([client.session for client in clients])
+    backlog = Looked([client.session for client in clients])
     backlog.look(5.0)
     assert (backlog.figures(), backlog.oldest) == ({"in_flight": 0, "queued": 0}, 0.0)
     clients[0].data_received(call("GET", "k") * 3)
@@ -40,7 +55,7 @@ def test_what_waits_for_redis_and_what_waits_in_keyrail() -> None:
 def test_who_asked_to_wait_has_no_age() -> None:
     door = Door()
     client = client_of(door)
-    backlog = Backlog([client.session])
+    backlog = Looked([client.session])
     client.data_received(call("BLPOP", "k", "0"))
     backlog.look(10.0)
     backlog.look(20.0)

@@ -1,0 +1,91 @@
+"""What the clients of a route have sent, and what of it waits, in one worker.
+
+The hot path adds up nothing for this: clients are gone through with each report (``rounds``), and each counts once more
+when it leaves. Where clients are so few that one portion has them all, they are also gone through whenever figures are
+asked for, and those are exact; else the figures are those of the last round.
+
+The buffers of clients are
+
+    output   replies that clients have not read yet
+    query    bytes of commands that are unfinished, or that wait
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection
+
+from proxy.net.backlog import Backlog
+from proxy.net.rounds import PORTION, Rounds
+from proxy.session.session import Session
+
+_NOTHING = (0, 0)
+
+
+class Census:
+    """Counts the commands, the buffers and the waiting commands of these clients."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clients: Collection[Session]) -> None:
+        self._loop = loop
+        self._clients = clients
+        self._rounds = Rounds(loop, clients, self._visit, self._publish)
+        self._counted: dict[Session, tuple[int, int]] = {}
+        self._by_app: Counter[str] = Counter()
+        self._backlog = Backlog()
+        self._output = self._query = 0
+        self._buffers = {"output": 0, "query": 0}
+        self.answered_locally = 0
+        """Commands since the start that Keyrail answered without Redis."""
+
+    def begin(self) -> None:
+        """Begin to go through all clients, unless that is under way."""
+        if not self._rounds.under_way:
+            self._backlog.begin(self._loop.time())
+            self._output = self._query = 0
+            self._rounds.begin()
+
+    def end(self) -> None:
+        """Look at no client any more."""
+        self._rounds.end()
+
+    def leaves(self, client: Session) -> None:
+        """A client has left; its commands still count."""
+        self._count(client)
+        self._counted.pop(client, None)
+
+    def commands_by_app(self) -> Counter[str]:
+        """Commands since the start, by the app that their client was of when they were counted."""
+        self._refresh()
+        return Counter(self._by_app)
+
+    def buffered(self) -> int:
+        """Bytes in the buffers of all clients."""
+        self._refresh()
+        return sum(self._buffers.values())
+
+    def figures(self) -> dict[str, object]:
+        """What waits, and where."""
+        self._refresh()
+        return {"buffers": self._buffers, "backlog": self._backlog.figures(), "oldest": self._backlog.oldest}
+
+    def _refresh(self) -> None:
+        if len(self._clients) <= PORTION:
+            self.begin()
+
+    def _visit(self, client: Session) -> None:
+        self._count(client)
+        self._output += client.waiting()
+        self._query += client.intake.unread()
+        self._backlog.note(client)
+
+    def _count(self, client: Session) -> None:
+        local = client.local + client.sender.remembered
+        commands = client.sender.forwarded + local
+        counted, counted_local = self._counted.get(client, _NOTHING)
+        if commands != counted:
+            self._by_app[client.effective_policy.compiled.app] += commands - counted
+            self.answered_locally += local - counted_local
+            self._counted[client] = commands, local
+
+    def _publish(self) -> None:
+        self._buffers = {"output": self._output, "query": self._query}
+        self._backlog.publish()

@@ -1,0 +1,197 @@
+"""Whatever is done about all clients of a route is done a portion in each turn of the event loop, and each counts."""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from proxy.hotpath.intake import READING
+from proxy.net.census import Census
+from proxy.net.idle_clients import IdleClients
+from proxy.net.reply_timeout import ReplyTimeout
+from proxy.net.rounds import PORTION, Rounds
+from tests.conftest import seeds
+from tests.program_source import trees
+
+MANY = 1000
+
+
+class Loop:
+    """An event loop whose turns are taken one by one."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.soon: deque[Callable[[], object]] = deque()
+
+    def time(self) -> float:
+        return self.now
+
+    def call_soon(self, act: Callable[[], object]) -> Any:
+        self.soon.append(act)
+        return SimpleNamespace(cancel=lambda: self.soon.remove(act))
+
+    def call_later(self, _seconds: float, _act: Callable[[], object]) -> Any:
+        return SimpleNamespace(cancel=lambda: None)
+
+    def turn(self) -> bool:
+        """What is due now; False if nothing is."""
+        due = [self.soon.popleft() for _ in range(len(self.soon))]
+        for act in due:
+            act()
+        return due != []
+
+
+class Client:
+    """What is asked of a session, each time that it is noted."""
+
+    def __init__(self, app: str = "") -> None:
+        self.asked = 0
+        self.local = 0
+        self.state = SimpleNamespace(blocked=False, upstream=None, subscriptions=None)
+        self.subscriber = None
+        self.link = SimpleNamespace(leaving=False)
+        self.sent = SimpleNamespace(
+            forwarded=0, remembered=0, pending_replies=0, full=False, stalled=False, upstream=None, out=[]
+        )
+        self.intake = SimpleNamespace(phase=READING, pending=None, unfinished=None, unread=lambda: 2)
+        self.app = app
+        self.closed = ""
+
+    @property
+    def sender(self) -> SimpleNamespace:
+        self.asked += 1
+        return self.sent
+
+    @property
+    def effective_policy(self) -> SimpleNamespace:
+        return SimpleNamespace(compiled=SimpleNamespace(app=self.app))
+
+    def waiting(self) -> int:
+        return 1
+
+    def close(self, cause: str) -> None:
+        self.closed = cause
+
+
+def census(loop: Any, clients: Any) -> Callable[[], object]:
+    return Census(loop, clients).begin
+
+
+def idle(loop: Any, clients: Any) -> Callable[[], object]:
+    return IdleClients(loop, clients, 1.0).another_second
+
+
+def late(loop: Any, clients: Any) -> Callable[[], object]:
+    return ReplyTimeout(loop, clients, 1.0, lambda _: None)._turn
+
+
+def each_is_asked(loop: Any, clients: Any) -> Callable[[], object]:
+    return Rounds(loop, clients, lambda client: client.sender).begin
+
+
+@pytest.mark.parametrize("walker", [census, idle, late, each_is_asked])
+@pytest.mark.parametrize("number", [PORTION - 1, PORTION, PORTION + 1, MANY])
+def test_all_are_visited_and_few_in_a_turn(walker: Callable[[Any, Any], Callable[[], object]], number: int) -> None:
+    loop, clients = Loop(), {Client() for _ in range(number)}
+    begin = walker(loop, clients)
+    begin()
+    begin()  # nothing more, where a round is under way
+    while True:
+        if number > PORTION:
+            assert sum(client.asked > 0 for client in clients) <= PORTION, "in this turn"
+        before = {client for client in clients if client.asked}
+        for client in before:
+            client.asked = -MANY
+        if not loop.turn():
+            break
+    assert all(client.asked for client in clients)
+
+
+@pytest.mark.parametrize("seed", seeds(10, 200))
+def test_each_command_is_counted_once_for_the_app_that_sent_it(seed: int) -> None:
+    chance, loop, clients = random.Random(seed), Loop(), set[Client]()
+    counting = Census(loop, clients)  # type: ignore[arg-type]  # a made-up loop, and made-up clients
+    sent, local, before = Counter[str](), 0, Counter[str]()
+    for _ in range(chance.choice([20, 2 * PORTION])):
+        clients.add(Client(chance.choice("ab")))
+    for _ in range(300):
+        client = chance.choice(list(clients)) if clients else None
+        match chance.choice(["sends", "sends", "is answered", "comes", "leaves", "looks", "turns"]):
+            case "sends" if client is not None:
+                client.sent.forwarded += 2
+                sent[client.app] += 2
+            case "is answered" if client is not None:
+                client.local += 1
+                client.sent.remembered += 1
+                sent[client.app] += 2
+                local += 2
+            case "comes":
+                clients.add(Client(chance.choice("ab")))
+            case "leaves" if client is not None:
+                clients.remove(client)
+                counting.leaves(client)  # type: ignore[arg-type]  # a made-up client
+            case "looks":
+                counting.begin()
+            case "turns":
+                loop.turn()
+        now = counting.commands_by_app()
+        assert now >= before
+        assert now <= sent
+        if len(clients) <= PORTION:
+            assert (now, counting.answered_locally) == (sent, local), "of few clients all is known"
+        before = now
+    while loop.turn():
+        pass
+    counting.begin()
+    while loop.turn():
+        pass
+    assert (counting.commands_by_app(), counting.answered_locally) == (sent, local)
+    assert counting.buffered() == 3 * len(clients)
+
+
+def test_after_an_error_the_others_are_visited() -> None:
+    loop, clients, visited = Loop(), {Client() for _ in range(MANY)}, 0
+
+    def visit(_client: object) -> None:
+        nonlocal visited
+        visited += 1
+        assert visited != 1
+
+    rounds = Rounds(loop, clients, visit)  # type: ignore[arg-type]  # a made-up loop, and made-up clients
+    with pytest.raises(AssertionError):
+        rounds.begin()
+    while loop.turn():
+        pass
+    assert visited == MANY - PORTION + 1
+    assert not rounds.under_way
+
+
+WALKERS = {
+    "net/checkout.py": "Redis is one that Keyrail does not serve: all clients are closed",
+    "net/connection_set.py": "a connection to Redis becomes a client's own, or a node is left: no work for each client",
+    "net/local_caches.py": "the local cache begins, ends or gets a database",
+    "net/policies.py": "in slices of time; and once after another policy has come into force",
+    "net/relearning.py": "connections show names of clients that may have left",
+    "net/route_clients.py": "all clients are closed, or told to leave",
+}
+"""Who goes through all clients otherwise, and when."""
+
+
+def walks(tree: ast.AST) -> Iterator[int]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+            text = ast.unparse(node.iter)
+            if text in ("self._clients", "list(self._clients)"):
+                yield node.iter.lineno
+
+
+@pytest.mark.source
+def test_nothing_else_goes_through_all_clients() -> None:
+    found = {path for path, tree in trees().items() if path.startswith("net/") and any(walks(tree))}
+    assert found - {"net/embedded_servers.py", "net/worker_loads.py"} == WALKERS.keys(), "those two have other clients"
