@@ -4,6 +4,7 @@ Managed services block COMMAND, CONFIG, CLIENT, OBJECT, MONITOR or ACL. Keyrail 
 ``features_off`` lists what Keyrail cannot learn, with the reason.
 """
 
+import asyncio
 import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -145,31 +146,34 @@ class Probed(NamedTuple):
 async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> Probed:
     """Which commands for rewrites this connection's user may run. None of them is run.
 
-    Inside MULTI, Redis checks that a command exists and is allowed, and queues it. DISCARD drops it. No client may use
-    the connection meanwhile. If MULTI or DISCARD is not allowed, nothing is known.
+    Inside MULTI, Redis checks that a command exists and is allowed, and queues it, also behind one that it refuses.
+    DISCARD drops all of them. No client may use the connection meanwhile. If MULTI or DISCARD is not allowed, nothing
+    is known.
     """
-    able, unclear, unknown = set(), set(), set()
-    for name in sorted(needs):
-        arguments = _PROBES.get(name) or _fewest(name)
-        opened = await upstream.ask(["MULTI"])
-        if opened != b"+OK\r\n":
-            if PROBE_REFUSED.begin(opened):
-                return Probed(frozenset(), untold=needs)
-            return Probed(frozenset(), unclear=needs)
-        reply = await upstream.ask([name, *arguments])
-        if name == "EXEC" and reply == b"*0\r\n":
-            able.add(name)
-            continue
-        if not (await upstream.ask(["DISCARD"])).startswith(b"+"):
-            upstream.abort()
-            return Probed(frozenset(), untold=needs)
-        if _is_allowed(reply):
-            able.add(name)
-        elif not PROBE_REFUSED.begin(reply):
-            unclear.add(name)
-        elif PROBE_UNKNOWN.begin(reply):
-            unknown.add(name)
-    return Probed(frozenset(able), frozenset(unclear), frozenset(unknown))
+    opened = await upstream.ask(["MULTI"])  # only once it is answered is it certain that what follows is not run
+    if opened != b"+OK\r\n":
+        return Probed(frozenset(), untold=needs) if PROBE_REFUSED.begin(opened) else Probed(frozenset(), unclear=needs)
+    names = sorted(needs - {"EXEC"})
+    asked = [upstream.ask([name, *(_PROBES.get(name) or _fewest(name))]) for name in names]
+    *replies, ended = await asyncio.gather(*asked, upstream.ask(["DISCARD"]))
+    told = dict(zip(names, replies, strict=True))
+    if ended.startswith(b"+") and "EXEC" in needs:
+        told["EXEC"], ended = await _of_nothing(upstream)
+    if not ended.startswith(b"+"):
+        upstream.abort()
+        return Probed(frozenset(), untold=needs)
+    able = {name for name, reply in told.items() if _is_allowed(reply)}
+    refused = {name for name, reply in told.items() if name not in able and PROBE_REFUSED.begin(reply)}
+    unknown = {name for name in refused if PROBE_UNKNOWN.begin(told[name])}
+    return Probed(frozenset(able), frozenset(told.keys() - able - refused), frozenset(unknown))
+
+
+async def _of_nothing(upstream: UpstreamConnection) -> tuple[bytes, bytes]:
+    """The replies to EXEC of nothing, and to what has ended that transaction."""
+    if (opened := await upstream.ask(["MULTI"])) != b"+OK\r\n":
+        return opened, b"+OK\r\n"
+    ran = await upstream.ask(["EXEC"])
+    return (b"+QUEUED\r\n", b"+OK\r\n") if ran == b"*0\r\n" else (ran, await upstream.ask(["DISCARD"]))
 
 
 def _is_allowed(reply: bytes) -> bool:
