@@ -33,7 +33,7 @@ READS = (
     ("GET", "user:1:name"),
     ("HGETALL", "user:1"),
     ("HGET", "session:1", "id"),  # under `strict`, a use that renews the TTL
-    ("LRANGE", "queue:mail", "0", "5"),
+    ("LRANGE", "work:mail", "0", "5"),
     ("EXISTS", "user:1", "user:1"),
     ("EVAL", "return redis.call('GET', KEYS[1])", "1", "user:1:name"),
     ("PING",),

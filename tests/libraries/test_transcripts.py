@@ -117,8 +117,14 @@ def outcome(library: str, name: str) -> str:
     if transcript.independent:
         return "without " + ", ".join(f"`{' '.join(transcript.sends[i][:2])}`" for i, _, _ in judged.refusals)
     first, rule, _ = judged.refusals[0]
-    before = {STANDARD.spec_of([word.encode() for word in words]) for words in transcript.sends[:first]}
-    changing = {spec.display for spec in before if any(each.writes for each in spec.key_specs)}
+    refused = {i for i, _, _ in judged.refusals}
+    passed = [
+        transcript.sends[i]
+        for i in range(first if name == "tour" else max(first, transcript.together))
+        if i not in refused
+    ]
+    specs = {STANDARD.spec_of([word.encode() for word in words]) for words in passed}
+    changing = {spec.display for spec in specs if any(each.writes for each in spec.key_specs)}
     assert changing == set(), "it is refused after it has changed something"
     return f"refused: `{rule}`"
 

@@ -19,12 +19,13 @@ class Transcript:
     """The commands of a library in the order in which it sends them.
 
     `keeps`: its keys must have no TTL but its own. `independent`: its commands are questions of a tool, which goes on
-    without some of them.
+    without some of them. `together`: so many of the first ones are one pipeline, of which a refusal stops none.
     """
 
     sends: Steps
     keeps: bool = False
     independent: bool = False
+    together: int = 1
 
 
 LOCK = (
@@ -138,6 +139,7 @@ TRANSCRIPTS = {
             due=DUE,
         ),
         keeps=True,
+        together=2,
     ),
     "Laravel cache": Transcript(
         steps(
