@@ -120,7 +120,7 @@ EXEC_BECAUSE = EngineTexts(
     "EXECABORT Transaction discarded because of: ",
     answers="EXEC",
     proof="errors of what ran stand in EXEC's array",
-    used_in=("session/exec_abort.py",),
+    used_in=("session/exec_abort.py", "net/engine.py"),
 )
 EXEC_SLOT = EngineTexts(
     "CLUSTERDOWN ",

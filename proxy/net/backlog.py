@@ -6,6 +6,7 @@ small by up to the time between two rounds. Clients that asked to wait (blocking
 clients that do not read their replies, have no age.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from proxy.hotpath.intake import WAITING
@@ -38,18 +39,19 @@ def wait_of(client: Session, before: Wait | None, now: float) -> Wait:
 class Backlog:
     """The waiting commands of one route, in one worker."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._before: dict[Session, Wait] = {}
         self._waits: dict[Session, Wait] = {}
         self._in_flight = self._queued = 0
-        self._now = 0.0
+        self._began = 0.0
         self._figures = {"in_flight": 0, "queued": 0}
         self.oldest = 0.0
         """Seconds that the longest waiting client has waited."""
 
-    def begin(self, now: float) -> None:
-        """A round begins; ``now`` is in seconds of any clock."""
-        self._before, self._waits, self._now = self._waits, {}, now
+    def begin(self) -> None:
+        """A round begins."""
+        self._before, self._waits, self._began = self._waits, {}, self._clock()
         self._in_flight = self._queued = 0
 
     def note(self, client: Session) -> None:
@@ -58,13 +60,14 @@ class Backlog:
         # Only the first waiting command of a client is known; the next ones are unread bytes.
         self._queued += client.intake.phase == WAITING or client.sender.stalled
         if waits(client):
-            self._waits[client] = wait_of(client, self._before.get(client), self._now)
+            self._waits[client] = wait_of(client, self._before.get(client), self._clock())
 
     def publish(self) -> None:
         """The round has ended: its figures hold until the next one ends."""
         self._before = {}
         self._figures = {"in_flight": self._in_flight, "queued": self._queued}
-        self.oldest = self._now - min((wait.since for wait in self._waits.values()), default=self._now)
+        since = min((wait.since for wait in self._waits.values()), default=self._began)
+        self.oldest = max(0.0, self._began - since)
 
     def figures(self) -> dict[str, int]:
         """How many commands wait, by place."""

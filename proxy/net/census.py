@@ -1,8 +1,8 @@
 """What the clients of a route have sent, and what of it waits, in one worker.
 
-The hot path adds up nothing for this: clients are gone through with each report (``rounds``), and each counts once more
-when it leaves. Where clients are so few that one portion has them all, they are also gone through whenever figures are
-asked for, and those are exact; else the figures are those of the last round.
+The hot path adds up nothing for this: clients are gone through each second (``rounds``), and each counts once more when
+it leaves. Where clients are so few that one portion has them all, ``refresh`` goes through them whenever exact figures
+are needed; else the figures are those of the last round.
 
 The buffers of clients are
 
@@ -12,7 +12,7 @@ The buffers of clients are
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from proxy.net.backlog import Backlog
 from proxy.net.rounds import PORTION, Rounds
@@ -24,28 +24,50 @@ _NOTHING = (0, 0)
 class Census:
     """Counts the commands, the buffers and the waiting commands of these clients."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, clients: Collection[Session]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, clients: Collection[Session], count: Callable[[str], object]
+    ) -> None:
         self._loop = loop
         self._clients = clients
-        self._rounds = Rounds(loop, clients, self._visit, self._publish)
+        self._rounds = Rounds(loop, clients, "counting what clients sent", self._visit, count, self._publish)
+        self._then: list[Callable[[], object]] = []
         self._counted: dict[Session, tuple[int, int]] = {}
         self._by_app: Counter[str] = Counter()
-        self._backlog = Backlog()
+        self._backlog = Backlog(loop.time)
         self._output = self._query = 0
         self._buffers = {"output": 0, "query": 0}
         self.answered_locally = 0
         """Commands since the start that Keyrail answered without Redis."""
 
-    def begin(self) -> None:
-        """Begin to go through all clients, unless that is under way."""
+    def begin(self, then: Callable[[], object]) -> None:
+        """Go through all clients, unless that is under way; ``then`` is called when each has been seen."""
+        if then not in self._then:
+            self._then.append(then)
+        self._begin()
+
+    def refresh(self) -> None:
+        """Go through all clients now, if they are few."""
+        if len(self._clients) <= PORTION:
+            self.settle()
+
+    def settle(self) -> None:
+        """Go through all clients now, however many they are: at the end of a route."""
+        self._rounds.finish()
+        self._begin()
+        self._rounds.finish()
+
+    async def complete(self) -> None:
+        """Return once each client has been seen since the call."""
+        for _ in range(2):  # what is under way may have seen some before
+            seen = asyncio.Event()
+            self.begin(seen.set)
+            await seen.wait()
+
+    def _begin(self) -> None:
         if not self._rounds.under_way:
-            self._backlog.begin(self._loop.time())
+            self._backlog.begin()
             self._output = self._query = 0
             self._rounds.begin()
-
-    def end(self) -> None:
-        """Look at no client any more."""
-        self._rounds.end()
 
     def leaves(self, client: Session) -> None:
         """A client has left; its commands still count."""
@@ -54,22 +76,15 @@ class Census:
 
     def commands_by_app(self) -> Counter[str]:
         """Commands since the start, by the app that their client was of when they were counted."""
-        self._refresh()
         return Counter(self._by_app)
 
     def buffered(self) -> int:
         """Bytes in the buffers of all clients."""
-        self._refresh()
         return sum(self._buffers.values())
 
     def figures(self) -> dict[str, object]:
         """What waits, and where."""
-        self._refresh()
         return {"buffers": self._buffers, "backlog": self._backlog.figures(), "oldest": self._backlog.oldest}
-
-    def _refresh(self) -> None:
-        if len(self._clients) <= PORTION:
-            self.begin()
 
     def _visit(self, client: Session) -> None:
         self._count(client)
@@ -89,3 +104,6 @@ class Census:
     def _publish(self) -> None:
         self._buffers = {"output": self._output, "query": self._query}
         self._backlog.publish()
+        due, self._then = self._then, []
+        for then in due:
+            then()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import hiredis
 
-from proxy.commands.error_texts import PROBE_ALLOWED, PROBE_FORBIDDEN, PROBE_REFUSED, PROBE_UNKNOWN
+from proxy.commands.error_texts import EXEC_BECAUSE, PROBE_ALLOWED, PROBE_FORBIDDEN, PROBE_REFUSED, PROBE_UNKNOWN
 from proxy.commands.introspect import descriptions
 from proxy.commands.table import STANDARD, Table
 from proxy.net.lacking import alias_unknown, renamed
@@ -130,6 +130,9 @@ async def _renamed(upstream: UpstreamConnection, table: Table, command_reply: An
     return texts
 
 
+_OK, _QUEUED, _NOT_NOW = b"+OK\r\n", b"+QUEUED\r\n", b"-ERR not now\r\n"
+
+
 class Probed(NamedTuple):
     """The result of a probe: the user may run the ``able`` commands. For the ``unclear`` ones Redis did not say.
 
@@ -151,14 +154,14 @@ async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> Probed:
     is known.
     """
     opened = await upstream.ask(["MULTI"])  # only once it is answered is it certain that what follows is not run
-    if opened != b"+OK\r\n":
+    if opened != _OK:
         return Probed(frozenset(), untold=needs) if PROBE_REFUSED.begin(opened) else Probed(frozenset(), unclear=needs)
     names = sorted(needs - {"EXEC"})
     asked = [upstream.ask([name, *(_PROBES.get(name) or _fewest(name))]) for name in names]
     *replies, ended = await asyncio.gather(*asked, upstream.ask(["DISCARD"]))
     told = dict(zip(names, replies, strict=True))
     if ended.startswith(b"+") and "EXEC" in needs:
-        told["EXEC"], ended = await _of_nothing(upstream)
+        told["EXEC"], ended = await _exec_of_nothing(upstream)
     if not ended.startswith(b"+"):
         upstream.abort()
         return Probed(frozenset(), untold=needs)
@@ -168,12 +171,19 @@ async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> Probed:
     return Probed(frozenset(able), frozenset(told.keys() - able - refused), frozenset(unknown))
 
 
-async def _of_nothing(upstream: UpstreamConnection) -> tuple[bytes, bytes]:
-    """The replies to EXEC of nothing, and to what has ended that transaction."""
-    if (opened := await upstream.ask(["MULTI"])) != b"+OK\r\n":
-        return opened, b"+OK\r\n"
+async def _exec_of_nothing(upstream: UpstreamConnection) -> tuple[bytes, bytes]:
+    """What EXEC would have been answered as a queued command, and how its transaction has ended.
+
+    Redis ends a transaction whose EXEC it refuses, and says why (server.c, rejectCommand; multi.c, execCommandAbort).
+    """
+    if await upstream.ask(["MULTI"]) != _OK:
+        return _NOT_NOW, _OK
     ran = await upstream.ask(["EXEC"])
-    return (b"+QUEUED\r\n", b"+OK\r\n") if ran == b"*0\r\n" else (ran, await upstream.ask(["DISCARD"]))
+    if ran == b"*0\r\n":
+        return _QUEUED, _OK
+    if EXEC_BECAUSE.begin(ran):
+        return b"-" + ran[len(EXEC_BECAUSE.beginnings[0]) :], _OK
+    return ran, await upstream.ask(["DISCARD"])
 
 
 def _is_allowed(reply: bytes) -> bool:

@@ -5,7 +5,7 @@ unfinished command. The hot path records nothing for this: each turn compares ho
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from proxy.hotpath.intake import FINISHED, WAITING
 from proxy.net.rounds import Rounds
@@ -38,9 +38,15 @@ def rests(client: Session) -> bool:
 class IdleClients:
     """Checks the clients of one route in one worker. They may be idle for ``seconds``; 0 means no limit."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, clients: Collection[Session], seconds: float) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clients: Collection[Session],
+        seconds: float,
+        count: Callable[[str], object],
+    ) -> None:
         self._loop = loop
-        self._rounds = Rounds(loop, clients, self._visit, self._forget)
+        self._rounds = Rounds(loop, clients, "closing idle clients", self._visit, count, self._forget)
         self._seconds = seconds
         self._next = self._now = 0.0
         self._before: dict[Session, tuple[int, float]] = {}

@@ -28,7 +28,7 @@ class ReplyTimeout:
         count: Callable[[str], object],
     ) -> None:
         self._loop = loop
-        self._rounds = Rounds(loop, clients, self._visit, self._forget)
+        self._rounds = Rounds(loop, clients, "closing clients that wait", self._visit, count, self._forget)
         self._seconds = seconds
         self._turned = loop.time()
         self._pause = 0.0
@@ -64,7 +64,7 @@ class ReplyTimeout:
         if not waits(client):
             return
         known = self._before.get(client)
-        wait = wait_of(client, known, self._turned)
+        wait = wait_of(client, known, self._loop.time())
         if wait is known:
             wait = wait._replace(since=wait.since + self._pause)
         if self._turned - wait.since < self._seconds:

@@ -137,7 +137,7 @@ class Route(RoutePort):
         self.clients = RouteClients(admission, self._refuses_clients, self._client_left, self._failures)
         self._counters = Counters()
         self._own_errors = ErrorCounts()
-        self.census = Census(loop, self.clients)
+        self.census = Census(loop, self.clients, self.count)
         self._supervisor_requests = SupervisorRequests(loop.time, request_info)
         logs = settings.violations is not None
         tells = logs or settings.admin is not None
@@ -207,8 +207,8 @@ class Route(RoutePort):
             asks_replicas=asks_replicas,
         )
         self._reply_timeout = ReplyTimeout(loop, self.clients, settings.upstream_timeout, count)
-        self._idle_clients = IdleClients(loop, self.clients, settings.client_idle_timeout)
-        self._left_clients = Rounds(loop, self.clients, self._close_if_left)
+        self._idle_clients = IdleClients(loop, self.clients, settings.client_idle_timeout, count)
+        self._left_clients = Rounds(loop, self.clients, "closing clients that left", self._close_if_left, count)
         self._internal_queries = InternalQueries(self._checkout)
         self._logins = Logins(self._connections, self._give_back, counts.users)
         self._expiries = Expiries(
@@ -376,11 +376,11 @@ class Route(RoutePort):
         self._reply_timeout.end()
         self._idle_clients.end()
         self._left_clients.end()
-        self.census.end()
         self.clients.close()
         self._caches.close()
         self._connections.close()
         self._ticker.end()
+        self.census.settle()
         self._end_second()
 
     def _end_second(self) -> None:
@@ -391,7 +391,7 @@ class Route(RoutePort):
     def _each_second(self, on_second: Callable[[], None]) -> dict[str, Callable[[], object]]:
         pools, checkout = self._connections.pools, self._checkout
         return {
-            "counting a second": self._end_second,
+            "counting a second": lambda: self.census.begin(self._end_second),
             "counting verdicts": self._verdicts.another_second,
             "learning anew what has changed": self._relearning.another_second,
             "asking Redis whether it answers": self._liveness.another_second,
@@ -424,6 +424,7 @@ class Route(RoutePort):
         if await self._policies.commit():
             self._relearning.learn_all()
         self._verdicts.keep(self._policies.rules, self._policies.redact)
+        await self.census.complete()
         self._rule_totals.keep(self._policies.rules, self._policies.calls.totals(self.census.commands_by_app()))
 
     async def pause(self, paused: bool) -> None:
@@ -452,7 +453,6 @@ class Route(RoutePort):
     def snapshot(self) -> dict[str, Any]:
         """All figures since the start, as JSON can hold them."""
         self._policies.count_into(self._verdicts)
-        self.census.begin()
         engine = self._capabilities.engine
         return {
             "route": self.route_settings.name,

@@ -369,7 +369,7 @@ class Worker:
             route.count(event)
 
     def _group_info(self, route: int, query: InfoQuery) -> "asyncio.Future[dict[str, Any]]":
-        # Report first, so that the answer includes what the client has just done.
+        # Report first: where clients are few, the answer includes what this one has just done.
         self._report_now()
         return self._channel.request(GroupInfo(route, query))
 
@@ -389,6 +389,8 @@ class Worker:
     def _look_at_limits(self) -> None:
         self._admission.look()
         limit = self._start.settings.buffer_limit
+        for route in self._routes:
+            route.census.refresh()
         if sum(route.census.buffered() for route in self._routes) > limit:
             enforce(limit, [route.clients for route in self._routes])
 

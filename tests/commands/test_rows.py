@@ -37,7 +37,6 @@ EXCEPTIONS = {
 """The only words side by side outside the rows that commands have as names, by the file, and why."""
 
 SINGLE = {
-    ("net/engine.py", "EXEC"): "a probe that Keyrail sends is answered in its own way",
     ("net/lacking.py", "EXPIRE"): "Keyrail sends it: the notice says what takes its place",
     ("policy/precedence.py", "KEYS"): "it is asked for its pattern",
     ("policy/precedence.py", "SCAN"): "it is asked for its pattern",

@@ -19,11 +19,13 @@ class Looked(Backlog):
     """That of these clients."""
 
     def __init__(self, clients: list[Session]) -> None:
-        super().__init__()
+        super().__init__(lambda: self.now)
         self._clients = clients
+        self.now = 0.0
 
     def look(self, now: float) -> None:
-        self.begin(now)
+        self.now = now
+        self.begin()
         for client in self._clients:
             self.note(client)
         self.publish()

@@ -98,7 +98,7 @@ class Several(Redis):
         super().__init__()
         self.told |= told
         self.waits = 0
-        self._waits = False
+        self._waits = self._open = False
 
     def ask(self, argv: list[str]) -> Any:
         self.asked.append(argv[0])
@@ -109,6 +109,17 @@ class Several(Redis):
         self._waits = True
         await asyncio.sleep(0)
         self._waits = False
+        if name == "MULTI":
+            self._open = True
+        elif not self._open:
+            return b"-ERR without MULTI\r\n"
+        elif name == "EXEC":
+            # A refused EXEC ends the transaction, in all engines.
+            self._open = False
+            reply = self.told["EXEC"]
+            return b"-EXECABORT Transaction discarded because of: " + reply[1:] if reply[:1] == b"-" else reply
+        elif name == "DISCARD":
+            self._open = False
         return self.told[name]
 
 

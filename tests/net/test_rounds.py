@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import random
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from proxy.hotpath.intake import READING
+from proxy.net.backlog import Backlog
 from proxy.net.census import Census
 from proxy.net.idle_clients import IdleClients
 from proxy.net.reply_timeout import ReplyTimeout
@@ -79,20 +82,29 @@ class Client:
         self.closed = cause
 
 
+def uncounted(event: str) -> None:
+    """Nothing has failed."""
+    raise AssertionError(event)
+
+
+def nothing() -> None:
+    """Nothing follows."""
+
+
 def census(loop: Any, clients: Any) -> Callable[[], object]:
-    return Census(loop, clients).begin
+    return partial(Census(loop, clients, uncounted).begin, nothing)
 
 
 def idle(loop: Any, clients: Any) -> Callable[[], object]:
-    return IdleClients(loop, clients, 1.0).another_second
+    return IdleClients(loop, clients, 1.0, uncounted).another_second
 
 
 def late(loop: Any, clients: Any) -> Callable[[], object]:
-    return ReplyTimeout(loop, clients, 1.0, lambda _: None)._turn
+    return ReplyTimeout(loop, clients, 1.0, uncounted)._turn
 
 
 def each_is_asked(loop: Any, clients: Any) -> Callable[[], object]:
-    return Rounds(loop, clients, lambda client: client.sender).begin
+    return Rounds(loop, clients, "asking", lambda client: client.sender, uncounted).begin
 
 
 @pytest.mark.parametrize("walker", [census, idle, late, each_is_asked])
@@ -116,13 +128,13 @@ def test_all_are_visited_and_few_in_a_turn(walker: Callable[[Any, Any], Callable
 @pytest.mark.parametrize("seed", seeds(10, 200))
 def test_each_command_is_counted_once_for_the_app_that_sent_it(seed: int) -> None:
     chance, loop, clients = random.Random(seed), Loop(), set[Client]()
-    counting = Census(loop, clients)  # type: ignore[arg-type]  # a made-up loop, and made-up clients
+    counting = Census(loop, clients, uncounted)  # type: ignore[arg-type]  # a made-up loop, and made-up clients
     sent, local, before = Counter[str](), 0, Counter[str]()
-    for _ in range(chance.choice([20, 2 * PORTION])):
+    for _ in range(chance.choice([20, PORTION - 2, PORTION, PORTION + 2, 2 * PORTION])):
         clients.add(Client(chance.choice("ab")))
     for _ in range(300):
         client = chance.choice(list(clients)) if clients else None
-        match chance.choice(["sends", "sends", "is answered", "comes", "leaves", "looks", "turns"]):
+        match chance.choice(["sends", "sends", "is answered", "comes", "leaves", "leaves", "looks", "turns"]):
             case "sends" if client is not None:
                 client.sent.forwarded += 2
                 sent[client.app] += 2
@@ -137,38 +149,93 @@ def test_each_command_is_counted_once_for_the_app_that_sent_it(seed: int) -> Non
                 clients.remove(client)
                 counting.leaves(client)  # type: ignore[arg-type]  # a made-up client
             case "looks":
-                counting.begin()
+                counting.begin(nothing)
             case "turns":
                 loop.turn()
+        counting.refresh()
         now = counting.commands_by_app()
         assert now >= before
         assert now <= sent
         if len(clients) <= PORTION:
             assert (now, counting.answered_locally) == (sent, local), "of few clients all is known"
+            assert counting.buffered() == 3 * len(clients)
         before = now
-    while loop.turn():
-        pass
-    counting.begin()
-    while loop.turn():
-        pass
+    counting.settle()
     assert (counting.commands_by_app(), counting.answered_locally) == (sent, local)
     assert counting.buffered() == 3 * len(clients)
 
 
-def test_after_an_error_the_others_are_visited() -> None:
-    loop, clients, visited = Loop(), {Client() for _ in range(MANY)}, 0
+def test_each_second_has_what_was_sent_in_it() -> None:
+    """A second ends when each client has been seen, so that all have had a second, however long the rounds take."""
+    loop, clients = Loop(), [Client() for _ in range(MANY)]
+    told: list[int] = []
+    counting = Census(loop, clients, uncounted)  # type: ignore[arg-type]  # a made-up loop, and made-up clients
+    for _ in range(4):
+        for client in clients:
+            client.sent.forwarded += 10
+        counting.begin(lambda: told.append(sum(counting.commands_by_app().values())))
+        counting.refresh()  # as each report does: of many, no round begins
+        while loop.turn():
+            pass
+    assert told == [10 * MANY * (n + 1) for n in range(4)]
 
-    def visit(_client: object) -> None:
-        nonlocal visited
-        visited += 1
-        assert visited != 1
 
-    rounds = Rounds(loop, clients, visit)  # type: ignore[arg-type]  # a made-up loop, and made-up clients
-    with pytest.raises(AssertionError):
-        rounds.begin()
+def test_whoever_waits_for_a_whole_round_gets_all_that_was_sent_before() -> None:
+    async def play() -> None:
+        clients = [Client() for _ in range(MANY)]
+        loop = asyncio.get_running_loop()
+        counting = Census(loop, clients, uncounted)  # type: ignore[arg-type]  # made-up clients
+        counting.begin(nothing)  # which has already seen the first ones
+        for client in clients:
+            client.sent.forwarded += 1
+        await counting.complete()
+        assert sum(counting.commands_by_app().values()) == MANY
+
+    asyncio.run(play())
+
+
+def test_a_command_has_not_waited_since_before_it_was_sent() -> None:
+    """The round has begun long before it looks at the last clients."""
+    loop, clients = Loop(), [Client() for _ in range(MANY)]
+    timeout = ReplyTimeout(loop, clients, 1.0, uncounted)  # type: ignore[arg-type]  # made-up
+    for begins in (0.0, 0.5, 1.0):
+        loop.now = begins
+        timeout._turn()
+        while loop.turn():
+            loop.now += 0.14
+            if loop.now > 0.2:
+                for client in clients:
+                    client.sent.pending_replies = 1
+    assert {client.closed for client in clients} == {""}, "0.8 s after they were sent"
+    backlog = Backlog(loop.time)
+    for _ in range(2):
+        backlog.begin()
+        backlog.note(clients[0])  # type: ignore[arg-type]  # made-up
+        loop.now += 1.0
+        backlog.publish()
+    assert backlog.oldest == 1.0
+
+
+def test_after_an_error_the_others_are_visited(caplog: pytest.LogCaptureFixture) -> None:
+    loop, clients, events = Loop(), [Client() for _ in range(MANY)], Counter[str]()
+    visited: list[object] = []
+
+    def visit(client: object) -> None:
+        visited.append(client)
+        if len(visited) % 100 == 1:
+            raise ValueError(len(visited))
+
+    def count(event: str) -> None:
+        events[event] += 1
+
+    rounds = Rounds(loop, clients, "trying", visit, count, lambda: visited.append("all"))  # type: ignore[arg-type]  # made-up
+    rounds.begin()
     while loop.turn():
         pass
-    assert visited == MANY - PORTION + 1
+    assert len(visited) == MANY + 1
+    assert visited[-1] == "all"
+    assert events["periodic_failures"] == MANY // 100
+    assert len(caplog.records) == 1
     assert not rounds.under_way
 
 

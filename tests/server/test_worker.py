@@ -52,6 +52,7 @@ class FakeRoute:
         self.failing: Counter[str] = Counter()
         self.counted: Counter[str] = Counter()
         self.clients: set[object] = set()
+        self.census = SimpleNamespace(refresh=lambda: None, buffered=lambda: 0)
         self.done: list[str] = []
         self.readiness = SimpleNamespace(found_cluster=False, rename_nodes=lambda aliases: None)
         self.pauses = SimpleNamespace(hold_others=None, tell_others=None)
