@@ -15,6 +15,7 @@ from loadtest import (
     builds,
     cluster,
     connects,
+    crowd,
     failover,
     failover_primary,
     kernel,
@@ -56,6 +57,7 @@ def main() -> int:
         ("traces", "what traffic statistics cost, on against off"),
         ("logins", "what the login of a short-lived client costs"),
         ("connects", "what a new client costs under each policy, and how workers share clients"),
+        ("crowd", "how long commands take where thousands of clients are connected"),
         ("cluster", "what a cluster costs, beside one Redis and Envoy"),
         ("local-cache", "reads of hot keys answered from memory, beside Redis itself"),
         ("staleness", "how late a write is seen by clients of a local cache"),
@@ -97,6 +99,8 @@ def main() -> int:
             verb.add_argument("--before", required=True, help="program of the build to compare with")
         if name == "memory":
             verb.add_argument("--connections", type=int, default=5000, help="(default: %(default)s)")
+        if name == "crowd":
+            verb.add_argument("--connections", type=int, default=9500, help="(default: %(default)s)")
     verbs.add_parser("publish", help="write the figures of loadtest/results into docs/benchmarks.md and README's chart")
     chosen = parser.parse_args()
     if chosen.verb == "publish":
@@ -127,23 +131,13 @@ def _measure(program: list[str], chosen: argparse.Namespace) -> None:
         return _soak(program, chosen.redis, soak.Plan(*given, chosen.reload_every))
     course = Course(chosen.rounds, chosen.scale, PLACEMENTS[chosen.processors](frozenset(os.sched_getaffinity(0))))
     course.placement.settle()
-    if chosen.verb == "quick":
-        return _quick(program, chosen.redis, course)
     if chosen.verb == "rules":
         return _rules(program, chosen.redis, chosen.policy, course)
-    if chosen.verb == "traces":
-        return _traces(program, chosen.redis, course)
-    if chosen.verb == "logins":
-        return _logins(program, chosen.redis, course)
-    if chosen.verb == "cluster":
-        return _cluster(program, chosen.redis, course)
-    if chosen.verb == "local-cache":
-        return _local_cache(program, chosen.redis, course)
-    if chosen.verb == "replicas":
-        return _replicas(program, chosen.redis, course)
-    if chosen.verb == "connects":
-        return _connects(program, chosen.redis, course)
-    return _builds(shlex.split(chosen.before), program, chosen.redis, course)
+    if chosen.verb == "crowd":
+        return _crowd(program, chosen.redis, chosen.connections, course)
+    if chosen.verb == "builds":
+        return _builds(shlex.split(chosen.before), program, chosen.redis, course)
+    return _OF_A_COURSE[chosen.verb](program, chosen.redis, course)
 
 
 def _quick(program: list[str], redis_program: str, course: Course) -> None:
@@ -269,6 +263,20 @@ def _connects(program: list[str], redis_program: str, course: Course) -> None:
     _finish(_named("connects", course, form), page, about, [*samples, *shares])
 
 
+def _crowd(program: list[str], redis_program: str, connections: int, course: Course) -> None:
+    with crowd.all_targets(redis_program, program) as ways:
+        samples = list(crowd.rounds(ways, connections, course, _say))
+        form = ways[-1].about
+    about = {
+        "Keyrail": f"{form}; one worker",
+        **_machine(),
+        "processors": str(course.placement),
+        "load": f"{connections} clients, {crowd.RATE} commands per second, {course.rounds} rounds",
+        "again": f"{_again('crowd', course)} --connections {connections}",
+    }
+    _finish(_named("crowd", course, form), report.crowd_markdown(samples, about), about, samples)
+
+
 def _logins(program: list[str], redis_program: str, course: Course) -> None:
     with logins.all_ways(redis_program, program) as (redis, ways):
         samples = list(logins.rounds(redis, ways, course, _say))
@@ -392,6 +400,18 @@ def _machine() -> dict[str, str]:
         "Python": platform.python_version(),
         "when": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d"),
     }
+
+
+_OF_A_COURSE = {
+    "quick": _quick,
+    "traces": _traces,
+    "logins": _logins,
+    "cluster": _cluster,
+    "local-cache": _local_cache,
+    "replicas": _replicas,
+    "connects": _connects,
+}
+"""The verbs that take nothing else."""
 
 
 if __name__ == "__main__":

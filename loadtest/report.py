@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from loadtest import builds, cluster, connects, local_cache, logins, replicas, soak, traces
+from loadtest import builds, cluster, connects, crowd, local_cache, logins, replicas, soak, traces
 from loadtest.memory import Measured
 from loadtest.quick import Sample
 from loadtest.rules import NO_RULE
@@ -18,7 +18,7 @@ from loadtest.targets import DIRECT, KEYRAIL_BENCH, KEYRAIL_NONE, NUTCRACKER
 Figure = Callable[[Sample], float]
 
 
-Result = Sample | Measured | connects.Sample | connects.Share | soak.Sample
+Result = Sample | Measured | connects.Sample | connects.Share | crowd.Sample | soak.Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +359,25 @@ def connects_markdown(
     lines += ["", "Clients that stay, on two workers: none has more than one above its share.", ""]
     lines += ["| clients | times | more than one above | at worst above |", "|---|---|---|---|"]
     lines += [f"| {each.clients} | {each.times} | {each.uneven} | {each.worst} |" for each in shares]
+    return "\n".join([*lines, ""])
+
+
+def crowd_markdown(samples: Sequence[crowd.Sample], about: Mapping[str, str]) -> str:
+    """The report on many clients: each target beside direct."""
+    lines = ["# Latency among thousands of clients", "", *(f"- {name}: {text}" for name, text in about.items()), ""]
+    lines += ["Ratios to direct are taken within a round; medians, with least and most.", ""]
+    lines += [
+        "| target | p50, µs | of direct, at most 3 | p99, µs | of direct, at most 10 |",
+        "|---|---|---|---|---|",
+    ]
+    direct = {sample.round: sample for sample in samples if sample.target == DIRECT}
+    for name in dict.fromkeys(sample.target for sample in samples):
+        own = [sample for sample in samples if sample.target == name]
+        cells = []
+        for what in ("p50", "p99"):
+            ratio = spread([getattr(sample, what) / getattr(direct[sample.round], what) for sample in own])
+            cells += [f"{spread([getattr(sample, what) for sample in own]).median:.0f}", _told(ratio)]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
 
