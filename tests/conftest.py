@@ -73,8 +73,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if config.option.quick and left_out(collection_path) else None
 
 
-TESTS_PER_PROCESSOR = 3
-"""Test processes side by side: tests wait for timers and for other processes more than half of the time."""
+TESTS_PER_PROCESSOR, QUICK_TESTS_PER_PROCESSOR = 3, 2
+"""Test processes side by side: tests wait for timers and for other processes more than half of the time, but the quick
+ones, which mostly compute. Each process imports and collects all tests by itself."""
 
 WAITING = (
     "failures",
@@ -112,7 +113,8 @@ to clusters is by default shown on the newest alone."""
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """How many test processes run side by side: no more than there are files; one file alone runs in this process."""
-    processes = TESTS_PER_PROCESSOR * len(os.sched_getaffinity(0))
+    each = QUICK_TESTS_PER_PROCESSOR if is_quick(config) else TESTS_PER_PROCESSOR
+    processes = each * len(os.sched_getaffinity(0))
     named = {argument.split("::")[0] for argument in config.args}
     if not all(name.endswith(".py") for name in named):
         return processes
