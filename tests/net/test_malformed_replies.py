@@ -65,16 +65,20 @@ class Liar:
         assert task is not None
         self._tasks.add(task)
         names: deque[bytes] = deque()
-        theirs, ours = await asyncio.open_connection("127.0.0.1", self._engine.port)
-        back = asyncio.ensure_future(self._answer(theirs, writer, names))
+        open_ends = [writer]
         try:
-            with contextlib.suppress(ConnectionError):
-                await self._ask(reader, ours, names)
+            theirs, ours = await asyncio.open_connection("127.0.0.1", self._engine.port)
+            open_ends.append(ours)
+            back = asyncio.ensure_future(self._answer(theirs, writer, names))
+            try:
+                with contextlib.suppress(ConnectionError):
+                    await self._ask(reader, ours, names)
+            finally:
+                back.cancel()
+                await asyncio.gather(back, return_exceptions=True)
         finally:
-            back.cancel()
-            for each in (ours, writer):
+            for each in open_ends:
                 each.transport.abort()
-            await asyncio.gather(back, return_exceptions=True)
             self._tasks.discard(task)
 
     async def _ask(self, reader: asyncio.StreamReader, ours: asyncio.StreamWriter, names: deque[bytes]) -> None:
@@ -100,10 +104,11 @@ class Liar:
 
     async def end(self) -> None:
         self._server.close()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # who has just been accepted has a task then
+        while tasks := list(self._tasks):
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def answered(keyrail: Keyrail, client: Client | None, *argv: str) -> tuple[Client | None, bytes]:
