@@ -127,11 +127,15 @@ def compile_hot_modules() -> None:
             made.unlink()
 
 
+COMPILER_OPTIONS = ["-O3", "-g0", "-falign-functions=64", "-falign-loops=32"]
+"""Where a loop begins is worth a third of its speed, and any line of code before it moves it."""
+
+
 def hot_modules() -> list[Extension]:
     """Name each hot module and its source."""
     sources = [types.with_suffix(".py") for types in sorted(Path("proxy").rglob("*.pxd"))]
     return [
-        Extension(".".join(source.with_suffix("").parts), [str(source)], extra_compile_args=["-O3", "-g0"])
+        Extension(".".join(source.with_suffix("").parts), [str(source)], extra_compile_args=COMPILER_OPTIONS)
         for source in sources
     ]
 
