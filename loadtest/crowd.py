@@ -24,8 +24,8 @@ RATE = 2_000
 """Commands per second, of all clients together."""
 SECONDS = 8.0
 """The length of one run, before scaling."""
-KEYRAIL_STRICT = "keyrail strict"
-_STRICT = targets.REPOSITORY / "policies" / "strict.yaml"
+KEYRAIL_DEFAULT = "keyrail default"
+_DEFAULT = targets.REPOSITORY / "policies" / "default.yaml"
 _AT_ONCE = 100
 """Clients that connect at once."""
 _SETTLING = 2.0
@@ -83,7 +83,7 @@ def all_targets(redis_program: str, program: list[str]) -> Iterator[list[Target]
     with ExitStack() as stack:
         folder, redis = stack.enter_context(targets.preloaded(redis_program))
         found = [targets.direct(redis), stack.enter_context(targets.nutcracker(folder, redis))]
-        for name, policy in ((KEYRAIL_NONE, "none"), (KEYRAIL_STRICT, str(_STRICT))):
+        for name, policy in ((KEYRAIL_NONE, "none"), (KEYRAIL_DEFAULT, str(_DEFAULT))):
             found.append(stack.enter_context(targets.keyrail(name, program, redis, policy)))
         yield [target for target in found if target is not None]
 
