@@ -26,8 +26,9 @@ CLIENTS = 4_000
 SHARED = (4, 8, 50)
 """The numbers of clients that two workers share."""
 
-_GET = b"*2\r\n$3\r\nGET\r\n$10\r\ncache:none\r\n"
-_NIL = b"$-1\r\n"
+GET = b"*2\r\n$3\r\nGET\r\n$10\r\ncache:none\r\n"
+NIL = b"$-1\r\n"
+"""A command that all policies let pass, and its reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def come_and_go(port: int, first: Sequence[tuple[bytes, bytes]] = ()) -> None:
     Raises RunError if a reply is not the one in ``first``, or the GET's reply is not nil.
     """
     with _clients(port, BATCH) as clients:
-        for command, expected in (*first, (_GET, _NIL)):
+        for command, expected in (*first, (GET, NIL)):
             for client in clients:
                 client.sendall(command)
             for client in clients:
@@ -123,7 +124,7 @@ def _excess(port: int, workers: Sequence[int], count: int) -> int:
     # By how many clients the fullest worker exceeds its share; each client has got a reply, so it has arrived.
     with _clients(port, count) as clients:
         for client in clients:
-            client.sendall(_GET)
+            client.sendall(GET)
             client.recv(64)
         here = [connections(pid, port) for pid in workers]
     deadline = time.monotonic() + 10.0

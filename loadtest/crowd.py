@@ -17,6 +17,7 @@ import uvloop
 
 from loadtest import targets
 from loadtest.benchmark import RunError
+from loadtest.connects import GET, NIL
 from loadtest.quick import Course
 from loadtest.targets import KEYRAIL_NONE, Target
 
@@ -30,8 +31,6 @@ _AT_ONCE = 100
 """Clients that connect at once."""
 _SETTLING = 2.0
 """Seconds after the last client has connected, before the first command."""
-_GET = b"*2\r\n$3\r\nGET\r\n$10\r\ncache:none\r\n"
-_NIL = b"$-1\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +51,8 @@ class Client(asyncio.Protocol):
         self._since: float | None = None
         self._transport: asyncio.WriteTransport | None = None
         self.lost = False
+        self.wrong = b""
+        """The reply that was another one than expected, after which nothing more is sent."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.WriteTransport", transport)
@@ -60,16 +61,17 @@ class Client(asyncio.Protocol):
         self.lost = True
 
     def data_received(self, data: bytes) -> None:
-        if data != _NIL or self._since is None:
-            raise RunError(f"a GET was answered with {data[:80]!r}")
-        self._latencies.append(time.perf_counter() - self._since)
-        self._since = None
+        if data != NIL or self._since is None:
+            self.wrong = self.wrong or data[:80]
+        else:
+            self._latencies.append(time.perf_counter() - self._since)
+            self._since = None
 
     def send(self) -> None:
         """Send one command, unless the last one is not answered."""
         if self._since is None and self._transport is not None:
             self._since = time.perf_counter()
-            self._transport.write(_GET)
+            self._transport.write(GET)
 
     def close(self) -> None:
         """End the connection."""
@@ -116,10 +118,12 @@ async def _latencies(port: int, count: int, seconds: float) -> list[float]:
         sent = due
         await asyncio.sleep(0.0005)
     await asyncio.sleep(1.0)
-    lost = sum(client.lost for client in clients)
+    lost, wrong = sum(client.lost for client in clients), [client.wrong for client in clients if client.wrong]
     for client in clients:
         client.close()
     await asyncio.sleep(0.1)  # in which they are closed
+    if wrong:
+        raise RunError(f"{len(wrong)} clients had wrong replies to GET, such as {wrong[0]!r}")
     if lost or len(latencies) < 0.9 * sent:
         raise RunError(f"{len(latencies)} of {sent} commands were answered, and {lost} clients disconnected")
     return latencies

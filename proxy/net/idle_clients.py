@@ -1,4 +1,5 @@
-"""Closes clients that have sent no command for long, as Redis does with ``timeout`` (clientsCronHandleTimeout).
+"""Closes clients that have sent no command for long, as Redis does with ``timeout`` (clientsCronHandleTimeout), and
+those that have half-closed their connection, while Redis does not answer.
 
 As in Redis, clients that block, subscribe or monitor stay connected, and so do clients with a pending reply or an
 unfinished command. The hot path records nothing for this: each turn compares how many commands a client has sent.
@@ -15,14 +16,35 @@ _TURNS = 10
 """Checks of each client in the time that it may be idle."""
 
 
-def close_if_left(client: Session, silent_since: float | None) -> None:
-    """Close a client that has half-closed its connection, if Redis does not answer.
+class LeftClients:
+    """Closes clients that have half-closed their connection, while Redis is ``silent``.
 
-    It would keep its socket until Redis answers, and clients that try again would add more. While Redis answers, a
+    They would keep their sockets until Redis answers, and clients that try again would add more. While Redis answers, a
     half-closed client gets its replies.
     """
-    if silent_since is not None and client.link.leaving and client.intake.phase != FINISHED:
-        client.close("upstream_silent")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clients: Collection[Session],
+        silent: Callable[[], bool],
+        count: Callable[[str], object],
+    ) -> None:
+        self._rounds = Rounds(loop, clients, "closing clients that left", self._visit, count)
+        self._silent = silent
+
+    def another_second(self) -> None:
+        """Close those of this second."""
+        if self._silent():
+            self._rounds.begin()
+
+    def end(self) -> None:
+        """Look at no client any more."""
+        self._rounds.end()
+
+    def _visit(self, client: Session) -> None:
+        if client.link.leaving and client.intake.phase != FINISHED and self._silent():
+            client.close("upstream_silent")
 
 
 def rests(client: Session) -> bool:

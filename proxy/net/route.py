@@ -53,7 +53,7 @@ from proxy.net.entrance import Entrance
 from proxy.net.expiries import Expiries
 from proxy.net.failures import Failures
 from proxy.net.group_counts import GroupCounts
-from proxy.net.idle_clients import IdleClients, close_if_left
+from proxy.net.idle_clients import IdleClients, LeftClients
 from proxy.net.internal_queries import InternalQueries
 from proxy.net.known_scripts import ScriptNews
 from proxy.net.late_writes import LateWrites
@@ -72,7 +72,6 @@ from proxy.net.relearning import Relearning
 from proxy.net.replica_connections import ReplicaConnections
 from proxy.net.replica_watch import ReplicaWatch
 from proxy.net.reply_timeout import ReplyTimeout
-from proxy.net.rounds import Rounds
 from proxy.net.route_clients import RouteClients
 from proxy.net.script_exchange import FindCalls, ScriptExchange
 from proxy.net.settings import ListenerSettings, RouteSettings, Settings
@@ -208,7 +207,7 @@ class Route(RoutePort):
         )
         self._reply_timeout = ReplyTimeout(loop, self.clients, settings.upstream_timeout, count)
         self._idle_clients = IdleClients(loop, self.clients, settings.client_idle_timeout, count)
-        self._left_clients = Rounds(loop, self.clients, "closing clients that left", self._close_if_left, count)
+        self._left_clients = LeftClients(loop, self.clients, self._is_silent, count)
         self._internal_queries = InternalQueries(self._checkout)
         self._logins = Logins(self._connections, self._give_back, counts.users)
         self._expiries = Expiries(
@@ -398,18 +397,14 @@ class Route(RoutePort):
             "asking servers for their roles": self._connections.demotions.another_second,
             "heeding other workers": self._heed_other_workers,
             "closing idle clients": self._idle_clients.another_second,
-            "closing clients that left": self._close_who_left,
+            "closing clients that left": self._left_clients.another_second,
             "tending Keyrail's own queries": self._internal_queries.tend,
             "tending connection pools": lambda: pools.tend(self.loop.time(), checkout.logged_in),
             "reporting a second": on_second,
         }
 
-    def _close_who_left(self) -> None:
-        if self._liveness.silent_since is not None:
-            self._left_clients.begin()
-
-    def _close_if_left(self, client: Session) -> None:
-        close_if_left(client, self._liveness.silent_since)
+    def _is_silent(self) -> bool:
+        return self._liveness.silent_since is not None
 
     # Policy
 
@@ -423,8 +418,8 @@ class Route(RoutePort):
             return
         if await self._policies.commit():
             self._relearning.learn_all()
-        self._verdicts.keep(self._policies.rules, self._policies.redact)
         await self.census.complete()
+        self._verdicts.keep(self._policies.rules, self._policies.redact)
         self._rule_totals.keep(self._policies.rules, self._policies.calls.totals(self.census.commands_by_app()))
 
     async def pause(self, paused: bool) -> None:

@@ -54,32 +54,33 @@ class Liar:
         self.lies = False
         self.told = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._open_ends: list[asyncio.StreamWriter] = []
         self.url = ""
 
     async def begin(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.url = f"redis://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open_ends.append(writer)
+        if self._server.is_serving():
+            self._tasks.add(asyncio.ensure_future(self._serve(reader, writer)))
+        else:
+            writer.transport.abort()
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
         names: deque[bytes] = deque()
-        open_ends = [writer]
+        theirs, ours = await asyncio.open_connection("127.0.0.1", self._engine.port)
+        self._open_ends.append(ours)
+        back = asyncio.ensure_future(self._answer(theirs, writer, names))
         try:
-            theirs, ours = await asyncio.open_connection("127.0.0.1", self._engine.port)
-            open_ends.append(ours)
-            back = asyncio.ensure_future(self._answer(theirs, writer, names))
-            try:
-                with contextlib.suppress(ConnectionError):
-                    await self._ask(reader, ours, names)
-            finally:
-                back.cancel()
-                await asyncio.gather(back, return_exceptions=True)
+            with contextlib.suppress(ConnectionError):
+                await self._ask(reader, ours, names)
         finally:
-            for each in open_ends:
+            back.cancel()
+            for each in (ours, writer):
                 each.transport.abort()
-            self._tasks.discard(task)
+            await asyncio.gather(back, return_exceptions=True)
 
     async def _ask(self, reader: asyncio.StreamReader, ours: asyncio.StreamWriter, names: deque[bytes]) -> None:
         frames = FrameReader()
@@ -104,11 +105,11 @@ class Liar:
 
     async def end(self) -> None:
         self._server.close()
-        await asyncio.sleep(0)  # who has just been accepted has a task then
-        while tasks := list(self._tasks):
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for each in self._open_ends:  # also those whose task has been cancelled before it began
+            each.transport.abort()
 
 
 async def answered(keyrail: Keyrail, client: Client | None, *argv: str) -> tuple[Client | None, bytes]:

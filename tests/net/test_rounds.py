@@ -9,14 +9,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from proxy.hotpath.intake import READING
 from proxy.net.backlog import Backlog
 from proxy.net.census import FEW, Census
-from proxy.net.idle_clients import IdleClients
+from proxy.net.idle_clients import IdleClients, LeftClients
 from proxy.net.reply_timeout import ReplyTimeout
 from proxy.net.rounds import PORTION, Rounds
 from tests.conftest import seeds
@@ -58,7 +58,7 @@ class Client:
         self.local = 0
         self.state = SimpleNamespace(blocked=False, upstream=None, subscriptions=None)
         self.subscriber = None
-        self.link = SimpleNamespace(leaving=False)
+        self.connection = SimpleNamespace(leaving=False)
         self.sent = SimpleNamespace(
             forwarded=0, remembered=0, pending_replies=0, full=False, stalled=False, upstream=None, out=[]
         )
@@ -70,6 +70,11 @@ class Client:
     def sender(self) -> SimpleNamespace:
         self.asked += 1
         return self.sent
+
+    @property
+    def link(self) -> SimpleNamespace:
+        self.asked += 1
+        return self.connection
 
     @property
     def effective_policy(self) -> SimpleNamespace:
@@ -91,23 +96,35 @@ def nothing() -> None:
     """Nothing follows."""
 
 
+def census_of(loop: Any, clients: Any) -> Census:
+    """That of made-up clients."""
+    return Census(loop, clients, uncounted)
+
+
 def census(loop: Any, clients: Any) -> Callable[[], object]:
-    return partial(Census(loop, clients, uncounted).begin, nothing)
+    return partial(census_of(loop, clients).begin, nothing)
 
 
 def idle(loop: Any, clients: Any) -> Callable[[], object]:
     return IdleClients(loop, clients, 1.0, uncounted).another_second
 
 
-def late(loop: Any, clients: Any) -> Callable[[], object]:
+def late(loop: Any, clients: Any) -> Callable[[], None]:
     return ReplyTimeout(loop, clients, 1.0, uncounted)._turn
+
+
+def left(loop: Any, clients: Any) -> Callable[[], object]:
+    closing = LeftClients(loop, clients, lambda: True, uncounted).another_second
+    for client in clients:
+        client.connection.leaving = True
+    return closing
 
 
 def each_is_asked(loop: Any, clients: Any) -> Callable[[], object]:
     return Rounds(loop, clients, "asking", lambda client: client.sender, uncounted).begin
 
 
-@pytest.mark.parametrize("walker", [census, idle, late, each_is_asked])
+@pytest.mark.parametrize("walker", [census, idle, late, left, each_is_asked])
 @pytest.mark.parametrize("number", [PORTION - 1, PORTION, PORTION + 1, MANY])
 def test_all_are_visited_and_few_in_a_turn(walker: Callable[[Any, Any], Callable[[], object]], number: int) -> None:
     loop, clients = Loop(), {Client() for _ in range(number)}
@@ -128,12 +145,12 @@ def test_all_are_visited_and_few_in_a_turn(walker: Callable[[Any, Any], Callable
 @pytest.mark.parametrize("seed", seeds(10, 200))
 def test_each_command_is_counted_once_for_the_app_that_sent_it(seed: int) -> None:
     chance, loop, clients = random.Random(seed), Loop(), set[Client]()
-    counting = Census(loop, clients, uncounted)  # type: ignore[arg-type]  # a made-up loop, and made-up clients
+    counting = census_of(loop, clients)
     sent, local, before = Counter[str](), 0, Counter[str]()
     for _ in range(chance.choice([20, PORTION, FEW - 2, FEW, FEW + 2, 2 * FEW])):
         clients.add(Client(chance.choice("ab")))
     for _ in range(300):
-        client = chance.choice(list(clients)) if clients else None
+        client: Any = chance.choice(list(clients)) if clients else None
         match chance.choice(["sends", "sends", "is answered", "comes", "leaves", "leaves", "looks", "turns"]):
             case "sends" if client is not None:
                 client.sent.forwarded += 2
@@ -147,7 +164,7 @@ def test_each_command_is_counted_once_for_the_app_that_sent_it(seed: int) -> Non
                 clients.add(Client(chance.choice("ab")))
             case "leaves" if client is not None:
                 clients.remove(client)
-                counting.leaves(client)  # type: ignore[arg-type]  # a made-up client
+                counting.leaves(client)
             case "looks":
                 counting.begin(nothing)
             case "turns":
@@ -169,7 +186,7 @@ def test_each_second_has_what_was_sent_in_it() -> None:
     """A second ends when each client has been seen, so that all have had a second, however long the rounds take."""
     loop, clients = Loop(), [Client() for _ in range(MANY)]
     told: list[int] = []
-    counting = Census(loop, clients, uncounted)  # type: ignore[arg-type]  # a made-up loop, and made-up clients
+    counting = census_of(loop, clients)
     for _ in range(4):
         for client in clients:
             client.sent.forwarded += 10
@@ -184,7 +201,7 @@ def test_whoever_waits_for_a_whole_round_gets_all_that_was_sent_before() -> None
     async def play() -> None:
         clients = [Client() for _ in range(MANY)]
         loop = asyncio.get_running_loop()
-        counting = Census(loop, clients, uncounted)  # type: ignore[arg-type]  # made-up clients
+        counting = census_of(loop, clients)
         counting.begin(nothing)  # which has already seen the first ones
         for client in clients:
             client.sent.forwarded += 1
@@ -197,20 +214,20 @@ def test_whoever_waits_for_a_whole_round_gets_all_that_was_sent_before() -> None
 def test_a_command_has_not_waited_since_before_it_was_sent() -> None:
     """The round has begun long before it looks at the last clients."""
     loop, clients = Loop(), [Client() for _ in range(MANY)]
-    timeout = ReplyTimeout(loop, clients, 1.0, uncounted)  # type: ignore[arg-type]  # made-up
+    turn = late(loop, clients)
     for begins in (0.0, 0.5, 1.0):
         loop.now = begins
-        timeout._turn()
+        turn()
         while loop.turn():
             loop.now += 0.56 * PORTION / MANY
             if loop.now > 0.2:
                 for client in clients:
                     client.sent.pending_replies = 1
     assert {client.closed for client in clients} == {""}, "0.8 s after they were sent"
-    backlog = Backlog(loop.time)
+    backlog, waiting = Backlog(loop.time), cast("Any", clients[0])
     for _ in range(2):
         backlog.begin()
-        backlog.note(clients[0])  # type: ignore[arg-type]  # made-up
+        backlog.note(waiting)
         loop.now += 1.0
         backlog.publish()
     assert backlog.oldest == pytest.approx(1.0)
@@ -228,7 +245,7 @@ def test_after_an_error_the_others_are_visited(caplog: pytest.LogCaptureFixture)
     def count(event: str) -> None:
         events[event] += 1
 
-    rounds = Rounds(loop, clients, "trying", visit, count, lambda: visited.append("all"))  # type: ignore[arg-type]  # made-up
+    rounds = Rounds(cast("Any", loop), cast("Any", clients), "trying", visit, count, lambda: visited.append("all"))
     rounds.begin()
     while loop.turn():
         pass
