@@ -35,7 +35,8 @@ def read(path: Path) -> Any:
 
 
 def test_the_chart_is_of_this_version_and_runs_as_the_user_of_the_image() -> None:
-    assert read(CHART / "Chart.yaml")["appVersion"] == __version__
+    chart = read(CHART / "Chart.yaml")
+    assert chart["appVersion"] == chart["version"] == __version__
     helpers = (CHART / "templates" / "_helpers.tpl").read_text()
     user = re.search(r"useradd .*--uid (\d+)", (REPOSITORY / "Dockerfile").read_text())
     assert user is not None

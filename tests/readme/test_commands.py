@@ -32,7 +32,8 @@ NOT_RUN = {
     "cp deploy/systemd/": "see above",
     "systemctl ": "needs systemd; tests/packaging/test_deploy.py verifies the unit",
     ".venv/bin/python -m loadtest ": "takes minutes, and is about this machine",
-    ".ci/": "runs these very tests",
+    ".ci/": "runs these very tests, or builds what they test",
+    "git ": "changes a repository",
     ".venv/bin/python -m pytest ": "these are the tests",
 }
 ELSEWHERE = {

@@ -9,7 +9,7 @@ import pytest
 
 from tests.readme.blocks import PAGES, README, REPOSITORY
 
-LINKING = (*PAGES, REPOSITORY / "CHANGELOG.md", *sorted(REPOSITORY.glob("*/README.md")))
+LINKING = tuple(dict.fromkeys((*PAGES, *sorted(REPOSITORY.glob("*.md")), *sorted(REPOSITORY.glob("*/README.md")))))
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from proxy import __version__
 from proxy.build_form import BUILD_FORM
 from tests.conftest import Fleet
 from tests.engines import Engine, free_port
@@ -52,7 +53,7 @@ def test_the_ready_line_names_everything(upstream: str) -> None:
         assert running.http("/healthz") == (200, "ok\n")
         assert running.await_http("/readyz", 200) == "ready\n"
         assert running.http("/nothing")[0] == 404
-        assert running.metric(f'keyrail_build_info{{form="{BUILD_FORM}",version="0.1.0"}}') == 1
+        assert running.metric(f'keyrail_build_info{{form="{BUILD_FORM}",version="{__version__}"}}') == 1
         assert running.metric("keyrail_workers") == 2
         assert running.stop() == 0
 
