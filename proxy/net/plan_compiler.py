@@ -1,4 +1,4 @@
-"""Makes the plans of a policy in a thread, each once for all workers.
+"""Makes the plans of a policy in a thread, each once for all workers and for all apps that no rule tells apart.
 
 It takes little time to bind a policy to rules that judge, so each worker does that. To lower the rules to a plan takes
 many times as long, and the result is a set of tables that is the same in every worker (``proxy.policy.plan_tables``).
@@ -6,7 +6,7 @@ So the supervisor makes the plans, and workers ask for those that their clients 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -50,10 +50,15 @@ class _Plans:
     def __init__(self, policy: Policy, table: Table, available: frozenset[str]) -> None:
         self._apps = {app.name: app for app in policy.apps}
         self._compiler = PolicyCompiler(policy, table, available)
+        self._numbers: dict[Hashable, int] = {}
         self.tables = PlanTables(policy.schema.automaton)
 
     def make(self, app: str, paused: bool) -> int:
-        return self.tables.add(self._compiler.lower(self._apps.get(app), paused=paused))
+        bound = self._compiler.bind(self._apps.get(app), paused=paused)
+        inputs = bound.plan_inputs
+        if inputs not in self._numbers:
+            self._numbers[inputs] = self.tables.add(bound.lower())
+        return self._numbers[inputs]
 
 
 class PlanCompiler:
@@ -77,8 +82,12 @@ class PlanCompiler:
         return self._plans[table].tables.since(wanted.has, numbers)
 
     async def _make(self, key: _Key) -> int:
-        async with self._lock:
-            return await asyncio.to_thread(self._make_now, *key)
+        try:
+            async with self._lock:
+                return await asyncio.to_thread(self._make_now, *key)
+        except BaseException:
+            del self._made[key]  # whoever asks again tries again
+            raise
 
     def _make_now(self, table: _Table, paused: bool, app: str) -> int:
         plans = self._plans.get(table)

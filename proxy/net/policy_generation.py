@@ -7,7 +7,7 @@ clients do not have to wait for it.
 """
 
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -38,6 +38,8 @@ from proxy.session.ports import EffectivePolicy
 from proxy.wire.request import Request
 
 _CALLERS_KEPT = 10_000
+_PORTION = 20
+"""The most plans in one request. One may take 0.1 s to make, more on a busy machine, and each app may need its own."""
 _LONGEST_KEPT = 256
 """Characters of a client name: a client with a longer one is identified each time."""
 
@@ -194,17 +196,21 @@ class PolicyGeneration:
         for whose in self.incomplete:
             by_able.setdefault(whose[0], []).append(whose)
         for able, of in by_able.items():
-            reader = self._readers.setdefault(able, PlanReader(self.policy.schema.automaton))
-            added, apps = added_to_standard(self.table), tuple("" if app is None else app.name for _, app in of)
-            new = await self._find_plans(WantedPlans(added, able, self.paused, apps, reader.length))
-            plans = await uncollected(_read, reader, new)
-            for whose, lowered in zip(of, plans, strict=True):
-                if whose not in self.incomplete:
-                    continue  # somebody else has asked, too: the plan that is in force has counted already
-                effective_policy = self.effective_policies[whose]
-                effective_policy.compiled.run(lowered)
-                effective_policy.config.plan = lowered.plan
-                self.incomplete.discard(whose)
+            for first in range(0, len(of), _PORTION):
+                await self._complete_portion(able, of[first : first + _PORTION])
+
+    async def _complete_portion(self, able: frozenset[str], of: Sequence[Whose]) -> None:
+        reader = self._readers.setdefault(able, PlanReader(self.policy.schema.automaton))
+        added, apps = added_to_standard(self.table), tuple("" if app is None else app.name for _, app in of)
+        new = await self._find_plans(WantedPlans(added, able, self.paused, apps, reader.length))
+        plans = await uncollected(_read, reader, new)
+        for whose, lowered in zip(of, plans, strict=True):
+            if whose not in self.incomplete:
+                continue  # somebody else has asked, too: the plan that is in force has counted already
+            effective_policy = self.effective_policies[whose]
+            effective_policy.compiled.run(lowered)
+            effective_policy.config.plan = lowered.plan
+            self.incomplete.discard(whose)
 
     def rehearsal(self, whose: Whose) -> CompiledPolicy:
         """The policy for commands that are only tried: it has no state of clients, and spends no tokens."""

@@ -18,7 +18,7 @@ If a rule raises anything else, it has a bug. The command is refused or passed, 
 counted.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import TypeAlias, assert_never
@@ -85,7 +85,9 @@ class CompiledPolicy:
     rules that know facts, `ending` those that close clients at once.
     """
 
-    def __init__(self, policy: Policy, table: Table, app: App | None, steps: tuple[Step, ...]) -> None:
+    def __init__(
+        self, policy: Policy, table: Table, app: App | None, steps: tuple[Step, ...], chains: EditChains | None = None
+    ) -> None:
         self.policy = policy
         self.table = table
         self.app = UNKNOWN if app is None else app.name
@@ -98,16 +100,23 @@ class CompiledPolicy:
         self.limits = tuple(step.rule for step in steps if step.rule.needs.place)
         self.memberships = LimitMemberships(self.limits)
         self._touching = TouchingSteps(steps, table)
+        self._chains: EditChains = {} if chains is None else chains
         self.plan = Plan.judging(len(table.specs))
         self.lowered: Mapping[int, tuple[Hit, ...]] = {}
 
     def run(self, lowered: LoweredPolicy) -> None:
-        """Use this plan from now on. ``lower`` has made it for the same policy, app and commands."""
+        """Use this plan from now on. ``lower`` has made it for the same policy and commands, and the same
+        ``plan_inputs``."""
         self.plan, self.lowered = lowered.plan, lowered.hits
 
-    def lower(self, chains: EditChains) -> LoweredPolicy:
-        """The plan of this policy. `chains` are the edits that it shares with the policies of other apps."""
-        return lower_policy(self.table, self.steps, self._touching, self.limits, self.policy.count_keys, chains)
+    @property
+    def plan_inputs(self) -> Hashable:
+        """What its plan depends on: apps of the policy for which it is equal have equal plans."""
+        return tuple((step.rule.name, step.rule.plan_inputs, step.varies, step.mode) for step in self.steps)
+
+    def lower(self) -> LoweredPolicy:
+        """The plan of this policy. It shares edits with the plans for other apps."""
+        return lower_policy(self.table, self.steps, self._touching, self.limits, self.policy.count_keys, self._chains)
 
     def has_opinion(self, spec: Spec) -> bool:
         """Whether any rule touches this command, or limits connections."""
@@ -286,10 +295,6 @@ class PolicyCompiler:
             show_key=shown_by(policy.redact),
         )
 
-    def lower(self, app: App | None, *, paused: bool = False) -> LoweredPolicy:
-        """The plan for the clients of `app`."""
-        return self.bind(app, paused=paused).lower(self._chains)
-
     def bind(self, app: App | None, *, paused: bool = False, rehearsal: bool = False) -> CompiledPolicy:
         """The policy for the clients of `app` (None: of no app). It judges each command.
 
@@ -314,7 +319,7 @@ class PolicyCompiler:
         for place, (part, rule, effective) in enumerate(parts):
             made = self._bind(rule, part, name, claiming.beside((rule, effective)))
             steps.append(Step(place, made, rule, effective, effective.varies, effective.stage.mode))
-        return CompiledPolicy(self._policy, self._table, app, tuple(steps))
+        return CompiledPolicy(self._policy, self._table, app, tuple(steps), self._chains)
 
     def _bind(self, rule: PolicyRule, part: RuleSettings, app: str, beside: tuple[KeyClaim, ...]) -> Rule:
         told = app if part.by_app else ""

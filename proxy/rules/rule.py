@@ -4,7 +4,7 @@
 adds no plan operation are judged. A property test checks that both agree.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -179,6 +179,12 @@ class Rule(Protocol):
 
     name: str
     needs: Needs = Needs()
+
+    @property
+    def plan_inputs(self) -> Hashable:
+        """What decides which commands the rule touches, and what ``lower`` adds: living rules of one name for which it
+        is equal add the same. Rules that are bound for each app (``by_app``) tell it, since few apps differ."""
+        return id(self)
 
     def touches(self, spec: Spec, /) -> bool:
         """Whether `judge` can return anything but PASS for this command."""

@@ -24,7 +24,7 @@ from proxy.net.policies import Policies
 from proxy.net.policy_generation import PolicyGeneration
 from proxy.net.rights import Rights
 from proxy.policy.apps import App, Caller, identify
-from proxy.policy.compile import PolicyCompiler, needs_of
+from proxy.policy.compile import CompiledPolicy, needs_of
 from proxy.policy.lower_policy import LoweredPolicy
 from proxy.policy.model import Mode, Policy
 from proxy.policy.plan_tables import NewParts
@@ -45,6 +45,13 @@ rules:
   no-keys: {refuse: [KEYS], because: it is slow}
   few: {limits: {per: user, rate: 10/s}}
 """
+
+
+def with_own_prefixes(*apps: str) -> str:
+    """The same policy with some more apps, whose keys have prefixes of their own."""
+    named = "".join(f"{app}: {{match: {{user: {app}}}}}, " for app in apps)
+    prefixes = ", ".join(f'{app}: ["{app}:"]' for app in apps)
+    return TEXT.replace("apps: {", f"apps: {{{named}") + f"  own: {{names: {{prefixes: {{{prefixes}}}}}}}\n"
 
 
 class Client:
@@ -91,13 +98,13 @@ class Bench:
         )
         self.clients += [Client(self.policies, user) for user in ("shop", "till", "shop")]
 
-        def counted(*arguments: Any, **options: Any) -> LoweredPolicy:
+        def counted(of: CompiledPolicy) -> LoweredPolicy:
             self.made += 1
             self.compiling()
-            return lowered(*arguments, **options)
+            return lowered(of)
 
-        lowered = PolicyCompiler.lower
-        monkeypatch.setattr(PolicyCompiler, "lower", counted)
+        lowered = CompiledPolicy.lower
+        monkeypatch.setattr(CompiledPolicy, "lower", counted)
         for client in self.clients:
             client.adopt()
         self.settle()
@@ -140,8 +147,8 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     bench.loop.close()
 
 
-def test_clients_of_one_app_share_a_plan(bench: Bench) -> None:
-    assert bench.made == 2
+def test_clients_of_one_app_share_a_plan_and_so_do_apps_that_no_rule_tells_apart(bench: Bench) -> None:
+    assert bench.made == 1
     shop, till, other = (client.effective_policy for client in bench.clients)
     assert shop is other
     assert shop is not till
@@ -168,7 +175,7 @@ def test_what_is_learnt_of_one_user_makes_no_plan_anew_for_another(bench: Bench)
     for client in bench.clients:
         client.adopt()
     bench.settle()
-    assert bench.made == 3
+    assert bench.made == 2
     assert bench.clients[1].effective_policy is till
     bench.meet(Table(STANDARD.specs))
     assert {client.effective_policy.table for client in bench.clients} == {bench.table}
@@ -283,16 +290,16 @@ def test_others_are_served_while_plans_are_made(bench: Bench) -> None:
     bench.made = 0
     bench.compiling = compiling
     bench.run(prepare())
-    assert bench.made == 6, "those of two apps and of no app, twice"
+    assert bench.made == 2, "with the kill switch off, and with it on"
 
 
 def test_what_nobody_uses_is_not_compiled(bench: Bench) -> None:
     bench.made = 0
-    others = "".join(f"app{number}: {{match: {{user: app{number}}}}}, " for number in range(20))
-    coming = policy(TEXT.replace("apps: {", f"apps: {{{others}"))
+    others = [f"app{number}" for number in range(20)]
+    coming = policy(with_own_prefixes(*others))
     assert len(coming.apps) == 22
     bench.prepare(coming)
-    assert bench.made == 3, "those of two apps and of no app"
+    assert bench.made == 1, "that of two apps and of no app, whose keys have no prefix of others"
 
 
 def test_the_kill_switch_holds_for_a_policy_that_was_prepared_before(bench: Bench) -> None:
@@ -394,7 +401,7 @@ def judges_all(policy: EffectivePolicy) -> bool:
 
 
 def test_the_first_client_of_an_app_is_judged_until_its_plan_is_there(bench: Bench) -> None:
-    bench.prepare(policy(TEXT.replace("apps: {", "apps: {rare: {match: {user: rare}}, ")))
+    bench.prepare(policy(with_own_prefixes("rare")))
     bench.commit()
     bench.settle()
     made_in: list[threading.Thread] = []

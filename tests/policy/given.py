@@ -56,14 +56,14 @@ def compile_policy(
 ) -> CompiledPolicy:
     """A policy with its plan, for the clients of one app."""
     bound = PolicyCompiler(policy, table, available, seed, memory).bind(app, paused=paused, rehearsal=rehearsal)
-    bound.run(bound.lower({}))
+    bound.run(bound.lower())
     return bound
 
 
 def with_plan(compiler: PolicyCompiler, app: App | None, *, paused: bool = False) -> CompiledPolicy:
     """The policy of a compiler with its plan, which shares edits with those of other apps."""
     bound = compiler.bind(app, paused=paused)
-    bound.run(compiler.lower(app, paused=paused))
+    bound.run(bound.lower())
     return bound
 
 

@@ -45,7 +45,7 @@ def test_what_arrives_is_what_was_sent(name: str, paused: bool) -> None:
     of = named(name)
     compiler = PolicyCompiler(of, STANDARD)
     for app in (None, *of.apps):
-        made = compiler.lower(app, paused=paused)
+        made = compiler.bind(app, paused=paused).lower()
         got = as_sent(of, made)
         assert dict(got.hits) == dict(made.hits)
         assert told(got.plan) == told(made.plan)
@@ -61,7 +61,7 @@ class Sender:
         self.sizes: list[int] = []
 
     def send(self, app: int, reader: PlanReader) -> LoweredPolicy:
-        number = self.tables.add(self.compiler.lower(self.of.apps[app]))
+        number = self.tables.add(self.compiler.bind(self.of.apps[app]).lower())
         body = pickle.dumps(self.tables.since(reader.length, [number]))
         self.sizes.append(len(body))
         reader.take(pickle.loads(body))
@@ -96,7 +96,7 @@ def test_a_plan_that_is_there_is_added_once_more_without_a_new_part() -> None:
 def test_parts_that_come_twice_are_taken_once_and_none_may_be_missing() -> None:
     sender = Sender(policy(large(2)))
     of = sender.of
-    numbers = [sender.tables.add(sender.compiler.lower(app)) for app in of.apps]
+    numbers = [sender.tables.add(sender.compiler.bind(app).lower()) for app in of.apps]
     whole = sender.tables.since(0, numbers[1:])
     reader = PlanReader(of.schema.automaton)
     first = NewParts((numbers[0],), 0, whole.parts[: numbers[0] + 1])

@@ -1,13 +1,17 @@
 """Parts of a policy without effect are an error: rules with commands that earlier rules refuse, shares and exceptions
 for keys that no command has, apps that no client can match. Similar parts with an effect pass."""
 
+import random
+from itertools import product
 from pathlib import Path
 
 import pytest
 
-from proxy.policy_yaml.errors import PolicyError
+from proxy.policy.apps import App, Caller, identify
+from proxy.policy_yaml.errors import PolicyError, Where
 from tests.policy.given import policy_files, problems
 
+PATTERNS = ("", "", "a", "b", "ab", "a*", "*b", "*")
 ALLOWED = "allow: {allow_only: [GET, SET]}"
 
 
@@ -106,6 +110,29 @@ def test_exceptions_that_never_hold() -> None:
         f"ttl, app: a,{one}walks, app: a,",
     ):
         assert problems(text % said.removesuffix(",")) == [], said
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_app_is_an_error_if_and_only_if_no_client_is_found_to_be_of_it(seed: int) -> None:
+    chance = random.Random(seed)
+    callers = [Caller(user, name) for user, name in product(("a", "b", "ab", "c"), repeat=2)]
+    for _ in range(100):
+        found = sorted({(chance.choice(PATTERNS), chance.choice(PATTERNS)) for _ in range(4)} - {("", "")})
+        chance.shuffle(found)
+        apps = [App(f"app{at}", Where(""), user=user, client_name=name) for at, (user, name) in enumerate(found)]
+        matches = ", ".join(
+            f"{app.name}: {{match: {{{', '.join(f'{what}: {given!r}' for what, given in conditions(app) if given)}}}}}"
+            for app in apps
+        )
+        told = str(problems(f"apps: {{{matches}}}\nrules: {{}}"))
+        never = {app.name for app in apps if f"apps.{app.name}.match: found an app" in told}
+        reached = {each.name for caller in callers if (each := identify(apps, caller)) is not None}
+        assert never.isdisjoint(reached)
+        assert {app.name for app in apps if not any("*" in given for _, given in conditions(app))} <= never | reached
+
+
+def conditions(app: App) -> tuple[tuple[str, str], ...]:
+    return ("user", app.user), ("client_name", app.client_name)
 
 
 def test_an_app_that_is_never_found() -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from proxy.commands.table import STANDARD, Table
 from proxy.net.plan_compiler import PlanCompiler, WantedPlans, added_to_standard
-from proxy.policy.compile import PolicyCompiler
+from proxy.policy.compile import CompiledPolicy, PolicyCompiler
 from proxy.policy.lower_policy import LoweredPolicy
 from proxy.policy.model import Policy
 from proxy.policy.plan_tables import NewParts, PlanReader
@@ -27,6 +26,11 @@ def find(plans: GroupPlans, edition: int, wanted: WantedPlans = NOBODY) -> NewPa
     return None if packed is None else packed.unpack()
 
 
+def prepared(plans: GroupPlans, of: Policy) -> int:
+    """The edition of this policy."""
+    return asyncio.run(plans.prepare((of,), 2)).edition
+
+
 def refuses_keys(of: Policy, found: NewParts | None) -> bool:
     assert found is not None
     reader = PlanReader(of.schema.automaton)
@@ -40,32 +44,46 @@ def refuses_keys(of: Policy, found: NewParts | None) -> bool:
 def lowered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The apps whose plans have been made."""
     made: list[str] = []
-    lower = PolicyCompiler.lower
+    lower = CompiledPolicy.lower
 
-    def counted(self: PolicyCompiler, app: Any, **options: Any) -> LoweredPolicy:
-        made.append("" if app is None else app.name)
-        return lower(self, app, **options)
+    def counted(self: CompiledPolicy) -> LoweredPolicy:
+        made.append(self.app)
+        return lower(self)
 
-    monkeypatch.setattr(PolicyCompiler, "lower", counted)
+    monkeypatch.setattr(CompiledPolicy, "lower", counted)
     return made
 
 
-def test_a_plan_is_made_once_whoever_asks_and_however_many_at_a_time(lowered: list[str]) -> None:
-    of = policy("apps: {a: {match: {user: a}}, b: {match: {user: b}}}\nrules: {walks: {refuse: [KEYS], mode: enforce}}")
+STAGES = "rollout: {walks: {default: audit, a: enforce}}\nrules: {walks: {refuse: [KEYS]}}"
+STAGED = policy("apps: {a: {match: {user: a}}, b: {match: {user: b}}, c: {match: {user: c}}}\n" + STAGES)
+ALL = WantedPlans((), frozenset(), False, ("a", "b", "c"), 0)
 
+
+def test_a_plan_is_made_once_whoever_asks_and_however_many_at_a_time(lowered: list[str]) -> None:
     async def main() -> list[NewParts]:
-        compiler = PlanCompiler(of)
-        both = WantedPlans((), frozenset(), False, ("a", "b"), 0)
-        return await asyncio.gather(*(compiler.find(both) for _ in range(4)))
+        compiler = PlanCompiler(STAGED)
+        return await asyncio.gather(*(compiler.find(ALL) for _ in range(4)))
 
     first, *others = asyncio.run(main())
     assert others == [first] * 3
+    assert lowered == ["a", "b"], "no rule tells b and c apart"
+
+
+def test_policies_that_are_tried_again_have_the_plans_of_the_first_attempt(lowered: list[str]) -> None:
+    plans = GroupPlans((AUDITING,))
+    found = find(plans, prepared(plans, STAGED), ALL)
+    plans.forget_others()
+    assert find(plans, prepared(plans, STAGED), ALL) == found
     assert lowered == ["a", "b"]
+    prepared(plans, REFUSING)
+    plans.forget_others()
+    assert find(plans, prepared(plans, STAGED), ALL) == found
+    assert lowered == ["a", "b"] * 2, "those of one attempt are kept"
 
 
 def test_each_edition_has_its_own_plans_until_another_one_is_in_force() -> None:
-    plans = GroupPlans([REFUSING])
-    second = plans.add([AUDITING])
+    plans = GroupPlans((REFUSING,))
+    second = prepared(plans, AUDITING)
     assert refuses_keys(REFUSING, find(plans, plans.in_force))
     assert not refuses_keys(AUDITING, find(plans, second))
     plans.in_force = second
@@ -76,10 +94,10 @@ def test_each_edition_has_its_own_plans_until_another_one_is_in_force() -> None:
 
 def test_policies_that_never_come_into_force_leave_no_plan_for_those_that_do() -> None:
     """A worker that was told of them late would otherwise run a plan of other policies."""
-    plans = GroupPlans([AUDITING])
-    refused = plans.add([REFUSING])
+    plans = GroupPlans((AUDITING,))
+    refused = prepared(plans, REFUSING)
     plans.forget_others()
-    accepted = plans.add([AUDITING])
+    accepted = prepared(plans, AUDITING)
     assert refused != accepted
     assert find(plans, refused) is None
     assert not refuses_keys(AUDITING, find(plans, accepted))
@@ -95,7 +113,7 @@ def test_commands_that_only_this_engine_has_are_in_its_plans() -> None:
     reader = PlanReader(of.schema.automaton)
     reader.take(found)
     plan = reader.plan(found.plans[0]).plan
-    local = PolicyCompiler(of, Table(table.specs), frozenset()).lower(None).plan
+    local = PolicyCompiler(of, Table(table.specs), frozenset()).bind(None).lower().plan
     assert plan.operations == local.operations
     assert plan.refuses(added[0].id) == local.refuses(added[0].id)
 
@@ -104,6 +122,6 @@ def test_a_policy_that_cannot_be_lowered_says_why(monkeypatch: pytest.MonkeyPatc
     def broken(*_: object, **__: object) -> LoweredPolicy:
         raise ZeroDivisionError("a rule's own mistake")
 
-    monkeypatch.setattr(PolicyCompiler, "lower", broken)
+    monkeypatch.setattr(CompiledPolicy, "lower", broken)
     with pytest.raises(ZeroDivisionError, match="own mistake"):
-        find(GroupPlans([REFUSING]), 1)
+        find(GroupPlans((REFUSING,)), 1)

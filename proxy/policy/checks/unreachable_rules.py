@@ -9,7 +9,9 @@
 Rules with other problems are left out.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import chain, product
 
 from proxy.commands.rows import ROWS
 from proxy.commands.table import STANDARD, Spec
@@ -212,8 +214,14 @@ def _takes_up(earlier: PolicyException, later: PolicyException) -> bool:
 
 
 def _check_apps(apps: Sequence[App], problems: Problems) -> None:
+    # A pattern without `*` matches only itself, so of apps with such patterns few can match another app's clients.
+    exact: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for i, app in enumerate(apps):
-        for j, other in enumerate(apps):
+        exact[() if any("*" in each for each in _patterns(app)) else _patterns(app)].append(i)
+    for i, app in enumerate(apps):
+        wider = set(product(*(("", pattern) for pattern in _patterns(app)))) - {_patterns(app)}
+        for j in sorted(chain.from_iterable(exact.get(each, ()) for each in ((), *wider))):
+            other = apps[j]
             ahead = (not other.proven, -other.conditions, j) < (not app.proven, -app.conditions, i)
             if ahead and _patterns(other) != _patterns(app) and all(map(_covers, _patterns(other), _patterns(app))):
                 expected = f"clients that {other.name} ({other.where}) does not match first"

@@ -9,6 +9,7 @@ must have one of the default's prefixes; without a default, they must have none 
 keys by patterns: a pattern that may lead to other apps' keys is refused.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
@@ -152,6 +153,11 @@ class Naming(Rule):
             language=self._language,
         )
         """The check of the plan."""
+
+    @property
+    def plan_inputs(self) -> Hashable:
+        """What its app's keys may be called, and which entries of the schema belong to other apps."""
+        return self._settings, self._parts, self.check, self._schema_check
 
     def touches(self, spec: Spec) -> bool:
         """Every command that can have keys."""

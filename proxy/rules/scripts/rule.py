@@ -19,7 +19,7 @@ With ``only``, no scripts and libraries run but those registered by the SHA1 of 
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -342,6 +342,11 @@ class Scripts(Rule):
 
     def _refuse(self, why: str, instead: str, command: Command | None = None, cause: str = "") -> Refuse:
         return self._refusals.of(why, instead, command, cause=cause)
+
+    @property
+    def plan_inputs(self) -> Hashable:
+        """Nothing of an app."""
+        return Scripts
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """Everything is judged."""
