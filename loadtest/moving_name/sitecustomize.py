@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from proxy.net import primary
-from proxy.net.slot_map import Endpoint
+from proxy.net.endpoint import Endpoint
 
 
 async def _resolve(_: object, host: str, __: int) -> Sequence[Endpoint]:

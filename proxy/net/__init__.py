@@ -113,6 +113,7 @@ known_scripts.py        the scripts that nodes of a cluster get when they come
 script_exchange.py      asks other workers about scripts that they have seen
 settings.py             all settings, as one frozen model
 address.py              reads listen and upstream URLs
+endpoint.py             where a server is to be reached
 strict_url.py           the parts and options of a URL, and its secrets
 sentinel_address.py     reads the Sentinels of a primary
 cluster_address.py      reads the seeds of a cluster, and which address leads to a node behind NAT

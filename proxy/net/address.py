@@ -26,8 +26,8 @@ from urllib.parse import unquote
 
 from proxy.net.client_auth import ClientAuth, read_client_auth
 from proxy.net.cluster_address import is_cluster_url, read_map, read_seeds, split_seeds
+from proxy.net.endpoint import Endpoint
 from proxy.net.sentinel_address import Sentinels, is_sentinel_url, split_sentinels
-from proxy.net.slot_map import Endpoint
 from proxy.net.strict_url import Secret, UrlOptions, bad_url, path_of_file, split_url
 from proxy.wire.numbers import read_digits
 

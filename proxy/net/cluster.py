@@ -12,7 +12,8 @@ from typing import NamedTuple
 from proxy.commands.slots import SLOTS
 from proxy.hotpath.router import UNOWNED, Router
 from proxy.net.address import UpstreamAddress
-from proxy.net.slot_map import ClusterNode, Endpoint, SlotMap
+from proxy.net.endpoint import Endpoint
+from proxy.net.slot_map import ClusterNode, SlotMap
 from proxy.net.topology import Change, KnownServer
 from proxy.session.pool_key import ANY_NODE, Node
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
-from proxy.net.slot_map import Endpoint
+from proxy.net.endpoint import Endpoint
 from proxy.policy_yaml.regular_file import read_regular
 from proxy.wire.numbers import read_digits
 

@@ -13,8 +13,9 @@ from collections.abc import Callable, Container, Iterator
 from proxy.commands.slots import SLOTS
 from proxy.net.cluster import Cluster
 from proxy.net.deadline import unanswered
+from proxy.net.endpoint import Endpoint
 from proxy.net.links import ANSWER_SECONDS, Links
-from proxy.net.slot_map import Endpoint, NoQuorumError, SlotMap, View, agreed, read_view
+from proxy.net.slot_map import NoQuorumError, SlotMap, View, agreed, read_view
 from proxy.net.tls import FollowedContext
 from proxy.net.topology import Change
 from proxy.net.upstream import UpstreamConnection

@@ -1,6 +1,9 @@
 """Opening a connection to Redis: transport, login, database, and what HELLO says about the engine."""
 
 import asyncio
+import os
+import socket
+import ssl
 from collections import Counter
 from dataclasses import dataclass
 
@@ -10,7 +13,7 @@ from proxy.net.address import UpstreamAddress
 from proxy.net.engine import Engine, described_by
 from proxy.net.followed import secret_of
 from proxy.net.keepalive import watch_over
-from proxy.net.tls import FollowedContext
+from proxy.net.tls import FollowedContext, reason_of
 from proxy.net.upstream import Keeper, UpstreamConnection
 from proxy.session.pool_key import PoolKey
 from proxy.wire.decode import read_reply
@@ -146,3 +149,14 @@ async def _must(upstream: UpstreamConnection, argv: list[str | int]) -> None:
     reply = read_reply(await upstream.ask(argv))
     if isinstance(reply, hiredis.ReplyError):
         raise UpstreamRefusedError(f"{argv[0]}: {reply}")
+
+
+def why(error: BaseException) -> str:
+    """Why a server could not be asked, in the words of the system, of TLS or of the server."""
+    if isinstance(error, UpstreamRefusedError):
+        return f"it refuses the connection: {error}"
+    if isinstance(error, socket.gaierror):
+        return f"its name cannot be resolved: {reason_of(error)}"  # its numbers are not those of the system
+    if isinstance(error, OSError) and error.errno is not None and not isinstance(error, ssl.SSLError):
+        return os.strerror(error.errno)
+    return reason_of(error) if isinstance(error, Exception) else repr(error)

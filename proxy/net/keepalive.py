@@ -9,7 +9,8 @@ PING.
 import socket
 from typing import Any
 
-CLIENT_IDLE = 300
+from proxy.net.settings import CLIENT_IDLE
+
 _UPSTREAM_IDLE = 15
 """Seconds without traffic before the first probe."""
 LONGEST_IDLE = 32_767

@@ -10,13 +10,12 @@ from collections.abc import Awaitable, Callable, Container, Iterable
 from typing import TypeVar
 
 from proxy.net.address import UpstreamAddress
-from proxy.net.connect import open_upstream
+from proxy.net.connect import open_upstream, why
 from proxy.net.deadline import unanswered
+from proxy.net.endpoint import Endpoint
 from proxy.net.own_connections import OwnConnections
-from proxy.net.slot_map import Endpoint
 from proxy.net.tls import FollowedContext
 from proxy.net.upstream import UpstreamConnection
-from proxy.net.watch import why
 from proxy.session.pool_key import PoolKey
 
 ANSWER_SECONDS = 0.5

@@ -8,9 +8,9 @@ there: its run_id proves it. So nobody waits long for a resolver that hangs.
 import asyncio
 
 from proxy.net.address import UpstreamAddress
+from proxy.net.endpoint import Endpoint
 from proxy.net.engine import run_id_in
 from proxy.net.primary import Primary
-from proxy.net.slot_map import Endpoint
 from proxy.net.upstream import UpstreamConnection
 
 _RESOLVER_SECONDS = 0.5

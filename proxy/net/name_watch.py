@@ -17,10 +17,10 @@ import asyncio
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
+from proxy.net.endpoint import Endpoint
 from proxy.net.engine import is_replica, run_id_in
 from proxy.net.links import ANSWER_SECONDS, Links
 from proxy.net.primary import Primary
-from proxy.net.slot_map import Endpoint
 from proxy.net.tls import FollowedContext
 from proxy.net.topology import Change
 from proxy.net.upstream import UpstreamConnection

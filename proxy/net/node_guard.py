@@ -9,7 +9,8 @@ carries a command.
 from proxy.commands.error_texts import NODE_CANNOT_TELL
 from proxy.net.address import UpstreamAddress
 from proxy.net.cluster import Cluster
-from proxy.net.slot_map import Endpoint, read_own_id
+from proxy.net.endpoint import Endpoint
+from proxy.net.slot_map import read_own_id
 from proxy.net.upstream import UpstreamConnection
 from proxy.wire.decode import read_reply
 

@@ -9,8 +9,8 @@ from proxy.commands.error_texts import ASKS, endpoint_named
 from proxy.commands.slots import SLOTS
 from proxy.hotpath.router import UNOWNED
 from proxy.net.cluster import Cluster
+from proxy.net.endpoint import Endpoint
 from proxy.net.replicas import Answered, Replicas
-from proxy.net.slot_map import Endpoint
 from proxy.net.topology import Change
 from proxy.session.node_port import NodeFollower, NodePort
 from proxy.session.pool_key import Node

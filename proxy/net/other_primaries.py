@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from proxy.net.address import UpstreamAddress
+from proxy.net.endpoint import Endpoint
 from proxy.net.roles import REPLICA, Roles
-from proxy.net.slot_map import Endpoint
 from proxy.net.tls import FollowedContext
 from proxy.session.pool_key import PoolKey
 

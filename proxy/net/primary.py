@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 from proxy.net.address import UpstreamAddress
-from proxy.net.slot_map import ClusterNode, Endpoint
+from proxy.net.endpoint import Endpoint
+from proxy.net.slot_map import ClusterNode
 from proxy.net.topology import Change, KnownServer
 from proxy.session.pool_key import ANY_NODE, Node
 

@@ -26,11 +26,12 @@ from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.reader_place import Replica, ReplicaGroup
 from proxy.net.address import UpstreamAddress
 from proxy.net.cluster import Cluster
+from proxy.net.endpoint import Endpoint
 from proxy.net.engine import replicates_slot_states, run_id_in
 from proxy.net.links import Links
 from proxy.net.primary import Primary
 from proxy.net.replica_history import Told, read_replication
-from proxy.net.slot_map import Endpoint, OwnSlots, read_own_slots
+from proxy.net.slot_map import OwnSlots, read_own_slots
 from proxy.net.tls import FollowedContext
 from proxy.net.topology import Topology
 from proxy.net.upstream import UpstreamConnection

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from proxy.net.cluster import Cluster
 from proxy.net.connect import UpstreamRefusedError, open_upstream
+from proxy.net.endpoint import Endpoint
 from proxy.net.node_guard import NodeGuard
 from proxy.net.own_connections import OwnConnections
-from proxy.net.slot_map import Endpoint
 from proxy.net.tls import FollowedContext
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import Node, PoolKey, Role

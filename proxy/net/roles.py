@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 
 from proxy.net.address import UpstreamAddress
+from proxy.net.endpoint import Endpoint
 from proxy.net.engine import is_replica
 from proxy.net.links import ANSWER_SECONDS, Links
-from proxy.net.slot_map import Endpoint
 from proxy.net.tls import FollowedContext
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import PoolKey

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from proxy.net.cluster_address import check_login, read_seeds
-from proxy.net.slot_map import Endpoint
+from proxy.net.endpoint import Endpoint
 from proxy.net.strict_url import Secret
 
 EXPECTED = "redis+sentinel://[USER:PASSWORD@]SENTINEL1:PORT,SENTINEL2:PORT/NAME[/DATABASE] or rediss+sentinel://…"

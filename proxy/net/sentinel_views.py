@@ -15,7 +15,7 @@ from typing import Any
 
 import hiredis
 
-from proxy.net.slot_map import Endpoint
+from proxy.net.endpoint import Endpoint
 from proxy.wire.numbers import read_digits
 
 

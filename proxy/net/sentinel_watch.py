@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 from proxy.hotpath.in_flight import CONFIRM, ReplySink
 from proxy.net.address import UpstreamAddress
+from proxy.net.endpoint import Endpoint
 from proxy.net.links import ANSWER_SECONDS, Links
 from proxy.net.other_primaries import OtherPrimaries
 from proxy.net.primary import Primary
@@ -33,7 +34,6 @@ from proxy.net.sentinel_views import (
     read_sentinel,
     replicas,
 )
-from proxy.net.slot_map import Endpoint
 from proxy.net.tls import FollowedContext
 from proxy.net.topology import Change
 from proxy.net.upstream import UpstreamConnection

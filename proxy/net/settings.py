@@ -12,10 +12,11 @@ from pathlib import Path
 from proxy.cluster.shares import Advertised
 from proxy.net.address import ListenAddress, UpstreamAddress
 from proxy.net.client_auth import ClientAuth
-from proxy.net.keepalive import CLIENT_IDLE
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.time_series import MEMORY
 
+CLIENT_IDLE = 300
+"""Seconds without traffic before TCP probes a client, if the operator says nothing."""
 DEFAULT_ADMIN_PORT = 9121
 DEFAULT_ADMIN_URL = f"http://127.0.0.1:{DEFAULT_ADMIN_PORT}"
 

@@ -22,6 +22,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from proxy.commands.slots import SLOTS
+from proxy.net.endpoint import Endpoint
 from proxy.wire.numbers import read_digits
 
 _UNNAMED = "?"
@@ -34,16 +35,6 @@ _FIELDS = 8
 
 class ViewError(ValueError):
     """A reply that does not describe a cluster; the text says what is wrong with it."""
-
-
-class Endpoint(NamedTuple):
-    """Where a node is to be reached."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class SlotRange(NamedTuple):

@@ -14,7 +14,8 @@ from typing import NamedTuple, Protocol
 
 from proxy.hotpath.router import Router
 from proxy.net.address import UpstreamAddress
-from proxy.net.slot_map import ClusterNode, Endpoint
+from proxy.net.endpoint import Endpoint
+from proxy.net.slot_map import ClusterNode
 from proxy.session.pool_key import SOLE_NODE, Node
 
 

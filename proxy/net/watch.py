@@ -10,15 +10,11 @@ sooner, whatever the reasons.
 import asyncio
 import contextlib
 import logging
-import os
-import socket
-import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable, Container
 from typing import Protocol
 
-from proxy.net.connect import UpstreamRefusedError
-from proxy.net.tls import FollowedContext, reason_of
+from proxy.net.tls import FollowedContext
 
 POLL_SECONDS = 1.0
 _UNSETTLED_SECONDS = 0.1
@@ -154,14 +150,3 @@ class Looking:
             return False
         logged_at.append(now)
         return True
-
-
-def why(error: BaseException) -> str:
-    """Why a server could not be asked, in the words of the system, of TLS or of the server."""
-    if isinstance(error, UpstreamRefusedError):
-        return f"it refuses the connection: {error}"
-    if isinstance(error, socket.gaierror):
-        return f"its name cannot be resolved: {reason_of(error)}"  # its numbers are not those of the system
-    if isinstance(error, OSError) and error.errno is not None and not isinstance(error, ssl.SSLError):
-        return os.strerror(error.errno)
-    return reason_of(error) if isinstance(error, Exception) else repr(error)

@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from proxy.hotpath.reader_place import Replica, ReplicaGroup
+from proxy.net.endpoint import Endpoint
 from proxy.net.replica_history import PrimaryHistory, Told
-from proxy.net.slot_map import Endpoint, OwnSlots
+from proxy.net.slot_map import OwnSlots
 from proxy.session.pool_key import Node
 
 _GOOD_SECONDS = 0.9

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from proxy.net.address import ListenAddress, UpstreamAddress
+from proxy.net.endpoint import Endpoint
 from proxy.net.settings import PolicySource, Settings
-from proxy.net.slot_map import Endpoint
 from proxy.net.strict_url import Secret
 
 SET = "set"

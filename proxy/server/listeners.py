@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from proxy.net.address import ListenAddress
-from proxy.net.keepalive import CLIENT_IDLE, watch_over_clients
-from proxy.net.settings import RouteSettings
+from proxy.net.keepalive import watch_over_clients
+from proxy.net.settings import CLIENT_IDLE, RouteSettings
 from proxy.server.hot_restart import Groups, Inheritance
 
 BACKLOG = 4096

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from proxy.net.address import parse_upstream
+from proxy.net.endpoint import Endpoint
 from proxy.net.primary import Primary
 from proxy.net.route import Route
-from proxy.net.slot_map import Endpoint
 from proxy.net.topologies import topology_of
 from proxy.net.topology import KnownServer
 from tests.engines import Engine

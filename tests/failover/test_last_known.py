@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from proxy.net.endpoint import Endpoint
 from proxy.net.primary import Primary
 from proxy.net.route import Route
-from proxy.net.slot_map import Endpoint
 from proxy.net.topology import KnownServer
 from tests.conftest import kind_named
 from tests.engines import Engine

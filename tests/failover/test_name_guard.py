@@ -14,10 +14,10 @@ import pytest
 
 from proxy.net.address import parse_upstream
 from proxy.net.connect import Opened, open_upstream
+from proxy.net.endpoint import Endpoint
 from proxy.net.name_watch import NameWatch, ServerState, _state_of
 from proxy.net.primary import Primary
 from proxy.net.route import Route
-from proxy.net.slot_map import Endpoint
 from proxy.net.upstream import UpstreamConnection
 from tests.conftest import kind_named
 from tests.engines import Engine, free_port

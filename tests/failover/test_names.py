@@ -12,11 +12,11 @@ import pytest
 from proxy.commands.table import Lane
 from proxy.net.address import UpstreamAddress, parse_upstream
 from proxy.net.connect import open_without_login
+from proxy.net.endpoint import Endpoint
 from proxy.net.links import Links
 from proxy.net.name_watch import ServerState, chosen
 from proxy.net.primary import Primary, resolve
 from proxy.net.route import Route
-from proxy.net.slot_map import Endpoint
 from proxy.net.topologies import topology_of
 from proxy.net.topology import Single
 from proxy.net.upstream import UpstreamConnection

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import pytest
 
 from proxy.net.address import parse_upstream
+from proxy.net.endpoint import Endpoint
 from proxy.net.group_counts import counts_in
 from proxy.net.primary import Primary
-from proxy.net.slot_map import Endpoint
 from tests.conftest import kind_named
 from tests.engines import Engine
 from tests.failover.named import at

@@ -16,7 +16,8 @@ from proxy.local_cache.fills import SILENCE, Fills
 from proxy.net.address import UpstreamAddress
 from proxy.net.cluster import Cluster
 from proxy.net.cluster_slots import ClusterSlots
-from proxy.net.slot_map import ClusterNode, Endpoint, SlotMap, SlotRange
+from proxy.net.endpoint import Endpoint
+from proxy.net.slot_map import ClusterNode, SlotMap, SlotRange
 from tests.local_cache.model import BOUNDS, get
 
 KEY = b"k"

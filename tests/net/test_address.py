@@ -15,8 +15,8 @@ from proxy.net.address import (
     parse_listen,
     parse_upstream,
 )
+from proxy.net.endpoint import Endpoint
 from proxy.net.sentinel_address import Sentinels
-from proxy.net.slot_map import Endpoint
 from proxy.net.strict_url import AddressError, Secret, redacted
 
 

@@ -19,8 +19,8 @@ import uvloop
 
 from proxy.net.address import UpstreamAddress
 from proxy.net.connect import UpstreamRefusedError
+from proxy.net.endpoint import Endpoint
 from proxy.net.links import Links
-from proxy.net.slot_map import Endpoint
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_key import PoolKey
 

@@ -10,8 +10,9 @@ import pytest
 
 from proxy.net.address import UpstreamAddress, parse_upstream
 from proxy.net.cluster import Cluster
+from proxy.net.endpoint import Endpoint
 from proxy.net.node_guard import NodeGuard
-from proxy.net.slot_map import ClusterNode, Endpoint, SlotMap, SlotRange
+from proxy.net.slot_map import ClusterNode, SlotMap, SlotRange
 from proxy.session.pool_key import Node, PoolKey
 
 OWN, OTHER = "a" * 40, "b" * 40

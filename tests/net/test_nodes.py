@@ -11,10 +11,11 @@ from proxy.cluster.shares import Advertised
 from proxy.hotpath.reader_place import Replica
 from proxy.net.address import parse_upstream
 from proxy.net.cluster import Cluster
+from proxy.net.endpoint import Endpoint
 from proxy.net.nodes import Nodes
 from proxy.net.replica_history import Told
 from proxy.net.replica_watch import ReplicaWatch
-from proxy.net.slot_map import ClusterNode, Endpoint, SlotMap, SlotRange
+from proxy.net.slot_map import ClusterNode, SlotMap, SlotRange
 from proxy.net.watched_replicas import WatchedReplica
 from proxy.session.pool_key import Node
 

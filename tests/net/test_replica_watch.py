@@ -11,10 +11,10 @@ import pytest
 from proxy.hotpath.reader_place import Replica
 from proxy.net import replica_watch
 from proxy.net.address import parse_upstream
+from proxy.net.endpoint import Endpoint
 from proxy.net.primary import Primary
 from proxy.net.replica_history import Told
 from proxy.net.replica_watch import ReplicaWatch
-from proxy.net.slot_map import Endpoint
 from proxy.net.watched_replicas import ReplicaState, WatchedPrimary, WatchedReplica
 from proxy.session.pool_key import Node
 

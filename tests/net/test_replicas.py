@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from proxy.net.endpoint import Endpoint
 from proxy.net.replicas import Replicas
-from proxy.net.slot_map import Endpoint
 from proxy.session.pool_key import Node, PoolKey
 from proxy.wire.encode import encode_bulk
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.net.endpoint import Endpoint
 from proxy.net.sentinel_views import (
     NoMajorityError,
     SentinelError,
@@ -22,7 +23,6 @@ from proxy.net.sentinel_views import (
     replicas,
     size,
 )
-from proxy.net.slot_map import Endpoint
 
 OLD, NEW = Endpoint("10.0.0.1", 6379), Endpoint("10.0.0.2", 6379)
 SENTINELS = {name: Endpoint(f"10.0.1.{number}", 26379) for number, name in enumerate("abcde", 1)}

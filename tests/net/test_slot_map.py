@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.commands.slots import SLOTS
+from proxy.net.endpoint import Endpoint
 from proxy.net.slot_map import (
     ClusterNode,
-    Endpoint,
     NoQuorumError,
     OpenSlot,
     OwnSlots,

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from proxy.net.watch import Looking, why
+from proxy.net.connect import why
+from proxy.net.watch import Looking
 from tests.net.clock import Clock
 from tests.resp import until
 
