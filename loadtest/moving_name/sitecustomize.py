@@ -5,8 +5,8 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
-from proxy.net import primary
-from proxy.net.endpoint import Endpoint
+from proxy.net.config.endpoint import Endpoint
+from proxy.net.topology import primary
 
 
 async def _resolve(_: object, host: str, __: int) -> Sequence[Endpoint]:

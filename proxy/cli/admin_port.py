@@ -10,7 +10,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from proxy.net.settings import DEFAULT_ADMIN_URL
+from proxy.net.config.settings import DEFAULT_ADMIN_URL
 
 
 class AdminPortError(Exception):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from proxy.net.address import parse_listen
-from proxy.net.settings import PolicyKind
+from proxy.net.config.address import parse_listen
+from proxy.net.config.settings import PolicyKind
 from proxy.policy_yaml.misspelt import did_you_mean
 from proxy.policy_yaml.shipped import packaged
 from proxy.server.option_readers import count, read_policy

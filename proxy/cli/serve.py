@@ -8,8 +8,8 @@ from functools import partial
 
 from proxy.cli.line import LineParser
 from proxy.cli.tour import tour_text
-from proxy.net.address import ListenAddress
-from proxy.net.settings import RouteSettings
+from proxy.net.config.address import ListenAddress
+from proxy.net.config.settings import RouteSettings
 from proxy.server.config import CONFIG_FLAG, CONFIG_VARIABLE, ConfigError, load_settings
 from proxy.server.notices import complain, log_as, log_from, never_wait
 from proxy.server.options import ENVIRONMENT_PREFIX, OPTIONS

@@ -3,8 +3,8 @@
 The commands and answers are those of `policies/tour.yaml`; a test runs them and compares.
 """
 
-from proxy.net.address import ListenAddress
-from proxy.net.settings import Embedded
+from proxy.net.config.address import ListenAddress
+from proxy.net.config.settings import Embedded
 
 STEPS = (
     ("KEYS '*'", "(error) DENIED keyrail/no-keyspace-walks: …", "refused, with the reason and what to do instead"),

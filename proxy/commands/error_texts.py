@@ -96,7 +96,7 @@ ASKS = Hints(
     answers="a command that has not run, as the rows below prove",
     proof="as for NAMES_NODE; ASKING changes nothing at a node that is not importing",
     used_in=(
-        "net/nodes.py",
+        "net/follow/nodes.py",
         "session/blocking.py",
         "session/follow_ups.py",
         "session/node_questions.py",
@@ -120,7 +120,7 @@ EXEC_BECAUSE = EngineTexts(
     "EXECABORT Transaction discarded because of: ",
     answers="EXEC",
     proof="errors of what ran stand in EXEC's array",
-    used_in=("session/exec_abort.py", "net/engine.py"),
+    used_in=("session/exec_abort.py", "net/connection/engine.py"),
 )
 EXEC_SLOT = EngineTexts(
     "CLUSTERDOWN ",
@@ -173,7 +173,7 @@ TTL_ELSEWHERE = EngineTexts(
     *_ELSEWHERE,
     answers="PTTL of Keyrail's own",
     proof="nothing of a client's runs in it",
-    used_in=("net/expiries.py",),
+    used_in=("net/policy/expiries.py",),
 )
 SUBSCRIBED_ELSEWHERE = EngineTexts(
     *_ELSEWHERE,
@@ -239,7 +239,7 @@ PROBE_LOADING = EngineTexts(
     "LOADING ",
     answers="PING of the circuit breaker",
     proof="nothing of a client's runs in it",
-    used_in=("net/latency_probe.py",),
+    used_in=("net/pool/latency_probe.py",),
 )
 PROBE_FAILING = EngineTexts(
     "BUSY ",
@@ -247,20 +247,20 @@ PROBE_FAILING = EngineTexts(
     "CLUSTERDOWN ",
     answers="PING of the circuit breaker",
     proof="nothing of a client's runs in it",
-    used_in=("net/latency_probe.py",),
+    used_in=("net/pool/latency_probe.py",),
 )
 REPLICA_UNABLE = CommandTexts(
     *_STATES,
     "NOAUTH ",
     answers="a client's read at a replica",
     proof="the command makes no errors of its own",
-    used_in=("net/replica_connections.py",),
+    used_in=("net/replicas/replica_connections.py",),
 )
 REPLICA_WANTS_LOGIN = Hints(
     "NOAUTH ",
     answers="a read of which REPLICA_UNABLE is proved",
     proof="the replica is only connected to again later",
-    used_in=("net/replica_connections.py",),
+    used_in=("net/replicas/replica_connections.py",),
 )
 REPLICA_REFUSES = Hints(
     *_STATES,
@@ -270,38 +270,38 @@ REPLICA_REFUSES = Hints(
     *_ELSEWHERE,
     answers="a client's read at a replica",
     proof="a read changes nothing where it runs once more: the primary is asked, and its answer counts",
-    used_in=("hotpath/error_words.py", "net/replica_connections.py"),
+    used_in=("hotpath/error_words.py", "net/replicas/replica_connections.py"),
 )
 REPLICA_LACKS_SCRIPT = Hints(
     "NOSCRIPT ",
     answers="EVALSHA_RO at a replica",
     proof="the script is only loaded there once more",
-    used_in=("net/replica_connections.py",),
+    used_in=("net/replicas/replica_connections.py",),
 )
 NODE_CANNOT_TELL = EngineTexts(
     "BUSY ",
     "NOAUTH ",
     answers="CLUSTER MYID",
     proof="nothing of a client's runs in it",
-    used_in=("net/node_guard.py",),
+    used_in=("net/topology/node_guard.py",),
 )
 IS_BUSY = EngineTexts(
     "BUSY ",
     answers="INFO on a new connection",
     proof="nothing of a client's runs in it",
-    used_in=("net/restarts.py",),
+    used_in=("net/pool/restarts.py",),
 )
 WANTS_LOGIN = EngineTexts(
     "NOAUTH ",
     answers="PING on a connection without a login, and HELLO on a new one",
     proof="nothing of a client's runs in it",
-    used_in=("net/relearning.py", "session/leaving.py"),
+    used_in=("net/pool/relearning.py", "session/leaving.py"),
 )
 RUNS_WRITES = EngineTexts(
     "WRONGTYPE ",
     answers="a command of Keyrail's own that a pause of writes would hold back",
     proof="nothing of a client's runs in it",
-    used_in=("net/liveness.py",),
+    used_in=("net/pool/liveness.py",),
 )
 
 # What the user may run, and what the engine has
@@ -318,7 +318,7 @@ PROBE_ALLOWED = EngineTexts(
     "CROSSSLOT ",
     answers="a command of a probe, inside MULTI",
     proof="nothing of a client's runs there: a node asks for permission before it asks whose the keys are",
-    used_in=("net/engine.py",),
+    used_in=("net/connection/engine.py",),
 )
 # Other errors are temporary: OOM, BUSY, LOADING, MASTERDOWN, MISCONF. When it is out of memory, Redis refuses any
 # command inside MULTI.
@@ -327,19 +327,24 @@ PROBE_REFUSED = EngineTexts(
     "NOPERM ",
     answers="MULTI, or a command of a probe, inside MULTI",
     proof="nothing of a client's runs there",
-    used_in=("net/engine.py",),
+    used_in=("net/connection/engine.py",),
 )
 PROBE_UNKNOWN = EngineTexts(
     "ERR ",
     answers="a command of a probe, inside MULTI",
     proof="nothing of a client's runs there",
-    used_in=("net/engine.py",),
+    used_in=("net/connection/engine.py",),
 )
 PROBE_FORBIDDEN = EngineTexts(
     "NOPERM ",
     answers="a command of Keyrail's own: of a probe, PTTL, SCAN, TTL of a fill",
     proof="nothing of a client's runs there",
-    used_in=("net/engine.py", "net/expiries.py", "rules/keys_by_scan/rule.py", "session/wait_for_replicas.py"),
+    used_in=(
+        "net/connection/engine.py",
+        "net/policy/expiries.py",
+        "rules/keys_by_scan/rule.py",
+        "session/wait_for_replicas.py",
+    ),
 )
 COMMAND_UNKNOWN = Hints(
     "ERR unknown command",
@@ -380,26 +385,26 @@ FIELD_TTLS_UNKNOWN = EngineTexts(
     "ERR unknown command",
     answers="HPTTL of Keyrail's own",
     proof="nothing of a client's runs in it",
-    used_in=("net/tracking_setup.py",),
+    used_in=("net/cache/tracking_setup.py",),
 )
 FIELD_TTLS_ELSEWHERE = EngineTexts(
     *_ELSEWHERE,
     answers="HPTTL of Keyrail's own",
     proof="nothing of a client's runs in it",
-    used_in=("net/tracking_setup.py",),
+    used_in=("net/cache/tracking_setup.py",),
 )
 SCRIPT_REFUSED = EngineTexts(
     "ERR ",
     "NOPERM ",
     answers="SCRIPT LOAD of Keyrail's own",
     proof="nothing of a client's runs in it: the script is only compiled",
-    used_in=("net/known_scripts.py",),
+    used_in=("net/topology/known_scripts.py",),
 )
 DATABASE_LACKING = EngineTexts(
     "ERR ",
     answers="SELECT of Keyrail's own",
     proof="nothing of a client's runs in it",
-    used_in=("net/databases.py",),
+    used_in=("net/pool/databases.py",),
 )
 NO_SIZE = EngineTexts(
     "WRONGTYPE ",

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from proxy.build_form import BUILD_FORM, SLOWER, is_plain_installation
-from proxy.net.address import ListenAddress
-from proxy.net.lacking import is_gap
-from proxy.net.settings import Embedded, RouteSettings
+from proxy.net.config.address import ListenAddress
+from proxy.net.config.settings import Embedded, RouteSettings
+from proxy.net.connection.lacking import is_gap
 from proxy.server import exposure
 from proxy.server.admin.app import AdminServer
 from proxy.server.figures import RouteFigures

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from proxy.cluster.shares import Advertised
-from proxy.net.address import ListenAddress, UpstreamAddress, parse_listen
-from proxy.net.client_auth import ClientAuth
-from proxy.net.settings import (
+from proxy.net.config.address import ListenAddress, UpstreamAddress, parse_listen
+from proxy.net.config.client_auth import ClientAuth
+from proxy.net.config.settings import (
     Embedded,
     ListenerSettings,
     PolicyKind,

@@ -31,11 +31,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from proxy.net.known_scripts import ScriptNews
-from proxy.net.plan_compiler import WantedPlans
-from proxy.net.settings import LogLevel, Settings
-from proxy.net.topology import KnownServer
-from proxy.net.verdicts import VerdictUpdate
+from proxy.net.config.settings import LogLevel, Settings
+from proxy.net.policy.plan_compiler import WantedPlans
+from proxy.net.policy.verdicts import VerdictUpdate
+from proxy.net.topology.known_scripts import ScriptNews
+from proxy.net.topology.topology import KnownServer
 from proxy.policy.model import Policy
 from proxy.policy.plan_tables import NewParts
 from proxy.rules.shared_state import Fact, FactKey

@@ -10,10 +10,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from proxy.net.address import ListenAddress, UpstreamAddress
-from proxy.net.endpoint import Endpoint
-from proxy.net.settings import PolicySource, Settings
-from proxy.net.strict_url import Secret
+from proxy.net.config.address import ListenAddress, UpstreamAddress
+from proxy.net.config.endpoint import Endpoint
+from proxy.net.config.settings import PolicySource, Settings
+from proxy.net.config.strict_url import Secret
 
 SET = "set"
 """Stands for a secret."""

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from proxy.net.address import ListenAddress, UpstreamAddress, Verify
-from proxy.net.client_auth import ClientAuth
-from proxy.net.settings import RouteSettings
+from proxy.net.config.address import ListenAddress, UpstreamAddress, Verify
+from proxy.net.config.client_auth import ClientAuth
+from proxy.net.config.settings import RouteSettings
 
 ASK_CLIENTS = "set --client-auth upstream or --client-password-file, or use rediss:// with client_ca"
 INTERCEPTED = "ssl_cert_reqs=none: anybody on the network path can read and change all data"

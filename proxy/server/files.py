@@ -3,9 +3,9 @@
 import contextlib
 from collections.abc import Iterator
 
-from proxy.net.password_file import PasswordFileError, read_passwords
-from proxy.net.settings import Settings
-from proxy.net.tls import TlsError, listener_context, upstream_context
+from proxy.net.config.settings import Settings
+from proxy.net.connection.tls import TlsError, listener_context, upstream_context
+from proxy.net.logins.password_file import PasswordFileError, read_passwords
 from proxy.policy.model import Policy
 from proxy.policy_yaml.errors import PolicyError
 from proxy.server.admin.access import read_token

@@ -6,7 +6,7 @@ a slow worker never gets the plan of other policies than it asks for.
 
 import asyncio
 
-from proxy.net.plan_compiler import PlanCompiler
+from proxy.net.policy.plan_compiler import PlanCompiler
 from proxy.policy.model import Policy
 from proxy.policy.plan_tables import NewParts
 from proxy.server.control import FindPlans, Prepare

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from proxy.net.address import ListenAddress
-from proxy.net.keepalive import watch_over_clients
-from proxy.net.settings import CLIENT_IDLE, RouteSettings
+from proxy.net.config.address import ListenAddress
+from proxy.net.config.settings import CLIENT_IDLE, RouteSettings
+from proxy.net.connection.keepalive import watch_over_clients
 from proxy.server.hot_restart import Groups, Inheritance
 
 BACKLOG = 4096

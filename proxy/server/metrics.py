@@ -52,7 +52,7 @@ from prometheus_client.registry import Collector
 from proxy import __version__
 from proxy.build_form import BUILD_FORM
 from proxy.hotpath.error_counts import PREFIXES
-from proxy.net.acceptor import ACCEPT_FAILURES
+from proxy.net.downstream.acceptor import ACCEPT_FAILURES
 from proxy.policy.model import Policy
 from proxy.server.cache_metrics import collect_caches
 from proxy.server.figures import RouteFigures

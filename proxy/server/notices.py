@@ -21,7 +21,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from proxy.net.settings import LogFormat, LogLevel
+from proxy.net.config.settings import LogFormat, LogLevel
 from proxy.server.writer_thread import UnstallableStderr
 
 _AGAIN_SECONDS = 60.0

@@ -8,7 +8,7 @@ import resource
 from collections.abc import Callable
 from dataclasses import replace
 
-from proxy.net.settings import Settings
+from proxy.net.config.settings import Settings
 
 _OF_THE_PROCESS = 64
 """Files that a worker itself needs: the interpreter, the event loop, the channel to the supervisor, policies."""

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from proxy.cluster.shares import Advertised
 from proxy.commands.table import STANDARD, ConnectionState
-from proxy.net.keepalive import LONGEST_IDLE
-from proxy.net.settings import AdminSettings, Embedded, PolicyKind, PolicySource, ViolationsSettings
+from proxy.net.config.settings import AdminSettings, Embedded, PolicyKind, PolicySource, ViolationsSettings
+from proxy.net.connection.keepalive import LONGEST_IDLE
 from proxy.policy.zones import ZONE_NAME
 from proxy.traffic.time_series import LEAST_MEMORY
 from proxy.wire.numbers import read_whole

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from proxy.net.address import parse_listen, parse_upstream
-from proxy.net.client_auth import read_client_auth
-from proxy.net.settings import LogFormat, LogLevel, PolicyTests, Presented, ReadFrom, ReadyWhen
+from proxy.net.config.address import parse_listen, parse_upstream
+from proxy.net.config.client_auth import read_client_auth
+from proxy.net.config.settings import LogFormat, LogLevel, PolicyTests, Presented, ReadFrom, ReadyWhen
 from proxy.server.option_readers import (
     PACKAGED_POLICIES,
     count,

@@ -7,7 +7,7 @@ runs them, too, but nobody has to run `check`.
 import time
 from collections.abc import Sequence
 
-from proxy.net.settings import PolicyKind, RouteSettings
+from proxy.net.config.settings import PolicyKind, RouteSettings
 from proxy.policy.expectations import PolicyTestReport, run_tests
 from proxy.policy.model import Policy
 

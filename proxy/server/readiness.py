@@ -6,7 +6,7 @@ down, ``ReadyWhen.ANY`` keeps the traffic for the other routes.
 
 from dataclasses import dataclass, field
 
-from proxy.net.settings import ReadyWhen
+from proxy.net.config.settings import ReadyWhen
 
 
 @dataclass(frozen=True, slots=True)

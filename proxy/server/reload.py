@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from proxy.net.background_thread import BackgroundThread
-from proxy.net.settings import PolicyKind, PolicySource, PolicyTests, RouteSettings
+from proxy.net.config.background_thread import BackgroundThread
+from proxy.net.config.settings import PolicyKind, PolicySource, PolicyTests, RouteSettings
 from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.policy_yaml.errors import PolicyError, Problem, Where

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from proxy.net.settings import ReadFrom
+from proxy.net.config.settings import ReadFrom
 from proxy.policy.model import Mode, Policy, PolicyRule, Stage
 from proxy.policy_yaml.errors import Where
 from proxy.rules.guardrails import READS_FROM_REPLICAS

@@ -22,7 +22,7 @@ each app. ``age`` is in seconds.
 from collections.abc import Mapping
 from typing import Any
 
-from proxy.net.cache_scope import cache_rules
+from proxy.net.policy.cache_scope import cache_rules
 from proxy.policy.apps import UNKNOWN
 from proxy.policy.model import Policy, PolicyRule
 from proxy.policy.precedence import effective_mode

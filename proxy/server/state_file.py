@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from proxy.net.background_thread import BackgroundThread
+from proxy.net.config.background_thread import BackgroundThread
 from proxy.policy_yaml.regular_file import read_regular
 
 _ALWAYS_THERE = "kill_switch"

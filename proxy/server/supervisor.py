@@ -20,10 +20,10 @@ from functools import partial
 from typing import Any
 
 from proxy.build_form import BUILD_FORM
-from proxy.net.address import ListenAddress
-from proxy.net.background_thread import BackgroundThread
-from proxy.net.embedded import EmbeddedEngine, EmbeddedError
-from proxy.net.settings import PolicyTests, RouteSettings, Settings
+from proxy.net.config.address import ListenAddress
+from proxy.net.config.background_thread import BackgroundThread
+from proxy.net.config.settings import PolicyTests, RouteSettings, Settings
+from proxy.net.embedded.embedded import EmbeddedEngine, EmbeddedError
 from proxy.policy.model import Policy
 from proxy.server.admin.app import AdminError, AdminServer
 from proxy.server.admin.state import AdminState

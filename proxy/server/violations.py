@@ -16,7 +16,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from proxy.net.settings import ViolationsSettings
+from proxy.net.config.settings import ViolationsSettings
 from proxy.server.line_writer import LineWriter
 from proxy.server.notices import LostLines
 from proxy.server.writer_thread import ENDING_SECONDS, WriterThread, dropped_lines, write_all

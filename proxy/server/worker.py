@@ -21,23 +21,23 @@ from typing import Any, assert_never
 
 import uvloop
 
-from proxy.net.address import UpstreamAddress
-from proxy.net.admission import Admission
-from proxy.net.attention import Attention
-from proxy.net.buffers import enforce
-from proxy.net.capabilities import ClusterFoundError
-from proxy.net.cluster_address import EXPECTED as CLUSTER_EXPECTED
-from proxy.net.garbage_collector import uncollected
-from proxy.net.known_scripts import ScriptNews
-from proxy.net.password_file import PasswordFileError
-from proxy.net.periodic import Periodic
-from proxy.net.plan_compiler import PlanUnavailableError, WantedPlans
-from proxy.net.policies import SWITCH_SECONDS
-from proxy.net.route import Route
-from proxy.net.settings import LogFormat
-from proxy.net.tls import TlsError, listener_context
-from proxy.net.topologies import topology_of
-from proxy.net.topology import Single
+from proxy.net.config.address import UpstreamAddress
+from proxy.net.config.cluster_address import EXPECTED as CLUSTER_EXPECTED
+from proxy.net.config.settings import LogFormat
+from proxy.net.connection.periodic import Periodic
+from proxy.net.connection.tls import TlsError, listener_context
+from proxy.net.downstream.admission import Admission
+from proxy.net.downstream.attention import Attention
+from proxy.net.downstream.buffers import enforce
+from proxy.net.follow.topologies import topology_of
+from proxy.net.logins.password_file import PasswordFileError
+from proxy.net.policy.capabilities import ClusterFoundError
+from proxy.net.policy.garbage_collector import uncollected
+from proxy.net.policy.plan_compiler import PlanUnavailableError, WantedPlans
+from proxy.net.policy.policies import SWITCH_SECONDS
+from proxy.net.route.route import Route
+from proxy.net.topology.known_scripts import ScriptNews
+from proxy.net.topology.topology import Single
 from proxy.policy.model import Policy
 from proxy.policy.plan_tables import NewParts
 from proxy.rules.shared_state import Fact, FactKey

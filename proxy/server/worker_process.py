@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from proxy.net.interpreter import module_command, module_environment
+from proxy.net.config.interpreter import module_command, module_environment
 from proxy.server.control import ListenerSocket, Start, WorkerReport
 from proxy.server.leases import Demands
 from proxy.server.listeners import Listeners

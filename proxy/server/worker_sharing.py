@@ -8,8 +8,8 @@ import os
 import tempfile
 import time
 
-from proxy.net.group_counts import GroupCounts, counts_in
-from proxy.net.worker_loads import WorkerLoads, cells
+from proxy.net.connection.group_counts import GroupCounts, counts_in
+from proxy.net.downstream.worker_loads import WorkerLoads, cells
 
 _CELL_BYTES = 8
 

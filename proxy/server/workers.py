@@ -13,10 +13,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, assert_never
 
-from proxy.net.known_scripts import KnownScripts
-from proxy.net.settings import LogLevel, Settings
-from proxy.net.topology import KnownServer
-from proxy.net.verdicts import VerdictUpdate
+from proxy.net.config.settings import LogLevel, Settings
+from proxy.net.policy.verdicts import VerdictUpdate
+from proxy.net.topology.known_scripts import KnownScripts
+from proxy.net.topology.topology import KnownServer
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Fact, FactKey
 from proxy.server.control import (

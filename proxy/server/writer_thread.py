@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
-from proxy.net.background_thread import MOST_WAITING, BackgroundThread
+from proxy.net.config.background_thread import MOST_WAITING, BackgroundThread
 
 PIECE = 64 * 1024
 """The most characters of one write to standard error; more is cut off."""

@@ -11,8 +11,8 @@ import redis
 
 from proxy.cli.tour import OF_THE_NODE, STEPS, client_command, tour_text
 from proxy.commands.slots import SLOTS, slot_of
-from proxy.net.address import parse_listen
-from proxy.net.settings import Embedded
+from proxy.net.config.address import parse_listen
+from proxy.net.config.settings import Embedded
 from tests.resp import Wire, eventually
 from tests.server.running import Running, serve, ticks
 

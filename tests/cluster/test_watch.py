@@ -12,10 +12,10 @@ import pytest
 
 from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
-from proxy.net.address import UpstreamAddress, parse_upstream
-from proxy.net.cluster import Cluster
-from proxy.net.route import Route
-from proxy.net.upstream import UpstreamConnection
+from proxy.net.config.address import UpstreamAddress, parse_upstream
+from proxy.net.connection.upstream import UpstreamConnection
+from proxy.net.route.route import Route
+from proxy.net.topology.cluster import Cluster
 from proxy.session.pool_key import ANY_NODE, Node, PoolKey
 from tests.cluster.nodes import RealCluster
 from tests.engines import Engine, free_port

@@ -53,7 +53,7 @@ FAILOVER_BREAKS = {
     ],
     "the connection that fills stays with an old primary": [
         Change(
-            "net/tracking.py",
+            "net/cache/tracking.py",
             """
         self._drop()
         self._again = 0.0
@@ -61,7 +61,7 @@ FAILOVER_BREAKS = {
             "",
         ),
         Change(
-            "net/connections.py",
+            "net/pool/connections.py",
             "if each.key.node is node]",
             "if each.key.node is node and type(each.pipeline.owner).__name__ != 'ReplySink']",
         ),

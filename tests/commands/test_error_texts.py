@@ -31,7 +31,7 @@ from tests.program_source import trees
 TABLE = "commands/error_texts.py"
 HOT = "hotpath/error_words.py"
 ROWS = {name: row for name, row in vars(error_texts).items() if isinstance(row, ErrorTexts)}
-READERS = {"endpoint_named": ("net/nodes.py",), "command_named": ("net/rights.py",)}
+READERS = {"endpoint_named": ("net/follow/nodes.py",), "command_named": ("net/policy/rights.py",)}
 WORD = re.compile(rb"(?:-(?:\(\?:)?)?[A-Z]{3,}")
 ANY_WORD = re.compile(r"""b["']-?(?:\(\?:)?[A-Z]{3}|p\[i \+ 1""")
 FINDS = {"startswith", "removeprefix", "find", "index", "match", "fullmatch", "search", "compile"}

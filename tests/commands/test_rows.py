@@ -24,11 +24,14 @@ EXCEPTIONS = {
     ("cli/doctor/examination.py", "CONFIG GET"): "doctor sends it",
     ("commands/values.py", "GET INCRBY SET"): "options of BITFIELD",
     ("commands/values.py", "INCRBY SET"): "options of BITFIELD",
-    ("net/cluster_watch.py", "CLUSTER INFO"): "Keyrail asks each node for it",
-    ("net/engine.py", "CLIENT EVAL EXPIRE MSETEX"): "they are tried out, with arguments of their own",
-    ("net/engine.py", "COMMAND INFO"): "one command that Keyrail sends",
-    ("net/lacking.py", "EVAL EXPIRE"): "Keyrail sends them: the notice says which one takes another's place",
-    ("net/lacking.py", "EXPIRE MSETEX"): "Keyrail sends them: the notice says which one takes another's place",
+    ("net/follow/cluster_watch.py", "CLUSTER INFO"): "Keyrail asks each node for it",
+    ("net/connection/engine.py", "CLIENT EVAL EXPIRE MSETEX"): "they are tried out, with arguments of their own",
+    ("net/connection/engine.py", "COMMAND INFO"): "one command that Keyrail sends",
+    ("net/connection/lacking.py", "EVAL EXPIRE"): "Keyrail sends them: the notice says which one takes another's place",
+    (
+        "net/connection/lacking.py",
+        "EXPIRE MSETEX",
+    ): "Keyrail sends them: the notice says which one takes another's place",
     ("rules/lifetime/rule.py", "EVAL EXPIRE"): "the rule sends them",
     ("rules/lifetime/rule.py", "GET SET"): "one command that the rule sends: GET is an option of it",
     ("rules/lifetime/ttl_commands.py", "EVAL EXEC EXISTS EXPIRE TTL TYPE"): "the rule sends them",
@@ -37,7 +40,7 @@ EXCEPTIONS = {
 """The only words side by side outside the rows that commands have as names, by the file, and why."""
 
 SINGLE = {
-    ("net/lacking.py", "EXPIRE"): "Keyrail sends it: the notice says what takes its place",
+    ("net/connection/lacking.py", "EXPIRE"): "Keyrail sends it: the notice says what takes its place",
     ("policy/precedence.py", "KEYS"): "it is asked for its pattern",
     ("policy/precedence.py", "SCAN"): "it is asked for its pattern",
     ("rules/keys_by_scan/rule.py", "KEYS"): "the rule is about this one",

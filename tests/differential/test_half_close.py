@@ -2,7 +2,7 @@
 
 Proves: whatever it sent before, complete or not, pending, blocked, in a transaction or subscribed, the same bytes come,
 then the end; nothing that leaves Redis later reaches a client that has left; Keyrail logs nothing. asyncio and uvloop
-close both directions at close_notify, so this is not theirs (``proxy/net/tls.py::ClientTls``).
+close both directions at close_notify, so this is not theirs (``proxy/net/connection/tls.py::ClientTls``).
 """
 
 from __future__ import annotations

@@ -48,5 +48,5 @@ def servers() -> Iterator[list[Engine]]:
 def play(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Play:
     """Run a case behind a name. Nobody looks just because something has changed a moment ago."""
     caplog.set_level(logging.INFO, "keyrail.route")
-    monkeypatch.setattr("proxy.net.watch._CALM_SECONDS", 0.0)
+    monkeypatch.setattr("proxy.net.follow.watch._CALM_SECONDS", 0.0)
     return player(monkeypatch)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Self, cast
 
-from proxy.net.endpoint import Endpoint
+from proxy.net.config.endpoint import Endpoint
 from tests.resp import FrameReader, decode
 
 NAME = "mymaster"

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from proxy.net.address import parse_upstream
-from proxy.net.endpoint import Endpoint
-from proxy.net.primary import Primary
-from proxy.net.route import Route
-from proxy.net.topologies import topology_of
-from proxy.net.topology import KnownServer
+from proxy.net.config.address import parse_upstream
+from proxy.net.config.endpoint import Endpoint
+from proxy.net.follow.topologies import topology_of
+from proxy.net.route.route import Route
+from proxy.net.topology.primary import Primary
+from proxy.net.topology.topology import KnownServer
 from tests.engines import Engine
 from tests.net.routes import new_route
 
@@ -46,7 +46,7 @@ def player(monkeypatch: pytest.MonkeyPatch) -> Play:
                 raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
             return [*addresses]
 
-        monkeypatch.setattr("proxy.net.primary.resolve", resolved)
+        monkeypatch.setattr("proxy.net.topology.primary.resolve", resolved)
 
         async def main() -> None:
             upstream = parse_upstream("redis://redis.example:6379")

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.net.endpoint import Endpoint
-from proxy.net.primary import Primary
-from proxy.net.route import Route
-from proxy.net.topology import KnownServer
+from proxy.net.config.endpoint import Endpoint
+from proxy.net.route.route import Route
+from proxy.net.topology.primary import Primary
+from proxy.net.topology.topology import KnownServer
 from tests.conftest import kind_named
 from tests.engines import Engine
 from tests.failover.group import RealGroup

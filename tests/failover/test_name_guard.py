@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from proxy.net.address import parse_upstream
-from proxy.net.connect import Opened, open_upstream
-from proxy.net.endpoint import Endpoint
-from proxy.net.name_watch import NameWatch, ServerState, _state_of
-from proxy.net.primary import Primary
-from proxy.net.route import Route
-from proxy.net.upstream import UpstreamConnection
+from proxy.net.config.address import parse_upstream
+from proxy.net.config.endpoint import Endpoint
+from proxy.net.connection.connect import Opened, open_upstream
+from proxy.net.connection.upstream import UpstreamConnection
+from proxy.net.follow.name_watch import NameWatch, ServerState, _state_of
+from proxy.net.route.route import Route
+from proxy.net.topology.primary import Primary
 from tests.conftest import kind_named
 from tests.engines import Engine, free_port
 from tests.failover.named import Play, at
@@ -95,7 +95,7 @@ def test_nobody_waits_for_a_resolver_that_hangs(play: Play, two: list[Engine], m
     async def case(route: Route, topology: Primary, addresses: list[Endpoint]) -> None:
         await connection(route)
         hangs = asyncio.Event()
-        monkeypatch.setattr("proxy.net.primary.resolve", lambda *_: hangs.wait())
+        monkeypatch.setattr("proxy.net.topology.primary.resolve", lambda *_: hangs.wait())
         assert port_of(await private(route)) == two[0].port
 
     play(case, at(two[0]))
@@ -115,10 +115,10 @@ def test_a_connection_that_opens_while_the_primary_is_replaced_is_closed(
             return found
 
         await connection(route)
-        monkeypatch.setattr("proxy.net.opening.open_upstream", open_late)
+        monkeypatch.setattr("proxy.net.pool.opening.open_upstream", open_late)
         late = asyncio.ensure_future(opening.open_apart(old))
         await opened.wait()
-        monkeypatch.setattr("proxy.net.opening.open_upstream", open_upstream)
+        monkeypatch.setattr("proxy.net.pool.opening.open_upstream", open_upstream)
         addresses[:] = [at(two[1])]
         topology.doubt()
         await until(lambda: topology.endpoint == at(two[1]))
@@ -228,7 +228,7 @@ async def look_again(topology: Primary, asked: list[str]) -> None:
 def test_a_resolver_that_gives_one_of_several_addresses(
     play: Play, two: list[Engine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxy.net.name_watch._UNSETTLED_SECONDS", 0.05)
+    monkeypatch.setattr("proxy.net.follow.name_watch._UNSETTLED_SECONDS", 0.05)
     asked: list[str] = []
 
     async def case(route: Route, topology: Primary, addresses: list[Endpoint]) -> None:
@@ -248,7 +248,7 @@ def test_a_resolver_that_gives_one_of_several_addresses(
 def test_several_primaries_are_told_once_whatever_their_order(
     play: Play, two: list[Engine], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxy.net.name_watch._UNSETTLED_SECONDS", 0.05)
+    monkeypatch.setattr("proxy.net.follow.name_watch._UNSETTLED_SECONDS", 0.05)
     asked: list[str] = []
 
     async def case(route: Route, topology: Primary, addresses: list[Endpoint]) -> None:
@@ -279,8 +279,8 @@ def test_who_does_not_tell_who_it_is_is_not_taken_for_another(play: Play) -> Non
 def test_a_server_that_answers_late_once_is_asked_again_while_there_is_no_other(
     play: Play, two: list[Engine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxy.net.name_watch._UNSETTLED_SECONDS", 0.05)
-    monkeypatch.setattr("proxy.net.links._SILENT_SECONDS", 3600.0)
+    monkeypatch.setattr("proxy.net.follow.name_watch._UNSETTLED_SECONDS", 0.05)
+    monkeypatch.setattr("proxy.net.topology.links._SILENT_SECONDS", 3600.0)
     asked: list[str] = []
     late = [asyncio.Event()]
 
@@ -291,7 +291,7 @@ def test_a_server_that_answers_late_once_is_asked_again_while_there_is_no_other(
 
     async def case(route: Route, topology: Primary, addresses: list[Endpoint]) -> None:
         await connection(route)
-        monkeypatch.setattr("proxy.net.name_watch._state_of", answer)
+        monkeypatch.setattr("proxy.net.follow.name_watch._state_of", answer)
         addresses[:] = [at(free_port())]
         for _ in range(10):
             await look_again(topology, asked)

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from proxy.commands.table import Lane
-from proxy.net.address import UpstreamAddress, parse_upstream
-from proxy.net.connect import open_without_login
-from proxy.net.endpoint import Endpoint
-from proxy.net.links import Links
-from proxy.net.name_watch import ServerState, chosen
-from proxy.net.primary import Primary, resolve
-from proxy.net.route import Route
-from proxy.net.topologies import topology_of
-from proxy.net.topology import Single
-from proxy.net.upstream import UpstreamConnection
+from proxy.net.config.address import UpstreamAddress, parse_upstream
+from proxy.net.config.endpoint import Endpoint
+from proxy.net.connection.connect import open_without_login
+from proxy.net.connection.upstream import UpstreamConnection
+from proxy.net.follow.name_watch import ServerState, chosen
+from proxy.net.follow.topologies import topology_of
+from proxy.net.route.route import Route
+from proxy.net.topology.links import Links
+from proxy.net.topology.primary import Primary, resolve
+from proxy.net.topology.topology import Single
 from tests.conftest import kind_named
 from tests.engines import Engine, free_port
 from tests.failover.named import Play, at
@@ -280,7 +280,7 @@ def test_a_server_that_is_down_at_the_start(play: Play, servers: list[Engine]) -
 
 
 def test_a_calm_name_costs_nothing(play: Play, servers: list[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.net.watch.POLL_SECONDS", 0.001)
+    monkeypatch.setattr("proxy.net.follow.watch.POLL_SECONDS", 0.001)
     asked: list[str] = []
 
     async def case(route: Route, topology: Primary, addresses: list[Endpoint]) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from proxy.net.primary import Primary
-from proxy.net.route import Route
+from proxy.net.route.route import Route
+from proxy.net.topology.primary import Primary
 from tests.engines import Engine, client_ids, free_port
 from tests.failover.fake_sentinel import FakeSentinel, at
 from tests.failover.test_sentinel_watch import connection, play, port_of, told
@@ -39,7 +39,7 @@ def list_replicas(sentinels: list[FakeSentinel], replicas: Mapping[int, bool]) -
 def test_the_deposed_primary_goes_on_as_primary(
     trio: list[Engine], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxy.net.other_primaries._PROMOTION_SECONDS", 3600.0)
+    monkeypatch.setattr("proxy.net.follow.other_primaries._PROMOTION_SECONDS", 3600.0)
     old, new = trio[0].port, trio[1].port
 
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
@@ -61,7 +61,7 @@ def test_the_deposed_primary_goes_on_as_primary(
 def test_a_server_that_was_no_primary_before_may_be_one_that_is_being_promoted(
     trio: list[Engine], monkeypatch: pytest.MonkeyPatch, patience: float
 ) -> None:
-    monkeypatch.setattr("proxy.net.other_primaries._PROMOTION_SECONDS", patience)
+    monkeypatch.setattr("proxy.net.follow.other_primaries._PROMOTION_SECONDS", patience)
     primary, other = trio[0].port, trio[1].port
 
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
@@ -87,7 +87,7 @@ def client_ids_of(engine: Engine) -> set[int]:
 def test_replicas_in_trouble_and_servers_that_are_gone_are_no_primaries(
     trio: list[Engine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxy.net.other_primaries._PROMOTION_SECONDS", 0.0)
+    monkeypatch.setattr("proxy.net.follow.other_primaries._PROMOTION_SECONDS", 0.0)
 
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
         await until(lambda: route.readiness.ready)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from proxy.net.address import parse_upstream
-from proxy.net.links import ANSWER_SECONDS
-from proxy.net.replica_watch import ReplicaWatch
-from proxy.net.route import Route
-from proxy.net.topologies import topology_of
-from proxy.net.watched_replicas import LOST, ReplicaState
+from proxy.net.config.address import parse_upstream
+from proxy.net.follow.topologies import topology_of
+from proxy.net.replicas.replica_watch import ReplicaWatch
+from proxy.net.replicas.watched_replicas import LOST, ReplicaState
+from proxy.net.route.route import Route
+from proxy.net.topology.links import ANSWER_SECONDS
 from tests.conftest import kind_named
 from tests.engines import Engine
 from tests.net.routes import new_route
@@ -261,7 +261,7 @@ def test_a_replica_that_its_primary_names_no_more_is_remembered_for_a_minute(
         return number > 0 and dying.process is None and dying.port not in states(watch)
 
     watched(f"redis://127.0.0.1:{primary.port}", look)
-    monkeypatch.setattr("proxy.net.replica_watch._REMEMBERED_SECONDS", 0.0)
+    monkeypatch.setattr("proxy.net.replicas.replica_watch._REMEMBERED_SECONDS", 0.0)
     watched(f"redis://127.0.0.1:{primary.port}", look_later)
 
 

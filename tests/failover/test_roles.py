@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.net.primary import Primary
-from proxy.net.route import Route
+from proxy.net.route.route import Route
+from proxy.net.topology.primary import Primary
 from tests.conftest import kind_named
 from tests.engines import Engine
 from tests.failover.fake_sentinel import FakeSentinel, at, sentinels_naming, url_of
@@ -95,7 +95,7 @@ def logs_in(keyrail: Keyrail) -> bool:
 
 def test_the_named_primary_is_silent_and_named_again(trio: list[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
     server = Engine(kind_named("redis-7.0"))
-    monkeypatch.setattr("proxy.net.links.ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr("proxy.net.topology.links.ANSWER_SECONDS", 0.1)
 
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
         def name(port: int) -> None:
@@ -120,7 +120,7 @@ def test_the_named_primary_is_silent_and_named_again(trio: list[Engine], monkeyp
 
 
 def test_nobody_waits_for_the_old_primary_that_hangs(trio: list[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.net.roles.ANSWER_SECONDS", 3600.0)
+    monkeypatch.setattr("proxy.net.topology.roles.ANSWER_SECONDS", 3600.0)
     server = Engine(kind_named("redis-7.0"))
 
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:

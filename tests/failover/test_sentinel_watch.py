@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from proxy.commands.table import Lane
-from proxy.net.address import parse_upstream
-from proxy.net.primary import Primary
-from proxy.net.route import Route
-from proxy.net.sentinel_watch import find_primary
-from proxy.net.upstream import UpstreamConnection
+from proxy.net.config.address import parse_upstream
+from proxy.net.connection.upstream import UpstreamConnection
+from proxy.net.follow.sentinel_watch import find_primary
+from proxy.net.route.route import Route
+from proxy.net.topology.primary import Primary
 from proxy.session.pool_key import ANY_NODE, PoolKey
 from tests.engines import Engine, free_port
 from tests.failover.fake_sentinel import FakeSentinel, at, introduce, url_of
@@ -119,8 +119,8 @@ def test_a_majority_moves(trio: list[Engine], caplog: pytest.LogCaptureFixture) 
 
 
 def test_an_event_of_a_sentinel_is_a_reason_to_look(trio: list[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.net.watch.POLL_SECONDS", 3600.0)
-    monkeypatch.setattr("proxy.net.watch._CALM_SECONDS", 0.0)
+    monkeypatch.setattr("proxy.net.follow.watch.POLL_SECONDS", 3600.0)
+    monkeypatch.setattr("proxy.net.follow.watch._CALM_SECONDS", 0.0)
 
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
         await until(lambda: not route.readiness.reason)

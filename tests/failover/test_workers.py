@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from proxy.net.address import parse_upstream
-from proxy.net.endpoint import Endpoint
-from proxy.net.group_counts import counts_in
-from proxy.net.primary import Primary
+from proxy.net.config.address import parse_upstream
+from proxy.net.config.endpoint import Endpoint
+from proxy.net.connection.group_counts import counts_in
+from proxy.net.topology.primary import Primary
 from tests.conftest import kind_named
 from tests.engines import Engine
 from tests.failover.named import at
@@ -25,7 +25,7 @@ WORKERS = 3
 
 def test_all_workers_follow_a_name_that_one_of_them_finds_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server of before goes on as primary, and no connection to it is lost."""
-    monkeypatch.setattr("proxy.net.watch._CALM_SECONDS", 0.0)
+    monkeypatch.setattr("proxy.net.follow.watch._CALM_SECONDS", 0.0)
     servers = [Engine(kind_named("redis-7.0")) for _ in range(2)]
     addresses = [at(servers[0])]
 
@@ -52,7 +52,7 @@ def test_all_workers_follow_a_name_that_one_of_them_finds_moved(monkeypatch: pyt
             for route in routes:
                 route.close()
 
-    monkeypatch.setattr("proxy.net.primary.resolve", resolved)
+    monkeypatch.setattr("proxy.net.topology.primary.resolve", resolved)
     try:
         asyncio.run(main())
     finally:

@@ -16,9 +16,9 @@ import pytest
 from proxy.hotpath.client_reads import ClientReads
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.reader_place import ReaderPlace, Replica, ReplicaGroup
-from proxy.net.endpoint import Endpoint
-from proxy.net.replica_history import Told
-from proxy.net.watched_replicas import WatchedPrimary, WatchedReplica
+from proxy.net.config.endpoint import Endpoint
+from proxy.net.replicas.replica_history import Told
+from proxy.net.replicas.watched_replicas import WatchedPrimary, WatchedReplica
 from proxy.session.pool_key import Node
 from tests.hotpath.gathering import Upstream
 

@@ -20,9 +20,9 @@ ALLOWED = {
     "hotpath/command_sender.py": SENDING - {"offer_commands"},
     "hotpath/outgoing.py": WITHIN,
     "hotpath/upstream_pipeline.py": WITHIN,
-    "net/own_commands.py": {"offer_commands"},  # Keyrail's own questions, which are no client's
-    "net/sentinel_watch.py": {"offer_commands"},  # its own subscription to a Sentinel's events
-    "net/tracking.py": {"offer_commands"},  # and its own reads, likewise
+    "net/connection/own_commands.py": {"offer_commands"},  # Keyrail's own questions, which are no client's
+    "net/follow/sentinel_watch.py": {"offer_commands"},  # its own subscription to a Sentinel's events
+    "net/cache/tracking.py": {"offer_commands"},  # and its own reads, likewise
 }
 
 

@@ -19,11 +19,11 @@ from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.reply_cache import ReplyCache
 from proxy.local_cache.barrier import Barrier
 from proxy.local_cache.fills import Fills
-from proxy.net.address import UpstreamAddress
-from proxy.net.cluster import Cluster
-from proxy.net.cluster_slots import ClusterSlots
-from proxy.net.endpoint import Endpoint
-from proxy.net.slot_map import ClusterNode, SlotMap, SlotRange
+from proxy.net.cache.cluster_slots import ClusterSlots
+from proxy.net.config.address import UpstreamAddress
+from proxy.net.config.endpoint import Endpoint
+from proxy.net.topology.cluster import Cluster
+from proxy.net.topology.slot_map import ClusterNode, SlotMap, SlotRange
 from proxy.session.pool_key import Node
 from tests.local_cache.model import BOUNDS, MOST_STALE, Applications, ModelRedis, Noticed, Sent, Value, get
 

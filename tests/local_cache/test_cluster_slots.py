@@ -13,11 +13,11 @@ from proxy.hotpath.cached_reply import ReplySource
 from proxy.hotpath.reply_cache import ReplyCache
 from proxy.hotpath.slot_marks import CLOSED
 from proxy.local_cache.fills import SILENCE, Fills
-from proxy.net.address import UpstreamAddress
-from proxy.net.cluster import Cluster
-from proxy.net.cluster_slots import ClusterSlots
-from proxy.net.endpoint import Endpoint
-from proxy.net.slot_map import ClusterNode, SlotMap, SlotRange
+from proxy.net.cache.cluster_slots import ClusterSlots
+from proxy.net.config.address import UpstreamAddress
+from proxy.net.config.endpoint import Endpoint
+from proxy.net.topology.cluster import Cluster
+from proxy.net.topology.slot_map import ClusterNode, SlotMap, SlotRange
 from tests.local_cache.model import BOUNDS, get
 
 KEY = b"k"

@@ -48,9 +48,9 @@ WRITES = "coherence/test_own_writes.py"
 LEFT = "test_a_swap_of_a_client_that_has_left_holds_back_a_database_that_is_read_first_meanwhile"
 CACHE, CACHED = "hotpath/reply_cache.py", "hotpath/cached_reads.py"
 FILLS, EXPECTED = "local_cache/fills.py", "local_cache/expected.py"
-DATABASE = "net/tracked_database.py"
+DATABASE = "net/cache/tracked_database.py"
 SESSION = "session/cached_answers.py"
-SLOTS, CLUSTER = "net/cluster_slots.py", "local_cache/test_cluster_slots.py"
+SLOTS, CLUSTER = "net/cache/cluster_slots.py", "local_cache/test_cluster_slots.py"
 
 BREAKS = {
     "a write drops nothing": Break(CACHE, "if reply.resp3 is not None:", "if False:", MODEL),
@@ -70,7 +70,7 @@ BREAKS = {
     ),
     "the TTL is ignored": Break(EXPECTED, "elif lifetime not in (_MISSING, _FOR_EVER):", "elif False:", MODEL),
     "TTLs of fields are ignored": Break(
-        "net/local_caches.py",
+        "net/cache/local_caches.py",
         "fields = fields_read(read, command.argv)",
         "fields = ()",
         f"{WRITES}::test_fields_that_expire",
@@ -106,16 +106,16 @@ BREAKS = {
         f"{READS}::test_a_command_whose_changes_redis_does_not_tell_is_the_session_s",
     ),
     "a database first read while SWAPDB waits is not held": Break(
-        "net/local_caches.py", "self._untold.hold_back(database.cache)", "pass", f"{ROUTE}::{LEFT}"
+        "net/cache/local_caches.py", "self._untold.hold_back(database.cache)", "pass", f"{ROUTE}::{LEFT}"
     ),
     "SWAPDB from before the policy is not waited for": Break(
-        "net/local_caches.py",
+        "net/cache/local_caches.py",
         "self._untold.pending_on(self._connections.shared_in_use(), self._untold_has_run)",
         "pass",
         f"{ROUTE}::test_a_swap_from_before_the_policy_holds_back_what_is_read_while_it_waits",
     ),
     "SWAPDB of another worker's client is not noticed": Break(
-        "net/local_caches.py",
+        "net/cache/local_caches.py",
         "        self._user_changes.add()\n",
         "",
         f"{WRITES}::test_what_was_swapped_is_seen_by_clients_of_all_workers",
@@ -145,7 +145,7 @@ BREAKS = {
         f"{ROUTE}::test_keys_that_keyrail_has_looked_up_are_never_read_as_they_were_before",
     ),
     "commands from before a policy are forgotten": Break(
-        "net/unheld_commands.py",
+        "net/cache/unheld_commands.py",
         "if not sender.finished(sender.requested) and not self._lasts(client, sender.pending_replies > 1):",
         "if False:",
         f"{ROUTE}::test_a_read_that_was_only_audited_is_pending_when_the_client_is_answered_from_memory",
@@ -157,11 +157,11 @@ BREAKS = {
         f"{WRITES}::test_rights_that_are_taken_away_reach_all_workers_before_the_administrator_is_answered",
     ),
     "another server leaves the cache as it is": Break(
-        "net/route.py",
+        "net/route/route.py",
         "self._caches.server_changed()",
         "pass",
         "coherence/test_failovers.py",
-        Change("net/opening.py", "keeper)\n        opened.upstream.apart = True", "keeper)"),
+        Change("net/pool/opening.py", "keeper)\n        opened.upstream.apart = True", "keeper)"),
     ),
     "that a key of a cluster is missing is kept": Break(
         FILLS, "keeps_missing=self._word is None", "keeps_missing=True", CLUSTER

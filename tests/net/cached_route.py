@@ -8,14 +8,14 @@ import struct
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from proxy.net.address import parse_listen, parse_upstream
-from proxy.net.admission import Admission
-from proxy.net.entrance import Entrance
-from proxy.net.group_counts import counts_in
-from proxy.net.plan_compiler import PlanCompiler
-from proxy.net.route import Route
-from proxy.net.settings import ListenerSettings, PolicySource, RouteSettings, Settings
-from proxy.net.topology import Single
+from proxy.net.config.address import parse_listen, parse_upstream
+from proxy.net.config.settings import ListenerSettings, PolicySource, RouteSettings, Settings
+from proxy.net.connection.group_counts import counts_in
+from proxy.net.downstream.admission import Admission
+from proxy.net.logins.entrance import Entrance
+from proxy.net.policy.plan_compiler import PlanCompiler
+from proxy.net.route.route import Route
+from proxy.net.topology.topology import Single
 from proxy.policy.model import Policy
 from proxy.wire.encode import encode_command
 from tests.engines import Engine

@@ -15,12 +15,12 @@ from typing import Any, cast
 
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.reader_place import Replica
-from proxy.net.address import UpstreamAddress
-from proxy.net.endpoint import Endpoint
-from proxy.net.own_commands import OwnCommands
-from proxy.net.replica_connections import ReplicaConnections
-from proxy.net.replica_history import Told
-from proxy.net.watched_replicas import WatchedPrimary, WatchedReplica
+from proxy.net.config.address import UpstreamAddress
+from proxy.net.config.endpoint import Endpoint
+from proxy.net.connection.own_commands import OwnCommands
+from proxy.net.replicas.replica_connections import ReplicaConnections
+from proxy.net.replicas.replica_history import Told
+from proxy.net.replicas.watched_replicas import WatchedPrimary, WatchedReplica
 from proxy.policy.zones import NO_ZONES
 from proxy.session.pool_key import SOLE_NODE, Node, PoolKey
 from tests.session.given import HOME, Client, FakeRoute, Upstream, route_with

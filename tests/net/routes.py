@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from proxy.net.address import UpstreamAddress
-from proxy.net.admission import Admission
-from proxy.net.group_counts import GroupCounts, counts_in
-from proxy.net.plan_compiler import PlanCompiler
-from proxy.net.route import Route
-from proxy.net.settings import PolicySource, RouteSettings, Settings
-from proxy.net.topology import Topology
+from proxy.net.config.address import UpstreamAddress
+from proxy.net.config.settings import PolicySource, RouteSettings, Settings
+from proxy.net.connection.group_counts import GroupCounts, counts_in
+from proxy.net.downstream.admission import Admission
+from proxy.net.policy.plan_compiler import PlanCompiler
+from proxy.net.route.route import Route
+from proxy.net.topology.topology import Topology
 from proxy.policy.model import TRANSPARENT, Policy
 
 

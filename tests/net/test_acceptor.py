@@ -21,12 +21,12 @@ from typing import Any, cast
 import pytest
 import uvloop
 
-from proxy.net.acceptor import Acceptor
-from proxy.net.address import ListenerTls
-from proxy.net.admission import Admission
-from proxy.net.failures import Failures
-from proxy.net.patience import Patience
-from proxy.net.tls import listener_context
+from proxy.net.config.address import ListenerTls
+from proxy.net.connection.failures import Failures
+from proxy.net.connection.tls import listener_context
+from proxy.net.downstream.acceptor import Acceptor
+from proxy.net.downstream.admission import Admission
+from proxy.net.downstream.patience import Patience
 from tests.net.certificates import authority, issue
 from tests.resp import PATIENCE_SECONDS
 
@@ -178,7 +178,7 @@ def test_of_a_crowd_a_few_become_clients_in_a_turn_the_latest_first_and_nobody_w
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One in four is the one that has waited longest. Between two turns, those who are clients already are served."""
-    monkeypatch.setattr("proxy.net.acceptor._SHARE", float("inf"))  # the number alone counts, and no time
+    monkeypatch.setattr("proxy.net.downstream.acceptor._SHARE", float("inf"))  # the number alone counts, and no time
     crowd, left = 60, range(20, 40)
     came: list[list[int]] = [[]]
 

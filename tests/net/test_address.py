@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxy.net.address import (
+from proxy.net.config.address import (
     ListenAddress,
     ListenerTls,
     UpstreamAddress,
@@ -15,9 +15,9 @@ from proxy.net.address import (
     parse_listen,
     parse_upstream,
 )
-from proxy.net.endpoint import Endpoint
-from proxy.net.sentinel_address import Sentinels
-from proxy.net.strict_url import AddressError, Secret, redacted
+from proxy.net.config.endpoint import Endpoint
+from proxy.net.config.sentinel_address import Sentinels
+from proxy.net.config.strict_url import AddressError, Secret, redacted
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from proxy.net.backlog import Backlog
-from proxy.net.client import ClientConnection
+from proxy.net.downstream.backlog import Backlog
+from proxy.net.downstream.client import ClientConnection
 from proxy.session.session import Session
 from tests.net.test_faults import Door, Wire
 from tests.session.given import HOME, call

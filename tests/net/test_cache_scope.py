@@ -1,6 +1,6 @@
 """What the rules of a policy say about the local cache, for all apps together."""
 
-from proxy.net.cache_scope import CacheScope
+from proxy.net.policy.cache_scope import CacheScope
 from tests.policy.given import policy
 
 

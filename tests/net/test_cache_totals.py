@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from proxy.hotpath.cached_reads import CacheUse
 from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
-from proxy.net.cache_totals import CacheTotals, with_hits
+from proxy.net.cache.cache_totals import CacheTotals, with_hits
 from proxy.traffic.cache_figures import CacheFigures
 
 

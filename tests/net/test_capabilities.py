@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from proxy.net.capabilities import Capabilities
-from proxy.net.engine import Engine
+from proxy.net.connection.engine import Engine
+from proxy.net.policy.capabilities import Capabilities
 from proxy.session.pool_key import SOLE_NODE, Node, PoolKey
 
 
@@ -27,7 +27,7 @@ def test_a_node_that_leaves_while_it_is_asked_is_not_remembered(monkeypatch: pyt
                 gone, topology.nodes = topology.nodes[1], (SOLE_NODE,)
                 capabilities.leave(gone)
 
-        monkeypatch.setattr("proxy.net.capabilities.complete_table", complete)
+        monkeypatch.setattr("proxy.net.policy.capabilities.complete_table", complete)
         assert await capabilities.meet(new, Engine(version=(8, 0)))
         assert await capabilities.meet(old, Engine(version=(7, 0)))
         assert capabilities.engine is not None

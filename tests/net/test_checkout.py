@@ -9,14 +9,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from proxy.commands.table import Lane
-from proxy.net.address import UpstreamAddress, parse_upstream
-from proxy.net.capabilities import Capabilities
-from proxy.net.checkout import Checkout
-from proxy.net.failover_wait import FailoverWait
-from proxy.net.pool import Pool, Wait
-from proxy.net.pools import Pools
-from proxy.net.primary import Primary
-from proxy.net.topology import Single, Topology
+from proxy.net.config.address import UpstreamAddress, parse_upstream
+from proxy.net.policy.capabilities import Capabilities
+from proxy.net.pool.checkout import Checkout
+from proxy.net.pool.failover_wait import FailoverWait
+from proxy.net.pool.pool import Pool, Wait
+from proxy.net.pool.pools import Pools
+from proxy.net.topology.primary import Primary
+from proxy.net.topology.topology import Single, Topology
 from proxy.session.pool_key import ANY_NODE, Node, PoolKey
 
 KEY = PoolKey(None, 0, 2)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from proxy.net.command_cost import EVERY, CommandCost
+from proxy.net.policy.command_cost import EVERY, CommandCost
 
 
 class Redis:

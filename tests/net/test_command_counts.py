@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proxy.commands.table import STANDARD, Table
-from proxy.net.command_counts import CommandCounts
+from proxy.net.policy.command_counts import CommandCounts
 from proxy.traffic.rule_totals import MOVABLE
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from proxy.net.command_times import CommandTimesAtRedis
+from proxy.net.policy.command_times import CommandTimesAtRedis
 from tests.conftest import rest_is_long
 from tests.engines import Engine
 from tests.resp import Wire

@@ -15,12 +15,12 @@ from typing import Any, cast
 
 import pytest
 
-from proxy.net.address import ListenerTls
-from proxy.net.cluster_address import read_map
-from proxy.net.followed import PATIENCE_SECONDS, Followed
-from proxy.net.password_file import FileLogins, PasswordFileError, read_passwords
-from proxy.net.strict_url import Secret
-from proxy.net.tls import TlsError, listener_context
+from proxy.net.config.address import ListenerTls
+from proxy.net.config.cluster_address import read_map
+from proxy.net.config.strict_url import Secret
+from proxy.net.connection.followed import PATIENCE_SECONDS, Followed
+from proxy.net.connection.tls import TlsError, listener_context
+from proxy.net.logins.password_file import FileLogins, PasswordFileError, read_passwords
 from proxy.policy.load import load_policy
 from proxy.policy_yaml.errors import PolicyError
 from proxy.policy_yaml.regular_file import TooLargeError, read_regular
@@ -42,7 +42,7 @@ ELSEWHERE = {
     "server/admin/monitoring.py": "a file of the program",
     "server/admin/page/files.py": "files of the program",
     "commands/recorded.py": "a file of the program",
-    "net/acceptor.py": "/dev/null",
+    "net/downstream/acceptor.py": "/dev/null",
 }
 """Modules that open files in another way, and what they open. What runs before or beside a server (cli) is left out."""
 OF_OTHER_KINDS = {"webbrowser", "incidents", "marks", "spender", "_listeners", "_links", "_opener", "self"}

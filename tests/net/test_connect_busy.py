@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from proxy.net import connect
+from proxy.net.connection import connect
 from proxy.session.pool_key import PoolKey
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
-from proxy.net.databases import Databases
+from proxy.net.pool.databases import Databases
 from proxy.session.pool_key import Node
 
 FIRST, SECOND = NODES = [Node(0), Node(1)]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from proxy.net.deadline import Deadline, unanswered
+from proxy.net.connection.deadline import Deadline, unanswered
 
 LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [uvloop.new_event_loop, asyncio.new_event_loop]
 

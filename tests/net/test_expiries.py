@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from proxy.commands.slots import slot_of
-from proxy.net.expiries import BARRED_SECONDS, MOST_PER_SECOND, Expiries
+from proxy.net.policy.expiries import BARRED_SECONDS, MOST_PER_SECOND, Expiries
 from proxy.session.pool_key import Node, PoolKey
 from proxy.session.ports import Questions
 from proxy.traffic.trace import Trace

@@ -6,10 +6,10 @@ from typing import Any, cast
 import pytest
 
 from proxy.hotpath.sampler import Sampler
-from proxy.net.client import ClientConnection, log_fault
-from proxy.net.command_times import CommandTimesAtRedis
-from proxy.net.expiries import Expiries
-from proxy.net.tracer import Tracer
+from proxy.net.downstream.client import ClientConnection, log_fault
+from proxy.net.policy.command_times import CommandTimesAtRedis
+from proxy.net.policy.expiries import Expiries
+from proxy.net.policy.tracer import Tracer
 from proxy.session.open_trace import OpenTrace
 from proxy.session.ports import ReportedClient
 from proxy.session.session import Session

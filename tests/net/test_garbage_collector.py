@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from proxy.net.garbage_collector import uncollected
-from proxy.net.plan_compiler import PlanCompiler, WantedPlans
+from proxy.net.policy.garbage_collector import uncollected
+from proxy.net.policy.plan_compiler import PlanCompiler, WantedPlans
 from proxy.policy.plan_tables import NewParts
 from tests.net.test_policies import TEXT, Bench, bench
 from tests.policy.given import policy

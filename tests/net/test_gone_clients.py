@@ -16,7 +16,7 @@ import pytest
 
 from proxy.hotpath.pipeline_listener import UNHEARD
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
-from proxy.net.upstream import UpstreamConnection
+from proxy.net.connection.upstream import UpstreamConnection
 from proxy.policy.model import TRANSPARENT
 from proxy.session.pool_key import PoolKey
 from tests.net.test_faults import Wire

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.net.client import ClientConnection
+from proxy.net.downstream.client import ClientConnection
 from tests.net.test_faults import Door, Wire
 from tests.net.test_upstream import LARGE, Shared, SlowReader
 from tests.session.given import HOME

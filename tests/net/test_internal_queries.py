@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from proxy.net.checkout import Checkout
-from proxy.net.internal_queries import InternalQueries
+from proxy.net.pool.checkout import Checkout
+from proxy.net.pool.internal_queries import InternalQueries
 from proxy.session.pool_key import PoolKey
 from proxy.session.pool_waiter import PoolWaiter
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from proxy.net.keepalive import watch_over
+from proxy.net.connection.keepalive import watch_over
 from proxy.server.listeners import Listeners, listen_tcp
 from tests.server.test_listeners import route
 

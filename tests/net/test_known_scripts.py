@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from proxy.net.known_scripts import KnownScripts, ScriptNews
+from proxy.net.topology.known_scripts import KnownScripts, ScriptNews
 from tests.session.clustered import Routed
 from tests.session.given import HOME, FakeRoute, call
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from proxy.net.latency_probe import LatencyProbe
+from proxy.net.pool.latency_probe import LatencyProbe
 from proxy.rules.breaker.rule import BreakerSettings, Circuits
 from proxy.rules.memory import Memory
 from proxy.session.pool_key import Node, PoolKey

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 import uvloop
 
-from proxy.net.address import UpstreamAddress
-from proxy.net.connect import UpstreamRefusedError
-from proxy.net.endpoint import Endpoint
-from proxy.net.links import Links
-from proxy.net.upstream import UpstreamConnection
+from proxy.net.config.address import UpstreamAddress
+from proxy.net.config.endpoint import Endpoint
+from proxy.net.connection.connect import UpstreamRefusedError
+from proxy.net.connection.upstream import UpstreamConnection
+from proxy.net.topology.links import Links
 from proxy.session.pool_key import PoolKey
 
 A, B = Endpoint("a", 1), Endpoint("b", 2)
@@ -72,7 +72,7 @@ class Bench:
             lambda _: None,
         )
         self.opened: dict[Endpoint, UpstreamConnection] = {}
-        monkeypatch.setattr("proxy.net.links.open_upstream", self._open)
+        monkeypatch.setattr("proxy.net.topology.links.open_upstream", self._open)
 
     def _news(self) -> None:
         self.news += 1

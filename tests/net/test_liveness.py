@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from proxy.commands.table import Lane
-from proxy.net.address import UpstreamAddress
-from proxy.net.liveness import Liveness
-from proxy.net.topology import Single
+from proxy.net.config.address import UpstreamAddress
+from proxy.net.pool.liveness import Liveness
+from proxy.net.topology.topology import Single
 from proxy.session.pool_key import SOLE_NODE, Node, PoolKey
 
 SILENCE = 3.0

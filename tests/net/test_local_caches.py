@@ -14,8 +14,8 @@ import pytest
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
 from proxy.hotpath.in_flight import ReplySink
-from proxy.net import missing_replies, often_read
-from proxy.net.plan_compiler import PlanCompiler
+from proxy.net.cache import missing_replies, often_read
+from proxy.net.policy.plan_compiler import PlanCompiler
 from proxy.policy.precedence import in_share
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.merge import combined

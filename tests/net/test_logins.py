@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from proxy.net.address import UpstreamAddress, parse_upstream
-from proxy.net.failover_wait import FailoverWait
-from proxy.net.group_counts import counts_in
-from proxy.net.logins import REMEMBERED_SECONDS, Logins
-from proxy.net.primary import Primary
-from proxy.net.topology import Single
+from proxy.net.config.address import UpstreamAddress, parse_upstream
+from proxy.net.connection.group_counts import counts_in
+from proxy.net.logins.logins import REMEMBERED_SECONDS, Logins
+from proxy.net.pool.failover_wait import FailoverWait
+from proxy.net.topology.primary import Primary
+from proxy.net.topology.topology import Single
 from proxy.session.client_identity import Origin
 from proxy.session.login_port import Credentials, LoginReply
 from proxy.session.pool_key import PoolKey
@@ -307,7 +307,7 @@ def test_a_client_that_has_gone_leaves_nothing() -> None:
 def test_logins_wait_for_the_server_that_takes_the_place_of_a_lost_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where its loss has not shown yet; not for longer than commands do, and not where nobody waits any more."""
 
-    monkeypatch.setattr("proxy.net.logins._AGAIN", 0.0)
+    monkeypatch.setattr("proxy.net.logins.logins._AGAIN", 0.0)
 
     async def case(redis: Redis) -> None:
         failover = redis.fail_over()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.net.logins import REMEMBERED_SECONDS
+from proxy.net.logins.logins import REMEMBERED_SECONDS
 from proxy.session.login_port import Credentials, LoginReply
 from proxy.session.pool_key import PoolKey
 from tests.net.test_logins import ALONE, OK, OWN, WRONG, Redis, Waiter

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 import uvloop
 
-from proxy.net.internal_queries import InternalQueries
+from proxy.net.pool.internal_queries import InternalQueries
 from proxy.session.pool_key import SOLE_NODE, PoolKey
 from tests.conftest import Fleet, rest_is_long
 from tests.engines import Engine

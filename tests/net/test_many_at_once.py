@@ -21,15 +21,15 @@ import pytest
 
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.sampler import Sampler
-from proxy.net.address import UpstreamAddress
-from proxy.net.asked_once import AskedOnce
-from proxy.net.capabilities import Capabilities
-from proxy.net.engine import Engine
-from proxy.net.known_scripts import KnownScripts
-from proxy.net.plan_compiler import PlanCompiler
-from proxy.net.policies import Policies
-from proxy.net.pool import Pool
-from proxy.net.topology import Single
+from proxy.net.config.address import UpstreamAddress
+from proxy.net.connection.asked_once import AskedOnce
+from proxy.net.connection.engine import Engine
+from proxy.net.policy.capabilities import Capabilities
+from proxy.net.policy.plan_compiler import PlanCompiler
+from proxy.net.policy.policies import Policies
+from proxy.net.pool.pool import Pool
+from proxy.net.topology.known_scripts import KnownScripts
+from proxy.net.topology.topology import Single
 from proxy.session.pool_key import SOLE_NODE, PoolKey
 from tests.net.test_demotions import Client, World
 from tests.policy.given import policy
@@ -105,7 +105,9 @@ def _cost(clients: int, steps: tuple[Callable[[World], Any], ...], *, others: in
     async def play() -> None:
         with pytest.MonkeyPatch.context() as monkeypatch:
             world = World(monkeypatch, random.Random(1), tells=True)
-            monkeypatch.setattr("proxy.net.demotions._ANSWER_SECONDS", 600.0)  # the lines are counted, not the time
+            monkeypatch.setattr(
+                "proxy.net.pool.demotions._ANSWER_SECONDS", 600.0
+            )  # the lines are counted, not the time
             settings: Any = world.connections.settings
             settings.private_connections, settings.connect_timeout = 10 * clients, 600.0
             world.clients = [Client(world) for _ in range(clients)]

@@ -15,13 +15,13 @@ from types import FunctionType, MethodType
 
 import pytest
 
-from proxy.net.address import parse_listen, parse_upstream
-from proxy.net.deadline import Deadline
-from proxy.net.entrance import Entrance
-from proxy.net.plan_compiler import PlanCompiler
-from proxy.net.route import Route
-from proxy.net.settings import ListenerSettings
-from proxy.net.topologies import topology_of
+from proxy.net.config.address import parse_listen, parse_upstream
+from proxy.net.config.settings import ListenerSettings
+from proxy.net.connection.deadline import Deadline
+from proxy.net.follow.topologies import topology_of
+from proxy.net.logins.entrance import Entrance
+from proxy.net.policy.plan_compiler import PlanCompiler
+from proxy.net.route.route import Route
 from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.policy_yaml.shipped import packaged

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from proxy.net.address import UpstreamAddress, parse_upstream
-from proxy.net.cluster import Cluster
-from proxy.net.endpoint import Endpoint
-from proxy.net.node_guard import NodeGuard
-from proxy.net.slot_map import ClusterNode, SlotMap, SlotRange
+from proxy.net.config.address import UpstreamAddress, parse_upstream
+from proxy.net.config.endpoint import Endpoint
+from proxy.net.topology.cluster import Cluster
+from proxy.net.topology.node_guard import NodeGuard
+from proxy.net.topology.slot_map import ClusterNode, SlotMap, SlotRange
 from proxy.session.pool_key import Node, PoolKey
 
 OWN, OTHER = "a" * 40, "b" * 40

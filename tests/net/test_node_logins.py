@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from proxy.net.node_logins import NodeLogins
+from proxy.net.logins.node_logins import NodeLogins
 from proxy.session.login_port import Credentials
 from proxy.session.pool_key import Node, PoolKey
 

@@ -9,14 +9,14 @@ import pytest
 
 from proxy.cluster.shares import Advertised
 from proxy.hotpath.reader_place import Replica
-from proxy.net.address import parse_upstream
-from proxy.net.cluster import Cluster
-from proxy.net.endpoint import Endpoint
-from proxy.net.nodes import Nodes
-from proxy.net.replica_history import Told
-from proxy.net.replica_watch import ReplicaWatch
-from proxy.net.slot_map import ClusterNode, SlotMap, SlotRange
-from proxy.net.watched_replicas import WatchedReplica
+from proxy.net.config.address import parse_upstream
+from proxy.net.config.endpoint import Endpoint
+from proxy.net.follow.nodes import Nodes
+from proxy.net.replicas.replica_history import Told
+from proxy.net.replicas.replica_watch import ReplicaWatch
+from proxy.net.replicas.watched_replicas import WatchedReplica
+from proxy.net.topology.cluster import Cluster
+from proxy.net.topology.slot_map import ClusterNode, SlotMap, SlotRange
 from proxy.session.pool_key import Node
 
 LAST = 16383

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from proxy.net.logins import RefusedLogins
-from proxy.net.password_file import FileLogins
+from proxy.net.logins.logins import RefusedLogins
+from proxy.net.logins.password_file import FileLogins
 from proxy.session.login_port import Credentials
 from tests.session.given import Client, route_with
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from proxy.net.patience import _LAST_DATA_RECEIVED, Patience, _tcp_info, waiting_connections
+from proxy.net.downstream.patience import _LAST_DATA_RECEIVED, Patience, _tcp_info, waiting_connections
 from tests.resp import eventually, pack
 
 SECONDS = 0.05

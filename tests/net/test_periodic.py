@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from proxy.net.latency_probe import LatencyProbe
-from proxy.net.periodic import Periodic
-from proxy.net.pools import Pools
+from proxy.net.connection.periodic import Periodic
+from proxy.net.pool.latency_probe import LatencyProbe
+from proxy.net.pool.pools import Pools
 from proxy.rules.memory import Memory
 from proxy.rules.shared_state import ObservingState
 from proxy.session.pool_key import PoolKey

@@ -9,7 +9,7 @@ import random
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.net.plan_compiler import PlanCompiler, WantedPlans
+from proxy.net.policy.plan_compiler import PlanCompiler, WantedPlans
 from proxy.policy.compile import CompiledPolicy, PolicyCompiler
 from proxy.policy.lower_policy import LoweredPolicy
 from proxy.policy.model import Policy

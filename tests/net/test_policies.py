@@ -18,11 +18,11 @@ from proxy.commands.table import STANDARD, Table
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.plan import Plan
 from proxy.hotpath.sampler import Sampler
-from proxy.net.engine import Engine, Probed, probe
-from proxy.net.plan_compiler import PlanCompiler, PlanUnavailableError, WantedPlans
-from proxy.net.policies import Policies
-from proxy.net.policy_generation import PolicyGeneration
-from proxy.net.rights import Rights
+from proxy.net.connection.engine import Engine, Probed, probe
+from proxy.net.policy.plan_compiler import PlanCompiler, PlanUnavailableError, WantedPlans
+from proxy.net.policy.policies import Policies
+from proxy.net.policy.policy_generation import PolicyGeneration
+from proxy.net.policy.rights import Rights
 from proxy.policy.apps import App, Caller, identify
 from proxy.policy.compile import CompiledPolicy, needs_of
 from proxy.policy.lower_policy import LoweredPolicy
@@ -161,7 +161,7 @@ def test_a_client_name_is_kept_only_if_it_is_short(bench: Bench, monkeypatch: py
         asked.append(caller)
         return identify(apps, caller)
 
-    monkeypatch.setattr("proxy.net.policy_generation.identify", counted)
+    monkeypatch.setattr("proxy.net.policy.policy_generation.identify", counted)
     shop = bench.clients[0]
     for name in ("short", "n" * 100_000):
         for _ in range(2):
@@ -191,7 +191,7 @@ def test_what_rules_need_is_found_out_once_however_often_it_is_asked(
         asked.append(of)
         return needs_of(of, table)
 
-    monkeypatch.setattr("proxy.net.policy_generation.needs_of", counted)
+    monkeypatch.setattr("proxy.net.policy.policy_generation.needs_of", counted)
     for each in range(100):
         bench.able[f"user-{each}"] = frozenset()
         assert not bench.policies.lacks(f"user-{each}")
@@ -463,7 +463,7 @@ def test_a_policy_whose_plans_cannot_be_had_is_not_prepared(bench: Bench) -> Non
 def test_a_plan_that_cannot_be_had_is_asked_for_again_and_commands_are_judged_meanwhile(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("proxy.net.policies._AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("proxy.net.policy.policies._AGAIN_SECONDS", 0.0)
     coming = policy(TEXT)
     plans = Plans(coming, 0)
     bench.run(bench.policies.prepare(coming, 2, plans.find))
@@ -483,7 +483,7 @@ def test_a_plan_that_cannot_be_had_is_asked_for_again_and_commands_are_judged_me
 
 
 def test_the_kill_switch_is_turned_even_if_no_plan_can_be_had(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.net.policies._AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("proxy.net.policy.policies._AGAIN_SECONDS", 0.0)
     coming = policy(TEXT)
     plans = Plans(coming, 0)
     bench.run(bench.policies.prepare(coming, 2, plans.find))
@@ -501,7 +501,7 @@ def test_the_kill_switch_is_turned_even_if_no_plan_can_be_had(bench: Bench, monk
 def test_clients_change_over_some_in_each_turn_and_each_is_under_one_policy(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxy.net.policies._SLICE_SECONDS", -1.0)
+    monkeypatch.setattr("proxy.net.policy.policies._SLICE_SECONDS", -1.0)
     bench.clients += [Client(bench.policies, ("shop", "till")[number % 2]) for number in range(10)]
     for client in bench.clients:
         client.adopt()
@@ -551,7 +551,7 @@ def test_a_user_that_may_run_more_changes_over_wholly_even_if_the_one_who_asked_
         await asyncio.wait([learning])
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("proxy.net.policies.probe", probed)
+        patched.setattr("proxy.net.policy.policies.probe", probed)
         patched.setattr(PolicyGeneration, "bind", noted)
         bench.run(learn())
     bench.settle()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.net.engine import Probed, probe
+from proxy.net.connection.engine import Probed, probe
 from tests.conftest import Fleet, seeds
 from tests.engines import Engine
 from tests.resp import Wire

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from proxy.net.readiness import Readiness
+from proxy.net.route.readiness import Readiness
 
 
 class Servers:
@@ -57,7 +57,7 @@ PARTS: list[list[Any]] = [
 
 @pytest.mark.parametrize("made", [Servers, Nodes])
 def test_a_route_that_is_not_ready_says_why(made: type[Servers], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.net.readiness.Cluster", Nodes)
+    monkeypatch.setattr("proxy.net.route.readiness.Cluster", Nodes)
     seen = {True: 0, False: 0}
     for state in itertools.product(*PARTS):
         route = readiness(made, state)

@@ -17,7 +17,7 @@ from proxy.hotpath.cached_reply import ReplyMemory
 from proxy.hotpath.client_reads import ClientReads
 from proxy.hotpath.reader_place import ReplicaGroup
 from proxy.hotpath.reply_cache import ReplyCache
-from proxy.net.missing_replies import Wait
+from proxy.net.cache.missing_replies import Wait
 from tests.local_cache.model import trusted
 from tests.net.replica_stage import RULES, VALUE, Stage
 from tests.session.clustered import Routed

@@ -9,7 +9,7 @@ import pytest
 
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.reader_place import ReaderPlace, Replica, ReplicaGroup
-from proxy.net.replica_choice import Candidate, chosen
+from proxy.net.replicas.replica_choice import Candidate, chosen
 from tests.hotpath.gathering import Upstream
 
 NOW = 10.0

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.net.connection_set import ConnectionSet
-from proxy.net.policy_generation import tells_no_keys
+from proxy.net.policy.policy_generation import tells_no_keys
+from proxy.net.pool.connection_set import ConnectionSet
 from proxy.session.state import Awaited
 from tests.net.replica_stage import OK, RULES, VALUE, Stage
 from tests.policy.given import policy

@@ -11,10 +11,10 @@ import pytest
 
 from proxy.commands.table import STANDARD
 from proxy.hotpath.in_flight import NOTE
-from proxy.net import replica_connections
-from proxy.net.own_commands import InternalClient
-from proxy.net.replica_history import Told
-from proxy.net.watched_replicas import WatchedReplica
+from proxy.net.connection.own_commands import InternalClient
+from proxy.net.replicas import replica_connections
+from proxy.net.replicas.replica_history import Told
+from proxy.net.replicas.watched_replicas import WatchedReplica
 from tests.net.replica_stage import OK, VALUE, Connection, Stage
 from tests.session.given import HOME, Client, Upstream, call
 

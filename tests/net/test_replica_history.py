@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.net.replica_history import PrimaryHistory, Sample, Told, read_replication
+from proxy.net.replicas.replica_history import PrimaryHistory, Sample, Told, read_replication
 
 PRIMARY = b"""# Replication\r
 role:master\r

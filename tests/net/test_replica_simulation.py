@@ -17,8 +17,8 @@ from typing import Any, cast
 import pytest
 
 from proxy.hotpath.reader_place import ReaderPlace, ReplicaGroup
-from proxy.net.replica_history import Told
-from proxy.net.watched_replicas import WatchedReplica
+from proxy.net.replicas.replica_history import Told
+from proxy.net.replicas.watched_replicas import WatchedReplica
 from proxy.session.reads_again import ReadsAgain
 from tests.conftest import rest_is_long, seeds
 from tests.net.replica_stage import Connection, Stage

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from proxy.hotpath.reader_place import Replica
-from proxy.net import replica_watch
-from proxy.net.address import parse_upstream
-from proxy.net.endpoint import Endpoint
-from proxy.net.primary import Primary
-from proxy.net.replica_history import Told
-from proxy.net.replica_watch import ReplicaWatch
-from proxy.net.watched_replicas import ReplicaState, WatchedPrimary, WatchedReplica
+from proxy.net.config.address import parse_upstream
+from proxy.net.config.endpoint import Endpoint
+from proxy.net.replicas import replica_watch
+from proxy.net.replicas.replica_history import Told
+from proxy.net.replicas.replica_watch import ReplicaWatch
+from proxy.net.replicas.watched_replicas import ReplicaState, WatchedPrimary, WatchedReplica
+from proxy.net.topology.primary import Primary
 from proxy.session.pool_key import Node
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from proxy.net.endpoint import Endpoint
-from proxy.net.replicas import Replicas
+from proxy.net.config.endpoint import Endpoint
+from proxy.net.pool.replicas import Replicas
 from proxy.session.pool_key import Node, PoolKey
 from proxy.wire.encode import encode_bulk
 
@@ -68,7 +68,7 @@ class Asking:
             await opens(link)
             return SimpleNamespace(upstream=link)
 
-        monkeypatch.setattr("proxy.net.replicas.open_upstream", open_link)
+        monkeypatch.setattr("proxy.net.pool.replicas.open_upstream", open_link)
         loop = asyncio.get_running_loop()
         self.replicas = Replicas(cluster, loop, lambda: None, self.start, lambda _: None)
 

@@ -13,13 +13,13 @@ from typing import Any
 
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.reader_place import Replica
-from proxy.net.address import UpstreamAddress
-from proxy.net.cluster import Cluster
-from proxy.net.endpoint import Endpoint
-from proxy.net.replica_connections import ReplicaConnections
-from proxy.net.replica_history import Told
-from proxy.net.slot_map import ClusterNode, OwnSlots, SlotMap, SlotRange
-from proxy.net.watched_replicas import WatchedPrimary, WatchedReplica
+from proxy.net.config.address import UpstreamAddress
+from proxy.net.config.endpoint import Endpoint
+from proxy.net.replicas.replica_connections import ReplicaConnections
+from proxy.net.replicas.replica_history import Told
+from proxy.net.replicas.watched_replicas import WatchedPrimary, WatchedReplica
+from proxy.net.topology.cluster import Cluster
+from proxy.net.topology.slot_map import ClusterNode, OwnSlots, SlotMap, SlotRange
 from proxy.policy.zones import NO_ZONES
 from proxy.session.switching import HELD_SECONDS
 from tests.hotpath.routed import owners

@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.net.address import UpstreamAddress
-from proxy.net.restarts import Restarts
-from proxy.net.server_processes import ServerProcesses
-from proxy.net.topology import Single
+from proxy.net.config.address import UpstreamAddress
+from proxy.net.pool.restarts import Restarts
+from proxy.net.pool.server_processes import ServerProcesses
+from proxy.net.topology.topology import Single
 from proxy.session.pool_key import SOLE_NODE, Node, PoolKey
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.net.rights import NAMES, Rights
+from proxy.net.policy.rights import NAMES, Rights
 from proxy.session.pool_key import Node
 
 ONE, OTHER = Node(0), Node(1)

@@ -14,11 +14,11 @@ from typing import Any, cast
 import pytest
 
 from proxy.hotpath.intake import READING
-from proxy.net.backlog import Backlog
-from proxy.net.census import FEW, Census
-from proxy.net.idle_clients import IdleClients, LeftClients
-from proxy.net.reply_timeout import ReplyTimeout
-from proxy.net.rounds import PORTION, Rounds
+from proxy.net.downstream.backlog import Backlog
+from proxy.net.downstream.census import FEW, Census
+from proxy.net.downstream.idle_clients import IdleClients, LeftClients
+from proxy.net.downstream.reply_timeout import ReplyTimeout
+from proxy.net.downstream.rounds import PORTION, Rounds
 from tests.conftest import seeds
 from tests.program_source import trees
 
@@ -257,12 +257,12 @@ def test_after_an_error_the_others_are_visited(caplog: pytest.LogCaptureFixture)
 
 
 WALKERS = {
-    "net/checkout.py": "Redis is one that Keyrail does not serve: all clients are closed",
-    "net/connection_set.py": "a connection to Redis becomes a client's own, or a node is left: no work for each client",
-    "net/local_caches.py": "the local cache begins, ends or gets a database",
-    "net/policies.py": "in slices of time; and once after another policy has come into force",
-    "net/relearning.py": "connections show names of clients that may have left",
-    "net/route_clients.py": "all clients are closed, or told to leave",
+    "net/pool/checkout.py": "Redis is one that Keyrail does not serve: all clients are closed",
+    "net/pool/connection_set.py": "a connection becomes a client's own, or a node is left: no work for each client",
+    "net/cache/local_caches.py": "the local cache begins, ends or gets a database",
+    "net/policy/policies.py": "in slices of time; and once after another policy has come into force",
+    "net/pool/relearning.py": "connections show names of clients that may have left",
+    "net/downstream/route_clients.py": "all clients are closed, or told to leave",
 }
 """Who goes through all clients otherwise, and when."""
 
@@ -278,4 +278,6 @@ def walks(tree: ast.AST) -> Iterator[int]:
 @pytest.mark.source
 def test_nothing_else_goes_through_all_clients() -> None:
     found = {path for path, tree in trees().items() if path.startswith("net/") and any(walks(tree))}
-    assert found - {"net/embedded_servers.py", "net/worker_loads.py"} == WALKERS.keys(), "those two have other clients"
+    assert found - {"net/embedded/embedded_servers.py", "net/downstream/worker_loads.py"} == WALKERS.keys(), (
+        "those two have other clients"
+    )

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from proxy.net import route_clients
-from proxy.net.admission import Admission
-from proxy.net.failures import Failures
-from proxy.net.route_clients import RouteClients
+from proxy.net.connection.failures import Failures
+from proxy.net.downstream import route_clients
+from proxy.net.downstream.admission import Admission
+from proxy.net.downstream.route_clients import RouteClients
 from proxy.session.session import Session
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from proxy.net.script_exchange import ScriptExchange
+from proxy.net.follow.script_exchange import ScriptExchange
 from proxy.rules.scripts.memory import ScriptKey, ScriptMemory, script_key
 from proxy.rules.scripts.text import ScriptCalls
 from proxy.rules.shared_state import Fact

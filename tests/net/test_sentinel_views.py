@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.net.endpoint import Endpoint
-from proxy.net.sentinel_views import (
+from proxy.net.config.endpoint import Endpoint
+from proxy.net.topology.sentinel_views import (
     NoMajorityError,
     SentinelError,
     SentinelGroup,

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.commands.slots import SLOTS
-from proxy.net.endpoint import Endpoint
-from proxy.net.slot_map import (
+from proxy.net.config.endpoint import Endpoint
+from proxy.net.topology.slot_map import (
     ClusterNode,
     NoQuorumError,
     OpenSlot,

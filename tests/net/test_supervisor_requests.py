@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy.net.supervisor_requests import KEPT_SECONDS, SupervisorRequests
+from proxy.net.policy.supervisor_requests import KEPT_SECONDS, SupervisorRequests
 from proxy.session.info_query import InfoQuery
 
 RULES, INFO = InfoQuery("rules"), InfoQuery("info")

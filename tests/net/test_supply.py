@@ -21,14 +21,14 @@ from hypothesis import strategies as st
 
 from proxy.commands.table import Lane
 from proxy.hotpath.in_flight import NOTE, ReplySink
-from proxy.net.address import UpstreamAddress
-from proxy.net.capabilities import Capabilities
-from proxy.net.checkout import Checkout
-from proxy.net.connections import Connections
-from proxy.net.failures import Failures
-from proxy.net.pool import Pool
-from proxy.net.topology import Change, KnownServer
-from proxy.net.upstream import UpstreamConnection
+from proxy.net.config.address import UpstreamAddress
+from proxy.net.connection.failures import Failures
+from proxy.net.connection.upstream import UpstreamConnection
+from proxy.net.policy.capabilities import Capabilities
+from proxy.net.pool.checkout import Checkout
+from proxy.net.pool.connections import Connections
+from proxy.net.pool.pool import Pool
+from proxy.net.topology.topology import Change, KnownServer
 from proxy.session.pool_key import SOLE_NODE, Node, PoolKey
 from proxy.session.ports import PrivatePipeline
 
@@ -199,9 +199,9 @@ class Route:
         for module in ("supply", "opening"):
             timeless = SimpleNamespace(timeout=lambda _seconds: contextlib.nullcontext())
             monkeypatch.setattr(f"proxy.net.{module}.asyncio", timeless)
-        monkeypatch.setattr("proxy.net.opening.open_upstream", self._open)
-        monkeypatch.setattr("proxy.net.supply.set_to", self._set_to)
-        monkeypatch.setattr("proxy.net.opening.set_to", self._set_to)
+        monkeypatch.setattr("proxy.net.pool.opening.open_upstream", self._open)
+        monkeypatch.setattr("proxy.net.pool.supply.set_to", self._set_to)
+        monkeypatch.setattr("proxy.net.pool.opening.set_to", self._set_to)
         monkeypatch.setattr(self.connections.restarts, "identify", self._nothing)
 
     def _give_back(self, upstream: UpstreamConnection) -> None:
@@ -318,7 +318,7 @@ def test_a_connection_that_comes_back_is_read_again_before_it_is_asked_anything(
         asked.append(upstream.reading)
         return False
 
-    monkeypatch.setattr("proxy.net.demotions.is_replica", is_replica)
+    monkeypatch.setattr("proxy.net.pool.demotions.is_replica", is_replica)
     route.connections.all.add(connection := route.connection(HOME))
     connection.hold()
     connection.pipeline.suspect_role()

@@ -19,13 +19,13 @@ from proxy.commands.slots import SLOTS, slot_of
 from proxy.commands.table import Lane
 from proxy.hotpath.router import Router
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
-from proxy.net.address import UpstreamAddress
-from proxy.net.admission import Admission
-from proxy.net.group_counts import counts_in
-from proxy.net.plan_compiler import PlanCompiler
-from proxy.net.route import Route
-from proxy.net.settings import PolicySource, RouteSettings, Settings
-from proxy.net.topology import KnownServer
+from proxy.net.config.address import UpstreamAddress
+from proxy.net.config.settings import PolicySource, RouteSettings, Settings
+from proxy.net.connection.group_counts import counts_in
+from proxy.net.downstream.admission import Admission
+from proxy.net.policy.plan_compiler import PlanCompiler
+from proxy.net.route.route import Route
+from proxy.net.topology.topology import KnownServer
 from proxy.policy.apps import Caller
 from proxy.policy.model import TRANSPARENT
 from proxy.session.pool_key import Node, PoolKey, Role

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from proxy.net.address import ListenerTls, UpstreamTls, Verify
-from proxy.net.strict_url import Secret
-from proxy.net.tls import TlsError, handshake_failure, listener_context, reason_of, upstream_context
+from proxy.net.config.address import ListenerTls, UpstreamTls, Verify
+from proxy.net.config.strict_url import Secret
+from proxy.net.connection.tls import TlsError, handshake_failure, listener_context, reason_of, upstream_context
 from tests.net.certificates import Pair, authority, issue
 
 

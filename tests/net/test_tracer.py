@@ -3,10 +3,10 @@
 import pytest
 
 from proxy.hotpath.sampler import Sampler
-from proxy.net import tracer as module
-from proxy.net.command_times import CommandTimesAtRedis
-from proxy.net.expiries import Expiries
-from proxy.net.tracer import Tracer
+from proxy.net.policy import tracer as module
+from proxy.net.policy.command_times import CommandTimesAtRedis
+from proxy.net.policy.expiries import Expiries
+from proxy.net.policy.tracer import Tracer
 from tests.session.given import Client, route_with
 
 

@@ -12,13 +12,13 @@ from proxy.hotpath.cached_reply import ReplyMemory
 from proxy.hotpath.in_flight import ReplySink
 from proxy.local_cache.expected import CacheBounds, CachedRequest
 from proxy.local_cache.fills import PING_EVERY
-from proxy.net.address import parse_upstream
-from proxy.net.connect import open_upstream
-from proxy.net.group_counts import counts_in
-from proxy.net.own_connections import OwnConnections
-from proxy.net.tracked_database import TrackedDatabase
-from proxy.net.tracking_setup import FieldTtls
-from proxy.net.upstream import Keeper, UpstreamConnection
+from proxy.net.cache.tracked_database import TrackedDatabase
+from proxy.net.cache.tracking_setup import FieldTtls
+from proxy.net.config.address import parse_upstream
+from proxy.net.connection.connect import open_upstream
+from proxy.net.connection.group_counts import counts_in
+from proxy.net.connection.own_connections import OwnConnections
+from proxy.net.connection.upstream import Keeper, UpstreamConnection
 from proxy.session.pool_key import SOLE_NODE, PoolKey
 from proxy.wire.encode import encode_command
 from tests.conftest import Fleet

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from proxy.net.unheld_commands import UnheldCommands
+from proxy.net.cache.unheld_commands import UnheldCommands
 from tests.hotpath.gathering import pack
 from tests.hotpath.test_cached_reads import Cached
 

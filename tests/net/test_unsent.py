@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from proxy.net.unsent import discard_unsent
+from proxy.net.connection.unsent import discard_unsent
 
 
 class Closing(asyncio.Protocol):

@@ -18,14 +18,14 @@ from proxy.hotpath.in_flight import NOTE, ReplySink
 from proxy.hotpath.pipeline_listener import PipelineListener
 from proxy.hotpath.sender_listener import HeldUpstream, ReplyRecipient
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
-from proxy.net.address import UpstreamAddress, parse_upstream
-from proxy.net.connect import open_upstream
-from proxy.net.connections import Connections
-from proxy.net.failures import Failures
-from proxy.net.own_commands import UnitOpenError
-from proxy.net.pool import Pool
-from proxy.net.topology import Single
-from proxy.net.upstream import UpstreamConnection
+from proxy.net.config.address import UpstreamAddress, parse_upstream
+from proxy.net.connection.connect import open_upstream
+from proxy.net.connection.failures import Failures
+from proxy.net.connection.own_commands import UnitOpenError
+from proxy.net.connection.upstream import UpstreamConnection
+from proxy.net.pool.connections import Connections
+from proxy.net.pool.pool import Pool
+from proxy.net.topology.topology import Single
 from proxy.session.pool_key import PoolKey
 from tests.session.given import call
 
@@ -326,7 +326,7 @@ def server_that_is(monkeypatch: pytest.MonkeyPatch, replica: bool) -> list[Upstr
         asked.append(upstream)
         return replica
 
-    monkeypatch.setattr("proxy.net.demotions.is_replica", is_replica)
+    monkeypatch.setattr("proxy.net.pool.demotions.is_replica", is_replica)
     return asked
 
 
@@ -346,7 +346,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, *, primary: bool) -> None:
     async def leads_to_primary(_self: object, _node: object) -> bool:
         return primary
 
-    monkeypatch.setattr("proxy.net.sole_replicas.SoleReplicas.leads_to_primary", leads_to_primary)
+    monkeypatch.setattr("proxy.net.pool.sole_replicas.SoleReplicas.leads_to_primary", leads_to_primary)
 
 
 def test_a_connection_to_a_replica_stays_where_new_ones_lead_there_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from proxy.net.connection_set import ConnectionSet
-from proxy.net.user_logins import UserLogins
+from proxy.net.pool.connection_set import ConnectionSet
+from proxy.net.pool.user_logins import UserLogins
 from proxy.session.pool_key import UNAUTHENTICATED, Node, PoolKey
 from tests.session.given import Upstream
 

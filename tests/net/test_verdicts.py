@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
-from proxy.net.verdicts import Verdicts
+from proxy.net.policy.verdicts import Verdicts
 from proxy.policy.decision import Hit
 from proxy.policy.load import load_policy
 from proxy.policy.model import Mode

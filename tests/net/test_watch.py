@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from proxy.net.connect import why
-from proxy.net.watch import Looking
+from proxy.net.connection.connect import why
+from proxy.net.follow.watch import Looking
 from tests.net.clock import Clock
 from tests.resp import until
 
@@ -127,8 +127,8 @@ def test_a_look_that_fails_again_and_again_does_not_fill_the_log(
         await until(lambda: len(counted) >= 10)
         task.cancel()
 
-    monkeypatch.setattr("proxy.net.watch._UNSETTLED_SECONDS", 0.0)
-    monkeypatch.setattr("proxy.net.watch._LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("proxy.net.follow.watch._UNSETTLED_SECONDS", 0.0)
+    monkeypatch.setattr("proxy.net.follow.watch._LEAST_SECONDS", 0.0)
     asyncio.run(main())
     assert caplog.messages == ["url: looking at the servers failed"] * 3
 

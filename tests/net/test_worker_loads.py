@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.net.worker_loads import WorkerLoads, cells
+from proxy.net.downstream.worker_loads import WorkerLoads, cells
 
 
 def group(workers: int) -> list[WorkerLoads]:

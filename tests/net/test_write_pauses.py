@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from proxy.hotpath.write_gate import WriteGate
-from proxy.net.write_pauses import WritePauses
+from proxy.net.pool.write_pauses import WritePauses
 from proxy.session.pool_key import SOLE_NODE
 
 OK, REFUSED = b"+OK\r\n", b"-NOPERM no\r\n"

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
-from proxy.net.client_auth import ClientAuth
-from proxy.net.settings import Settings
+from proxy.net.config.client_auth import ClientAuth
+from proxy.net.config.settings import Settings
 from proxy.server.config import load_settings
 from tests.engines import Engine
 from tests.net.certificates import authority, issue

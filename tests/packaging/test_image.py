@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from proxy import __version__
-from proxy.net.settings import AdminSettings
+from proxy.net.config.settings import AdminSettings
 from proxy.server.config import load_settings
 from tests.engines import Engine, free_port
 from tests.keyrail_process import Keyrail

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.net.cache_scope import cache_rules
+from proxy.net.policy.cache_scope import cache_rules
 from proxy.policy.expectations import run_tests
 from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Mode

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from proxy.net.settings import Settings
+from proxy.net.config.settings import Settings
 from proxy.server.options import OPTIONS, OptionScope
 from tests.conftest import Fleet
 from tests.engines import Engine

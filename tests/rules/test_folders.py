@@ -20,10 +20,10 @@ CHECKS = "policy/checks/"
 KNOWN_BY = {
     "collections": {"rules/schema/members.py"},
     "lifetime": {"rules/schema/yaml.py"},
-    "local_cache": {"net/cache_scope.py", "net/cache_uses.py"},
+    "local_cache": {"net/policy/cache_scope.py", "net/cache/cache_uses.py"},
     "names": {"rules/schema/yaml.py"},
     "one_slot": {"rules/transactions/yaml.py"},
-    "scripts": {"net/local_caches.py", "session/ports.py"},
+    "scripts": {"net/cache/local_caches.py", "session/ports.py"},
     "sizes": {"rules/schema/size.py"},
 }
 """Who else knows a guardrail: guardrails that extend it, and the local cache, which asks which keys a script uses. All

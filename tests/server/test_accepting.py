@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from loadtest.kernel import connections
-from proxy.net.address import UpstreamTls
-from proxy.net.tls import upstream_context
+from proxy.net.config.address import UpstreamTls
+from proxy.net.connection.tls import upstream_context
 from tests.engines import Engine
 from tests.keyrail_process import listening
 from tests.net.certificates import authority, issue

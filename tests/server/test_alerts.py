@@ -22,8 +22,8 @@ from prometheus_client.core import Metric
 
 import proxy
 from proxy.hotpath.error_counts import ErrorCounts
-from proxy.net.acceptor import Acceptor
-from proxy.net.failures import Failures
+from proxy.net.connection.failures import Failures
+from proxy.net.downstream.acceptor import Acceptor
 from proxy.policy.load import load_policy
 from proxy.policy_yaml.shipped import packaged
 from proxy.server.figures import RouteFigures

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from proxy.net.address import parse_upstream
-from proxy.net.settings import PolicySource, RouteSettings
+from proxy.net.config.address import parse_upstream
+from proxy.net.config.settings import PolicySource, RouteSettings
 from proxy.server.announcements import Announcements
 from proxy.server.figures import RouteFigures, merge_snapshots
 from tests.server.test_figures import snapshot

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from proxy.net.address import parse_listen, parse_upstream
-from proxy.net.client_auth import ClientAuth
-from proxy.net.settings import ListenerSettings, PolicySource, RouteSettings
-from proxy.net.strict_url import AddressError
+from proxy.net.config.address import parse_listen, parse_upstream
+from proxy.net.config.client_auth import ClientAuth
+from proxy.net.config.settings import ListenerSettings, PolicySource, RouteSettings
+from proxy.net.config.strict_url import AddressError
 from proxy.server.config import ConfigError, load_settings
 from proxy.server.exposure import warnings
 from tests.engines import Engine, free_port

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.net.address import parse_listen, parse_upstream
-from proxy.net.settings import (
+from proxy.net.config.address import parse_listen, parse_upstream
+from proxy.net.config.settings import (
     AdminSettings,
     Embedded,
     ListenerSettings,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.net.address import UpstreamTls
-from proxy.net.tls import upstream_context
+from proxy.net.config.address import UpstreamTls
+from proxy.net.connection.tls import upstream_context
 from tests.crowd import Crowd, allow_files, cpu_seconds
 from tests.engines import Engine
 from tests.net.certificates import authority, issue

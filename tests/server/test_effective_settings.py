@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.net.settings import Settings
+from proxy.net.config.settings import Settings
 from proxy.server.config import load_settings
 from proxy.server.effective_settings import SET, shown
 from tests.server.running import serve

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from proxy.commands.table import STANDARD, Table
-from proxy.net.plan_compiler import PlanCompiler, WantedPlans, added_to_standard
+from proxy.net.policy.plan_compiler import PlanCompiler, WantedPlans, added_to_standard
 from proxy.policy.compile import CompiledPolicy, PolicyCompiler
 from proxy.policy.lower_policy import LoweredPolicy
 from proxy.policy.model import Policy

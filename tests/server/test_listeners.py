@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from proxy.net.address import UpstreamAddress, parse_listen
-from proxy.net.settings import ListenerSettings, PolicySource, RouteSettings
+from proxy.net.config.address import UpstreamAddress, parse_listen
+from proxy.net.config.settings import ListenerSettings, PolicySource, RouteSettings
 from proxy.server.listeners import ListenError, Listeners
 
 

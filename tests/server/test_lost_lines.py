@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from proxy.net.settings import ViolationsSettings
+from proxy.net.config.settings import ViolationsSettings
 from proxy.server.notices import LostLines
 from proxy.server.violations import ViolationLog
 

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from proxy.net.background_thread import BackgroundThread
+from proxy.net.config.background_thread import BackgroundThread
 from proxy.server.policy_file_watcher import PolicyFileWatcher
 from proxy.server.reload import Reloader
 from tests.resp import PATIENCE_SECONDS

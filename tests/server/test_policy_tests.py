@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.net.address import UpstreamAddress
-from proxy.net.settings import PolicyKind, PolicySource, RouteSettings
+from proxy.net.config.address import UpstreamAddress
+from proxy.net.config.settings import PolicyKind, PolicySource, RouteSettings
 from proxy.policy.load import load_policy
 from proxy.server import policy_tests
 from proxy.server.policy_tests import failing

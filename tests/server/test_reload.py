@@ -2,8 +2,8 @@
 
 import pytest
 
-from proxy.net.address import UpstreamAddress
-from proxy.net.settings import PolicySource, RouteSettings
+from proxy.net.config.address import UpstreamAddress
+from proxy.net.config.settings import PolicySource, RouteSettings
 from proxy.policy_yaml.errors import PolicyError
 from proxy.server.reload import read_policies
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from proxy.commands.table import STANDARD
 from proxy.hotpath.replica_reads import ReplicaTerms
-from proxy.net.address import parse_upstream
-from proxy.net.settings import PolicyKind, PolicySource, ReadFrom, RouteSettings
+from proxy.net.config.address import parse_upstream
+from proxy.net.config.settings import PolicyKind, PolicySource, ReadFrom, RouteSettings
 from proxy.server.reload import read_policies
 from proxy.server.replica_options import zone_warnings
 from tests.policy.given import compile_policy, policy

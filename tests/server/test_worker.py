@@ -12,11 +12,11 @@ from typing import Any, assert_never, cast
 
 import pytest
 
-from proxy.net.address import UpstreamAddress
-from proxy.net.known_scripts import ScriptNews
-from proxy.net.settings import PolicySource, RouteSettings, Settings
-from proxy.net.topology import KnownServer
-from proxy.net.verdicts import VerdictUpdate
+from proxy.net.config.address import UpstreamAddress
+from proxy.net.config.settings import PolicySource, RouteSettings, Settings
+from proxy.net.policy.verdicts import VerdictUpdate
+from proxy.net.topology.known_scripts import ScriptNews
+from proxy.net.topology.topology import KnownServer
 from proxy.policy.model import TRANSPARENT
 from proxy.rules.scripts.memory import ScriptKey, script_key
 from proxy.server import worker as worker_module

@@ -11,9 +11,9 @@ from typing import Any, assert_never, cast
 
 import pytest
 
-from proxy.net.address import UpstreamAddress
-from proxy.net.known_scripts import ScriptNews
-from proxy.net.settings import PolicySource, RouteSettings, Settings
+from proxy.net.config.address import UpstreamAddress
+from proxy.net.config.settings import PolicySource, RouteSettings, Settings
+from proxy.net.topology.known_scripts import ScriptNews
 from proxy.policy.model import TRANSPARENT
 from proxy.rules.scripts.memory import script_key
 from proxy.rules.scripts.text import ScriptCalls

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.net.background_thread import MOST_WAITING, BackgroundThread
-from proxy.net.settings import ViolationsSettings
+from proxy.net.config.background_thread import MOST_WAITING, BackgroundThread
+from proxy.net.config.settings import ViolationsSettings
 from proxy.server import writer_thread
 from proxy.server.violations import ViolationLog
 from proxy.server.writer_thread import UnstallableStderr, dropped_lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.net.idle_clients import rests
+from proxy.net.downstream.idle_clients import rests
 from proxy.session.node_connections import CLUSTERDOWN
 from proxy.session.subscriber import Subscriber
 from proxy.session.subscription_link import Change

@@ -12,8 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from proxy.cli.line import number
-from proxy.net.address import parse_listen, parse_upstream
-from proxy.net.engine import read_version
+from proxy.net.config.address import parse_listen, parse_upstream
+from proxy.net.connection.engine import read_version
 from proxy.policy.sections.modes import read_stage
 from proxy.policy_yaml.errors import Where
 from proxy.policy_yaml.fields import integer, read_duration, read_percent, read_size, read_span
@@ -31,7 +31,7 @@ OF_BYTES = {
         "commands/expiry.py",
         "commands/values.py",
         "hotpath/reply_actions.py",
-        "net/command_cost.py",
+        "net/policy/command_cost.py",
         "rules/replies/rule.py",
         "session/handshake.py",
     ),

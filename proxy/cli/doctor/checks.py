@@ -8,10 +8,10 @@ from enum import IntEnum
 import hiredis
 
 from proxy.cli.doctor.examination import Examination, admits_anybody
-from proxy.net import lacking
-from proxy.net.address import Verify
-from proxy.net.engine import is_replica
-from proxy.net.settings import PolicySource, RouteSettings, Settings
+from proxy.net.config.address import Verify
+from proxy.net.config.settings import PolicySource, RouteSettings, Settings
+from proxy.net.connection import lacking
+from proxy.net.connection.engine import is_replica
 from proxy.policy.compile import needs_of
 from proxy.policy.precedence import is_active
 from proxy.server.exposure import ASK_CLIENTS, GIVE_CA, INTERCEPTED, anybody_acts_as, lets_anybody_in, on_this_machine

@@ -4,11 +4,11 @@ import resource
 
 from proxy.cli.doctor.checks import CHECKS, Finding, check_clients, fail, warn
 from proxy.cli.doctor.examination import Examination, connect, find_server
-from proxy.net.address import UpstreamAddress
-from proxy.net.connect import UpstreamRefusedError
-from proxy.net.engine import Engine
-from proxy.net.settings import ListenerSettings, PolicySource, RouteSettings
-from proxy.net.tls import TlsError, reason_of
+from proxy.net.config.address import UpstreamAddress
+from proxy.net.config.settings import ListenerSettings, PolicySource, RouteSettings
+from proxy.net.connection.connect import UpstreamRefusedError
+from proxy.net.connection.engine import Engine
+from proxy.net.connection.tls import TlsError, reason_of
 from proxy.policy_yaml.errors import PolicyError
 from proxy.server.reload import read_policies
 

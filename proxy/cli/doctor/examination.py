@@ -11,13 +11,13 @@ from typing import Any
 
 import hiredis
 
-from proxy.net.address import UpstreamAddress
-from proxy.net.connect import Opened, UpstreamRefusedError, open_upstream
-from proxy.net.engine import Engine, Probed, probe
-from proxy.net.sentinel_watch import find_primary
-from proxy.net.settings import ListenerSettings
-from proxy.net.tls import TlsError, reason_of, upstream_context
-from proxy.net.upstream import UpstreamConnection
+from proxy.net.config.address import UpstreamAddress
+from proxy.net.config.settings import ListenerSettings
+from proxy.net.connection.connect import Opened, UpstreamRefusedError, open_upstream
+from proxy.net.connection.engine import Engine, Probed, probe
+from proxy.net.connection.tls import TlsError, reason_of, upstream_context
+from proxy.net.connection.upstream import UpstreamConnection
+from proxy.net.follow.sentinel_watch import find_primary
 from proxy.policy.model import Policy
 from proxy.server.notices import notice
 from proxy.session.pool_key import PoolKey

@@ -6,9 +6,9 @@ import logging
 from pathlib import Path
 
 from proxy.cli.line import LineParser
-from proxy.net.address import UpstreamAddress, parse_listen, parse_upstream
-from proxy.net.client_auth import ClientAuth, read_client_auth
-from proxy.net.settings import PolicySource
+from proxy.net.config.address import UpstreamAddress, parse_listen, parse_upstream
+from proxy.net.config.client_auth import ClientAuth, read_client_auth
+from proxy.net.config.settings import PolicySource
 from proxy.server.config import listener_of
 from proxy.server.option_readers import read_policy
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from proxy.net.followed import READER
+from proxy.net.connection.followed import READER
 from proxy.policy_yaml.regular_file import read_regular
 from proxy.server.admin.monitoring import ALERTS, DASHBOARD
 from proxy.server.admin.page.files import FOLDER

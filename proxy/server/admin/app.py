@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from proxy.net.settings import DEFAULT_ADMIN_URL, AdminSettings
+from proxy.net.config.settings import DEFAULT_ADMIN_URL, AdminSettings
 from proxy.server.admin.access import Access
 from proxy.server.admin.config import config
 from proxy.server.admin.events import serve_events

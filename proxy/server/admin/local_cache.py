@@ -14,7 +14,7 @@ to ``evictions`` are per second, but for ``hit_ratio``, the part of the reads of
 import time
 from typing import Any
 
-from proxy.net.cache_scope import cache_rules
+from proxy.net.policy.cache_scope import cache_rules
 from proxy.server.admin.state import AdminState
 from proxy.traffic.cache_figures import CacheFigures
 

@@ -6,7 +6,7 @@ POST  {"level": "debug"}, which answers the same. After a restart, ``--log-level
 
 from aiohttp import web
 
-from proxy.net.settings import LogLevel
+from proxy.net.config.settings import LogLevel
 from proxy.server.admin.orders import read_body, read_order
 from proxy.server.admin.state import STATE
 from proxy.server.notices import log_from, log_level, notice

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from proxy.net.settings import Settings
+from proxy.net.config.settings import Settings
 from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
 from proxy.server.readiness import Readiness

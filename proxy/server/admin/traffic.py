@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from aiohttp import web
 
-from proxy.net.settings import Settings
+from proxy.net.config.settings import Settings
 from proxy.server.admin.local_cache import local_cache
 from proxy.server.admin.state import STATE, AdminState
 from proxy.traffic import json_views

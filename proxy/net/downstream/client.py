@@ -1,0 +1,115 @@
+"""One client's connection: passes the events of its transport to the session that it holds.
+
+The session drives the transport (``session/client_link.py``).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from proxy.net.connection.tls import ClientTls, subject_of
+from proxy.session.dispatcher import Dispatcher
+from proxy.session.login_port import LoginPort
+from proxy.session.pool_key import PoolKey
+from proxy.session.ports import Ports
+from proxy.session.session import Session
+from proxy.wire.request import RequestLimits
+
+_HIGH_WATER = 1 << 20
+_LOW_WATER = 1 << 18
+
+_log = logging.getLogger("keyrail.client")
+
+
+class Route(Protocol):
+    """Keeps the clients of a route."""
+
+    def client_connected(self, client: Session) -> None:
+        """A client has come."""
+
+    def client_closed(self, client: Session, cause: str) -> None:
+        """A client has gone; ``cause`` is the label that metrics show."""
+
+
+class ClientConnection(asyncio.BaseProtocol):
+    """A client's TCP, TLS or unix socket connection."""
+
+    __slots__ = ("_route", "data_received", "session")
+
+    data_received: Callable[[bytes], None]
+    """The intake's own: a call here would cost one more for each read."""
+
+    def __init__(
+        self,
+        route: Route,
+        ports: Ports,
+        home: PoolKey,
+        limits: RequestLimits,
+        listener: str,
+        logins: LoginPort | None = None,
+    ) -> None:
+        self._route = route
+        self.session = Session(Dispatcher, ports, home, limits, listener, logins)
+        self.data_received = self.session.intake.receive
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Give the session its transport."""
+        wire = cast("asyncio.Transport", transport)
+        wire.set_write_buffer_limits(high=_HIGH_WATER, low=_LOW_WATER)
+        peer = wire.get_extra_info("peername")
+        certificate = wire.get_extra_info("peercert")
+        address = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "unix"
+        self.session.connected(wire, address, subject_of(certificate) if certificate else "")
+        self._follow_close_notify(self._close_notify)
+        self._route.client_connected(self.session)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client has left, or was closed."""
+        self._follow_close_notify(None)
+        self.session.link.on_resume = None
+        self.session.connection_lost()
+        self._route.client_closed(self.session, self.session.link.cause)
+
+    def eof_received(self) -> bool:
+        """The client half-closed: answer its commands, then close. Not called for TLS: see ``ClientTls``."""
+        return self.session.end_of_stream()
+
+    def _follow_close_notify(self, call: Callable[[], None] | None) -> None:
+        transport = self.session.link.transport
+        tls = transport.get_extra_info("ssl_object") if transport is not None else None
+        if isinstance(tls, ClientTls):
+            tls.on_close_notify = call
+
+    def _close_notify(self) -> None:
+        self._follow_close_notify(_nothing)
+        self._end_soon()
+
+    def _end_soon(self) -> None:
+        asyncio.get_running_loop().call_soon(self._half_closed)
+
+    def _half_closed(self) -> None:
+        link = self.session.link
+        if link.transport is None:
+            return
+        if link.paused:  # as with TCP, where the end is not seen while reading is paused
+            link.on_resume = self._end_soon
+        elif not self.session.end_of_stream():
+            link.transport.close()
+
+    def pause_writing(self) -> None:
+        """The client does not read."""
+        self.session.pause_writing()
+
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        self.session.resume_writing()
+
+
+def _nothing() -> None:
+    pass
+
+
+def log_fault() -> None:
+    """Log the exception that is being handled, which ends a client's session."""
+    _log.exception("a client's session failed; the client is closed")

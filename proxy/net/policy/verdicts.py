@@ -1,0 +1,202 @@
+"""The decisions of rules on one route: counters, evidence, and a line for each violation if the operator wants that.
+
+    count      by rule, mode and outcome: keyrail_verdicts_total
+    evidence   by rule and application, with shapes, clients and a sample: /rules and KEYRAIL RULES
+    lines      one for each violation, a few for each rule and second: the newest ones, and the log of --violations
+    warnings   one for each `warn`, a few a second, on standard error, unless the lines go there
+
+An enforced rewrite, or hidden commands, have corrected the command: that is counted, but it is no violation. Nor is a
+read that replicas may answer. Every hit is counted. Keys and clients are inspected a limited number of times a second,
+also for commands that a plan refuses.
+"""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from proxy.commands.command import Command
+from proxy.net.downstream.client_label import client_label
+from proxy.policy.decision import Hit
+from proxy.policy.model import Mode
+from proxy.session.ports import ReportedClient, ReportPort
+from proxy.traffic.evidence import ClientLabel, Evidence, Records, moment
+from proxy.traffic.redaction import Redact, Redaction
+from proxy.traffic.shapes import shape
+from proxy.traffic.violations import LineBudget, violation_line
+
+_LINES_PER_SECOND, _LINES_AT_ONCE = 10, 50
+_WARNINGS_PER_SECOND = 10
+_INSPECTIONS_PER_SECOND = 500
+_SAMPLE_SECONDS = 1.0
+_MOST_KEYS = 8
+_MENDED = frozenset({"rewritten", "answered", "accompanied", "followed"})
+
+_log = logging.getLogger("keyrail.route")
+
+
+@dataclass(slots=True)
+class VerdictUpdate:
+    """The news since the last call: lines for violations, and the changed records of evidence."""
+
+    lines: list[bytes]
+    records: Records
+
+
+class Verdicts(ReportPort):
+    """The decisions on one route since the start.
+
+    ``tells``: somebody reads the lines. ``logs``: all lines are written. ``warns``: the mode `warn` is logged.
+    """
+
+    def __init__(self, route: str, redaction: Redaction, *, tells: bool, logs: bool, warns: bool) -> None:
+        self.evidence = Evidence()
+        self._route = route
+        self._least_redaction = redaction
+        self._redaction = redaction
+        self._tells = tells
+        self._logs = logs
+        self._warns = warns
+        self._counts: Counter[tuple[str, str, str, str]] = Counter()
+        self._lines: list[bytes] = []
+        self._line_budgets: dict[str, LineBudget] = {}
+        self._dropped: Counter[str] = Counter()
+        self._inspected: Counter[tuple[str, str]] = Counter()
+        self._inspections_left = _INSPECTIONS_PER_SECOND
+        self._warnings_left = _WARNINGS_PER_SECOND
+
+    def another_second(self) -> None:
+        """Allow more lines, and report how many were dropped in the last second. Called each second."""
+        self._warnings_left = _WARNINGS_PER_SECOND
+        self._inspections_left = _INSPECTIONS_PER_SECOND
+        for rule, line_budget in self._line_budgets.items():
+            dropped = line_budget.another_second()
+            if dropped:
+                self._dropped[rule] += dropped if self._logs else 0
+                self._lines.append(
+                    violation_line(time.time(), {"route": self._route, "rule": rule, "dropped": dropped})
+                )
+
+    def keep(self, rules: Iterable[str], redact: Redact) -> None:
+        """Set the rules in force, and drop the evidence of other rules. Keys are shown as `redact` says, or less of
+        them."""
+        kept = set(rules)
+        self._redaction = self._least_redaction.at_least(redact)
+        self.evidence.keep(kept)
+        self._line_budgets = {rule: found for rule, found in self._line_budgets.items() if rule in kept}
+
+    def add(self, hit: Hit, count: int, app: str) -> None:
+        """Count a decision that a plan has made ``count`` times."""
+        self.count(hit, count, app)
+        if self._is_told(hit):
+            inspected = min(count, self._inspected[hit.rule, app])
+            self._inspected[hit.rule, app] -= inspected
+            self._line_budget(hit.rule).dropped += count - inspected
+
+    def count(self, hit: Hit, count: int, app: str) -> None:
+        """Count decisions that nobody needs to be told of."""
+        self._counts[hit.rule, app, hit.mode.value, hit.what] += count
+        self.evidence.record(hit.rule, app).count(hit.mode.value, hit.what, count, time.time())
+
+    def report(self, hits: Sequence[Hit], command: Command, client: ReportedClient) -> None:
+        """Record the decisions of rules about one command."""
+        app = client.effective_policy.compiled.app
+        now = time.time()
+        for hit in hits:
+            mode = hit.mode.value
+            self._counts[hit.rule, app, mode, hit.what] += 1
+            self.evidence.record(hit.rule, app).count(mode, hit.what, 1, now)
+        if self.may_inspect():
+            self._inspect(hits, command, client, now)
+        else:
+            for hit in hits:
+                if self._is_told(hit):
+                    self._line_budget(hit.rule).dropped += 1
+
+    def may_inspect(self) -> bool:
+        """Whether one more command may be inspected in this second."""
+        self._inspections_left -= 1
+        return self._inspections_left >= 0
+
+    def inspect(self, hits: Sequence[Hit], command: Command, client: ReportedClient) -> None:
+        """Inspect a command that a plan has refused and counted."""
+        for hit in hits:
+            self._inspected[hit.rule, client.effective_policy.compiled.app] += 1
+        self._inspect(hits, command, client, time.time())
+
+    def _inspect(self, hits: Sequence[Hit], command: Command, client: ReportedClient, now: float) -> None:
+        app = client.effective_policy.compiled.app
+        who = client_label(client)
+        host = who[3].rpartition(":")[0] or who[3]
+        shapes = [shape(key.name) for key in command.known_keys[:_MOST_KEYS]]
+        for hit in hits:
+            record = self.evidence.record(hit.rule, app)
+            record.inspected += 1
+            record.clients.add((*who[:3], host))
+            for each in shapes:
+                record.shapes.add(each)
+            if not 0 <= now - record.sampled < _SAMPLE_SECONDS:
+                record.sampled = now
+                record.sample = {"time": moment(now), **self._fields(hit, command, who)}
+            if self._is_told(hit):
+                self._tell(hit, app, command, who, now)
+            if self._warns:
+                self._warn(hit, command, who)
+
+    def _is_told(self, hit: Hit) -> bool:
+        if hit.what == "moved":
+            return self._tells and hit.mode is Mode.WARN
+        return self._tells and not (hit.what in _MENDED and hit.mode is Mode.ENFORCE)
+
+    def _line_budget(self, rule: str) -> LineBudget:
+        found = self._line_budgets.get(rule)
+        if found is None:
+            found = self._line_budgets[rule] = LineBudget(_LINES_PER_SECOND, _LINES_AT_ONCE)
+        return found
+
+    def _tell(self, hit: Hit, app: str, command: Command, who: ClientLabel, now: float) -> None:
+        if self._line_budget(hit.rule).take():
+            fields = {"route": self._route, "rule": hit.rule, "app": app, **self._fields(hit, command, who)}
+            self._lines.append(violation_line(now, fields))
+
+    def _fields(self, hit: Hit, command: Command, who: ClientLabel) -> dict[str, Any]:
+        fields: dict[str, Any] = {"mode": hit.mode.value, "what": hit.what, "command": command.name}
+        if hit.detail:
+            fields["why"] = hit.detail
+        keys = command.known_keys
+        if keys:
+            fields["shape"] = shape(keys[0].name)
+            fields["key"] = self._redaction.of(keys[0].name)
+        if len(keys) > 1:
+            fields["keys"] = len(keys)
+        fields |= zip(("user", "client_name", "library", "address"), who, strict=True)
+        return fields
+
+    def _warn(self, hit: Hit, command: Command, who: ClientLabel) -> None:
+        if hit.mode is not Mode.WARN or self._warnings_left <= 0:
+            return
+        self._warnings_left -= 1
+        user, name, _, address = who
+        _log.warning(
+            "rule %s would have %s %s from %s (user %s, name %r)", hit.rule, hit.what, command.name, address, user, name
+        )
+
+    # Results
+
+    def verdict_update(self) -> VerdictUpdate:
+        """The news since the last call."""
+        lines, self._lines = self._lines, []
+        return VerdictUpdate(lines, self.evidence.changed())
+
+    def figures(self) -> dict[str, dict[str, dict[str, int]]]:
+        """By rule and app, then by mode and outcome: ``{"names": {"unknown": {"audit refused": 3}}}``."""
+        figures: dict[str, dict[str, dict[str, int]]] = {}
+        for (rule, app, mode, what), count in self._counts.items():
+            figures.setdefault(rule, {}).setdefault(app, {})[f"{mode} {what}"] = count
+        return figures
+
+    def dropped(self) -> dict[str, int]:
+        """Violations without a line in the log, by rule."""
+        return dict(+self._dropped)
