@@ -27,7 +27,7 @@ SCHEMAS = {
     "vendor.github-issue-forms": sorted((REPOSITORY / ".github/ISSUE_TEMPLATE").glob("[!c]*.yml")),
 }
 IGNORED = [
-    ".git",
+    *(".git", "MANIFEST.in", "PKG-INFO", "setup.cfg"),  # the others are in an unpacked source package
     *(line.strip("/") for line in (REPOSITORY / ".gitignore").read_text().splitlines() if not line.startswith("#")),
 ]
 
