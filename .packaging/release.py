@@ -184,7 +184,7 @@ def check_wheel(folder: Path, python: str, source: Path, wheel: Path, version: s
     pip(folder, "install", "--no-index", "--no-deps", wheel)
     pip(folder, "check")
     command = [str(folder / "bin/keyrail"), "--version"]
-    said = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+    said = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
     print(said)
     if said != f"keyrail {version} (compiled)":
         print(f"release: expected keyrail {version} (compiled)", file=sys.stderr)

@@ -167,10 +167,11 @@ def test_a_build_that_fails_leaves_nothing_behind(clone: Clone) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)  # it compiles the program
 def test_a_release_is_built(tmp_path: Path) -> None:
     """The real thing, with the interpreter of this test."""
     clone = Clone(tmp_path)
-    ignored = shutil.ignore_patterns(".git", ".venv", "*_cache", ".hypothesis", "__pycache__", "dist")
+    ignored = shutil.ignore_patterns(".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "dist")
     shutil.copytree(PROJECT, clone.folder, ignore=ignored, dirs_exist_ok=True)
     clone.write("deploy/compose/secrets/password", "secret")
     changes = f"# Changes\n\n## {__version__} - 2027-01-31\n\n- One thing.\n"
