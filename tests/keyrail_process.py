@@ -86,6 +86,9 @@ class Keyrail:
         self.admin_port = free_port()
         self.stderr = ""
         self._output = threading.Condition()
+        self.is_read = threading.Event()
+        """Whether anybody reads its standard error."""
+        self.is_read.set()
         relay = [sys.executable, "-m", "tests.relay", str(self.address.port), upstream]
         serve = [
             *command_line(),
@@ -132,6 +135,7 @@ class Keyrail:
         if self.process.stderr is None:
             raise AssertionError("stderr is a pipe")
         for line in self.process.stderr:
+            self.is_read.wait()
             with self._output:
                 self.stderr += _STAMP.sub("", line)
                 self._output.notify_all()
@@ -222,6 +226,7 @@ class Keyrail:
 
     def close(self) -> None:
         """Let go of everything, without waiting for pending replies."""
+        self.is_read.set()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             self.process.send_signal(signal.SIGTERM)

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,15 +34,24 @@ rules:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
+    with small_disk(tmp_path) as found:
+        yield found
+
+
+@contextmanager
+def small_disk(within: Path) -> Iterator[Path]:
+    """A new one, in a folder."""
+    folder = within / "disk"
     folder.mkdir()
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], capture_output=True, text=True, check=False
     )
     if mounted.returncode != 0:
         pytest.skip(f"no small disk can be mounted here: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def fill(disk: Path) -> Path:

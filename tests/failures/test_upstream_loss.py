@@ -16,7 +16,7 @@ import pytest
 
 from tests.engines import Engine, client_ids, free_port
 from tests.keyrail_process import DIRECT, Keyrail
-from tests.resp import PATIENCE_SECONDS, Closed, Wire, eventually
+from tests.resp import PATIENCE_SECONDS, Closed, eventually
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="a plain relay promises none of this")
 
@@ -174,32 +174,6 @@ def _cpu_seconds(keyrail: Keyrail) -> float:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
         total += int(fields[11]) + int(fields[12])
     return total / 100
-
-
-def test_too_many_clients_for_redis(new_engine: NewEngine, new_keyrail: NewKeyrail) -> None:
-    """`max number of clients reached` comes uninvited on a fresh connection, and must not become somebody's reply."""
-    engine = new_engine(options={"maxclients": "4"})
-    keyrail = new_keyrail(engine.url)
-    kept = [keyrail.wire() for _ in range(3)]
-    for wire in kept:
-        assert wire.ask("PING") == b"+PONG\r\n"
-    private = [keyrail.wire(timeout=1.0) for _ in range(3)]
-    for wire in private:
-        wire.say("WATCH", "k")
-    for wire in private:
-        answer = _answer(wire)
-        assert answer == b"+OK\r\n" or answer is None or b"max number of clients" in answer
-    for wire in kept:
-        assert wire.ask("ECHO", "mine") == b"$4\r\nmine\r\n"
-    for wire in [*kept, *private]:
-        wire.close()
-
-
-def _answer(wire: Wire) -> bytes | None:
-    try:
-        return wire.frame()
-    except (Closed, TimeoutError):
-        return None
 
 
 def test_idle_timeout_of_redis(new_engine: NewEngine, new_keyrail: NewKeyrail) -> None:
