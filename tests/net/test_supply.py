@@ -196,7 +196,7 @@ class Route:
             doubt=lambda _upstream, _line: None,
         )
         self.checkout = Checkout(self.connections, capabilities, policies, self.clients)
-        for module in ("supply", "opening"):
+        for module in ("pool.supply", "pool.opening"):
             timeless = SimpleNamespace(timeout=lambda _seconds: contextlib.nullcontext())
             monkeypatch.setattr(f"proxy.net.{module}.asyncio", timeless)
         monkeypatch.setattr("proxy.net.pool.opening.open_upstream", self._open)
