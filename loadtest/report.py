@@ -107,7 +107,7 @@ def goals() -> list[Goal]:
 
 
 def cluster_goals() -> list[Goal]:
-    """The goals of Keyrail before a cluster, under bench.yaml, compiled."""
+    """The goals of Keyrail with a cluster upstream, under bench.yaml, compiled."""
     one, envoy = (KEYRAIL_BENCH, "that before one Redis"), (cluster.ENVOY, "Envoy's")
     promised = []
     for workload, pipeline, (other, whose), bound in (
@@ -178,9 +178,9 @@ def markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
 
 
 def cluster_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
-    """The report on Keyrail before a cluster, beside Keyrail before one Redis, and Envoy."""
+    """The report on Keyrail with a cluster upstream, beside Keyrail before one Redis, and Envoy."""
     order = (KEYRAIL_BENCH, cluster.KEYRAIL_CLUSTER, cluster.ENVOY)
-    return _page("Keyrail before a cluster", samples, about, order, cluster_goals())
+    return _page("Keyrail with a cluster upstream", samples, about, order, cluster_goals())
 
 
 def local_cache_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:

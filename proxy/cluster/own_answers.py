@@ -22,7 +22,7 @@ def own_answer(command: Command, presented: Presented | None, protocol: int, *, 
         return DISABLED
     reason = spec.over_nodes.destination.refusal
     if reason and has_its_arguments(command):
-        return encode_error(f"ERR keyrail: {command.name} is not available before a cluster: {reason}")
+        return encode_error(f"ERR keyrail: {command.name} is not available with a cluster upstream: {reason}")
     return None
 
 

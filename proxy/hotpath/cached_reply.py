@@ -38,7 +38,7 @@ class ReplySource:
 
 class CachedReply:
     """The reply of its ``source`` to one request, in both protocols. Without one (None), it is only known not to be
-    kept. Before a cluster, it counts as long as the slot of its key has this ``mark`` (``SlotMarks``).
+    kept. With a cluster upstream, it counts as long as the slot of its key has this ``mark`` (``SlotMarks``).
 
     Redis was asked for it at ``since``, and it may be sent up to ``ends``. ``served`` has the bits of the uses that
     send it, ``audited`` those of the uses that only count it (``CacheUse``). ``newer`` and ``older`` are the replies in
@@ -100,7 +100,7 @@ class CachedKey:
     """What is kept of one key. ``holds`` are positions of commands that may write it, by the client that has sent them,
     and ``writes`` counts them; where there are as many as ``prune_at``, some may be over. While ``fills`` are under
     way, the key is not forgotten. ``touched``: a reply of it was found since the last ``take_touched``; ``hits`` counts
-    those that were sent. Before a cluster, ``slot`` is its own, once a reply was fetched."""
+    those that were sent. With a cluster upstream, ``slot`` is its own, once a reply was fetched."""
 
     __slots__ = ("fills", "hits", "holds", "name", "prune_at", "replies", "slot", "touched", "writes")
 

@@ -60,10 +60,10 @@ class CommandSender(ReplySink):
     ``upstream`` is the connection that it used last, ``nodes`` are those that it uses by node, where a topology has
     several. While several sources owe it replies, ``order`` keeps them apart. ``forwarded`` counts its commands.
 
-    Before a cluster, all pending replies are to commands that were sent where the slot map of ``map_version`` says.
-    While ``redirecting``, some commands are being sent again, and none may follow them. ``unit`` is the transaction
-    that is being sent on a shared connection. ``written_nodes`` has the bits of the nodes to which writes have gone
-    (``bit_of``); while ``writes``, all that is sent is one. ``notify_on_advance``: the listener
+    With a cluster upstream, all pending replies are to commands that were sent where the slot map of ``map_version``
+    says. While ``redirecting``, some commands are being sent again, and none may follow them. ``unit`` is the
+    transaction that is being sent on a shared connection. ``written_nodes`` has the bits of the nodes to which writes
+    have gone (``bit_of``); while ``writes``, all that is sent is one. ``notify_on_advance``: the listener
     wants to know of replies that have come, as connections or messages wait for them. ``reads`` says from where it
     reads, where a policy lets replicas answer.
 

@@ -3,8 +3,9 @@
 """The run that is being gathered: what the next commands of a client's read will leave as.
 
 The commands lie in the client's own bytes one behind the other, from ``start`` to ``end``. A run ends where the next
-command goes elsewhere (``turn``), and with the read (``leave``). With one Redis it leaves when it ends. Before a
-cluster it is added to its node's portion, and all portions leave together, so that each node gets one piece of a read.
+command goes elsewhere (``turn``), and with the read (``leave``). With one Redis it leaves when it ends. With a
+cluster upstream it is added to its node's portion, and all portions leave together, so that each node gets one piece of
+a read.
 """
 
 from proxy.hotpath.client_reads import ClientReads
@@ -20,8 +21,8 @@ class OpenRun:
     """The next ``count`` commands for ``upstream``, behind what stands in ``splice`` already. ``wrote``: one of them
     may write. There is ``room`` for so many.
 
-    Before a cluster (``portions``) they are for ``node``, and their ``portion`` is its, or that of its replica; while
-    all are for one primary, there is none. ``direct``: commands may join at all. ``reads`` says what replicas may
+    With a cluster upstream (``portions``) they are for ``node``, and their ``portion`` is its, or that of its replica;
+    while all are for one primary, there is none. ``direct``: commands may join at all. ``reads`` says what replicas may
     answer the client, and ``answered`` how many bytes have been answered from memory and have not left.
     """
 
@@ -77,7 +78,7 @@ class OpenRun:
         return self.count == 0 and self.portion is None
 
     def turn_to_portion(self, p: bytes, portion: Portion, upstream: UpstreamPipeline) -> None:
-        """The same before a cluster: they are of this portion."""
+        """The same with a cluster upstream: they are of this portion."""
         if self.count > 0:
             self._add(p)
         self.upstream = upstream
@@ -99,7 +100,7 @@ class OpenRun:
 
     def _add(self, p: bytes) -> None:
         portions, portion, upstream = self.portions, self.portion, self.upstream
-        assert portions is not None, "only before a cluster"
+        assert portions is not None, "only with a cluster upstream"
         assert upstream is not None, "a command was counted for it"
         if portion is None:
             portion = portions.of(self.node)

@@ -41,9 +41,9 @@ class Outgoing(InFlightQueue):
     event loop. ``owner`` is the only client of a private upstream, and None for a shared one. ``unit`` and ``partial``
     are the client that has one open, or None. ``commands`` counts what clients have sent.
 
-    Before a cluster, ``redirects`` gets each error that sends a command elsewhere, or says that it can be sent again:
-    MOVED, ASK, TRYAGAIN and CLUSTERDOWN. It returns what to tell in its place, or None: then the reply comes from
-    elsewhere. Shared connections keep what they have sent, up to a bound, until it is answered.
+    With a cluster upstream, ``redirects`` gets each error that sends a command elsewhere, or says that it can be sent
+    again: MOVED, ASK, TRYAGAIN and CLUSTERDOWN. It returns what to tell in its place, or None: then the reply comes
+    from elsewhere. Shared connections keep what they have sent, up to a bound, until it is answered.
     """
 
     def __init__(self, schedule: Schedule, redirects: Redirects | None = None) -> None:

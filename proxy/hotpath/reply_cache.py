@@ -11,8 +11,9 @@ invalidations which keys it has changed. ``release`` ends that, when they have c
 client alone what may be newer: until the invalidations behind its reply have come, this client is ``looking``, and
 everybody else is answered.
 
-Before a cluster, the replies of all nodes are here, each with its source. A key is held whichever node its command goes
-to, so it stays held when the command is sent on to another one. Replies are found only of ``slots`` that are open.
+With a cluster upstream, the replies of all nodes are here, each with its source. A key is held whichever node its
+command goes to, so it stays held when the command is sent on to another one. Replies are found only of ``slots`` that
+are open.
 
 Times are seconds of a clock that never goes back.
 """

@@ -4,7 +4,8 @@
 
 Commands that the plan lets pass and that need no connection state gather into a run: one slice of the client's own
 bytes and one entry with a count in the queue of the upstream that the session chose. A command that is rewritten by a
-closed operation stays in the run, with its pieces replaced. Before a cluster, each node gets a run (``Portions``).
+closed operation stays in the run, with its pieces replaced. With a cluster upstream, each node gets a run
+(``Portions``).
 
 Where the policy lets replicas answer reads, a run also ends between these and the commands for the primary. A command
 by which the client learns or changes what it may read from replicas waits for their replies: Redis might run it before.
@@ -256,9 +257,9 @@ class Runs:
         return spender.affords(request.end - request.start)
 
     def _turn_to_node(self, config: HotPathConfig, run: OpenRun, p: bytes, found: int) -> int:
-        # Before a cluster: the command, whose keys were found, goes to their node. COMPLETE, or why it does not.
+        # With a cluster upstream: the command, whose keys were found, goes to their node. COMPLETE, or why it does not.
         router = config.router
-        assert router is not None, "only before a cluster"
+        assert router is not None, "only with a cluster upstream"
         node = router.node_of(found, config.request, p, config.keys)
         if node < 0:
             return _SPLIT if node == SEVERAL_SLOTS else _SPECIAL
@@ -271,7 +272,7 @@ class Runs:
             run.upstream = upstream
         else:
             portions = run.portions
-            assert portions is not None, "before a cluster there are some"
+            assert portions is not None, "with a cluster upstream there are some"
             portion = portions.of(node)
             upstream = portion.upstream
             if upstream is None:

@@ -23,7 +23,7 @@ _LARGE = 1 << 20
 """Bytes of the reply to HPTTL, and to CLUSTER NODES."""
 _NOT_KEPT_FOR = 60.0
 """Seconds for which it is known, unless the key changes, that a reply is too large to keep, is an error that lasts, or
-is about a missing key before a cluster."""
+is about a missing key with a cluster upstream."""
 
 Word = Callable[[bytes, bytes], bool]
 """Gets what a node of a cluster says of itself, in its replies to CLUSTER INFO and CLUSTER NODES; whether it counts."""
@@ -97,8 +97,8 @@ class Ping(Expected):
 
 
 class WordOfNode(Ping):
-    """The same before a cluster, where a node that answers PING may have been deposed, or cut off: what it says of
-    itself ``counts``, or it does not. From the moment when it is ``doubted``, a new one is needed."""
+    """The same with a cluster upstream, where a node that answers PING may have been deposed, or cut off: what it says
+    of itself ``counts``, or it does not. From the moment when it is ``doubted``, a new one is needed."""
 
     def __init__(self, sent: float, word: Word) -> None:
         super().__init__(sent)

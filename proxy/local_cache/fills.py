@@ -9,7 +9,7 @@ An invalidation at (1) is older than the fill. At (2) the TTL may be wrong: the 
 tracks the key anew, and nothing would ever correct the TTL. At (3) the reply is dropped again.
 
 The replies may be trusted for ``SILENCE`` seconds from when the last answered command was sent: by then Redis had sent
-all invalidations from before. Before a cluster, only what the node says of itself lets them be trusted.
+all invalidations from before. With a cluster upstream, only what the node says of itself lets them be trusted.
 
 Bytes and the time in, bytes out.
 """
@@ -44,8 +44,8 @@ _SMALL = 1024
 
 
 class Fills:
-    """The tracking connection to one source of a cache, without its socket. ``write`` sends bytes on it. Before a
-    cluster, ``word`` gets what the node says of itself.
+    """The tracking connection to one source of a cache, without its socket. ``write`` sends bytes on it. With a
+    cluster upstream, ``word`` gets what the node says of itself.
 
     ``begun`` counts fills, ``in_vain`` those that kept nothing, and ``invalidations`` the keys that Redis has named.
     """
@@ -116,8 +116,8 @@ class Fills:
         return True
 
     def doubt(self, now: float) -> None:
-        """Before a cluster: the node has sent somebody elsewhere. What it has said of itself counts no more: it is
-        asked again, and nothing is trusted before it answers."""
+        """With a cluster upstream: the node has sent somebody elsewhere. What it has said of itself counts no more: it
+        is asked again, and nothing is trusted before it answers."""
         self._source.until = 0.0
         for each in self._expected:
             if isinstance(each, WordOfNode):

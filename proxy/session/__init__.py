@@ -31,34 +31,34 @@ replica_reads.py      reads that replicas answer
 reads_again.py        reads that a replica does not answer: they are sent again, to the primary
 redirects.py          commands that a node has refused because of their slot, sent again
 node_connections.py   the connection for a command of one node of a cluster
-over_nodes.py         commands before a cluster: to which node, to several, or answered in their place
+over_nodes.py         commands with a cluster upstream: to which node, to several, or answered in their place
 all_nodes.py          commands of all nodes of a cluster
 over_slots.py         commands with keys of several slots, split
 named_node.py         KEYRAIL NODE …: a command for a node of a cluster that the client names
 keyrail_command.py    KEYRAIL …: commands that Keyrail answers
 info_query.py         the arguments of KEYRAIL HOTKEYS and its relatives
 transaction.py        MULTI … EXEC, whole or in pieces
-unplaced.py           MULTI before a cluster, until a key names its node
+unplaced.py           MULTI with a cluster upstream, until a key names its node
 exec_abort.py         the command that makes Redis abort a transaction
 subscribe.py          SUBSCRIBE and its relatives, RESP2 and RESP3
 subscription.py       what a client is subscribed to
-subscriber.py         the same before a cluster: which nodes have its subscriptions
+subscriber.py         the same with a cluster upstream: which nodes have its subscriptions
 subscription_places.py  on which nodes each of them has to be
 node_waiter.py        waits for nodes that it seeks
 subscription_gaps.py  the times in which it misses messages
 subscription_link.py  a connection to one of these nodes
 interjected.py        messages between the replies of such a client
-subscribing.py        SUBSCRIBE and its relatives before a cluster
+subscribing.py        SUBSCRIBE and its relatives with a cluster upstream
 pinned.py             commands that need a private connection: blocking commands, WAIT, MONITOR, unknown commands …
-blocking.py           BLPOP and its relatives before a cluster
-wait_for_replicas.py  WAIT and WAITAOF before a cluster
+blocking.py           BLPOP and its relatives with a cluster upstream
+wait_for_replicas.py  WAIT and WAITAOF with a cluster upstream
 idle_connections.py   connections for commands that wait behind nobody else's
 write_pauses.py       commands that wait while Redis holds writes back
 unhindered.py         commands that wait behind nobody else's: SCRIPT KILL, CLIENT UNPAUSE, CONFIG SET …
 scripts.py            EVAL, FCALL and their relatives: what the rules need to know about the script
-script_units.py       scripts before a cluster: each in a transaction of its own
+script_units.py       scripts with a cluster upstream: each in a transaction of its own
 procedure.py          rules that ask Redis before they decide
-node_questions.py     the questions of rules before a cluster: which node gets each
+node_questions.py     the questions of rules with a cluster upstream: which node gets each
 running_procedure.py  the questions of one such rule
 streaming.py          a request too large to buffer
 paying.py             byte limits for a streamed request

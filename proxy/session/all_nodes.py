@@ -40,7 +40,7 @@ from proxy.session.ports import Questions
 
 
 class AllNodesClient(UnhinderedClient, NodeClient, Protocol):
-    """A session before a cluster. Its clients begin in the pool ``home``."""
+    """A session with a cluster upstream. Its clients begin in the pool ``home``."""
 
     home: PoolKey
 

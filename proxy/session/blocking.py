@@ -1,4 +1,5 @@
-"""Blocking commands before a cluster: on a private connection to the slot's node, and sent again where the slot leaves.
+"""Blocking commands with a cluster upstream: on a private connection to the slot's node, and sent again where the slot
+leaves.
 
 A node answers a blocked command with MOVED when its slot leaves, and with UNBLOCKED when it becomes a replica (in other
 words than CLIENT UNBLOCK). Nothing has been popped then, so the command is sent to the slot's new owner with what is

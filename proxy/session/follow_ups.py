@@ -198,8 +198,8 @@ def send_elsewhere(
 
 
 def conclude(client: FollowedClient, follow_up: FollowUp, frame: bytes, times: int = 0) -> None:
-    """Count what has become of a follow-up; or send it again, before a cluster, where a node has refused it because of
-    its slot: nobody else would."""
+    """Count what has become of a follow-up; or send it again, with a cluster upstream, where a node has refused it
+    because of its slot: nobody else would."""
     if client.ports.nodes is not None and FOLLOW_UP_ELSEWHERE.begin(frame) and times < _MOST_TIMES:
         client.ports.route.after(_AGAIN_SECONDS, partial(_send_again, client, follow_up, frame, times + 1))
     elif frame.startswith(b"-"):

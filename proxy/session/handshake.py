@@ -55,7 +55,7 @@ class HandshakeClient(AuthenticatingClient, NamedClient, Protocol):
     slot: int
 
     def end_subscriptions(self) -> None:
-        """Before a cluster: the client is subscribed to nothing any more."""
+        """With a cluster upstream: the client is subscribed to nothing any more."""
 
     def close_when_drained(self, cause: str) -> None:
         """Read no more of the client, and close it when no reply is pending."""
@@ -354,8 +354,8 @@ def _reset(session: HandshakeClient, item: Item) -> int:
         return WAIT
     without_login = session.state.upstream is None and session.ports.capabilities.unauthenticated(session.key)
     if len(item.command.argv) != 1 or (without_login and session.ports.nodes is None):
-        # A form that Redis refuses, or a connection on which there is nothing to reset. Before a cluster, a transaction
-        # or subscriptions may be on no connection of the client's, or on others.
+        # A form that Redis refuses, or a connection on which there is nothing to reset. With a cluster upstream, a
+        # transaction or subscriptions may be on no connection of the client's, or on others.
         return forward_unchanged(session, item)
     if _leaves_behind(session):
         return WAIT

@@ -1,7 +1,7 @@
 """Connections on which nothing is pending, for commands that wait behind nobody else's: see ``unhindered``.
 
-Before a cluster such a command may need one to each of several nodes. All are taken together, or none. What only ends
-waits does without those that do not come in time: it is needed most while something is wrong.
+With a cluster upstream such a command may need one to each of several nodes. All are taken together, or none. What only
+ends waits does without those that do not come in time: it is needed most while something is wrong.
 """
 
 from collections.abc import Iterable, Sequence
@@ -74,7 +74,7 @@ def await_reply(session: UnhinderedClient, taken: Iterable[PrivatePipeline]) -> 
         upstream.when_drained(partial(session.ports.pools.release, upstream))
 
 
-# Before a cluster
+# With a cluster upstream
 
 
 def waits_for_own(session: NodeClient, command: Command) -> bool:

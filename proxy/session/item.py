@@ -26,9 +26,9 @@ class JudgedCommand:
 
 @dataclass(slots=True)
 class BlockedCommand:
-    """A command that blocks, before a cluster: since when, and when it was sent last. What a node refuses because its
-    slot has left is sent again: behind ASKING to the node that ASK names, ``asks``. Where that goes on for too long,
-    ``error`` is the reply."""
+    """A command that blocks, with a cluster upstream: since when, and when it was sent last. What a node refuses
+    because its slot has left is sent again: behind ASKING to the node that ASK names, ``asks``. Where that goes on for
+    too long, ``error`` is the reply."""
 
     since: float
     sent_at: float = 0.0
@@ -50,15 +50,15 @@ class Item(JudgedCommand):
     held_since: float | None = None
     """In seconds since the epoch, if its node could not be reached then."""
     blocked: BlockedCommand | None = None
-    """Before a cluster: a command that blocks, once it has been sent."""
+    """With a cluster upstream: a command that blocks, once it has been sent."""
     instead_of: Command | None = None
     """The client's own command, where a rule has rewritten it."""
     change: Change | None = None
-    """Before a cluster: what a command about subscriptions changes, once nodes have been asked."""
+    """With a cluster upstream: what a command about subscriptions changes, once nodes have been asked."""
     ping: Ping | None = None
-    """Before a cluster: a PING of a subscribed RESP2 client, once it has been sent."""
+    """With a cluster upstream: a PING of a subscribed RESP2 client, once it has been sent."""
     hides_nodes: bool = False
-    """Before a cluster: whether ``edit`` already removes the addresses of nodes."""
+    """With a cluster upstream: whether ``edit`` already removes the addresses of nodes."""
     terms: ReplicaTerms | None = None
     """By which terms a replica may answer it."""
     wrapper: Command | None = None

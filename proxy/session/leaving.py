@@ -30,7 +30,7 @@ class LeavingClient(SwitchingClient, FollowedClient, SendingClient, Protocol):
         """Who the client is has changed."""
 
     def end_subscriptions(self) -> None:
-        """Before a cluster: the client is subscribed to nothing any more."""
+        """With a cluster upstream: the client is subscribed to nothing any more."""
 
     def end_probe(self) -> None:
         """If it asks about a command, it does not any more."""

@@ -30,8 +30,8 @@ class KnownScriptsPort(Protocol):
 
 
 class ReplicaPort(Protocol):
-    """The replicas of the primaries behind a route. Before a cluster, these have the numbers by which the router names
-    them. ``unknown`` is the group of none."""
+    """The replicas of the primaries behind a route. With a cluster upstream, these have the numbers by which the router
+    names them. ``unknown`` is the group of none."""
 
     unknown: ReplicaGroup
 

@@ -1,4 +1,5 @@
-"""The questions of a rule before a cluster: each goes to the node of its key, and a walk by SCAN over all primaries.
+"""The questions of a rule with a cluster upstream: each goes to the node of its key, and a walk by SCAN over all
+primaries.
 
 A rule knows one Redis. A question about a key that has gone to another node (MOVED, ASK) is asked there. Behind the
 last keys of a node, SCAN gets a cursor that leads on to the next one.

@@ -1,5 +1,5 @@
-"""Commands of a client before a cluster that are not for one node: to several of them as parts of one reply, to all one
-after the other, or answered in their place.
+"""Commands of a client with a cluster upstream that are not for one node: to several of them as parts of one reply, to
+all one after the other, or answered in their place.
 
 The row of a command says what it is (``Destination``). The client's next command waits for the joined reply. A command
 of the slow lane also waits for the replies before it, so that a client never has commands on two connections to a node.
@@ -60,7 +60,7 @@ Redis refuses."""
 
 
 class ManyNodesClient(AllNodesClient, PinningClient, SplittingClient, UnplacedClient, SubscribingNodeClient, Protocol):
-    """A session before a cluster."""
+    """A session with a cluster upstream."""
 
     effective_policy: EffectivePolicy
     slot: int

@@ -1,4 +1,4 @@
-"""Commands with keys of several slots before a cluster: a part for each slot, and one reply.
+"""Commands with keys of several slots with a cluster upstream: a part for each slot, and one reply.
 
 What rules send behind such a command (EXPIRE for the keys that MGET has read, or MSET has written) goes to each key's
 node, once the replies to all parts are there; the client's reply waits for it. Keys of parts that have failed get

@@ -368,7 +368,7 @@ class CachePort(Protocol):
         """Replies to this client have come: its commands may not hold keys any more that others wait for."""
 
     def sent_elsewhere(self, node: Node) -> None:
-        """Before a cluster: this node has answered a client with MOVED, ASK, TRYAGAIN or CLUSTERDOWN."""
+        """With a cluster upstream: this node has answered a client with MOVED, ASK, TRYAGAIN or CLUSTERDOWN."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Reads that a replica does not answer, or not as their client may see it: they are sent again, to the primary.
 
-Reads change nothing, so they may run twice. Before a cluster they go to the node which owns the slot by then.
+Reads change nothing, so they may run twice. With a cluster upstream they go to the node which owns the slot by then.
 
 - When the connection to a replica is lost, so are all that it owes.
 - A command that it refuses (NOPERM, NOSCRIPT, MOVED …), and all behind it of the same client there: what a replica has
@@ -145,7 +145,7 @@ class ReadsAgain:
         self.send()
 
     def close(self, cause: str) -> None:
-        """None came in time. Before a cluster, another node may own the slot by now."""
+        """None came in time. With a cluster upstream, another node may own the slot by now."""
         if self.ports.nodes is None:
             self.client.close(cause)
         else:
@@ -183,7 +183,7 @@ class ReadsAgain:
                 entry.sink.pending_replies -= 1  # it has been awaited since the replica was asked
 
     def _way(self, raw: bytes) -> tuple[Node | None, Lane]:
-        # Before a cluster, the node for the command; the lane of its pool.
+        # With a cluster upstream, the node for the command; the lane of its pool.
         config, nodes, request = self.client.intake.config, self.ports.nodes, Request()
         request.scan(raw, 0, self.client.intake.limits)
         command_id = config.lookup.find(request)

@@ -64,7 +64,7 @@ _NOBODY = ReplySink()
 
 
 class RedirectedClient(NodeClient, Protocol):
-    """A session before a cluster, some of whose commands nodes have refused."""
+    """A session with a cluster upstream, some of whose commands nodes have refused."""
 
     effective_policy: EffectivePolicy
     redirects: "Redirects | None"

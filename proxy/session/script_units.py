@@ -1,4 +1,4 @@
-"""Scripts before a cluster: each in a transaction of its own, so that it is proved whether the script has run.
+"""Scripts with a cluster upstream: each in a transaction of its own, so that it is proved whether the script has run.
 
 A script can return any error, also one that reads as a node's MOVED. Inside MULTI a node refuses the script where it is
 queued, or refuses EXEC; what the script itself returns stands in EXEC's array:

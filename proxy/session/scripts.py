@@ -4,7 +4,8 @@ A script that was not seen here may have been seen by another worker: a client t
 runs it on another must not be told NOSCRIPT. So before an EVALSHA of something unknown is judged, the other workers
 are asked, while only this client waits. A transaction with such a command never shares its upstream.
 
-Before a cluster, the text of each script that a node has accepted is remembered, since nodes that come later get it.
+With a cluster upstream, the text of each script that a node has accepted is remembered, since nodes that come later get
+it.
 """
 
 from collections.abc import Callable

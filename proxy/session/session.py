@@ -51,11 +51,11 @@ from proxy.wire.request import COMPLETE, Request, RequestLimits
 
 
 class Session:
-    """One client. ``key`` is its pool: user, database and protocol. Before a cluster, ``node`` is that of the keys of
-    the command at hand. ``may_have_follow_ups`` says that something may have to follow the commands that are under way,
-    and ``deferred`` holds what has to wait until it may. ``overtaking`` is the place of the reply to the command that
-    has overtaken others, which the next one waits for. ``lacking`` says since when the next command waits for something
-    that Keyrail lacks, and how many commands had been sent by then.
+    """One client. ``key`` is its pool: user, database and protocol. With a cluster upstream, ``node`` is that of the
+    keys of the command at hand. ``may_have_follow_ups`` says that something may have to follow the commands that are
+    under way, and ``deferred`` holds what has to wait until it may. ``overtaking`` is the place of the reply to the
+    command that has overtaken others, which the next one waits for. ``lacking`` says since when the next command waits
+    for something that Keyrail lacks, and how many commands had been sent by then.
     """
 
     __slots__ = (
@@ -169,14 +169,15 @@ class Session:
             self.sender.upstream.unit = self.sender if open_unit else None
 
     def settle_nodes(self) -> None:
-        """Before a cluster, a client without state on a connection has one for each node."""
+        """With a cluster upstream, a client without state on a connection has one for each node."""
         nodes, known = self.ports.nodes, self.sender.nodes or []
         if nodes is not None:
             missing = nodes.size() - len(known)
             self.sender.nodes = known + [None] * missing if self.state is POOLED else None
 
     def plain_commands(self) -> bytes:
-        """What the intake may send by itself: before a cluster, nothing to the one node of a private upstream."""
+        """What the intake may send by itself: with a cluster upstream, nothing to the one node of a private
+        upstream."""
         config, own = self.intake.config, self.state.upstream is not None
         if self.subscriber is not None and self.subscriber.confines():
             return bytes(len(config.pinned))
@@ -533,7 +534,7 @@ class Session:
             self.probe = None
 
     def end_subscriptions(self) -> None:
-        """Before a cluster: the client is subscribed to nothing any more."""
+        """With a cluster upstream: the client is subscribed to nothing any more."""
         if self.subscriber is not None:
             self.subscriber.leave()
             self.subscriber = None

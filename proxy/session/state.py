@@ -2,8 +2,8 @@
 
     Pooled               its commands go to shared upstreams
     PooledTransaction    a transaction that has arrived whole is on its way to a shared upstream
-    Unplaced             before a cluster: MULTI has been answered, and no key has named a node yet
-    Waiting              before a cluster: WAIT is pending on a connection to each primary
+    Unplaced             with a cluster upstream: MULTI has been answered, and no key has named a node yet
+    Waiting              with a cluster upstream: WAIT is pending on a connection to each primary
     Pinned               it has an upstream of its own: for how long (``Keeping``), and what is open there (``Unit``)
     Departed             it has left; replies that are still pending may have to be read
 
@@ -123,7 +123,7 @@ class Transaction:
     watches_in_vain: bool = False
     outdated: bool = False
     slot: int | None = None
-    """Before a cluster: that of its keys."""
+    """With a cluster upstream: that of its keys."""
 
 
 Unit: TypeAlias = Watching | Transaction | None
@@ -174,8 +174,8 @@ class PooledTransaction:
 
 @dataclass(slots=True)
 class Unplaced:
-    """Before a cluster: a transaction of which nothing has been sent. ``kept`` are queued commands without keys, and
-    what becomes of their replies, and ``writes`` says that one of them may write; ``spoiled`` that a command was
+    """With a cluster upstream: a transaction of which nothing has been sent. ``kept`` are queued commands without keys,
+    and what becomes of their replies, and ``writes`` says that one of them may write; ``spoiled`` that a command was
     refused, so that EXEC has to fail."""
 
     transaction: Transaction
@@ -192,7 +192,7 @@ class Unplaced:
 
 @dataclass(slots=True)
 class Waiting:
-    """Before a cluster: WAIT is pending on these connections, one to each primary."""
+    """With a cluster upstream: WAIT is pending on these connections, one to each primary."""
 
     upstreams: list[PrivatePipeline]
 
@@ -284,13 +284,13 @@ def unpinned(state: ClientState) -> Pooled:
 
 
 def unplaced(state: ClientState, transaction: Transaction) -> Unplaced:
-    """Before a cluster: MULTI has been answered, and nothing has been sent."""
+    """With a cluster upstream: MULTI has been answered, and nothing has been sent."""
     assert type(state) is Pooled, "a transaction belongs to a node as soon as the client has a connection to one"
     return Unplaced(transaction)
 
 
 def waiting(state: ClientState, upstreams: list[PrivatePipeline]) -> Waiting:
-    """Before a cluster: WAIT has been sent on these connections."""
+    """With a cluster upstream: WAIT has been sent on these connections."""
     assert type(state) is Pooled, "it needs all nodes"
     return Waiting(upstreams)
 

@@ -103,7 +103,8 @@ def begin(session: StreamingClient, data: bytes, request: Request) -> int:
 
 
 def _finds_node(session: StreamingClient, command: Command, expected: int) -> bool:
-    # Before a cluster, pieces go to the node of a key that has arrived; nothing else is known of the command yet.
+    # With a cluster upstream, pieces go to the node of a key that has arrived; nothing else is known of the command
+    # yet.
     nodes = session.ports.nodes
     if nodes is None:
         return True

@@ -1,4 +1,4 @@
-"""What a client before a cluster is subscribed to, and the links to nodes over which that reaches it.
+"""What a client with a cluster upstream is subscribed to, and the links to nodes over which that reaches it.
 
 The links change under the client: a slot moves, a node fails, leaves the cluster, or becomes a primary. What is missing
 then is subscribed to anew, and the client notices nothing but the messages that it does not get meanwhile; these gaps
@@ -40,7 +40,7 @@ _AGAIN_SECONDS = 0.1
 
 
 class SubscribedClient(SwitchingClient, Protocol):
-    """A session before a cluster that is subscribed to something."""
+    """A session with a cluster upstream that is subscribed to something."""
 
     origin: Origin
     subscriber: "Subscriber | None"

@@ -1,4 +1,4 @@
-"""SUBSCRIBE and its relatives before a cluster, and what a client may do while it is subscribed.
+"""SUBSCRIBE and its relatives with a cluster upstream, and what a client may do while it is subscribed.
 
 A command about subscriptions runs alone: the replies before it have come, and the client's next command waits until all
 nodes that it is about have confirmed. Then Keyrail makes the confirmations, with the client's own counts. All other
@@ -35,7 +35,7 @@ _A_MOMENT = 0.01
 
 
 class SubscribingNodeClient(NodeClient, SubscribedClient, Protocol):
-    """A session before a cluster, as far as it subscribes."""
+    """A session with a cluster upstream, as far as it subscribes."""
 
     origin: Origin
 

@@ -1,4 +1,4 @@
-"""The times in which a client before a cluster misses messages: counted, and bounded by ``HELD_SECONDS``."""
+"""The times in which a client with a cluster upstream misses messages: counted, and bounded by ``HELD_SECONDS``."""
 
 from collections.abc import Mapping
 from typing import Protocol

@@ -36,12 +36,12 @@ from proxy.session.views import ConnectedClient, WaitingClient
 from proxy.wire.encode import encode_command
 
 HELD_SECONDS = 2.0
-"""How long a command waits for its node, before a cluster."""
+"""How long a command waits for its node, with a cluster upstream."""
 
 
 class SwitchingClient(WaitingClient, ConnectedClient, Protocol):
-    """A session, as far as it moves between connections. ``node`` is that of the keys of the command at hand, before a
-    cluster. ``unreached_since`` is when it first got no connection there;
+    """A session, as far as it moves between connections. ``node`` is that of the keys of the command at hand, with a
+    cluster upstream. ``unreached_since`` is when it first got no connection there;
     ``unreachable`` says that the command that waits for one has waited long enough. ``awaited`` is what it waits for.
     ``no_transactions`` says that Redis has refused it a MULTI."""
 
@@ -77,7 +77,7 @@ class SwitchingClient(WaitingClient, ConnectedClient, Protocol):
         """The private upstream, if there is one, is this client's no more; the caller says what becomes of it."""
 
     def settle_nodes(self) -> None:
-        """Before a cluster, a client without state on a connection has one for each node."""
+        """With a cluster upstream, a client without state on a connection has one for each node."""
 
     def plain_commands(self) -> bytes:
         """What the intake may send by itself."""
@@ -94,7 +94,7 @@ class SwitchingClient(WaitingClient, ConnectedClient, Protocol):
 
 def choose_ready(session: SwitchingClient) -> bool:
     """Take a shared connection for plain commands, if one takes them now: whether the intake may send them there.
-    Before a cluster, it takes one for each node when it has a command for that."""
+    With a cluster upstream, it takes one for each node when it has a command for that."""
     user = session.key.user
     if session.state is not POOLED or not session.ports.route.pooling or not session.intake.limits.authenticated:
         return False
@@ -285,7 +285,7 @@ def enter(session: SwitchingClient, key: PoolKey) -> None:
 
 def doubt(session: SwitchingClient) -> None:
     """What a command has left behind on the private connection, only Redis knows: nobody else gets it. The client keeps
-    it, but before a cluster: bound to one node for good, it could not reach the keys of others."""
+    it, but with a cluster upstream: bound to one node for good, it could not reach the keys of others."""
     if session.ports.nodes is None:
         session.happens(Event.UNKNOWN)
     elif type(session.state) is Pinned:

@@ -135,7 +135,7 @@ def multi(session: TransactionClient, item: Item, data: bytes, end: int) -> int:
 
 
 def _placed(session: TransactionClient, item: Item, data: bytes, end: int | None) -> int | None:
-    # Before a cluster: at the node of the first key of those that stand behind ``end``, or of those to come.
+    # With a cluster upstream: at the node of the first key of those that stand behind ``end``, or of those to come.
     nodes = session.ports.nodes
     if end is not None and write_pauses.unit_waits(session, data, end):
         return WAIT
@@ -213,7 +213,8 @@ def queue(session: TransactionClient, item: Item) -> int:
 
 
 def _queued_for_one_node(session: TransactionClient, item: Item) -> bytes | None:
-    # Before a cluster: bound to one node by what EXEC will have done, the client could not reach the keys of others.
+    # With a cluster upstream: bound to one node by what EXEC will have done, the client could not reach the keys of
+    # others.
     state = item.command.spec.state
     if state is ConnectionState.UNKNOWN:
         session.on_its_own.spoiled = True

@@ -1,4 +1,4 @@
-"""MULTI before a cluster: a transaction belongs to the node of its keys, which no command has named yet.
+"""MULTI with a cluster upstream: a transaction belongs to the node of its keys, which no command has named yet.
 
 Keyrail answers MULTI by itself. The first command with a key takes the transaction to that key's node, on a private
 connection: MULTI goes in front of it, and its reply is dropped. Commands without keys before it are answered QUEUED and
@@ -38,7 +38,7 @@ _KEPT = frozenset(
         ConnectionState.WAIT,
     }
 )
-"""Inside MULTI, before a cluster, no command of these leaves anything behind on its connection."""
+"""Inside MULTI, with a cluster upstream, no command of these leaves anything behind on its connection."""
 LEAVES = frozenset({ConnectionState.RESET, ConnectionState.QUIT})
 """Commands that end the transaction without a word to any node."""
 

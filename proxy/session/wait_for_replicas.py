@@ -1,4 +1,5 @@
-"""WAIT and WAITAOF before a cluster: each primary that the client has written to is asked, and the least reply counts.
+"""WAIT and WAITAOF with a cluster upstream: each primary that the client has written to is asked, and the least reply
+counts.
 
 WAIT speaks of what the server had written when its connection last moved its offset. So it runs on a private connection
 behind a message to a shard channel of the node: that covers all writes of this client that have been answered (see

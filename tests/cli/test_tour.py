@@ -1,5 +1,5 @@
-"""`serve --embedded` prints where to connect and four commands, and the commands have the printed effects; before a
-cluster, too, of which a primary may be killed."""
+"""`serve --embedded` prints where to connect and four commands, and the commands have the printed effects; with a
+cluster upstream, too, of which a primary may be killed."""
 
 import os
 import re

@@ -325,7 +325,9 @@ def refuse(stage: Stage, destination: Destination) -> None:
             if spec.over_nodes.destination is not destination or spec.display.endswith(" HELP"):
                 continue
             words = [*spec.display.split(), *["1"] * (abs(spec.arity) - len(spec.display.split()))]
-            told = f"ERR keyrail: {spec.display} is not available before a cluster: {destination.refusal}".encode()
+            told = (
+                f"ERR keyrail: {spec.display} is not available with a cluster upstream: {destination.refusal}".encode()
+            )
             assert stage.ask(*words, by=stage.presented) == Failure(told), words
             plain = stage.ask(*words, by=stage.client())
             disabled = words[0].startswith("CLUSTER")

@@ -42,7 +42,7 @@ UNLIKE = {
     "CLUSTERSCAN": rb"-ERR This instance has cluster support disabled",
 }
 """What the documentation says of these beside the one table: how their replies begin."""
-REFUSED = rb"-ERR keyrail: [A-Z0-9 -]+ is not available before a cluster: |-CROSSSLOT "
+REFUSED = rb"-ERR keyrail: [A-Z0-9 -]+ is not available with a cluster upstream: |-CROSSSLOT "
 VALUES = {
     "CLIENT ID",
     "ACL GENPASS",

@@ -174,12 +174,12 @@ def test_a_command_without_its_arguments_has_the_engines_own_error() -> None:
 def test_refusals(words: list[str], reason: str) -> None:
     refused = own_answer(command(*words), None, 2, valkey=False)
     name = command(*words).name
-    assert refused == f"-ERR keyrail: {name} is not available before a cluster: {reason}\r\n".encode()
+    assert refused == f"-ERR keyrail: {name} is not available with a cluster upstream: {reason}\r\n".encode()
 
 
 def test_what_is_about_the_cluster() -> None:
     assert own_answer(command("CLUSTER", "MEET", "h", "1"), None, 2, valkey=False) == DISABLED
     refused = own_answer(command("CLUSTER", "MEET", "h", "1"), PRESENTED, 2, valkey=False)
-    assert refused == b"-ERR keyrail: CLUSTER MEET is not available before a cluster: run it on the nodes\r\n"
+    assert refused == b"-ERR keyrail: CLUSTER MEET is not available with a cluster upstream: run it on the nodes\r\n"
     assert own_answer(command("CLUSTER", "COUNTKEYSINSLOT", "1"), None, 2, valkey=False) == DISABLED
     assert own_answer(command("CLUSTER", "COUNTKEYSINSLOT", "1"), PRESENTED, 2, valkey=False) is None

@@ -1,4 +1,5 @@
-"""`keyrail serve` before a cluster that it was not told of: it finds out, also when the cluster comes up later."""
+"""`keyrail serve` with a cluster upstream that it was not told of: it finds out, also when the cluster comes up
+later."""
 
 from __future__ import annotations
 

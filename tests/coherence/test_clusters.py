@@ -1,4 +1,4 @@
-"""What clients read of cached keys can have been so before a cluster, whatever happens to its slots and nodes.
+"""What clients read of cached keys can have been so with a cluster upstream, whatever happens to its slots and nodes.
 
 As in ``test_coherence.py``, with writes whose keys are of one slot, and reads that may be split. While nodes are
 replaced, writes that were acknowledged may be lost: the keys of before are read no more.

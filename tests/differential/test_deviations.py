@@ -46,8 +46,8 @@ ELSEWHERE = {
         "session/test_handshake.py::test_inside_a_transaction_nobody_logs_in",
         "differential/test_failing_logins.py::test_any_conversation_is_answered_as_one_by_one",
     ],
-    "before a cluster, commands of all nodes (`DBSIZE`, `KEYS`, `SCAN`, `SCRIPT LOAD`, `CONFIG SET` …) and of the "
-    "cluster (`CLUSTER`, `READONLY`, `ASKING`) inside MULTI": [
+    "with a cluster upstream, commands of all nodes (`DBSIZE`, `KEYS`, `SCAN`, `SCRIPT LOAD`, `CONFIG SET` …) and of "
+    "the cluster (`CLUSTER`, `READONLY`, `ASKING`) inside MULTI": [
         "session/test_unplaced.py::test_a_command_that_is_refused_makes_exec_fail"
     ],
     "a listener that asks for a login, before the login": [

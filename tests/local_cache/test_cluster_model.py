@@ -1,4 +1,5 @@
-"""Before a cluster whose slots move, no order of events makes a cache answer what an application could notice."""
+"""With a cluster upstream whose slots move, no order of events makes a cache answer what an application could
+notice."""
 
 from __future__ import annotations
 

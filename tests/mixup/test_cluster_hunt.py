@@ -1,4 +1,4 @@
-"""The mix-up hunt before a cluster: clients that know what their keys hold, while the cluster is disturbed.
+"""The mix-up hunt with a cluster upstream: clients that know what their keys hold, while the cluster is disturbed.
 
 Proves, with one worker and with two: nobody hears another client's reply, MOVED or ASK; each key's history is in the
 order in which its client wrote it; what was acknowledged is there in the end, unless the cluster itself has lost it

@@ -1,4 +1,5 @@
-"""Blocking commands before a cluster: sent again where their slot has left, with what is left of their timeout."""
+"""Blocking commands with a cluster upstream: sent again where their slot has left, with what is left of their
+timeout."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ def test_what_waited_for_a_client_that_leaves_is_sent(state: str) -> None:
     assert route.closed_gracefully == [own]
 
 
-# Before a cluster
+# With a cluster upstream
 
 
 def test_a_transaction_that_ends_for_a_reset_ends_also_if_that_is_refused() -> None:

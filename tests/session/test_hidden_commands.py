@@ -285,7 +285,7 @@ def test_a_streamed_value_inside_a_transaction() -> None:
     assert own.taken() == EXPIRE
 
 
-# Before a cluster
+# With a cluster upstream
 
 
 def refused_in_transaction(error: bytes) -> Routed:

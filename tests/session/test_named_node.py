@@ -36,7 +36,7 @@ POLICIES = {
 OWNERS = owners(3)
 ROUTER = Router(OWNERS)
 REFUSED = (b"-DENIED", b"-ERR keyrail: ", b"-ERR This instance has cluster support disabled", b"-CROSSSLOT")
-"""How Keyrail's own refusals begin, before a cluster."""
+"""How Keyrail's own refusals begin, with a cluster upstream."""
 
 
 def sent_by(client: Routed) -> dict[int | None, list[list[bytes]]]:
@@ -177,8 +177,11 @@ def test_a_policy_can_refuse_it_as_such(rule: str) -> None:
         (("n1", "CLIENT", "CAPA", "redirect"), b"-ERR keyrail: CLIENT CAPA cannot be sent to a named node"),
         (("n1", "READONLY"), b"-ERR This instance has cluster support disabled"),
         (("n1", "CLUSTER", "NODES"), b"-ERR This instance has cluster support disabled"),
-        (("n1", "SHUTDOWN"), b"-ERR keyrail: SHUTDOWN is not available before a cluster: run it on the nodes\r\n"),
-        (("n1", "MONITOR"), b"-ERR keyrail: MONITOR is not available before a cluster"),
+        (
+            ("n1", "SHUTDOWN"),
+            b"-ERR keyrail: SHUTDOWN is not available with a cluster upstream: run it on the nodes\r\n",
+        ),
+        (("n1", "MONITOR"), b"-ERR keyrail: MONITOR is not available with a cluster upstream"),
         (("n1", "NOSUCH"), b"-ERR keyrail: NOSUCH cannot be sent to a named node"),
         (("n1", "CON\0FIG", "GET", "x"), b"-ERR "),
     ],

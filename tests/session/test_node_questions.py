@@ -1,4 +1,5 @@
-"""A rule's questions before a cluster: to the nodes of their keys, over all nodes, and no address in any answer."""
+"""A rule's questions with a cluster upstream: to the nodes of their keys, over all nodes, and no address in any
+answer."""
 
 from __future__ import annotations
 

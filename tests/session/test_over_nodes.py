@@ -1,4 +1,4 @@
-"""A session before a cluster: commands of several nodes, answers in their place, and no node's address."""
+"""A session with a cluster upstream: commands of several nodes, answers in their place, and no node's address."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def test_answers_in_place_of_nodes() -> None:
     client.say("CLUSTER", "SLOTS")
     assert client.heard() == b"-ERR This instance has cluster support disabled\r\n"
     client.say("REPLICAOF", "no", "one")
-    assert client.heard().startswith(b"-ERR keyrail: REPLICAOF is not available before a cluster")
+    assert client.heard().startswith(b"-ERR keyrail: REPLICAOF is not available with a cluster upstream")
     client.say("CLIENT", "MAINT_NOTIFICATIONS", "ON")
     assert client.heard() == b"-ERR unknown subcommand 'MAINT_NOTIFICATIONS'. Try CLIENT HELP.\r\n"
     assert client.taken() == [[], [], []]
@@ -633,7 +633,7 @@ def test_it_answers_as_a_node_does(shown: Routed) -> None:
     shown.say("CLUSTER", "MYID")
     shown.say("CLUSTER", "MEET", "h", "1")
     own = Advertised("b", 2).id.encode()
-    refused = b"-ERR keyrail: CLUSTER MEET is not available before a cluster: run it on the nodes\r\n"
+    refused = b"-ERR keyrail: CLUSTER MEET is not available with a cluster upstream: run it on the nodes\r\n"
     assert shown.heard() == b"+OK\r\n+OK\r\n$40\r\n%b\r\n" % own + refused
     shown.say("INFO", "cluster")
     upstream = next(each for each in shown.route.all_upstreams() if each.head is not None)

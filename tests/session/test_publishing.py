@@ -1,4 +1,4 @@
-"""PUBLISH before a cluster: one node publishes, and nobody waits for another one that does not count in time."""
+"""PUBLISH with a cluster upstream: one node publishes, and nobody waits for another one that does not count in time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Before a cluster, a command with a large argument goes where it would go if it had arrived whole.
+"""With a cluster upstream, a command with a large argument goes where it would go if it had arrived whole.
 
 Each command of the table is sent twice, with each of its arguments made large in turn: whole, and so that the large
 argument arrives in two pieces. The same nodes have to get the same commands, and the client the same replies.

@@ -1,4 +1,4 @@
-"""A subscribed client before a cluster: what it is told, what it may do, and what becomes of it."""
+"""A subscribed client with a cluster upstream: what it is told, what it may do, and what becomes of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Before a cluster, too, commands that end what others wait for, and those of administrators, wait behind nobody.
+"""With a cluster upstream, too, commands that end what others wait for, and those of administrators, wait behind
+nobody.
 
 Each has a connection to each of its nodes on which nothing is pending.
 """

@@ -1,4 +1,4 @@
-"""MULTI before a cluster: answered at once, and sent to the node of the first key."""
+"""MULTI with a cluster upstream: answered at once, and sent to the node of the first key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Before a cluster, a client whose command finds no private connection in time gets CLUSTERDOWN, and stays."""
+"""With a cluster upstream, a client whose command finds no private connection in time gets CLUSTERDOWN, and stays."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""WAIT before a cluster: the primaries that the client has written to are asked, on private connections, behind a
-message that covers earlier writes."""
+"""WAIT with a cluster upstream: the primaries that the client has written to are asked, on private connections, behind
+a message that covers earlier writes."""
 
 from __future__ import annotations
 

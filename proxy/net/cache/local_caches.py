@@ -1,7 +1,7 @@
 """The local cache of one route in one worker: a tracked database for each database, and what its clients use of them.
 
-Before a cluster, a database has a tracking connection to each node from which somebody reads. Its cache has the replies
-of all of them, and the keys that clients' commands hold whichever node they go to:
+With a cluster upstream, a database has a tracking connection to each node from which somebody reads. Its cache has the
+replies of all of them, and the keys that clients' commands hold whichever node they go to:
 
     own writes     A key is held up to the reply that the client gets, also if its command was sent on to another node.
     moved slots    A reply is found only while both the map and the node itself say that the node owns the slot, and it
@@ -144,7 +144,7 @@ class LocalCaches(CachePort):
             database.follow()
 
     def sent_elsewhere(self, node: Node) -> None:
-        """Before a cluster: this node has sent a client elsewhere."""
+        """With a cluster upstream: this node has sent a client elsewhere."""
         for database in self._databases.values():
             database.doubt(node)
 

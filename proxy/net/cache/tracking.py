@@ -47,7 +47,7 @@ class TrackingListener(Protocol):
 class TrackedServer(OwnConnections):
     """The server of this ``node`` as a source of the ``cache``, and the tracking connection to it. ``open_connection``
     opens one for this keeper, which is logged in, in RESP3, in the cache's database; ``forget`` is called when it is
-    lost. Before a cluster, ``word`` gets what the node says of itself. ``count`` counts events for the metrics.
+    lost. With a cluster upstream, ``word`` gets what the node says of itself. ``count`` counts events for the metrics.
 
     ``refused`` is why there can be none; empty if there can, or Redis has not been asked. ``features_off`` say what the
     cache lacks. ``wanted``: somebody reads from there.
@@ -164,7 +164,7 @@ class TrackedServer(OwnConnections):
         return self.fills.begin(read, bounds, self._loop.time(), over)
 
     def doubt(self) -> None:
-        """Before a cluster: the node has sent somebody elsewhere."""
+        """With a cluster upstream: the node has sent somebody elsewhere."""
         if self.fills is not None:
             self.fills.doubt(self._loop.time())
 

@@ -30,7 +30,7 @@ _LONGEST_KEY = 1024
 class Expiries:
     """One route's queries, in one worker. ``may_ask`` says whether there is a connection that no client waits for.
 
-    Before a cluster, ``owner`` knows the node of a slot.
+    With a cluster upstream, ``owner`` knows the node of a slot.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ must also answer PFCOUNT on the new connection. PFCOUNT changes nothing, and CLI
 there. It sends no PING on connections of single clients: TCP keepalive and TCP_USER_TIMEOUT detect their loss.
 
 A node whose PING is not answered within a second is late: its topology finds out each second whether another server has
-taken its place. Before a cluster, another node does meanwhile what any node can do, such as PING.
+taken its place. With a cluster upstream, another node does meanwhile what any node can do, such as PING.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Users whom clients log in as, on all nodes: who has to log in again when connections are lost.
 
 Keyrail keeps no passwords, so only a client can open connections of its user. Before one server all of them need those.
-Before a cluster a client has to log in again only if
+With a cluster upstream a client has to log in again only if
 
     it has used a connection that was the last one of its user to a node, and the node goes on without it
     it needs one to a node that answers, and its user has none there

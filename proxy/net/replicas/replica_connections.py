@@ -1,8 +1,8 @@
 """The connections on which clients read from replicas: one to each for each database and protocol, shared by all.
 
-They are opened when the first client wants one, as the user that the route is configured with; before a cluster, with
-READONLY. Each must lead to the server that has told ``ReplicaWatch`` how far it is. When one is lost, or its replica
-says that it cannot answer, what it owes is sent again to the primary: see ``session/reads_again.py``.
+They are opened when the first client wants one, as the user that the route is configured with; with a cluster upstream,
+with READONLY. Each must lead to the server that has told ``ReplicaWatch`` how far it is. When one is lost, or its
+replica says that it cannot answer, what it owes is sent again to the primary: see ``session/reads_again.py``.
 """
 
 import asyncio

@@ -144,7 +144,7 @@ class ReplicaWatch:
         self._reading = True
 
     def migrates(self, node: Node) -> None:
-        """Before a cluster: this node has sent a client to another one, as a slot is on its way there."""
+        """With a cluster upstream: this node has sent a client to another one, as a slot is on its way there."""
         if node in self.primaries:
             self.primaries[node].migrates(self._clock())
 

@@ -62,8 +62,8 @@ class WatchedReplica:
 
 @dataclass(slots=True, eq=False)
 class WatchedPrimary:
-    """A primary: its ``process``, and its replicas in the replication ``stream``, by their addresses. Before a cluster,
-    ``slots`` are its own; up to ``moving_until``, its replicas may not know where their keys are, unless it
+    """A primary: its ``process``, and its replicas in the replication ``stream``, by their addresses. With a cluster
+    upstream, ``slots`` are its own; up to ``moving_until``, its replicas may not know where their keys are, unless it
     ``replicates_slots``. ``hurry`` is called when clients wait for a look."""
 
     node: Node
@@ -91,7 +91,7 @@ class WatchedPrimary:
         return another
 
     def owns(self, slots: OwnSlots, now: float) -> None:
-        """Before a cluster: it has these slots now."""
+        """With a cluster upstream: it has these slots now."""
         if slots.gives or (self.slots is not None and slots.lack(self.slots)):
             self.migrates(now)
         self.slots = slots

@@ -315,7 +315,7 @@ class Route(RoutePort):
         return self._scripts.recall(key)
 
     def script_news(self) -> ScriptNews:
-        """What clients of this worker have used of scripts since the last call, before a cluster."""
+        """What clients of this worker have used of scripts since the last call, with a cluster upstream."""
         known = self._connections.known_scripts
         return ScriptNews() if known is None else known.take_news()
 
