@@ -148,26 +148,47 @@ def test_writes_under_way_when_the_pause_begins(new_engine: NewEngine, new_keyra
     assert engine.do("GET", "n") == b"%d" % sum(answered)
 
 
+def reads_are_answered(keyrail: Keyrail) -> bool:
+    """Whether a new client gets its reply at once."""
+    with keyrail.wire() as reader:
+        reader.send(pack("GET", "k"))
+        return not reader.silent(0.2)
+
+
 @pytest.mark.skipif(DIRECT, reason="a relay has nothing to find out")
+@pytest.mark.parametrize("rights", rest_is_long("+@all -pfcount ~*", "+@all ~k ~n", "+@all ~*"))
 @pytest.mark.parametrize("engine_name", rest_is_long(*EXPECTED))
-def test_a_pause_around_keyrail_is_found_out(new_engine: NewEngine, new_keyrail: NewKeyrail, engine_name: str) -> None:
-    engine = new_engine(engine_name)
-    keyrail = new_keyrail(engine.url)
+def test_a_pause_around_keyrail_is_found_out(
+    new_engine: NewEngine, new_keyrail: NewKeyrail, engine_name: str, rights: str
+) -> None:
+    engine = new_engine(engine_name, {"user": f"app on >pw &* {rights}"})
+    keyrail = new_keyrail(f"redis://app:pw@127.0.0.1:{engine.port}")
     with engine.wire() as direct, keyrail.wire() as writer, keyrail.wire() as late:
         assert writer.ask("SET", "k", "v") == b"+OK\r\n"
         with paused(direct, direct):
             writer.send(pack("INCR", "n"))
-
-            def is_answered() -> bool:
-                with keyrail.wire() as reader:
-                    reader.send(pack("GET", "k"))
-                    return not reader.silent(0.2)
-
-            eventually(is_answered)
+            eventually(partial(reads_are_answered, keyrail))
             late.send(pack("INCR", "n"))
-            assert is_answered()
+            assert reads_are_answered(keyrail)
             assert keyrail.http("/readyz") == (200, "ready\n")
         assert {writer.frame(), late.frame()} == {b":1\r\n", b":2\r\n"}
+
+
+@pytest.mark.skipif(DIRECT, reason="a relay has nothing to find out")
+@pytest.mark.parametrize("engine_name", ["redis-6.2"])
+def test_what_one_engine_alone_holds_back_holds_up_nobody_for_long(
+    new_engine: NewEngine, new_keyrail: NewKeyrail, engine_name: str
+) -> None:
+    engine = new_engine(engine_name)
+    keyrail = new_keyrail(engine.url)
+    with keyrail.wire() as admin, keyrail.wire() as client:
+        assert client.ask("SET", "k", "v") == b"+OK\r\n"
+        for _ in range(2):
+            with paused(admin, admin):
+                client.send(pack("SCRIPT", "EXISTS", "0" * 40))
+                assert client.silent(0.1)
+                eventually(partial(reads_are_answered, keyrail))
+            assert client.frame() == b"*1\r\n:0\r\n"
 
 
 def test_a_pause_that_ends_by_itself(new_engine: NewEngine, new_keyrail: NewKeyrail) -> None:

@@ -12,7 +12,9 @@ A user who may not pause writes must not hold up those of others by trying: unti
 succeeded, the next ones are not announced for a while.
 
 The end is the moment in which Redis answers PFCOUNT on a connection of its own: that changes nothing, and a pause holds
-it back like a write (``may_replicate``). A user who may not run PFCOUNT cannot be told: nothing waits here then.
+it back like a write (``may_replicate``). Where Redis answers with an error, as for a user who may not run it or not use
+its key, an empty script is sent behind it, which needs no key. A user who may run neither cannot be told: nothing waits
+here then.
 """
 
 import asyncio
@@ -37,6 +39,8 @@ _ANNOUNCED_SECONDS = 2.0
 _UNPROVED_SECONDS = 10.0
 _ANSWER_SECONDS = 0.2
 _AT_ONCE = 64
+_EMPTY_SCRIPT = ("EVAL", "return 1", "0")
+"""A pause holds a script back that does not say that it writes nothing."""
 
 TellOthers = Callable[[], Awaitable[object]]
 
@@ -168,7 +172,8 @@ class WritePauses(PausePort):
     async def _ask_once(self, node: Node) -> None:
         fresh = await self._connections.opening.open_apart(node)
         try:
-            await fresh.ask(["PFCOUNT", self._key_of(node)])
+            if (await fresh.ask(["PFCOUNT", self._key_of(node)])).startswith(b"-"):
+                await fresh.ask(_EMPTY_SCRIPT)
         finally:
             fresh.abort()
 
@@ -195,12 +200,12 @@ class WritePauses(PausePort):
     # A pause around Keyrail
 
     def suspect(self, node: Node, silent: Sequence[UpstreamConnection]) -> None:
-        """These shared connections are silent, while the node answers on another one."""
-        if node not in self._probes:
-            self._connections.all.start(self._relieve(node, silent))
+        """These shared connections are silent, while the node answers on another one. Also where a pause is known:
+        what holds them up was sent before, or this engine alone holds it back."""
+        self._connections.all.start(self._relieve(node, silent))
 
     async def _relieve(self, node: Node, silent: Sequence[UpstreamConnection]) -> None:
-        probe = self._probe(node)
+        probe = self._probes.get(node) or self._probe(node)
         await asyncio.wait([probe], timeout=_ANSWER_SECONDS)
         if not probe.done():
             for each in silent:
