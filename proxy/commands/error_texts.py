@@ -205,7 +205,7 @@ READ_ELSEWHERE = Hints(
     *_ELSEWHERE,
     answers="a client's read that has been asked at a replica, and now at the key's owner",
     proof="a read changes nothing where it runs once more, and it does so once",
-    used_in=("session/reads_again.py",),
+    used_in=("session/read_retries.py",),
 )
 SHOWS_NODES = Hints(
     *_REDIRECTS,

@@ -28,7 +28,7 @@ login.py              what a client may send before its login, and logins that n
 hello.py              the options of HELLO
 client_names.py       CLIENT SETNAME, GETNAME, SETINFO
 replica_reads.py      reads that replicas answer
-reads_again.py        reads that a replica does not answer: they are sent again, to the primary
+read_retries.py       reads that a replica does not answer: they are sent again, to the primary
 redirects.py          commands that a node has refused because of their slot, sent again
 node_connections.py   the connection for a command of one node of a cluster
 over_nodes.py         commands with a cluster upstream: to which node, to several, or answered in their place
@@ -38,7 +38,7 @@ named_node.py         KEYRAIL NODE …: a command for a node of a cluster that t
 keyrail_command.py    KEYRAIL …: commands that Keyrail answers
 info_query.py         the arguments of KEYRAIL HOTKEYS and its relatives
 transaction.py        MULTI … EXEC, whole or in pieces
-unplaced.py           MULTI with a cluster upstream, until a key names its node
+nodeless_multi.py     MULTI with a cluster upstream, until a key names its node
 exec_abort.py         the command that makes Redis abort a transaction
 subscribe.py          SUBSCRIBE and its relatives, RESP2 and RESP3
 subscription.py       what a client is subscribed to
@@ -54,7 +54,7 @@ blocking.py           BLPOP and its relatives with a cluster upstream
 wait_for_replicas.py  WAIT and WAITAOF with a cluster upstream
 idle_connections.py   connections for commands that wait behind nobody else's
 write_pauses.py       commands that wait while Redis holds writes back
-unhindered.py         commands that wait behind nobody else's: SCRIPT KILL, CLIENT UNPAUSE, CONFIG SET …
+unqueued_commands.py  commands that must not queue behind others: SCRIPT KILL, CLIENT UNPAUSE, CONFIG SET …
 scripts.py            EVAL, FCALL and their relatives: what the rules need to know about the script
 script_units.py       scripts with a cluster upstream: each in a transaction of its own
 procedure.py          rules that ask Redis before they decide

@@ -1,7 +1,7 @@
 """Commands of all nodes of a cluster, or of all for which the client's address stands: at once, or one after the other.
 
-The client's next command waits for the joined reply. What waits behind nobody (``unhindered``) gets a connection to
-each node on which nothing is pending; what only ends waits goes to the nodes that can be reached, and the reply says
+The client's next command waits for the joined reply. What waits behind nobody (``unqueued_commands``) gets a connection
+to each node on which nothing is pending; what only ends waits goes to the nodes that can be reached, and the reply says
 which could not.
 """
 
@@ -21,7 +21,7 @@ from proxy.commands.table import Lane
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import idle_connections, sending, switching
-from proxy.session.idle_connections import UnhinderedClient
+from proxy.session.idle_connections import UnqueuedClient
 from proxy.session.item import Item
 from proxy.session.node_connections import (
     NodeClient,
@@ -39,7 +39,7 @@ from proxy.session.pool_key import Node, PoolKey
 from proxy.session.ports import Questions
 
 
-class AllNodesClient(UnhinderedClient, NodeClient, Protocol):
+class AllNodesClient(UnqueuedClient, NodeClient, Protocol):
     """A session with a cluster upstream. Its clients begin in the pool ``home``."""
 
     home: PoolKey
@@ -53,7 +53,7 @@ def send(session: AllNodesClient, nodes: NodePort, item: Item, most_in_page: Cal
         return _publish(session, nodes, item)
     primaries = stood_for(nodes, session.origin)
     if command.spec.state in idle_connections.STATES:
-        return _unhindered(session, nodes, item, primaries)
+        return _unqueued(session, nodes, item, primaries)
     if _is_about_all_keys(command.spec) and misses_keys(nodes, session.origin):
         # Those that were not removed would be there again, and those that were not counted are there all the time.
         return wait_for_node(session, nodes, item, None, command.spec.lane, KEYS_LOST)
@@ -122,7 +122,7 @@ def _fan_out(
     send_fan_out(session.sender, out.without(missing), ready, item.edit, replicas)
 
 
-def _unhindered(session: AllNodesClient, nodes: NodePort, item: Item, primaries: Sequence[Node]) -> int:
+def _unqueued(session: AllNodesClient, nodes: NodePort, item: Item, primaries: Sequence[Node]) -> int:
     if idle_connections.waits_for_own(session, item.command):
         return WAIT
     if not primaries:

@@ -17,6 +17,7 @@ from proxy.session import (
     n_plus_one,
     named_node,
     node_connections,
+    nodeless_multi,
     over_nodes,
     procedure,
     refusals,
@@ -27,7 +28,6 @@ from proxy.session import (
     sending,
     streaming,
     switching,
-    unplaced,
 )
 from proxy.session.client_link import BYTES_WAIT
 from proxy.session.item import Item
@@ -142,7 +142,7 @@ class Dispatcher:
         session.end_probe()
         if held.trace is not None:
             held.trace.without_reply()
-        return unplaced.unreachable(session, held)
+        return nodeless_multi.unreachable(session, held)
 
     def handle_inline(self, words: list[bytes], size: int) -> int:
         """Judge an inline command as the command that it is; it travels as an array."""

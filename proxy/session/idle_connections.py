@@ -1,4 +1,4 @@
-"""Connections on which nothing is pending, for commands that wait behind nobody else's: see ``unhindered``.
+"""Connections on which nothing is pending, for commands that must not queue behind others: see ``unqueued_commands``.
 
 With a cluster upstream such a command may need one to each of several nodes. All are taken together, or none. What only
 ends waits does without those that do not come in time: it is needed most while something is wrong.
@@ -35,7 +35,7 @@ STATES = frozenset({ConnectionState.ADMIN, ConnectionState.IDLE})
 """Of commands that wait behind nobody else's."""
 
 
-class UnhinderedClient(switching.SwitchingClient, Protocol):
+class UnqueuedClient(switching.SwitchingClient, Protocol):
     """A session, as far as its commands overtake others. ``overtaking`` is the place of the reply to the one that its
     next command waits for."""
 
@@ -62,7 +62,7 @@ class Reserved(NamedTuple):
     taken: Sequence[PrivatePipeline]
 
 
-def await_reply(session: UnhinderedClient, taken: Iterable[PrivatePipeline]) -> None:
+def await_reply(session: UnqueuedClient, taken: Iterable[PrivatePipeline]) -> None:
     """A command has been sent, and its reply comes behind all others: the next command waits for it. These connections
     go back behind theirs."""
     order = session.sender.order

@@ -26,7 +26,7 @@ from proxy.hotpath.split import split
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.rules.limit_membership import LimitMembership
 from proxy.rules.verdict import chained
-from proxy.session import all_nodes, blocking, over_slots, sending, subscribing, switching, unplaced
+from proxy.session import all_nodes, blocking, nodeless_multi, over_slots, sending, subscribing, switching
 from proxy.session.all_nodes import AllNodesClient, connections_to
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
@@ -34,13 +34,13 @@ from proxy.session.judging import most_in_page
 from proxy.session.node_connections import any_node, connection_to, has_waited, wait_for_node, waits_for_lane
 from proxy.session.node_port import NodePort
 from proxy.session.node_questions import stood_for
+from proxy.session.nodeless_multi import NodelessClient
 from proxy.session.over_slots import SplittingClient
 from proxy.session.pinned import PinningClient, may_block
 from proxy.session.pool_key import Node
 from proxy.session.ports import EffectivePolicy, PrivatePipeline
-from proxy.session.state import POOLED, Unplaced
+from proxy.session.state import POOLED, NodelessMulti
 from proxy.session.subscribing import SubscribingNodeClient
-from proxy.session.unplaced import UnplacedClient
 from proxy.session.wait_for_replicas import wait
 from proxy.wire.encode import encode_error
 from proxy.wire.numbers import read_digits
@@ -52,14 +52,14 @@ _ELSEWHERE = encode_error(
     "another connection for it"
 )
 _DEFAULT_PORT = 6379
-_UNHINDERED = frozenset({ConnectionState.ADMIN, ConnectionState.IDLE})
-_OF_ANY_NODE = frozenset({ConnectionState.POOL, *_UNHINDERED})
+_UNQUEUED = frozenset({ConnectionState.ADMIN, ConnectionState.IDLE})
+_OF_ANY_NODE = frozenset({ConnectionState.POOL, *_UNQUEUED})
 _OF_A_CONNECTION = frozenset({ConnectionState.PIN, ConnectionState.REPLY, ConnectionState.MONITOR})
 """Commands that set or tell something of a connection. Those that would change what it does get here only in forms that
 Redis refuses."""
 
 
-class ManyNodesClient(AllNodesClient, PinningClient, SplittingClient, UnplacedClient, SubscribingNodeClient, Protocol):
+class ManyNodesClient(AllNodesClient, PinningClient, SplittingClient, NodelessClient, SubscribingNodeClient, Protocol):
     """A session with a cluster upstream."""
 
     effective_policy: EffectivePolicy
@@ -205,9 +205,9 @@ def _by_keys(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | Non
         outcome = blocking.under_way(session, nodes, item)
         if outcome is not None:
             return outcome
-    if type(session.state) is Unplaced:
-        outcome = unplaced.meet(session, nodes, item, session.state)
-        if outcome is not None or item.command.spec.state in unplaced.LEAVES:
+    if type(session.state) is NodelessMulti:
+        outcome = nodeless_multi.meet(session, nodes, item, session.state)
+        if outcome is not None or item.command.spec.state in nodeless_multi.LEAVES:
             return outcome
     own = session.state.upstream
     if own is not None and (number >= 0 or number == UNOWNED):
@@ -237,7 +237,7 @@ def _without_state(session: ManyNodesClient, nodes: NodePort, item: Item) -> int
         item.command.spec.state is ConnectionState.BLOCKING and not blocks
     ):
         return _to_shared(session, nodes, item)
-    if item.command.spec.state in _UNHINDERED:
+    if item.command.spec.state in _UNQUEUED:
         session.node = any_node(session, nodes)
         if session.node is None:
             return wait_for_node(session, nodes, item, None, item.command.spec.lane)
@@ -340,7 +340,7 @@ def place_transaction(session: ManyNodesClient, nodes: NodePort, item: Item, dat
 def _wait_or_abort(session: ManyNodesClient, nodes: NodePort, item: Item, node: Node | None) -> int:
     # Where no node is found in time, MULTI begins a transaction that fails: what is queued must not run alone.
     if session.awaited is None and has_waited(session, item):
-        return unplaced.begin(session, spoiled=True)
+        return nodeless_multi.begin(session, spoiled=True)
     return wait_for_node(session, nodes, item, node, Lane.FAST)
 
 

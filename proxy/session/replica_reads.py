@@ -6,7 +6,7 @@ The intake sends plain reads to a replica by itself (``ClientReads``). Here is w
 - a command that the session handles waits until replicas owe the client nothing, and goes to the primary; a read that
   was judged or is traced can go to the replica
 
-What a replica does not answer is sent again: see ``reads_again``.
+What a replica does not answer is sent again: see ``read_retries``.
 
 Clients with a connection of their own, with a user of their own, in MULTI or WATCH read from the primary.
 """
@@ -29,7 +29,7 @@ from proxy.session.item import Item
 from proxy.session.judging import reads_from_replicas, shares_replicas
 from proxy.session.node_port import KnownScriptsPort, ReplicaPort
 from proxy.session.pool_key import SOLE_NODE
-from proxy.session.reads_again import ReadingClient
+from proxy.session.read_retries import ReadingClient
 from proxy.wire.request import Request
 
 

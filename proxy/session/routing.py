@@ -23,7 +23,7 @@ from proxy.session import (
     subscribe,
     switching,
     transaction,
-    unhindered,
+    unqueued_commands,
     write_pauses,
 )
 from proxy.session.forwarding import forward
@@ -138,7 +138,7 @@ def _unchangeable(command: Command) -> bytes:
 _HANDLERS: Mapping[ConnectionState, Callable[[Session, Item], int]] = {
     ConnectionState.POOL: forward,
     **pinned.HANDLERS,
-    **unhindered.HANDLERS,
+    **unqueued_commands.HANDLERS,
 }
 """Of commands that are forwarded, with all that rules want of them."""
 _SURROUNDED = frozenset({ConnectionState.POOL, ConnectionState.BLOCKING, ConnectionState.ADMIN})

@@ -8,7 +8,7 @@ from proxy.session import reply_mode
 from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.ports import TracedCommand
 from proxy.session.reply_mode import AnsweredClient
-from proxy.session.state import Unplaced
+from proxy.session.state import NodelessMulti
 from proxy.session.views import ConnectedClient
 
 _AT_ONCE = 64
@@ -71,9 +71,9 @@ def answer(client: SendingClient, payload: bytes) -> None:
 def refuse(client: SendingClient, error: bytes, aborting: bytes = ABORTING_COMMAND) -> None:
     """Answer a refusal; inside MULTI, so that Redis aborts the transaction as for any bad command."""
     state = client.state
-    if type(state) is Unplaced:
+    if type(state) is NodelessMulti:
         state.spoiled = True
-    if state.transaction is None or type(state) is Unplaced:
+    if state.transaction is None or type(state) is NodelessMulti:
         answer(client, error)
         return
     sender = client.sender

@@ -2,7 +2,7 @@
 
     Pooled               its commands go to shared upstreams
     PooledTransaction    a transaction that has arrived whole is on its way to a shared upstream
-    Unplaced             with a cluster upstream: MULTI has been answered, and no key has named a node yet
+    NodelessMulti             with a cluster upstream: MULTI has been answered, and no key has named a node yet
     Waiting              with a cluster upstream: WAIT is pending on a connection to each primary
     Pinned               it has an upstream of its own: for how long (``Keeping``), and what is open there (``Unit``)
     Departed             it has left; replies that are still pending may have to be read
@@ -173,7 +173,7 @@ class PooledTransaction:
 
 
 @dataclass(slots=True)
-class Unplaced:
+class NodelessMulti:
     """With a cluster upstream: a transaction of which nothing has been sent. ``kept`` are queued commands without keys,
     and what becomes of their replies, and ``writes`` says that one of them may write; ``spoiled`` that a command was
     refused, so that EXEC has to fail."""
@@ -266,12 +266,12 @@ class Departed:
     blocked: ClassVar[int] = 0
 
 
-ClientState: TypeAlias = Pooled | PooledTransaction | Unplaced | Waiting | Pinned | Departed
+ClientState: TypeAlias = Pooled | PooledTransaction | NodelessMulti | Waiting | Pinned | Departed
 
 
 def pinned(state: ClientState, upstream: PrivatePipeline) -> Pinned:
     """The client has an upstream for itself from now on."""
-    if type(state) is Unplaced:
+    if type(state) is NodelessMulti:
         return Pinned(upstream, unit=state.transaction)
     assert type(state) is Pooled, "neither in the middle of a pooled transaction, nor twice, nor for nobody"
     return Pinned(upstream)
@@ -283,10 +283,10 @@ def unpinned(state: ClientState) -> Pooled:
     return POOLED
 
 
-def unplaced(state: ClientState, transaction: Transaction) -> Unplaced:
+def nodeless(state: ClientState, transaction: Transaction) -> NodelessMulti:
     """With a cluster upstream: MULTI has been answered, and nothing has been sent."""
     assert type(state) is Pooled, "a transaction belongs to a node as soon as the client has a connection to one"
-    return Unplaced(transaction)
+    return NodelessMulti(transaction)
 
 
 def waiting(state: ClientState, upstreams: list[PrivatePipeline]) -> Waiting:
@@ -303,7 +303,7 @@ def begun(state: ClientState, transaction: Transaction) -> ClientState:
         case Pinned():
             state.unit = transaction
             return state
-        case PooledTransaction() | Unplaced() | Waiting() | Departed():
+        case PooledTransaction() | NodelessMulti() | Waiting() | Departed():
             raise AssertionError("a transaction does not begin inside another, nor for nobody")
 
 
@@ -313,7 +313,7 @@ def ended(state: ClientState, left: Watching | None = None) -> ClientState:
         case Pinned():
             state.unit = left
             return state
-        case PooledTransaction() | Unplaced() | Waiting():
+        case PooledTransaction() | NodelessMulti() | Waiting():
             return POOLED
         case Pooled() | Departed():
             return state

@@ -1,9 +1,9 @@
 """Between upstreams: a client's commands go to a shared one, or to one of its own.
 
-All pending replies of a client come from one upstream, but for what is sent elsewhere on purpose (``unhindered``). It
-is *pooled* (``upstream`` is a shared upstream, and the intake forwards plain commands by itself) or *pinned*
-(it has an upstream of its own). Before it changes upstreams, all pending replies must have come: the command
-waits (``WAIT``), and ``Session.on_idle`` brings it again.
+All pending replies of a client come from one upstream, but for what is sent elsewhere on purpose
+(``unqueued_commands``). It is *pooled* (``upstream`` is a shared upstream, and the intake forwards plain commands by
+itself) or *pinned* (it has an upstream of its own). Before it changes upstreams, all pending replies must have come:
+the command waits (``WAIT``), and ``Session.on_idle`` brings it again.
 
       pooled ──(MULTI, WATCH, SUBSCRIBE, BLPOP, CLIENT ID …)──> pinned
         ^                                                         │

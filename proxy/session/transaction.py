@@ -24,11 +24,11 @@ from proxy.session import (
     follow_ups,
     handshake,
     hidden_commands,
+    nodeless_multi,
     over_nodes,
     reply_mode,
     sending,
     switching,
-    unplaced,
     write_pauses,
 )
 from proxy.session.exec_abort import ABORTING_EXEC
@@ -141,7 +141,9 @@ def _placed(session: TransactionClient, item: Item, data: bytes, end: int | None
         return WAIT
     if nodes is None or session.state is not POOLED:
         return None
-    return unplaced.begin(session) if end is None else over_nodes.place_transaction(session, nodes, item, data, end)
+    return (
+        nodeless_multi.begin(session) if end is None else over_nodes.place_transaction(session, nodes, item, data, end)
+    )
 
 
 def _forget_keys(session: TransactionClient) -> None:

@@ -48,7 +48,7 @@ ELSEWHERE = {
     ],
     "with a cluster upstream, commands of all nodes (`DBSIZE`, `KEYS`, `SCAN`, `SCRIPT LOAD`, `CONFIG SET` …) and of "
     "the cluster (`CLUSTER`, `READONLY`, `ASKING`) inside MULTI": [
-        "session/test_unplaced.py::test_a_command_that_is_refused_makes_exec_fail"
+        "session/test_nodeless_multi.py::test_a_command_that_is_refused_makes_exec_fail"
     ],
     "a listener that asks for a login, before the login": [
         "differential/test_logins.py::test_before_a_login_nothing_else_is_answered"
@@ -352,7 +352,7 @@ def _one_is_blocked(direct: Wire) -> bool:
     return b"blocked_clients:1" in direct.ask("INFO", "clients")
 
 
-@row("`CLIENT PAUSE … WRITE` that does not come through this Keyrail")
+@row("`CLIENT PAUSE … WRITE` that does not come through this Keyrail, or inside `MULTI`")
 def test_reads_can_wait_behind_a_write_of_another_client(engine: Engine, keyrail: Keyrail) -> None:
     for address, waits in ((engine.address, False), (keyrail.address, True)):
         with Wire(address) as writer, Wire(address) as reader, Wire(address) as operator, engine.wire() as direct:

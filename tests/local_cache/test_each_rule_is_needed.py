@@ -106,11 +106,11 @@ BREAKS = {
         f"{READS}::test_a_command_whose_changes_redis_does_not_tell_is_the_session_s",
     ),
     "a database first read while SWAPDB waits is not held": Break(
-        "net/cache/local_caches.py", "self._untold.hold_back(database.cache)", "pass", f"{ROUTE}::{LEFT}"
+        "net/cache/local_caches.py", "self._without_invalidation.hold_back(database.cache)", "pass", f"{ROUTE}::{LEFT}"
     ),
     "SWAPDB from before the policy is not waited for": Break(
         "net/cache/local_caches.py",
-        "self._untold.pending_on(self._connections.shared_in_use(), self._untold_has_run)",
+        "self._without_invalidation.pending_on(self._connections.shared_in_use(), self._has_run_without_invalidation)",
         "pass",
         f"{ROUTE}::test_a_swap_from_before_the_policy_holds_back_what_is_read_while_it_waits",
     ),
@@ -145,7 +145,7 @@ BREAKS = {
         f"{ROUTE}::test_keys_that_keyrail_has_looked_up_are_never_read_as_they_were_before",
     ),
     "commands from before a policy are forgotten": Break(
-        "net/cache/unheld_commands.py",
+        "net/cache/earlier_commands.py",
         "if not sender.finished(sender.requested) and not self._lasts(client, sender.pending_replies > 1):",
         "if False:",
         f"{ROUTE}::test_a_read_that_was_only_audited_is_pending_when_the_client_is_answered_from_memory",

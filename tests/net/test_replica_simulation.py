@@ -19,7 +19,7 @@ import pytest
 from proxy.hotpath.reader_place import ReaderPlace, ReplicaGroup
 from proxy.net.replicas.replica_history import Told
 from proxy.net.replicas.watched_replicas import WatchedReplica
-from proxy.session.reads_again import ReadsAgain
+from proxy.session.read_retries import ReadRetries
 from tests.conftest import rest_is_long, seeds
 from tests.net.replica_stage import Connection, Stage
 from tests.resp import FrameReader, decode
@@ -358,18 +358,18 @@ def forgets_changes(place: ReaderPlace, replica: Any, upstream: Any) -> None:
     place.used = used
 
 
-def takes_the_refused_one(reads: ReadsAgain) -> list[Any]:
+def takes_the_refused_one(reads: ReadRetries) -> list[Any]:
     mine: list[Any] = THEIRS(reads)
     return mine[:1]
 
 
-BEGIN_LOOK, CHOOSE, THEIRS = ReplicaGroup.begin_look, ReaderPlace.choose, ReadsAgain._theirs
+BEGIN_LOOK, CHOOSE, THEIRS = ReplicaGroup.begin_look, ReaderPlace.choose, ReadRetries._theirs
 BROKEN: dict[str, tuple[type, str, Any]] = {
     "a look that is under way counts": (ReplicaGroup, "begin_look", counts_the_look_before),
     "changes of the replica are forgotten": (ReaderPlace, "choose", forgets_changes),
     "what a replica lacks is not asked": (ReaderPlace, "_is_behind", lambda place: place.marked),
     "age does not count": (ReaderPlace, "_is_near", lambda place, *_: place.upstream and place.upstream.usable),
-    "a command behind a refused one stays": (ReadsAgain, "_theirs", takes_the_refused_one),
+    "a command behind a refused one stays": (ReadRetries, "_theirs", takes_the_refused_one),
 }
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.session import redirects, switching, transaction, unplaced
+from proxy.session import nodeless_multi, redirects, switching, transaction
 from proxy.session.session import Session
 from tests.conftest import seeds
 from tests.session.answering import AnsweringConnection
@@ -61,7 +61,7 @@ MOST_SEEDS = 150
 ANOTHER_REPLY = "a node answers another command"
 BREAKS: dict[str, tuple[Break, str]] = {
     "a transaction without a node ends, and the intake goes on to forward nothing": (
-        _leaves_no_simple_commands(unplaced, "_leave"),
+        _leaves_no_simple_commands(nodeless_multi, "_leave"),
         "the intake forwards",
     ),
     "a transaction ends at its node, and the intake goes on to forward nothing": (

@@ -37,13 +37,13 @@ from proxy.local_cache.fills import PING_EVERY
 from proxy.net.cache.cache_totals import CacheTotals, with_hits
 from proxy.net.cache.cache_uses import CacheUses
 from proxy.net.cache.cluster_slots import ClusterSlots
+from proxy.net.cache.commands_without_invalidation import CommandsWithoutInvalidation
+from proxy.net.cache.earlier_commands import EarlierCommands
 from proxy.net.cache.missing_replies import MOST_WAIT, MissingReplies, Wait
 from proxy.net.cache.often_read import OftenRead
 from proxy.net.cache.tracked_database import TrackedDatabase
 from proxy.net.cache.tracking import TrackedServer
 from proxy.net.cache.tracking_setup import FieldTtls
-from proxy.net.cache.unheld_commands import UnheldCommands
-from proxy.net.cache.untold_commands import UntoldCommands
 from proxy.net.connection.group_counts import GroupCount
 from proxy.net.connection.periodic import Periodic
 from proxy.net.connection.upstream import Keeper, UpstreamConnection
@@ -96,8 +96,8 @@ class LocalCaches(CachePort):
         self._missing = MissingReplies(loop, self._settle, count)
         self._hot = OftenRead()
         self._counted = CacheTotals(cost, verdicts)
-        self._unheld = UnheldCommands()
-        self._untold = UntoldCommands(loop.call_later)
+        self._earlier = EarlierCommands()
+        self._without_invalidation = CommandsWithoutInvalidation(loop.call_later)
         self.scripts = OwnKeys()
         self._was_on = False
         self._ticker = Periodic(loop, PING_EVERY, {"tending the local cache": self._tick}, count)
@@ -117,9 +117,9 @@ class LocalCaches(CachePort):
         for cache in self._caches:
             cache.concern(scope.uncached)
         for client in self._clients:
-            self._unheld.note(client, self._caches)
+            self._earlier.note(client, self._caches)
         if scope.rules and not was_on:
-            self._untold.pending_on(self._connections.shared_in_use(), self._untold_has_run)
+            self._without_invalidation.pending_on(self._connections.shared_in_use(), self._has_run_without_invalidation)
             self._ticker.begin()
         elif was_on and not scope.rules:
             self.close()
@@ -180,7 +180,7 @@ class LocalCaches(CachePort):
             client.sender,
         )
         if before is None or before.caches is not self._caches or (reads.mask != 0 and before.uses != uses):
-            self._unheld.note(client, self._caches, untold=before is None)
+            self._earlier.note(client, self._caches, untold=before is None)
         return reads
 
     def _database(self, number: int) -> TrackedDatabase:
@@ -200,8 +200,8 @@ class LocalCaches(CachePort):
             database.cache.concern(self._scope.uncached)
             database.cache.become_hot(self._hot.names, ())
             for client in self._clients:
-                self._unheld.note(client, [database.cache])
-            self._untold.hold_back(database.cache)
+                self._earlier.note(client, [database.cache])
+            self._without_invalidation.hold_back(database.cache)
             self._caches.append(database.cache)
             self._by_cache[database.cache] = database
         return database
@@ -263,11 +263,13 @@ class LocalCaches(CachePort):
         self, reads: CachedReads, sender: CommandSender, upstream: UpstreamPipeline, *, relayed: bool
     ) -> None:
         """Answer nothing from memory until this client's command has run, whose changes Redis does not tell."""
-        ran = partial(self._untold_has_run, sender)
-        running = self._untold.relayed(upstream) if relayed else self._untold.sent(upstream, ran)
+        ran = partial(self._has_run_without_invalidation, sender)
+        running = (
+            self._without_invalidation.relayed(upstream) if relayed else self._without_invalidation.sent(upstream, ran)
+        )
         reads.hold_back(running, 1, True)
 
-    def _untold_has_run(self, sender: CommandSender | None = None) -> None:
+    def _has_run_without_invalidation(self, sender: CommandSender | None = None) -> None:
         # Memory of all workers is void, as after a change of users.
         self._user_changes.add()
         self.look_at_users()
@@ -276,7 +278,7 @@ class LocalCaches(CachePort):
 
     def look_again(self, sender: CommandSender) -> None:
         """Replies to this client have come: look which keys are not held any more."""
-        self._unheld.look_again(sender, self._caches)
+        self._earlier.look_again(sender, self._caches)
         self._missing.look_again()
 
     def _settle(self) -> None:
@@ -287,7 +289,7 @@ class LocalCaches(CachePort):
 
     def _tick(self) -> None:
         self.look_at_users()
-        self._unheld.look_at_all(self._caches)
+        self._earlier.look_at_all(self._caches)
         for database in self._databases.values():
             database.tick()
 
@@ -323,7 +325,7 @@ class LocalCaches(CachePort):
         before = self._hot.names
         hot = self._hot.another_second(mine, changes, self._loop.time())
         if hot != before:
-            senders = self._unheld.besides_lasting(self._clients)
+            senders = self._earlier.besides_lasting(self._clients)
             for cache in self._caches:
                 cache.become_hot(hot, senders)
 

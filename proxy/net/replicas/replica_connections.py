@@ -2,7 +2,7 @@
 
 They are opened when the first client wants one, as the user that the route is configured with; with a cluster upstream,
 with READONLY. Each must lead to the server that has told ``ReplicaWatch`` how far it is. When one is lost, or its
-replica says that it cannot answer, what it owes is sent again to the primary: see ``session/reads_again.py``.
+replica says that it cannot answer, what it owes is sent again to the primary: see ``session/read_retries.py``.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.known_scripts import KnownScripts
 from proxy.session.node_port import ReplicaPort
 from proxy.session.pool_key import Node, PoolKey, Role
-from proxy.session.reads_again import ReadsAgain
+from proxy.session.read_retries import ReadRetries
 from proxy.session.session import Session
 
 _PAUSE = 1.0
@@ -261,7 +261,7 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
         slot = None if connection is None else self._open_slots.get(connection)
         if connection is None or slot is None:
             return frame
-        again = ReadsAgain(client, upstream) if isinstance(client, Session) else None
+        again = ReadRetries(client, upstream) if isinstance(client, Session) else None
         if client is not None and client.gone:
             return frame
         if REPLICA_UNABLE.begin(frame, own_errors=again is not None and again.has_own_errors()):
@@ -284,7 +284,7 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
             connection.abort()
         return None
 
-    def _take_refused(self, slot: ReplicaSlot, again: ReadsAgain, frame: bytes) -> bool:
+    def _take_refused(self, slot: ReplicaSlot, again: ReadRetries, frame: bytes) -> bool:
         if REPLICA_LACKS_SCRIPT.hinted(frame):
             slot.loaded = None
         if frame.startswith(b"-"):
@@ -306,10 +306,10 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
         self._connections.all.remove(upstream)
         begun = pipeline.head.sink.client() if pipeline.head is not None and not pipeline.whole_frames() else None
         clients = {each.sink.client(): None for each in pipeline.entries()}
-        again: list[ReadsAgain] = []
+        again: list[ReadRetries] = []
         for client in clients:
             if isinstance(client, Session) and client is not begun and not client.gone and not upstream.mixed_up:
-                lost = ReadsAgain(client, pipeline)
+                lost = ReadRetries(client, pipeline)
                 if lost.take():
                     again.append(lost)
         taken = {each.client for each in again}

@@ -41,7 +41,7 @@ class ReadingClient(NodeClient, JudgedClient, Protocol):
         """Choose the replica from which the client reads at this place."""
 
 
-class ReadsAgain:
+class ReadRetries:
     """Commands of one client that the connection ``source`` to a replica was sent, with the places of their replies."""
 
     def __init__(self, session: ReadingClient, source: UpstreamPipeline) -> None:
@@ -213,7 +213,7 @@ class _OwnersReply(ReplyPart):
     """Takes what the owner of a key answers to a read. If it sends the read elsewhere, the read goes there; an error is
     the client's; and any other reply proves that the key is not on its way, so what the replica has said counts."""
 
-    def __init__(self, reads: ReadsAgain, place: Segment, entry: InFlightEntry, reply: bytes) -> None:
+    def __init__(self, reads: ReadRetries, place: Segment, entry: InFlightEntry, reply: bytes) -> None:
         self._reads = reads
         self._place = place
         self._raw = entry.sent

@@ -1,9 +1,9 @@
-"""Commands that may still run, and of which Redis does not tell what they change: SWAPDB.
+"""Commands without invalidation messages, such as SWAPDB, that may still run.
 
 Nothing is answered from memory before they have run, also where their clients have left. That shows by a reply behind
 them on their connection. Where the connection is lost before, Redis may still run what it has received.
 
-While there is a local cache, the session tells of each that it sends. Of those from before nobody has told: what is
+While there is a local cache, the session tells of each that it sends. Nobody has told of those from before: what is
 pending on a connection that clients share may be one. (A connection of one client ends with it, and Redis forgets what
 waits there.)
 """
@@ -19,7 +19,7 @@ _PERHAPS = 1.0
 """Seconds in which a command may still run whose connection has ended before its reply."""
 
 
-class UntoldCommands:
+class CommandsWithoutInvalidation:
     """Those of a route's clients. ``after`` calls something after some seconds."""
 
     def __init__(self, after: Callable[[float, Callable[[], None]], object]) -> None:

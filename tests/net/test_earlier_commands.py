@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from proxy.net.cache.unheld_commands import UnheldCommands
+from proxy.net.cache.earlier_commands import EarlierCommands
 from tests.hotpath.gathering import pack
 from tests.hotpath.test_cached_reads import Cached
 
@@ -19,36 +19,36 @@ def given(client: Cached, *, blocked: int = 0) -> Any:
 
 
 def test_a_pending_command_holds_everything_back() -> None:
-    client, unheld = Cached(), UnheldCommands()
-    unheld.note(given(client), [client.cache])
+    client, earlier = Cached(), EarlierCommands()
+    earlier.note(given(client), [client.cache])
     assert not is_held_back(client), "nothing is pending"
     client.intake.receive(pack("SET", "cold", "1"))
-    unheld.note(given(client), [client.cache])
+    earlier.note(given(client), [client.cache])
     assert client.cache.waits_for_writers()
     client.redis_answers(b"+OK\r\n")
     assert not client.cache.waits_for_writers()
 
 
 def test_a_blocked_client_holds_everything_back_once_it_is_answered() -> None:
-    client, unheld = Cached(), UnheldCommands()
+    client, earlier = Cached(), EarlierCommands()
     client.intake.receive(pack("SET", "cold", "1"))
-    unheld.note(given(client, blocked=1), [client.cache])
-    unheld.look_at_all([client.cache])
+    earlier.note(given(client, blocked=1), [client.cache])
+    earlier.look_at_all([client.cache])
     assert not is_held_back(client)
     client.redis_answers(b"+OK\r\n")
-    unheld.look_again(client.sender, [client.cache])
+    earlier.look_again(client.sender, [client.cache])
     assert is_held_back(client)
     assert not client.cache.waits_for_writers()
     client.cache.release()
     assert len(client.cache) == 1
-    unheld.look_again(client.sender, [client.cache])
+    earlier.look_again(client.sender, [client.cache])
     assert not is_held_back(client)
 
 
 def test_an_open_transaction_holds_everything_back_once_it_runs() -> None:
-    client, unheld = Cached(), UnheldCommands()
+    client, earlier = Cached(), EarlierCommands()
     client.reads.begin_transaction()
-    unheld.note(given(client), [client.cache])
+    earlier.note(given(client), [client.cache])
     assert not is_held_back(client), "nothing of it runs before EXEC"
     client.sender.forward(client.fake_upstream, pack("EXEC"))
     client.reads.end_transaction(client.sender, client.sender.requested)
@@ -58,10 +58,10 @@ def test_an_open_transaction_holds_everything_back_once_it_runs() -> None:
 
 
 def test_keys_become_hot_for_a_client_that_is_blocked() -> None:
-    client, other, unheld = Cached(), Cached(), UnheldCommands()
+    client, other, earlier = Cached(), Cached(), EarlierCommands()
     for each in (client, other):
         each.intake.receive(pack("SET", "cold", "1"))
-    assert unheld.besides_lasting([given(client, blocked=1), given(other)]) == [other.sender]
+    assert earlier.besides_lasting([given(client, blocked=1), given(other)]) == [other.sender]
     client.redis_answers(b"+OK\r\n")
-    unheld.look_again(client.sender, [client.cache])
+    earlier.look_again(client.sender, [client.cache])
     assert is_held_back(client)

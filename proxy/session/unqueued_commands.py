@@ -1,4 +1,4 @@
-"""Commands that do not wait behind other clients': those that unblock others, and those of administrators.
+"""Commands that must not queue behind other clients': those that unblock others, and those of administrators.
 
 On a shared upstream they would wait behind other clients' commands, which a script or CLIENT PAUSE … WRITE may hold
 back. So each runs alone on an idle upstream, and the client's next command waits for its reply. A command of
@@ -14,13 +14,13 @@ from proxy.commands.table import ConnectionState
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import switching
 from proxy.session.forwarding import ForwardingClient, dispatch, forward
-from proxy.session.idle_connections import UnhinderedClient, await_reply, may_overtake
+from proxy.session.idle_connections import UnqueuedClient, await_reply, may_overtake
 from proxy.session.item import Item
 from proxy.session.node_connections import NodeClient, wait_for_idle
 from proxy.session.ports import PrivatePipeline
 
 
-class OvertakingClient(ForwardingClient, UnhinderedClient, NodeClient, Protocol):
+class OvertakingClient(ForwardingClient, UnqueuedClient, NodeClient, Protocol):
     """A session, as far as its commands wait behind nobody else's."""
 
 

@@ -1,4 +1,4 @@
-"""Pending commands that hold no keys in the local cache: when they were sent, it was not about them.
+"""Commands in flight when caching of their keys starts: they hold no keys in the local cache.
 
 Most are answered soon, and hold everything back until then. A client that is blocked in Redis may stay so for hours.
 Until its replies have come, it is on a connection of its own, where nothing is answered from memory; what it may write
@@ -13,7 +13,7 @@ from proxy.hotpath.reply_cache import ReplyCache
 from proxy.session.ports import CachingClient
 
 
-class UnheldCommands:
+class EarlierCommands:
     """Those of all clients of a route; they may be about any of the caches."""
 
     def __init__(self) -> None:

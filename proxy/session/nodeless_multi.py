@@ -17,7 +17,7 @@ from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.item import Item
 from proxy.session.node_connections import CLUSTERDOWN, NodeClient, any_node, unserved, wait_for_node
 from proxy.session.node_port import NodePort
-from proxy.session.state import ClientState, Transaction, Unplaced, ended, unplaced
+from proxy.session.state import ClientState, NodelessMulti, Transaction, ended, nodeless
 from proxy.wire.encode import OK, encode_command
 
 MOST_KEPT = 64
@@ -43,16 +43,16 @@ LEAVES = frozenset({ConnectionState.RESET, ConnectionState.QUIT})
 """Commands that end the transaction without a word to any node."""
 
 
-class UnplacedClient(NodeClient, Protocol):
+class NodelessClient(NodeClient, Protocol):
     """A session, as far as it begins transactions."""
 
     def set_state(self, state: ClientState) -> None:
         """A transaction or a WATCH has begun or ended: meanwhile the upstream takes nobody else's commands."""
 
 
-def begin(session: UnplacedClient, *, spoiled: bool = False) -> int:
+def begin(session: NodelessClient, *, spoiled: bool = False) -> int:
     """Answer MULTI. If it is ``spoiled``, nothing of the transaction runs."""
-    state = unplaced(session.state, Transaction(0, session.key.database))
+    state = nodeless(session.state, Transaction(0, session.key.database))
     state.spoiled = spoiled
     session.state = state
     session.settle_nodes()
@@ -62,15 +62,15 @@ def begin(session: UnplacedClient, *, spoiled: bool = False) -> int:
     return TAKEN
 
 
-def unreachable(session: UnplacedClient, item: Item) -> int:
+def unreachable(session: NodelessClient, item: Item) -> int:
     """No node could be reached in time for the command: the client gets an error, and stays."""
-    if type(session.state) is Unplaced and item.command.spec.state is ConnectionState.EXEC:
+    if type(session.state) is NodelessMulti and item.command.spec.state is ConnectionState.EXEC:
         return _ended(session, _BECAUSE + unserved(session, (session.node,))[1:])
     sending.refuse(session, unserved(session, (session.node,)))
     return TAKEN
 
 
-def meet(session: UnplacedClient, nodes: NodePort, item: Item, state: Unplaced) -> int | None:
+def meet(session: NodelessClient, nodes: NodePort, item: Item, state: NodelessMulti) -> int | None:
     """What becomes of the next command; None for one that goes on: it takes the transaction to its node, or ends it."""
     spec = item.command.spec
     if spec.state in LEAVES:
@@ -92,7 +92,7 @@ def meet(session: UnplacedClient, nodes: NodePort, item: Item, state: Unplaced) 
     return _place(session, nodes, item, state)
 
 
-def _may_be_kept(session: UnplacedClient, item: Item, state: Unplaced) -> bool:
+def _may_be_kept(session: NodelessClient, item: Item, state: NodelessMulti) -> bool:
     command = item.command
     plain = command.spec.state in _KEPT and not item.hidden and has_its_arguments(command)
     if not plain or not command.has_no_keys or session.node is not None:
@@ -101,13 +101,13 @@ def _may_be_kept(session: UnplacedClient, item: Item, state: Unplaced) -> bool:
     return len(state.kept) < MOST_KEPT and size < MOST_KEPT_BYTES
 
 
-def _ended(session: UnplacedClient, reply: bytes) -> int:
+def _ended(session: NodelessClient, reply: bytes) -> int:
     sending.answer(session, reply)
     _leave(session)
     return TAKEN
 
 
-def _leave(session: UnplacedClient) -> None:
+def _leave(session: NodelessClient) -> None:
     # The transaction has been answered.
     transaction = session.state.transaction
     cached_answers.end_transaction(session)
@@ -118,7 +118,7 @@ def _leave(session: UnplacedClient) -> None:
         session.adopt()
 
 
-def _place(session: UnplacedClient, nodes: NodePort, item: Item, state: Unplaced) -> int | None:
+def _place(session: NodelessClient, nodes: NodePort, item: Item, state: NodelessMulti) -> int | None:
     if session.node is None and not item.command.known_keys:
         session.node = any_node(session, nodes)
     if session.node is None and state.spoiled:
@@ -151,7 +151,7 @@ def _place(session: UnplacedClient, nodes: NodePort, item: Item, state: Unplaced
     return None
 
 
-def _begun(session: UnplacedClient, frame: bytes) -> bytes:
+def _begun(session: NodelessClient, frame: bytes) -> bytes:
     if frame.startswith(b"-"):
         # The client counts on a transaction, and each command would run by itself.
         session.close("multi_refused")
