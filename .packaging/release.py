@@ -25,7 +25,8 @@ BUILDERS = ("docker", "podman", "buildah")
 DOCKER_FORMAT = {"podman": ["--format", "docker"], "buildah": ["--format", "docker"]}
 """Their own format has no HEALTHCHECK."""
 VERSION = re.compile(r'^__version__ = "(.*)"$', re.MULTILINE)
-RELEASED = re.compile(r"\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?")
+RELEASED = re.compile(r"\d+\.\d+\.\d+")
+"""Also a version of a Helm chart, which one of a preview is not (1.2.0rc1)."""
 SECTION = re.compile(r"^## (.*)\n((?:(?!## ).*\n?)*)", re.MULTILINE)
 UNUSABLE = """
 import os, shutil, sysconfig
@@ -52,7 +53,10 @@ def main() -> int:
     options.add_argument("--complete", action="store_true", help="fail if a part cannot be built here")
     options.add_argument("--check", action="store_true", help="build nothing")
     chosen = options.parse_args()
-    version, problems = state()
+    try:
+        version, problems = state()
+    except subprocess.CalledProcessError as failed:  # git has said why
+        return stopped(failed)
     plan = what_can_be_built()
     if chosen.complete:
         problems += [f"--complete, but this machine cannot build {each}" for each in plan.left_out]
@@ -64,11 +68,16 @@ def main() -> int:
         try:
             build(version, plan)
         except subprocess.CalledProcessError as failed:
-            print(f"release: failed: {' '.join(map(str, failed.cmd))}", file=sys.stderr)
-            return 1
+            return stopped(failed)
     for each in plan.left_out:
         print(f"release: left out: {each}")
     return 3 if plan.left_out else 0
+
+
+def stopped(failed: subprocess.CalledProcessError) -> int:
+    """Say which command has failed; return the exit status."""
+    print(f"release: failed: {' '.join(map(str, failed.cmd))}", file=sys.stderr)
+    return 1
 
 
 def state() -> tuple[str, list[str]]:
@@ -79,7 +88,7 @@ def state() -> tuple[str, list[str]]:
     if not Path(".git").exists():
         return version, ["this is no Git repository; release from a clone"]
     if not RELEASED.fullmatch(version):
-        problems.append(f"proxy/__init__.py: __version__ is {version!r}; expected a version such as 1.2.0 or 1.2.0rc1")
+        problems.append(f"proxy/__init__.py: __version__ is {version!r}; expected a version such as 1.2.0")
     if changed := git("status", "--porcelain"):
         problems.append(f"the working tree has changes; commit or remove them:\n{changed}")
     problems += changelog_problems(version, Path("CHANGELOG.md").read_text("utf-8"))
@@ -226,7 +235,7 @@ def publish(made: Path) -> None:
 
 
 def git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(["git", *arguments], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
 def succeeds(*command: str) -> bool:

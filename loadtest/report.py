@@ -178,7 +178,7 @@ def markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
 
 
 def cluster_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
-    """The report on Keyrail with a cluster upstream, beside Keyrail before one Redis, and Envoy."""
+    """The report on Keyrail with a cluster upstream, beside Keyrail with one Redis, and Envoy."""
     order = (KEYRAIL_BENCH, cluster.KEYRAIL_CLUSTER, cluster.ENVOY)
     return _page("Keyrail with a cluster upstream", samples, about, order, cluster_goals())
 

@@ -301,7 +301,7 @@ RUNS_WRITES = EngineTexts(
     "WRONGTYPE ",
     answers="a command of Keyrail's own that a pause of writes would hold back",
     proof="nothing of a client's runs in it",
-    used_in=("net/pool/liveness.py",),
+    used_in=("net/pool/write_probe.py",),
 )
 
 # What the user may run, and what the engine has

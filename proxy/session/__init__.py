@@ -52,7 +52,7 @@ subscribing.py        SUBSCRIBE and its relatives with a cluster upstream
 pinned.py             commands that need a private connection: blocking commands, WAIT, MONITOR, unknown commands …
 blocking.py           BLPOP and its relatives with a cluster upstream
 wait_for_replicas.py  WAIT and WAITAOF with a cluster upstream
-idle_connections.py   connections for commands that wait behind nobody else's
+idle_connections.py   connections for commands that must not queue behind others
 write_pauses.py       commands that wait while Redis holds writes back
 unqueued_commands.py  commands that must not queue behind others: SCRIPT KILL, CLIENT UNPAUSE, CONFIG SET …
 scripts.py            EVAL, FCALL and their relatives: what the rules need to know about the script

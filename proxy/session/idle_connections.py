@@ -32,7 +32,7 @@ from proxy.session.ports import PrivatePipeline
 from proxy.session.state import Awaited
 
 STATES = frozenset({ConnectionState.ADMIN, ConnectionState.IDLE})
-"""Of commands that wait behind nobody else's."""
+"""Of commands that must not queue behind others."""
 
 
 class UnqueuedClient(switching.SwitchingClient, Protocol):

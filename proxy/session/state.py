@@ -2,7 +2,7 @@
 
     Pooled               its commands go to shared upstreams
     PooledTransaction    a transaction that has arrived whole is on its way to a shared upstream
-    NodelessMulti             with a cluster upstream: MULTI has been answered, and no key has named a node yet
+    NodelessMulti        with a cluster upstream: MULTI has been answered, and no key has named a node yet
     Waiting              with a cluster upstream: WAIT is pending on a connection to each primary
     Pinned               it has an upstream of its own: for how long (``Keeping``), and what is open there (``Unit``)
     Departed             it has left; replies that are still pending may have to be read

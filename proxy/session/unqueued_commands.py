@@ -21,7 +21,7 @@ from proxy.session.ports import PrivatePipeline
 
 
 class OvertakingClient(ForwardingClient, UnqueuedClient, NodeClient, Protocol):
-    """A session, as far as its commands wait behind nobody else's."""
+    """A session, as far as its commands must not queue behind others."""
 
 
 def _end_wait(session: OvertakingClient, item: Item) -> int:

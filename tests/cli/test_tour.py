@@ -90,7 +90,7 @@ def test_a_cluster_in_one_command() -> None:
         assert running.stop() == 0
 
 
-def test_before_a_cluster_the_node_of_the_key_is_named() -> None:
+def test_with_a_cluster_upstream_the_node_of_the_key_is_named() -> None:
     text = tour_text(parse_listen("127.0.0.1:7"), "tour", Embedded.CLUSTER)
     assert "`KEYRAIL NODE n3 INFO commandstats` says that Redis ran UNLINK" in text
     assert "`INFO commandstats`" not in text

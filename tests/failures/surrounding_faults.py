@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -19,6 +20,7 @@ from tests.keyrail_process import Keyrail
 from tests.resp import eventually
 
 MOST_CLIENTS = 5
+LOOP = "import time\nend = time.monotonic() + 120\nwhile time.monotonic() < end: pass"
 STARVED_SECONDS = 10.0
 """Longer than a worker that does not report is left alone."""
 
@@ -103,7 +105,8 @@ class OnASmallDisk(OneRedis):
 
     def keeps_order(self) -> bool:
         """Whether the kill switch would survive a restart. It is off before and behind that."""
-        return all(self._order(each) for each in ("on", "off"))
+        kept = [self._order(each) for each in ("on", "off")]
+        return all(kept)
 
     def _order(self, switch: str) -> bool:
         url = f"http://127.0.0.1:{self.keyrail.admin_port}/policy/kill-switch"
@@ -114,7 +117,9 @@ class OnASmallDisk(OneRedis):
                 return bool(json.loads(answer.read())["survives_restart"])
         except urllib.error.HTTPError as error:
             with error:
-                return "No space left" not in error.read().decode()
+                if "No space left" not in error.read().decode():
+                    raise
+            return False
 
     def free(self) -> None:
         self.ballast.unlink()
@@ -129,13 +134,14 @@ class Starved(OneRedis):
 
     def starve(self) -> None:
         cpu = min(os.sched_getaffinity(0))
-        self.loop = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        self.loop = subprocess.Popen([sys.executable, "-c", LOOP])
         self.stack.callback(self.end)
         os.sched_setaffinity(self.loop.pid, {cpu})
         for pid in self.keyrail.pids():
             for thread in Path(f"/proc/{pid}/task").iterdir():
-                os.sched_setaffinity(int(thread.name), {cpu})
-                os.sched_setscheduler(int(thread.name), os.SCHED_IDLE, os.sched_param(0))
+                with contextlib.suppress(ProcessLookupError):  # it has ended
+                    os.sched_setaffinity(int(thread.name), {cpu})
+                    os.sched_setscheduler(int(thread.name), os.SCHED_IDLE, os.sched_param(0))
 
     def end(self) -> None:
         self.loop.kill()

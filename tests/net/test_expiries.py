@@ -117,7 +117,7 @@ def test_a_key_that_is_not_for_this_login_is_no_word_on_the_command() -> None:
     assert redis.expiries.off == []
 
 
-def test_before_a_cluster_the_node_of_the_key_is_asked() -> None:
+def test_with_a_cluster_upstream_the_node_of_the_key_is_asked() -> None:
     redis, nodes = Redis(), {slot_of(b"user:1"): Node(3)}
     redis.expiries = Expiries(redis._ask, lambda _: True, nodes.get)
     redis.wonder()

@@ -19,6 +19,9 @@ PONG = b"+PONG\r\n"
 ZERO = b":0\r\n"
 
 
+BUSY, NOPERM = b"-BUSY Redis is busy running a script.\r\n", b"-NOPERM User app has no permissions\r\n"
+
+
 class Upstream:
     """A connection that answers what it is asked when it is told to."""
 
@@ -215,8 +218,10 @@ def test_silence_is_said_and_closes_nobody_unless_a_new_connection_is_answered()
     [
         ((PONG, ZERO), True),
         ((PONG, b"-WRONGTYPE Key is not a valid HyperLogLog string value.\r\n"), True),
-        ((PONG, b"-BUSY Redis is busy running a script.\r\n"), False),
-        ((PONG, b"-NOPERM User app has no permissions to run the 'pfcount' command\r\n"), False),
+        ((PONG, BUSY, BUSY), False),
+        ((PONG, NOPERM, NOPERM), False),
+        ((PONG, NOPERM, b":1\r\n"), True),
+        ((PONG, b"-MOVED 1 there:6380\r\n", b":1\r\n"), True),
         ((b"-BUSY\r\n",), False),
         ((b"-NOPERM\r\n",), False),
     ],

@@ -118,7 +118,9 @@ def test_memory_is_not_asked_before_reads_of_a_replica_are_answered() -> None:
 
 
 @pytest.mark.parametrize("words", [("GET", "a"), ("MGET", "a", "b")], ids=" ".join)
-def test_before_a_cluster_a_read_that_memory_lacks_is_one_of_the_primaries_of_its_keys(words: tuple[str, ...]) -> None:
+def test_with_a_cluster_upstream_a_read_that_memory_lacks_is_one_of_the_primaries_of_its_keys(
+    words: tuple[str, ...],
+) -> None:
     """Replicas of those may be behind what it is told, whichever node the command before it was for."""
     client = Routed(route_with(RULES))
     reads = client.sender.reads = ClientReads(client.sender, ReplicaGroup(), lambda: 1.0, lambda place: None)

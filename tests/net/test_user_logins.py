@@ -105,7 +105,7 @@ def test_before_one_server_all_clients_of_the_user_are_closed() -> None:
     assert bench.forgotten == ["app"]
 
 
-def test_before_a_cluster_those_are_closed_that_have_used_it() -> None:
+def test_with_a_cluster_upstream_those_are_closed_that_have_used_it() -> None:
     bench = Bench()
     shared, idle, elsewhere = bench.connect(SECOND), bench.connect(SECOND), bench.connect(FIRST)
     used, unused = bench.client(shared, elsewhere), bench.client(elsewhere)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -125,3 +126,24 @@ def test_a_policy_that_cannot_be_lowered_says_why(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(CompiledPolicy, "lower", broken)
     with pytest.raises(ZeroDivisionError, match="own mistake"):
         find(GroupPlans((REFUSING,)), 1)
+
+
+def test_whoever_waits_for_a_plan_that_cannot_be_made_is_told_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, broken = CompiledPolicy.lower, [True]
+
+    def lower(self: CompiledPolicy) -> LoweredPolicy:
+        if self.app == "a" and broken:
+            raise ZeroDivisionError("a rule's own mistake")
+        return whole(self)
+
+    monkeypatch.setattr(CompiledPolicy, "lower", lower)
+
+    async def main() -> None:
+        compiler = PlanCompiler(STAGED)
+        asked = [replace(ALL, apps=apps) for apps in (("b", "a"), ("c", "a"), ("a",))]
+        told = await asyncio.gather(*map(compiler.find, asked), return_exceptions=True)
+        assert [type(each) for each in told] == [ZeroDivisionError] * 3
+        broken.clear()
+        assert len((await compiler.find(ALL)).plans) == 3, "whoever asks again gets them"
+
+    asyncio.run(main())

@@ -149,7 +149,7 @@ programs = st.lists(st.sampled_from(PROGRAMS), max_size=12)
 @example(program=["AUTH app pw", "(some time)", "GET a", "RESET", "GET a"])
 @example(program=["SELECT 1", "(some time)", "GET a", "RESET", "GET a", "GET b"])
 @example(program=["HELLO 3", "(some time)", "DBSIZE", "RESET", "DBSIZE", "MGET a b c"])
-def test_before_a_cluster(program: list[str]) -> None:
+def test_with_a_cluster_upstream(program: list[str]) -> None:
     play(Routed(FakeRoute()), program)
 
 

@@ -45,7 +45,7 @@ def test_select_of_a_database_that_has_a_pool_is_asked_there() -> None:
     assert route.lent == []
 
 
-def test_before_a_cluster_all_nodes_must_have_the_database() -> None:
+def test_with_a_cluster_upstream_all_nodes_must_have_the_database() -> None:
     route = FakeRoute()
     client = Client(route)
     route.unknown_databases = {1}

@@ -78,7 +78,10 @@ class PlanCompiler:
         for key in keys:
             if key not in self._made:
                 self._made[key] = asyncio.get_running_loop().create_task(self._make(key))
-        numbers = [await asyncio.shield(self._made[key]) for key in keys]
+        tasks = [self._made[key] for key in keys]
+        if missing := [task for task in tasks if not task.done()]:
+            await asyncio.wait(missing)
+        numbers = [task.result() for task in tasks]
         return self._plans[table].tables.since(wanted.has, numbers)
 
     async def _make(self, key: _Key) -> int:

@@ -196,12 +196,13 @@ class PolicyGeneration:
         for whose in self.incomplete:
             by_able.setdefault(whose[0], []).append(whose)
         for able, of in by_able.items():
+            of.sort(key=_name_of)  # all workers ask for the same plans first
             for first in range(0, len(of), _PORTION):
                 await self._complete_portion(able, of[first : first + _PORTION])
 
     async def _complete_portion(self, able: frozenset[str], of: Sequence[Whose]) -> None:
         reader = self._readers.setdefault(able, PlanReader(self.policy.schema.automaton))
-        added, apps = added_to_standard(self.table), tuple("" if app is None else app.name for _, app in of)
+        added, apps = added_to_standard(self.table), tuple(map(_name_of, of))
         new = await self._find_plans(WantedPlans(added, able, self.paused, apps, reader.length))
         plans = await uncollected(_read, reader, new)
         for whose, lowered in zip(of, plans, strict=True):
@@ -220,6 +221,10 @@ class PolicyGeneration:
                 self._rehearsals[able] = PolicyCompiler(self.policy, self.table, able)
             self._rehearsed[whose] = self._rehearsals[able].bind(app, paused=self.paused)
         return self._rehearsed[whose]
+
+
+def _name_of(whose: Whose) -> str:
+    return "" if whose[1] is None else whose[1].name
 
 
 def _read(reader: PlanReader, new: NewParts) -> list[LoweredPolicy]:

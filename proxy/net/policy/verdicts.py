@@ -79,11 +79,14 @@ class Verdicts(ReportPort):
                     violation_line(time.time(), {"route": self._route, "rule": rule, "dropped": dropped})
                 )
 
-    def keep(self, rules: Iterable[str], redact: Redact) -> None:
-        """Set the rules in force, and drop the evidence of other rules. Keys are shown as `redact` says, or less of
-        them."""
-        kept = set(rules)
+    def show_keys(self, redact: Redact) -> None:
+        """Keys are shown as `redact` says, or less of them."""
         self._redaction = self._least_redaction.at_least(redact)
+
+    def keep(self, rules: Iterable[str], redact: Redact) -> None:
+        """Set the rules in force, and drop the evidence of other rules."""
+        self.show_keys(redact)
+        kept = set(rules)
         self.evidence.keep(kept)
         self._line_budgets = {rule: found for rule, found in self._line_budgets.items() if rule in kept}
 

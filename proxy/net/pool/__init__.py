@@ -6,6 +6,7 @@ supply.py            opens the connections that pools need, and puts them there
 connections.py       reacts when upstream connections close, take commands again, or a topology changes
 demotions.py         finds the connections that lead to a replica, and retires them
 write_pauses.py      finds out when Redis holds writes back, and keeps them off shared connections then
+write_probe.py       whether Redis runs writes, or holds them back
 sole_replicas.py     servers that have become replicas without a primary in their place: reads go on
 connection_set.py    all upstream connections of a route, and how many commands they carried
 databases.py         the databases that all nodes of a cluster have

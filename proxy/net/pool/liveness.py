@@ -23,17 +23,16 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
-from proxy.commands.error_texts import RUNS_WRITES
 from proxy.commands.table import Lane
 from proxy.net.connection.connect import UpstreamRefusedError
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.pool.connections import Connections
+from proxy.net.pool.write_probe import runs_writes
 from proxy.session.pool_key import Node
 
 _PONG = b"+PONG\r\n"
 _SHOWN = 100
 """The most bytes of a reply that the log shows."""
-_HELD_LIKE_WRITES = ["PFCOUNT", "keyrail:answers"]
 
 _LATE_SECONDS = 0.9
 """A little less than a turn."""
@@ -226,11 +225,7 @@ class NodeLiveness:
                 fresh.abort()
 
     async def _runs_writes(self, fresh: UpstreamConnection) -> bool:
-        # Only a result proves it: Redis checks permissions, BUSY and LOADING before it checks for a pause.
-        if await fresh.ask(["PING"]) != _PONG:
-            return False
-        reply = await fresh.ask(_HELD_LIKE_WRITES)
-        return reply.startswith(b":") or RUNS_WRITES.begin(reply)
+        return await fresh.ask(["PING"]) == _PONG and await runs_writes(fresh, self._connections.topology)
 
     def _replace(self, dead: list[UpstreamConnection]) -> None:
         self.silent_since = None

@@ -11,23 +11,20 @@ up the reads of all others. So while a node holds writes back, commands that may
 A user who may not pause writes must not hold up those of others by trying: until such a command of a user has
 succeeded, the next ones are not announced for a while.
 
-The end is the moment in which Redis answers PFCOUNT on a connection of its own: that changes nothing, and a pause holds
-it back like a write (``may_replicate``). Where Redis answers with an error, as for a user who may not run it or not use
-its key, an empty script is sent behind it, which needs no key. A user who may run neither cannot be told: nothing waits
-here then.
+The end is the moment in which Redis answers what it holds back like a write (``write_probe``), on a connection of its
+own. Where Keyrail's user may not run that, the end cannot be told: nothing waits here then.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from itertools import count, islice
 from typing import Any
 
-from proxy.commands.slots import slot_of
 from proxy.hotpath.write_gate import WriteGate
 from proxy.net.connection.connect import UpstreamRefusedError
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.pool.connections import Connections
+from proxy.net.pool.write_probe import runs_writes
 from proxy.session.pause_port import PausePort
 from proxy.session.pool_key import Node
 from proxy.session.pool_waiter import UpstreamWait, Waiter
@@ -39,8 +36,6 @@ _ANNOUNCED_SECONDS = 2.0
 _UNPROVED_SECONDS = 10.0
 _ANSWER_SECONDS = 0.2
 _AT_ONCE = 64
-_EMPTY_SCRIPT = ("EVAL", "return 1", "0")
-"""A pause holds a script back that does not say that it writes nothing."""
 
 TellOthers = Callable[[], Awaitable[object]]
 
@@ -172,18 +167,9 @@ class WritePauses(PausePort):
     async def _ask_once(self, node: Node) -> None:
         fresh = await self._connections.opening.open_apart(node)
         try:
-            if (await fresh.ask(["PFCOUNT", self._key_of(node)])).startswith(b"-"):
-                await fresh.ask(_EMPTY_SCRIPT)
+            await runs_writes(fresh, self._topology)
         finally:
             fresh.abort()
-
-    def _key_of(self, node: Node) -> str:
-        # A node of a cluster answers at once where a key is not its own.
-        router, keys = self._topology.router, (f"keyrail:answers:{number}" for number in count())
-        if router is None:
-            return next(keys)
-        some = islice(keys, 100_000)
-        return next((key for key in some if router.owner(slot_of(key.encode())) == node.number), "keyrail:answers")
 
     def _settle_gate(self) -> None:
         self.gate.closed = bool(self._announced or self._probes)

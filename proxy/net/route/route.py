@@ -418,6 +418,7 @@ class Route(RoutePort):
             return
         if await self._policies.commit():
             self._relearning.learn_all()
+        self._verdicts.show_keys(self._policies.redact)
         await self.census.complete()
         self._verdicts.keep(self._policies.rules, self._policies.redact)
         self._rule_totals.keep(self._policies.rules, self._policies.calls.totals(self.census.commands_by_app()))
