@@ -1,45 +1,10 @@
-"""Each rule that keeps a local cache true is needed, and a test holds it: without the rule, that test fails.
-
-A copy of the program, as plain Python, has one change, and runs the test. What chance has to meet, the hunts of
-``coherence/test_broken_cache.py`` find.
-"""
+"""What the local cache would do without one of the rules that keep it true. What chance has to meet, the hunts of
+``coherence/test_broken_cache.py`` find."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
-from typing import NamedTuple
-
-import pytest
-
-from tests.broken_program import Change, broken, stale
-from tests.conftest import rest_is_long
-from tests.keyrail_process import DIRECT
-
-ROOT = Path(__file__).parents[2]
-pytestmark = [
-    pytest.mark.skipif(DIRECT, reason="a relay has no cache"),
-    pytest.mark.source,
-]
-
-
-class Break(NamedTuple):
-    """What is changed, the test that fails then, and what else must be changed, as another module makes up for it."""
-
-    module: str
-    right: str
-    wrong: str
-    test: str
-    beside: Change | None = None
-
-    @property
-    def changes(self) -> list[Change]:
-        """All that is changed."""
-        return [Change(self.module, self.right, self.wrong), *([self.beside] if self.beside else [])]
-
+from tests.breaks.given import Break
+from tests.broken_program import Change
 
 MODEL = "local_cache/test_fills.py::test_no_order_of_events_can_be_noticed"
 ENGINE = "valkey-9.1"
@@ -195,31 +160,3 @@ BREAKS = {
         f"{READS}::test_a_write_over_slots_holds_its_keys_until_each_part_is_answered",
     ),
 }
-
-
-def test_no_break_is_stale() -> None:
-    assert not stale(change for each in BREAKS.values() for change in each.changes)
-
-
-@pytest.mark.parametrize("name", rest_is_long(*BREAKS))
-def test_without_a_rule_its_test_fails(tmp_path: Path, name: str) -> None:
-    if name in list(BREAKS)[:1]:
-        assert _run(_copy(tmp_path / "right"), BREAKS[name].test) == 0, "the copy is right"
-    wrong = _copy(tmp_path / "wrong", *BREAKS[name].changes)
-    assert _run(wrong, BREAKS[name].test) == 1
-
-
-def _copy(folder: Path, *changes: Change) -> Path:
-    broken(folder, *changes)
-    for name in ("tests", "policies", "docs"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", folder)
-    return folder
-
-
-def _run(folder: Path, test: str) -> int:
-    words = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", f"tests/{test}"]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("KEYRAIL_", "PYTEST_"))}
-    done = subprocess.run(words, cwd=folder, env=kept, capture_output=True, text=True, check=False)
-    assert done.returncode in (0, 1), done.stdout[-2000:]
-    return done.returncode

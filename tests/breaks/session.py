@@ -1,0 +1,74 @@
+"""Transactions, follow-ups, redirects and logins of one client."""
+
+from __future__ import annotations
+
+from tests.breaks.given import Break
+
+BREAKS = {
+    "a refusal in a MULTI without a node spoils nothing": Break(
+        "session/sending.py",
+        "        state.spoiled = True\n",
+        "        pass\n",
+        "session/test_nodeless_multi.py::test_a_command_that_is_refused_makes_exec_fail",
+    ),
+    "EXEC of a spoiled MULTI without a node runs": Break(
+        "session/nodeless_multi.py",
+        "        if state.spoiled:\n",
+        "        if False:\n",
+        "session/test_nodeless_multi.py::test_a_command_that_is_refused_makes_exec_fail",
+    ),
+    "a pinned connection is given back with state on it": Break(
+        "session/switching.py",
+        "if session.keeps_pin() or (session.sender.pending_replies > 0 and state.keeping is not Keeping.RETURNING):",
+        "if False:",
+        "session/test_pinned.py::test_monitor_is_relayed_from_its_first_line_on",
+    ),
+    "a client that has pending replies changes upstreams": Break(
+        "session/switching.py",
+        "        wait_until_drained(session)\n        return None\n    found = shared_of",
+        "        pass\n    found = shared_of",
+        "session/test_session.py::test_slow_commands_have_a_lane_of_their_own_and_a_client_pending_replies_on_one",
+    ),
+    "follow-ups are sent inside WATCH": Break(
+        "session/follow_ups.py",
+        "    if client.state.watching is not None or client.state.transaction is not None:\n        return False\n",
+        "",
+        "session/test_follow_ups.py::test_a_renewal_of_a_watched_key_waits_for_exec",
+    ),
+    "follow-ups are kept without a bound": Break(
+        "session/follow_ups.py",
+        "if client.deferred is None or len(client.deferred) < MOST_WAITING or client.state.transaction is not None:",
+        "if True:",
+        "session/test_follow_ups.py::test_no_more_than_so_many_renewals_wait_and_they_leave_in_slices",
+    ),
+    "a write over slots is split whatever the policy says": Break(
+        "session/over_slots.py",
+        "return session.effective_policy.compiled.policy.splits_writes",
+        "return True",
+        "session/test_over_nodes.py::test_other_commands_over_slots_are_refused",
+    ),
+    "a command that may have run is sent again": Break(
+        "session/redirects.py",
+        "            if may_have_run:\n",
+        "            if False:\n",
+        "session/test_redirects.py::test_order_holds_in_every_interleaving",
+    ),
+    "a blocked command waits anew when its slot moves": Break(
+        "session/blocking.py",
+        "return wait_for_node(session, nodes, item, None, Lane.FAST, blocked.error)",
+        "return None",
+        "session/test_blocking.py::test_where_its_slot_leaves_it_is_sent_to_the_new_owner",
+    ),
+    "WAIT asks one primary": Break(
+        "session/wait_for_replicas.py",
+        "return [node for node in primaries if written & bit_of(node.number)]",
+        "return primaries[:1]",
+        "session/test_wait_for_replicas.py::test_only_nodes_that_were_written_to_are_asked",
+    ),
+    "HELLO before the login lets commands pass": Break(
+        "session/login.py",
+        "            return _NOAUTH\n",
+        "            return None\n",
+        "session/test_login.py::test_nothing_reaches_an_upstream_before_the_login",
+    ),
+}
