@@ -4,7 +4,6 @@ dispatcher.py         judges each command
 routing.py            where a judged command goes: to memory, to a replica, or to the handler for what it does
 refusals.py           what becomes of a command that the policy refuses, or answers by itself
 session.py            a client: who it is, the state of its connection, what it sends
-views.py              what handlers may see of a session
 guarded.py            faults close the client in whose session they are, and no other
 client_identity.py    what a client says of itself, and where it comes from
 client_link.py        a client's transport: whether it is read, what it has not taken, how it closes
@@ -62,7 +61,8 @@ node_questions.py     the questions of rules with a cluster upstream: which node
 running_procedure.py  the questions of one such rule
 streaming.py          a request too large to buffer
 paying.py             byte limits for a streamed request
-reply_mode.py         CLIENT REPLY: which commands are answered
+client_reply.py       CLIENT REPLY: which commands are answered
+reply_mode.py         what CLIENT REPLY has made of a connection
 hidden_commands.py    hidden commands beside a client's own
 follow_ups.py         hidden commands after a reply, such as EXPIRE for a new key
 n_plus_one.py         runs of single reads (N+1)

@@ -7,7 +7,6 @@ which could not.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
 
 from proxy.cluster.fan_out import fan_out
 from proxy.cluster.publishing import publish
@@ -21,10 +20,8 @@ from proxy.commands.table import Lane
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import idle_connections, sending, switching
-from proxy.session.idle_connections import UnqueuedClient
 from proxy.session.item import Item
 from proxy.session.node_connections import (
-    NodeClient,
     any_node,
     connection_to,
     has_waited,
@@ -35,17 +32,12 @@ from proxy.session.node_connections import (
 )
 from proxy.session.node_port import NodePort
 from proxy.session.node_questions import KEYS_LOST, misses_keys, stood_for
-from proxy.session.pool_key import Node, PoolKey
+from proxy.session.pool_key import Node
 from proxy.session.ports import Questions
+from proxy.session.session import Session
 
 
-class AllNodesClient(UnqueuedClient, NodeClient, Protocol):
-    """A session with a cluster upstream. Its clients begin in the pool ``home``."""
-
-    home: PoolKey
-
-
-def send(session: AllNodesClient, nodes: NodePort, item: Item, most_in_page: Callable[[Command], int | None]) -> int:
+def send(session: Session, nodes: NodePort, item: Item, most_in_page: Callable[[Command], int | None]) -> int:
     """Send the command to all nodes that it is for. A page of a walk may have ``most_in_page`` keys; None: the policy
     does not say."""
     command = item.command
@@ -81,7 +73,7 @@ def _is_about_all_keys(spec: Spec) -> bool:
     return spec.write or ("readonly" in spec.flags and not asks_for_one)
 
 
-def _publish(session: AllNodesClient, nodes: NodePort, item: Item) -> int:
+def _publish(session: Session, nodes: NodePort, item: Item) -> int:
     # Clients of all addresses are reached; they are counted on the nodes that answer.
     if waits_for_lane(session, Lane.FAST):
         return WAIT
@@ -101,7 +93,7 @@ def _publish(session: AllNodesClient, nodes: NodePort, item: Item) -> int:
 
 
 def _fan_out(
-    session: AllNodesClient,
+    session: Session,
     nodes: NodePort,
     item: Item,
     primaries: Sequence[Node],
@@ -122,7 +114,7 @@ def _fan_out(
     send_fan_out(session.sender, out.without(missing), ready, item.edit, replicas)
 
 
-def _unqueued(session: AllNodesClient, nodes: NodePort, item: Item, primaries: Sequence[Node]) -> int:
+def _unqueued(session: Session, nodes: NodePort, item: Item, primaries: Sequence[Node]) -> int:
     if idle_connections.waits_for_own(session, item.command):
         return WAIT
     if not primaries:
@@ -139,7 +131,7 @@ def _unqueued(session: AllNodesClient, nodes: NodePort, item: Item, primaries: S
 
 
 def _walk(
-    session: AllNodesClient,
+    session: Session,
     rounds: Rounds,
     primaries: Sequence[Node],
     upstreams: Sequence[UpstreamPipeline],
@@ -157,7 +149,7 @@ def _walk(
 
 
 def connections_to(
-    session: NodeClient, nodes: NodePort, item: Item, wanted: Sequence[Node | None], lane: Lane
+    session: Session, nodes: NodePort, item: Item, wanted: Sequence[Node | None], lane: Lane
 ) -> list[UpstreamPipeline] | int:
     """A shared connection to each; otherwise what becomes of the command."""
     if waits_for_lane(session, lane):

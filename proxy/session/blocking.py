@@ -23,8 +23,9 @@ from proxy.hotpath.in_flight import AS_IT_IS, EDIT, InFlightEntry
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import switching
 from proxy.session.item import BlockedCommand, Item
-from proxy.session.node_connections import NodeClient, wait_for_node
+from proxy.session.node_connections import wait_for_node
 from proxy.session.node_port import NodePort
+from proxy.session.session import Session
 from proxy.wire.encode import encode_command
 
 _ASKING = encode_command([b"ASKING"])
@@ -38,7 +39,7 @@ _OPTION_ARGUMENTS = {b"GROUP": 2, b"COUNT": 1, b"BLOCK": 1}
 """Of XREAD and XREADGROUP, before STREAMS."""
 
 
-def send(session: NodeClient, nodes: NodePort, item: Item) -> int:
+def send(session: Session, nodes: NodePort, item: Item) -> int:
     """Send it and wait for its reply. When something has come, ``under_way`` says what becomes of it."""
     asks = None if item.blocked is None else item.blocked.asks
     waited = 0.0 if item.blocked is None else session.ports.route.now() - item.blocked.since
@@ -69,7 +70,7 @@ def send(session: NodeClient, nodes: NodePort, item: Item) -> int:
     return WAIT
 
 
-def under_way(session: NodeClient, nodes: NodePort, item: Item) -> int | None:
+def under_way(session: Session, nodes: NodePort, item: Item) -> int | None:
     """What becomes of a command that may have been sent already; None for one that is to be sent, perhaps again."""
     blocked = item.blocked
     if blocked is None or blocked.phase == "waits":
@@ -87,7 +88,7 @@ def under_way(session: NodeClient, nodes: NodePort, item: Item) -> int | None:
     return wait_for_node(session, nodes, item, None, Lane.FAST, blocked.error)
 
 
-def begin(session: NodeClient, item: Item) -> tuple[BlockedCommand, float]:
+def begin(session: Session, item: Item) -> tuple[BlockedCommand, float]:
     """The command is being sent; for how many seconds it has been blocked before."""
     now = session.ports.route.now()
     blocked = item.blocked

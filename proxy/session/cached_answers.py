@@ -5,7 +5,7 @@ and what the intake does not send by itself.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from proxy.commands.cached_reads import (
     ANY_KEYS,
@@ -22,10 +22,8 @@ from proxy.hotpath.cached_reads import COUNTED, MIXED, MOST_PARTS, NOT_KEPT, Cac
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import reply_mode, sending
 from proxy.session.item import Item
-from proxy.session.ports import EffectivePolicy, TracedCommand
-from proxy.session.sending import SendingClient
+from proxy.session.session import Session
 from proxy.session.state import POOLED, Awaited
-from proxy.session.views import WaitingClient
 from proxy.wire.encode import encode_command
 
 _PING = encode_command([b"PING"])
@@ -33,19 +31,7 @@ _REPLY_ON = encode_command([b"CLIENT", b"REPLY", b"ON"])
 _REPLY_OFF = encode_command([b"CLIENT", b"REPLY", b"OFF"])
 
 
-class CachingClient(SendingClient, WaitingClient, Protocol):
-    """A session, as far as its reads are answered from memory."""
-
-    trace: TracedCommand | None
-
-
-class HoldingClient(SendingClient, Protocol):
-    """A session, as far as its commands hold keys."""
-
-    effective_policy: EffectivePolicy
-
-
-def answer(session: CachingClient, reads: CachedReads, item: Item) -> int | None:
+def answer(session: Session, reads: CachedReads, item: Item) -> int | None:
     """Answer a read from memory, or have it wait until memory has its reply; None where Redis has to answer."""
     if not _may_be_answered(session, reads, item):
         return None
@@ -73,7 +59,7 @@ def answer(session: CachingClient, reads: CachedReads, item: Item) -> int | None
     return WAIT
 
 
-def _may_be_answered(session: CachingClient, reads: CachedReads, item: Item) -> bool:
+def _may_be_answered(session: Session, reads: CachedReads, item: Item) -> bool:
     role = reads.roles[item.command.spec.id]
     if reads.mask == 0 or role not in (CACHED, CACHED_PARTS) or session.state is not POOLED:
         return False
@@ -94,12 +80,12 @@ class Before(NamedTuple):
     reply_mode: int
 
 
-def before(session: SendingClient) -> Before:
+def before(session: Session) -> Before:
     """How it stands now."""
     return Before(session.sender.requested, session.state.reply_mode)
 
 
-def hold(session: HoldingClient, reads: CachedReads, command: Command, since: Before) -> None:
+def hold(session: Session, reads: CachedReads, command: Command, since: Before) -> None:
     """A command has been handed over that the intake does not send by itself: it holds its keys up to its reply.
 
     One without a reply holds nothing. Its client has a connection of its own, where nothing is answered from memory,
@@ -134,7 +120,7 @@ def hold(session: HoldingClient, reads: CachedReads, command: Command, since: Be
                 reads.hold_name(name, sender, sender.requested, only_reads)
 
 
-def _names(session: HoldingClient, role: int, command: Command) -> Iterable[bytes] | None:
+def _names(session: Session, role: int, command: Command) -> Iterable[bytes] | None:
     # The keys that a command reads or may write; None if it may be about others.
     caches = session.ports.caches
     if role < ANY_KEYS or reads_no_others(command.spec, command.argv):
@@ -147,35 +133,35 @@ def _names(session: HoldingClient, role: int, command: Command) -> Iterable[byte
     return None
 
 
-def told(session: SendingClient, command: Command) -> None:
+def told(session: Session, command: Command) -> None:
     """Keyrail answers a command with what it has asked Redis: memory may be older."""
     reads = session.intake.cached_reads
     if reads is not None and not reads.cache.idle and reads.mask != 0 and reads.roles[command.spec.id] != NO_KEYS:
         reads.look(session.sender, session.sender.requested)
 
 
-def begin_anew(session: SendingClient) -> None:
+def begin_anew(session: Session) -> None:
     """The client leaves a connection of its own, on which it may have written without waiting for replies."""
     reads = session.intake.cached_reads
     if reads is not None and not reads.cache.idle:
         reads.hold_back(session.sender, session.sender.requested)
 
 
-def begin_transaction(session: SendingClient) -> None:
+def begin_transaction(session: Session) -> None:
     """MULTI has been accepted or sent."""
     reads = session.intake.cached_reads
     if reads is not None:
         reads.begin_transaction()
 
 
-def end_transaction(session: SendingClient) -> None:
+def end_transaction(session: Session) -> None:
     """EXEC or DISCARD has been sent, or Redis has refused the MULTI, so each command has run by itself."""
     reads = session.intake.cached_reads
     if reads is not None and reads.end_transaction(session.sender, session.sender.requested):
         _hold_back_untold(session, reads, session.state.reply_mode)
 
 
-def _hold_back_untold(session: SendingClient, reads: CachedReads, mode: int) -> None:
+def _hold_back_untold(session: Session, reads: CachedReads, mode: int) -> None:
     # Redis does not tell what the command changes, so memory must know when it has run, also if its client has left,
     # or gets no reply: that shows by a reply behind it on its connection.
     sender, state, upstream = session.sender, session.state, session.sender.upstream

@@ -6,27 +6,20 @@ changes nothing.
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 from proxy.commands.table import ConnectionState
 from proxy.commands.words import word_of
 from proxy.hotpath.intake import TAKEN
 from proxy.session import reply_mode, sending, switching
-from proxy.session.forwarding import ForwardingClient, forward_unchanged
+from proxy.session.forwarding import forward_unchanged
 from proxy.session.item import JudgedCommand
+from proxy.session.session import Session
 from proxy.wire.encode import OK, encode_bulk, encode_null
 
 _PRINTABLE = frozenset(range(0x21, 0x7F))
 
 
-class NamedClient(ForwardingClient, Protocol):
-    """A session, as far as it has a name."""
-
-    def rename(self, name: bytes) -> None:
-        """The client has another name, by which it may be of another app."""
-
-
-def _name(session: NamedClient, item: JudgedCommand) -> int:
+def _name(session: Session, item: JudgedCommand) -> int:
     if session.state.upstream is not None:
         return _name_on_its_own(session, item)
     if not session.ports.capabilities.keeps_names(session.key):
@@ -43,7 +36,7 @@ def _name(session: NamedClient, item: JudgedCommand) -> int:
     return TAKEN
 
 
-def _name_on_its_own(session: NamedClient, item: JudgedCommand) -> int:
+def _name_on_its_own(session: Session, item: JudgedCommand) -> int:
     # A private upstream has its client's names, and Redis's own answer; where none comes, a good name is taken for one
     # that Redis took. By its name a client may be of another app, as which what stands behind has to be judged.
     argv = item.command.argv
@@ -67,7 +60,7 @@ def _name_on_its_own(session: NamedClient, item: JudgedCommand) -> int:
     return TAKEN
 
 
-def _note(session: NamedClient, argv: list[bytes]) -> bool:
+def _note(session: Session, argv: list[bytes]) -> bool:
     # Remember a name that Redis would accept; False for anything else, on which Redis has the word.
     word = word_of(argv[1])
     if word == b"SETNAME" and len(argv) == 3 and valid(argv[2]):
@@ -89,4 +82,4 @@ def valid(name: bytes) -> bool:
     return _PRINTABLE.issuperset(name)
 
 
-HANDLERS: dict[ConnectionState, Callable[[NamedClient, JudgedCommand], int]] = {ConnectionState.NAME: _name}
+HANDLERS: dict[ConnectionState, Callable[[Session, JudgedCommand], int]] = {ConnectionState.NAME: _name}

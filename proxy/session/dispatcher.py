@@ -12,7 +12,10 @@ from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.decision import Decision
 from proxy.rules.verdict import Answer, Refuse, ReplyEdit, Rewrite, chained
 from proxy.session import (
+    client_reply,
+    follow_ups,
     judging,
+    leaving,
     login,
     n_plus_one,
     named_node,
@@ -20,6 +23,7 @@ from proxy.session import (
     nodeless_multi,
     over_nodes,
     procedure,
+    redirects,
     refusals,
     replica_reads,
     reply_mode,
@@ -34,7 +38,7 @@ from proxy.session.item import Item
 from proxy.session.node_port import NodePort
 from proxy.session.open_trace import OpenTrace
 from proxy.session.pool_key import UNAUTHENTICATED
-from proxy.session.session import Session
+from proxy.session.session import Handlers, Session
 from proxy.session.state import Awaited
 from proxy.wire.encode import encode_command
 from proxy.wire.request import Request
@@ -87,7 +91,7 @@ class Dispatcher:
         command = Command(table, request.arguments(), table.specs[command_id])
         wrapper, command = self._unwrapped(command)
         if session.n_plus_one is not None and session.resolved is None:
-            session.n_plus_one.meet(session, command)
+            n_plus_one.meet(session, session.n_plus_one, command)
         if session.intake.sampled:
             size = request.end - request.start
             traces, weight = session.ports.traces, session.intake.sampled
@@ -197,7 +201,7 @@ class Dispatcher:
         session = self.session
         if session.state.upstream is not None and session.ports.capabilities.empty_request_counts():
             session.sender.issue(session.state.upstream, _EMPTY_REQUEST)
-            reply_mode.use_up(session)
+            client_reply.use_up(session)
 
     def malformed(self, request: Request) -> None:
         """Answer in the engine's own words, behind the pending replies, and close.
@@ -310,3 +314,8 @@ class Dispatcher:
     def assembling(self, size: int) -> None:
         """An unfinished command grows."""
         self.session.assembling(size)
+
+
+HANDLERS = Handlers(
+    Dispatcher, follow_ups.catch_up, replica_reads.begin, redirects.told_instead, leaving.turn_away, leaving.leave
+)

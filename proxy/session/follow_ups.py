@@ -19,9 +19,8 @@ No more than ``MOST_WAITING`` wait for one client: then its commands that have f
 may go, so many at a time are sent, and others' commands come between them.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.error_texts import ASKS, FOLLOW_UP_ELSEWHERE
@@ -32,9 +31,8 @@ from proxy.rules.verdict import Renewal
 from proxy.session import reply_mode
 from proxy.session.item import FollowUp
 from proxy.session.pool_key import PoolKey
-from proxy.session.ports import ReportedClient
-from proxy.session.state import ClientState, ended
-from proxy.session.views import ConnectedClient
+from proxy.session.session import Session
+from proxy.session.state import ended
 from proxy.wire.encode import OK, encode_command, encode_error
 
 MOST_WAITING = 1024
@@ -52,174 +50,159 @@ _AGAIN_SECONDS = 0.1
 _NO_CONNECTION = "no connection to Redis could be had for it"
 
 
-class FollowedClient(ReportedClient, ConnectedClient, Protocol):
-    """A session, as far as hidden commands follow its own."""
-
-    state: ClientState
-    may_have_follow_ups: bool
-    no_hidden_commands: str
-    deferred: dict[Hashable, FollowUp] | None
-
-    @property
-    def gone(self) -> bool:
-        """Whether it has left."""
-
-
-def take(client: FollowedClient, follow_up: FollowUp) -> None:
+def take(session: Session, follow_up: FollowUp) -> None:
     """Send a follow-up now, or when nothing stands against it."""
-    if _waits(client, follow_up):
-        if client.deferred is None:
-            client.deferred = {}
-        client.deferred[follow_up.name] = follow_up
-    elif _may_carry(client, follow_up):
-        _send(client, follow_up)
+    if _waits(session, follow_up):
+        if session.deferred is None:
+            session.deferred = {}
+        session.deferred[follow_up.name] = follow_up
+    elif _may_carry(session, follow_up):
+        _send(session, follow_up)
     else:
-        send_elsewhere(client, follow_up, follow_up.key, asks=follow_up.asks)
+        send_elsewhere(session, follow_up, follow_up.key, asks=follow_up.asks)
 
 
-def catch_up(client: FollowedClient, most: int = _AT_ONCE) -> bool:
+def catch_up(session: Session, most: int = _AT_ONCE) -> bool:
     """Send follow-ups that waited and need not wait any more; whether a reply is pending now."""
-    if client.state.watching is not None or client.state.transaction is not None:
+    if session.state.watching is not None or session.state.transaction is not None:
         return False
     sent = 0
-    while client.deferred and sent < most:
-        follow_up = client.deferred.pop(next(iter(client.deferred)))
-        if _may_carry(client, follow_up):
-            _send(client, follow_up)
+    while session.deferred and sent < most:
+        follow_up = session.deferred.pop(next(iter(session.deferred)))
+        if _may_carry(session, follow_up):
+            _send(session, follow_up)
             sent += 1
         else:
-            send_elsewhere(client, follow_up, follow_up.key, asks=follow_up.asks)
-    return client.sender.pending_replies > 0
+            send_elsewhere(session, follow_up, follow_up.key, asks=follow_up.asks)
+    return session.sender.pending_replies > 0
 
 
-def leave(client: FollowedClient) -> None:
+def leave(session: Session) -> None:
     """The client has left or begun anew: its WATCH or MULTI is over, and follow-ups that waited for that are sent."""
-    upstream = client.state.upstream
+    upstream = session.state.upstream
     if upstream is None:
         return
-    if client.state.blocked:
+    if session.state.blocked:
         # Nothing would run behind the command that blocks, and Redis might pop an element for a client that is gone.
-        client.ports.pools.discard(upstream)
-    elif client.state.transaction is not None and upstream.partial is None and not upstream.closed:
+        session.ports.pools.discard(upstream)
+    elif session.state.transaction is not None and upstream.partial is None and not upstream.closed:
         # Otherwise Redis would queue follow-ups of pending replies in it.
-        replies = (InFlightEntry(_NOBODY, 1, HIDE, None),) if client.state.reply_mode == reply_mode.ON else ()
-        client.sender.issue(upstream, _DISCARD, *replies)
-    client.state = ended(client.state)
+        replies = (InFlightEntry(_NOBODY, 1, HIDE, None),) if session.state.reply_mode == reply_mode.ON else ()
+        session.sender.issue(upstream, _DISCARD, *replies)
+    session.state = ended(session.state)
     upstream.unit = None
-    catch_up(client)
+    catch_up(session)
 
 
-def undecided(client: FollowedClient) -> bool:
+def undecided(session: Session) -> bool:
     """Whether something may still have to follow commands that were sent."""
-    client.may_have_follow_ups = client.may_have_follow_ups and client.sender.pending_replies > 0
-    return client.may_have_follow_ups
+    session.may_have_follow_ups = session.may_have_follow_ups and session.sender.pending_replies > 0
+    return session.may_have_follow_ups
 
 
-def overflow(client: FollowedClient) -> bytes | None:
+def overflow(session: Session) -> bytes | None:
     """The error for a command that would have follow-ups, where too many wait already; otherwise None."""
-    if client.deferred is None or len(client.deferred) < MOST_WAITING or client.state.transaction is not None:
+    if session.deferred is None or len(session.deferred) < MOST_WAITING or session.state.transaction is not None:
         return None
     return encode_error(
-        f"DENIED keyrail: the lifetimes of {len(client.deferred)} keys that this connection watches are to be renewed "
+        f"DENIED keyrail: the lifetimes of {len(session.deferred)} keys that this connection watches are to be renewed "
         "after EXEC, and no more may wait for that; send EXEC, DISCARD or UNWATCH first"
     )
 
 
-def silent(client: FollowedClient) -> str:
+def silent(session: Session) -> str:
     """Why nothing may go along with commands on the client's connection; empty where it may."""
-    return "no reply will come" if client.state.reply_mode != reply_mode.ON else client.no_hidden_commands
+    return "no reply will come" if session.state.reply_mode != reply_mode.ON else session.no_hidden_commands
 
 
-def _waits(client: FollowedClient, follow_up: FollowUp) -> bool:
-    if client.gone or follow_up.upstream is not client.state.upstream:
+def _waits(session: Session, follow_up: FollowUp) -> bool:
+    if session.gone or follow_up.upstream is not session.state.upstream:
         return False
     if follow_up.switches is not None and follow_up.switches.queued:
         return True
-    watching = client.state.watching
+    watching = session.state.watching
     return watching is not None and isinstance(follow_up.argv, Renewal) and watching.watches(follow_up.argv.key)
 
 
-def _may_carry(client: FollowedClient, follow_up: FollowUp) -> bool:
+def _may_carry(session: Session, follow_up: FollowUp) -> bool:
     # Whether the connection on which the command ran can carry what follows.
     upstream = follow_up.upstream
-    if upstream.closed or not upstream.admits(client.sender) or upstream.owner not in (None, client.sender):
+    if upstream.closed or not upstream.admits(session.sender) or upstream.owner not in (None, session.sender):
         return False
-    subscriptions = client.state.subscriptions
+    subscriptions = session.state.subscriptions
     confined = subscriptions is not None and subscriptions.protocol == 2 and any(subscriptions.sets)
-    if client.gone:
+    if session.gone:
         switches_database = follow_up.switches is not None and follow_up.switches.queued
-        return client.state.reply_mode == reply_mode.ON and not confined and not switches_database
-    if upstream is not client.state.upstream:
+        return session.state.reply_mode == reply_mode.ON and not confined and not switches_database
+    if upstream is not session.state.upstream:
         return True
-    free = client.state.transaction is None and not confined and silent(client) in ("", TRACKS)
-    return free and client.key.user == follow_up.key.user
+    free = session.state.transaction is None and not confined and silent(session) in ("", TRACKS)
+    return free and session.key.user == follow_up.key.user
 
 
-def _send(client: FollowedClient, follow_up: FollowUp) -> None:
+def _send(session: Session, follow_up: FollowUp) -> None:
     upstream = follow_up.upstream
     raw = encode_command(list(follow_up.argv))
-    moved = upstream is client.state.upstream and client.key.database != follow_up.key.database
+    moved = upstream is session.state.upstream and session.key.database != follow_up.key.database
 
     def answered(frame: bytes) -> None:
         # Of a unit's array, the member behind that of SELECT.
-        conclude(client, follow_up, frame.split(b"\r\n")[2] + b"\r\n" if frame.startswith(b"*3") else frame)
-        if client.deferred:
-            catch_up(client, 1)
+        conclude(session, follow_up, frame.split(b"\r\n")[2] + b"\r\n" if frame.startswith(b"*3") else frame)
+        if session.deferred:
+            catch_up(session, 1)
 
-    replies = [InFlightEntry(client.sender, 1, NOTE, answered)]
+    replies = [InFlightEntry(session.sender, 1, NOTE, answered)]
     if moved:
-        there, back = (encode_command([b"SELECT", b"%d" % key.database]) for key in (follow_up.key, client.key))
+        there, back = (encode_command([b"SELECT", b"%d" % key.database]) for key in (follow_up.key, session.key))
         raw = _MULTI + there + raw + back + _EXEC
         replies.insert(0, InFlightEntry(_NOBODY, 4, HIDE, None))
     if follow_up.asks:
         raw = _ASKING + raw
         replies.insert(0, InFlightEntry(_NOBODY, 1, HIDE, None))
-    wrote = client.sender.wrote
-    client.sender.issue(upstream, raw, *replies)
-    client.sender.wrote = wrote  # this write is not the client's
+    wrote = session.sender.wrote
+    session.sender.issue(upstream, raw, *replies)
+    session.sender.wrote = wrote  # this write is not the client's
 
 
-def send_elsewhere(
-    client: FollowedClient, follow_up: FollowUp, key: PoolKey, times: int = 0, *, asks: bool = False
-) -> None:
+def send_elsewhere(session: Session, follow_up: FollowUp, key: PoolKey, times: int = 0, *, asks: bool = False) -> None:
     """Send a follow-up on a connection of Keyrail's own."""
 
     # As the same user if there is a connection for that, else with the route's own login.
     def answered(replies: Sequence[bytes] | None) -> None:
         if replies is not None:
-            conclude(client, follow_up._replace(key=key), replies[-1], times)
+            conclude(session, follow_up._replace(key=key), replies[-1], times)
         elif key.user is not None:
-            send_elsewhere(client, follow_up, key._replace(user=None), times, asks=asks)
+            send_elsewhere(session, follow_up, key._replace(user=None), times, asks=asks)
         else:
-            _report(client, follow_up, "skipped", _NO_CONNECTION)
+            _report(session, follow_up, "skipped", _NO_CONNECTION)
 
     questions = [[b"ASKING"], follow_up.argv] if asks else [follow_up.argv]
-    client.ports.queries.ask(key if key.user is not None else key._replace(protocol=2), questions, answered)
+    session.ports.queries.ask(key if key.user is not None else key._replace(protocol=2), questions, answered)
 
 
-def conclude(client: FollowedClient, follow_up: FollowUp, frame: bytes, times: int = 0) -> None:
+def conclude(session: Session, follow_up: FollowUp, frame: bytes, times: int = 0) -> None:
     """Count what has become of a follow-up; or send it again, with a cluster upstream, where a node has refused it
     because of its slot: nobody else would."""
-    if client.ports.nodes is not None and FOLLOW_UP_ELSEWHERE.begin(frame) and times < _MOST_TIMES:
-        client.ports.route.after(_AGAIN_SECONDS, partial(_send_again, client, follow_up, frame, times + 1))
+    if session.ports.nodes is not None and FOLLOW_UP_ELSEWHERE.begin(frame) and times < _MOST_TIMES:
+        session.ports.route.after(_AGAIN_SECONDS, partial(_send_again, session, follow_up, frame, times + 1))
     elif frame.startswith(b"-"):
-        _report(client, follow_up, "error", frame[1:].split(b" ", 1)[0].decode("ascii", "replace").rstrip())
+        _report(session, follow_up, "error", frame[1:].split(b" ", 1)[0].decode("ascii", "replace").rstrip())
     elif frame in (b":1\r\n", OK):
-        _report(client, follow_up, "followed", "")
+        _report(session, follow_up, "followed", "")
 
 
-def _send_again(client: FollowedClient, follow_up: FollowUp, frame: bytes, times: int) -> None:
-    nodes, key = client.ports.nodes, follow_up.key
+def _send_again(session: Session, follow_up: FollowUp, frame: bytes, times: int) -> None:
+    nodes, key = session.ports.nodes, follow_up.key
     assert nodes is not None, "a node has refused it"
     named = nodes.redirected(frame, key.node)
-    names = Command(client.effective_policy.table, list(follow_up.argv)).known_keys
+    names = Command(session.effective_policy.table, list(follow_up.argv)).known_keys
     node = named or (nodes.owner(slot_of(names[0].name)) if names else None)
     if node is None:
-        conclude(client, follow_up, frame, times)
+        conclude(session, follow_up, frame, times)
     else:
         asks = named is not None and ASKS.hinted(frame)
-        send_elsewhere(client, follow_up, key._replace(node=node), times, asks=asks)
+        send_elsewhere(session, follow_up, key._replace(node=node), times, asks=asks)
 
 
-def _report(client: FollowedClient, follow_up: FollowUp, what: What, detail: str) -> None:
-    client.ports.reports.report([follow_up.hidden.hit(what, detail)], follow_up.command, client)
+def _report(session: Session, follow_up: FollowUp, what: What, detail: str) -> None:
+    session.ports.reports.report([follow_up.hidden.hit(what, detail)], follow_up.command, session)

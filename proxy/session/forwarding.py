@@ -1,18 +1,12 @@
 """Commands without connection state go to a shared upstream, or to their client's own if it has one."""
 
-from typing import Protocol
-
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import hidden_commands, script_units, sending, switching
-from proxy.session.hidden_commands import SurroundedClient
 from proxy.session.item import Item, JudgedCommand
+from proxy.session.session import Session
 
 
-class ForwardingClient(SurroundedClient, Protocol):
-    """A session, as far as commands are forwarded for it."""
-
-
-def forward(session: ForwardingClient, item: Item) -> int:
+def forward(session: Session, item: Item) -> int:
     """A command that needs no connection state."""
     if session.state.blocked and session.sender.pending_replies > 0 and item.hidden:
         # Its follow-ups would be lost if the client left before the command that blocks has ended.
@@ -25,12 +19,12 @@ def forward(session: ForwardingClient, item: Item) -> int:
     return TAKEN
 
 
-def forward_unchanged(session: ForwardingClient, judged: JudgedCommand) -> int:
+def forward_unchanged(session: Session, judged: JudgedCommand) -> int:
     """A command about the connection, of a form in which it changes nothing: Redis says so in its own words."""
     return forward(session, Item(judged.command, judged.raw, reads=judged.command.spec.only_reads))
 
 
-def dispatch(session: ForwardingClient, item: Item) -> None:
+def dispatch(session: Session, item: Item) -> None:
     """Send a command to the current upstream, with all that goes with it."""
     trace = item.trace
     wrote = session.sender.wrote

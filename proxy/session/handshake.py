@@ -13,7 +13,6 @@ EXEC's array, it is refused.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.error_texts import GREETING_UNCHANGED, WRONG_PASSWORD
@@ -22,15 +21,14 @@ from proxy.hotpath.in_flight import EDIT, NOTE, InFlightEntry
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit, chained
-from proxy.session import cached_answers, client_names, follow_ups, login, reply_mode, sending, switching
-from proxy.session.client_names import NamedClient
+from proxy.session import cached_answers, client_names, client_reply, follow_ups, login, reply_mode, sending, switching
 from proxy.session.forwarding import forward, forward_unchanged
 from proxy.session.hello import BAD_NAME, Hello, logs_in, read_hello
 from proxy.session.item import Item
 from proxy.session.keyrail_command import confined_error
-from proxy.session.login import AuthenticatingClient
 from proxy.session.login_port import Credentials
 from proxy.session.pool_key import PoolKey
+from proxy.session.session import Session
 from proxy.session.state import Awaited, Event, Keeping, Pinned, ended
 from proxy.wire.encode import OK, encode_command, encode_error
 
@@ -49,18 +47,6 @@ LINGER = 0.2
 """Seconds in which a private upstream is kept behind a login or SELECT, which is rarely followed by nothing."""
 
 
-class HandshakeClient(AuthenticatingClient, NamedClient, Protocol):
-    """A session, as far as it introduces itself and takes its leave. ``slot`` is that of its transaction."""
-
-    slot: int
-
-    def end_subscriptions(self) -> None:
-        """With a cluster upstream: the client is subscribed to nothing any more."""
-
-    def close_when_drained(self, cause: str) -> None:
-        """Read no more of the client, and close it when no reply is pending."""
-
-
 def _nothing(frame: bytes) -> None:
     pass
 
@@ -74,7 +60,7 @@ def _succeeded(frame: bytes) -> bool:
 
 
 def _ask(
-    session: HandshakeClient,
+    session: Session,
     raw: bytes,
     accepted: Callable[[], None],
     refused: Callable[[bytes], None] = _nothing,
@@ -102,7 +88,7 @@ def _ask(
 
     def silently(frame: bytes) -> bytes:
         if session.state is state:
-            reply_mode.go_on(session)
+            client_reply.go_on(session)
         answered(frame)
         return b""
 
@@ -117,7 +103,7 @@ def _ask(
 
 
 def _send(
-    session: HandshakeClient,
+    session: Session,
     raw: bytes,
     answered: ReplyEdit,
     edit: ReplyEdit | None = None,
@@ -135,7 +121,7 @@ def _send(
     return TAKEN
 
 
-def _select(session: HandshakeClient, item: Item) -> int:
+def _select(session: Session, item: Item) -> int:
     database = read_number(item.command.argv)
     if database is None:
         return forward_unchanged(session, item)
@@ -166,7 +152,7 @@ def read_number(argv: list[bytes]) -> int | None:
 
 
 def _ask_in_pool(
-    session: HandshakeClient, target: PoolKey, raw: bytes, accepted: Callable[[], None], edit: ReplyEdit | None = None
+    session: Session, target: PoolKey, raw: bytes, accepted: Callable[[], None], edit: ReplyEdit | None = None
 ) -> int:
     # On a connection that is already what is asked for, the command changes nothing there.
     if session.sender.pending_replies > 0:
@@ -188,13 +174,13 @@ def _ask_in_pool(
     return _send(session, raw, answered, edit)
 
 
-def _linger(session: HandshakeClient) -> None:
+def _linger(session: Session) -> None:
     if not session.keeps_pin():
         session.happens(Event.LOGGED_IN)
         session.ports.route.after(LINGER, partial(_linger_over, session))
 
 
-def _linger_over(session: HandshakeClient) -> None:
+def _linger_over(session: Session) -> None:
     # Nothing followed the login: the upstream goes to the pool.
     state = session.state
     if type(state) is Pinned and state.keeping is Keeping.LINGERING:
@@ -202,7 +188,7 @@ def _linger_over(session: HandshakeClient) -> None:
         switching.release_pin(session)
 
 
-def _auth(session: HandshakeClient, item: Item) -> int:
+def _auth(session: Session, item: Item) -> int:
     given = login.read_auth(item.command.argv)
     if given is not None and login.decided_apart(session, given):
         return _decide(session, item, given)
@@ -218,7 +204,7 @@ def _auth(session: HandshakeClient, item: Item) -> int:
     return _ask(session, item.raw, accepted, refused, logs_in=True)
 
 
-def _decide(session: HandshakeClient, item: Item, given: Credentials) -> int:
+def _decide(session: Session, item: Item, given: Credentials) -> int:
     # A HELLO goes on without its login.
     if session.state.subscriptions is not None and session.state.subscriptions.confines():
         sending.answer(session, confined_error(item.command.spec))
@@ -235,7 +221,7 @@ def _decide(session: HandshakeClient, item: Item, given: Credentials) -> int:
     return _greet(session, item, said._replace(login=None))
 
 
-def _log_in(session: HandshakeClient, given: Credentials) -> None:
+def _log_in(session: Session, given: Credentials) -> None:
     if session.gone:
         return  # and its connection is closed behind this reply
     user = session.logins.accepted(session, given, session.on_its_own.upstream.key)
@@ -246,18 +232,18 @@ def _log_in(session: HandshakeClient, given: Credentials) -> None:
         session.happens(Event.HURRIED)
 
 
-def _note_refused(session: HandshakeClient, given: Credentials, frame: bytes) -> None:
+def _note_refused(session: Session, given: Credentials, frame: bytes) -> None:
     session.logins.refused(session, given)
     # It is who it was. Its new connection may be nobody's, where Redis has begun to ask for a password.
     session.happens(Event.HURRIED)
 
 
-def _note_wrong(session: HandshakeClient, said: Hello, frame: bytes) -> None:
+def _note_wrong(session: Session, said: Hello, frame: bytes) -> None:
     if said.login is not None and WRONG_PASSWORD.begin(frame):
         _note_refused(session, said.login, frame)
 
 
-def queued(session: HandshakeClient, item: Item) -> ReplyEdit | bytes | None:
+def queued(session: Session, item: Item) -> ReplyEdit | bytes | None:
     """What is to be done to a member of EXEC's array that changes the client's database; bytes refuse it."""
     accepted: Callable[[], None] | None = None
     argv, state = item.command.argv, item.command.spec.state
@@ -274,7 +260,7 @@ def queued(session: HandshakeClient, item: Item) -> ReplyEdit | bytes | None:
     return partial(_learn, accepted) if session.state.reply_mode == reply_mode.ON else _MOVE_UNKNOWABLE
 
 
-def _select_queued(session: HandshakeClient, database: int) -> None:
+def _select_queued(session: Session, database: int) -> None:
     switching.move(session, session.key._replace(database=database))
 
 
@@ -284,7 +270,7 @@ def _learn(accepted: Callable[[], None], frame: bytes) -> bytes:
     return frame
 
 
-def _hello(session: HandshakeClient, item: Item) -> int:
+def _hello(session: Session, item: Item) -> int:
     argv = item.command.argv
     said = read_hello(argv)
     gives_login = logs_in(argv)
@@ -302,7 +288,7 @@ def _hello(session: HandshakeClient, item: Item) -> int:
     return _greet(session, item, said)
 
 
-def _greet(session: HandshakeClient, item: Item, said: Hello) -> int:
+def _greet(session: Session, item: Item, said: Hello) -> int:
     plain = said.login is None and (said.name is None or client_names.valid(said.name))
     target = session.key._replace(protocol=said.protocol)
     accepted = _greeting(session, said)
@@ -323,7 +309,7 @@ def _greet(session: HandshakeClient, item: Item, said: Hello) -> int:
     return _ask(session, item.raw, accepted, refused, item.edit, said.login is not None)
 
 
-def _greeting(session: HandshakeClient, said: Hello) -> Callable[[], None]:
+def _greeting(session: Session, said: Hello) -> Callable[[], None]:
     def accepted() -> None:
         switching.move(session, session.key._replace(protocol=said.protocol))
         if said.name is not None:
@@ -336,7 +322,7 @@ def _greeting(session: HandshakeClient, said: Hello) -> Callable[[], None]:
     return accepted
 
 
-def _odd_hello(session: HandshakeClient, item: Item) -> int:
+def _odd_hello(session: Session, item: Item) -> int:
     if len(item.command.argv) <= 2:
         # No version, or one that Redis does not speak: nothing changes, so any connection will do.
         return forward(session, item)
@@ -348,7 +334,7 @@ def _odd_hello(session: HandshakeClient, item: Item) -> int:
     return TAKEN
 
 
-def _reset(session: HandshakeClient, item: Item) -> int:
+def _reset(session: Session, item: Item) -> int:
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
@@ -359,14 +345,14 @@ def _reset(session: HandshakeClient, item: Item) -> int:
         return forward_unchanged(session, item)
     if _leaves_behind(session):
         return WAIT
-    silence, relayed = reply_mode.silence_of(session), session.state.reply_mode == reply_mode.RELAYED
+    silence, relayed = client_reply.silence_of(session), session.state.reply_mode == reply_mode.RELAYED
     silent = silence == reply_mode.SKIP
     if relayed and silence != reply_mode.ON:
-        if not reply_mode.ends_relaying(session):
+        if not client_reply.ends_relaying(session):
             return ENDED
     elif relayed:
         session.sender.forwarded += 1
-        reply_mode.answer_relayed(session, lambda _: _reset_by(session, _RESET_REPLY))
+        client_reply.answer_relayed(session, lambda _: _reset_by(session, _RESET_REPLY))
         switching.wait_until_drained(session)
         return TAKEN
     elif session.state.upstream is not None and not silent:
@@ -378,13 +364,13 @@ def _reset(session: HandshakeClient, item: Item) -> int:
     return TAKEN
 
 
-def _reset_by(session: HandshakeClient, frame: bytes) -> bytes:
+def _reset_by(session: Session, frame: bytes) -> bytes:
     if _succeeded(frame):
         _start_over(session)
     return frame
 
 
-def _start_over(session: HandshakeClient) -> None:
+def _start_over(session: Session) -> None:
     silenced = type(session.state) is Pinned and session.state.keeping is Keeping.FOR_GOOD
     upstream = session.leave_upstream()
     if upstream is not None:
@@ -402,7 +388,7 @@ def _start_over(session: HandshakeClient) -> None:
     session.adopt()
 
 
-def _leaves_behind(session: HandshakeClient) -> bool:
+def _leaves_behind(session: Session) -> bool:
     # Whether something is still to follow the commands before this one, which then waits for it: its transaction, or
     # what it watches, comes to no other end.
     if not session.deferred:
@@ -422,7 +408,7 @@ def _leaves_behind(session: HandshakeClient) -> bool:
     return True
 
 
-def _quit(session: HandshakeClient, item: Item) -> int:
+def _quit(session: Session, item: Item) -> int:
     if session.state.upstream is not None and not session.state.upstream.relay:
         if session.sender.pending_replies > 0:
             # What is to follow the commands before this one comes first.
@@ -438,7 +424,7 @@ def _quit(session: HandshakeClient, item: Item) -> int:
     return ENDED
 
 
-HANDLERS: dict[ConnectionState, Callable[[HandshakeClient, Item], int]] = {
+HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {
     ConnectionState.SELECT: _select,
     ConnectionState.AUTH: _auth,
     ConnectionState.HELLO: _hello,

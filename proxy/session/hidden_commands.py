@@ -18,7 +18,7 @@ with a read of a client that tracks keys (no read becomes a write); and no unit 
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from proxy.commands.command import Command
 from proxy.commands.error_texts import EXEC_ABORTED, FOLLOW_UP_ELSEWHERE
@@ -29,12 +29,9 @@ from proxy.policy.decision import HiddenCommands, What
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import follow_ups, script_units, sending
 from proxy.session.exec_abort import reason_of
-from proxy.session.follow_ups import FollowedClient
 from proxy.session.item import FollowUp, HeardReply, Item, RanOn
-from proxy.session.pool_key import PoolKey
 from proxy.session.ports import PrivatePipeline
-from proxy.session.sending import SendingClient
-from proxy.session.switching import SwitchingClient
+from proxy.session.session import Session
 from proxy.wire.encode import encode_command, encode_error
 
 _MULTI = encode_command([b"MULTI"])
@@ -47,14 +44,7 @@ _NOBODY = ReplySink()
 """Receives replies that no client gets."""
 
 
-class SurroundedClient(SwitchingClient, FollowedClient, SendingClient, Protocol):
-    """A session, as far as hidden commands go with its own."""
-
-    def place(self) -> PoolKey:
-        """The pool for a connection that the command at hand can use."""
-
-
-def note_state(session: SurroundedClient, command: Command) -> None:
+def note_state(session: Session, command: Command) -> None:
     """Take note of a command after which nothing may go along: the client tracks keys, or speaks for a slot."""
     if command.spec.name == "CLIENT|TRACKING":
         # Queued, it may never run.
@@ -67,7 +57,7 @@ def note_state(session: SurroundedClient, command: Command) -> None:
         session.no_hidden_commands = "the client follows the slots of a cluster"
 
 
-def send(session: SurroundedClient, item: Item) -> bool:
+def send(session: Session, item: Item) -> bool:
     """Send a command with all that goes with it, on the upstream chosen for it; False if it was refused instead."""
     obstacle = _obstacle(session, item.command, item.hidden)
     if obstacle:
@@ -83,7 +73,7 @@ def send(session: SurroundedClient, item: Item) -> bool:
 
 
 def alongside(
-    session: SurroundedClient, hidden: tuple[HiddenCommands, ...], command: Command, *, begun: bool
+    session: Session, hidden: tuple[HiddenCommands, ...], command: Command, *, begun: bool
 ) -> tuple[bytes | None, tuple[HiddenCommands, ...]]:
     """What may go with a command that is streamed, or the error that the client gets in its place.
 
@@ -102,7 +92,7 @@ def unless_queued(edit: ReplyEdit) -> ReplyEdit:
     return lambda frame: frame if frame == _QUEUED else edit(frame)
 
 
-def _obstacle(session: SurroundedClient, command: Command, hidden: tuple[HiddenCommands, ...]) -> str:
+def _obstacle(session: Session, command: Command, hidden: tuple[HiddenCommands, ...]) -> str:
     # Why nothing can go along with a command; empty if it can.
     silent = follow_ups.silent(session)
     if silent in (follow_ups.TRACKS, follow_ups.CHOOSES) and not command.spec.only_reads:
@@ -116,7 +106,7 @@ def _obstacle(session: SurroundedClient, command: Command, hidden: tuple[HiddenC
     return ""
 
 
-def bare(session: SurroundedClient) -> bool:
+def bare(session: Session) -> bool:
     """Whether a unit has no MULTI around it: its EXEC would end the client's WATCH."""
     return session.state.transaction is None and session.state.watching is not None
 
@@ -126,14 +116,14 @@ def needs_unit(hidden: tuple[HiddenCommands, ...]) -> bool:
     return any(each.surround.before or each.surround.after for each in hidden)
 
 
-def notice(session: SurroundedClient, command: Command, hidden: HiddenCommands, line: bytes) -> None:
+def notice(session: Session, command: Command, hidden: HiddenCommands, line: bytes) -> None:
     """Count what a rule finds worth counting in the first line of a reply."""
     noticed = "" if hidden.surround.notice is None else hidden.surround.notice(line)
     if noticed:
         session.ports.reports.report([hidden.hit("noticed", noticed)], command, session)
 
 
-def _overflow(session: SurroundedClient, command: Command, hidden: tuple[HiddenCommands, ...]) -> bytes | None:
+def _overflow(session: Session, command: Command, hidden: tuple[HiddenCommands, ...]) -> bytes | None:
     # The error where more would wait to follow than may.
     acting = [each for each in hidden if each.surround.about]
     error = follow_ups.overflow(session) if acting else None
@@ -142,7 +132,7 @@ def _overflow(session: SurroundedClient, command: Command, hidden: tuple[HiddenC
     return error
 
 
-def _forgo(session: SurroundedClient, hidden: tuple[HiddenCommands, ...], command: Command, why: str) -> bytes | None:
+def _forgo(session: Session, hidden: tuple[HiddenCommands, ...], command: Command, why: str) -> bytes | None:
     # Nothing can go along: the error of the first rule that then wants none of it, or None.
     for each in hidden:
         if each.surround.otherwise is not None:
@@ -154,7 +144,7 @@ def _forgo(session: SurroundedClient, hidden: tuple[HiddenCommands, ...], comman
     return None
 
 
-def _go_alone(session: SurroundedClient, item: Item, why: str) -> bool:
+def _go_alone(session: Session, item: Item, why: str) -> bool:
     error = _forgo(session, item.hidden, item.command, why)
     running = session.state.transaction
     if error is not None:
@@ -176,7 +166,7 @@ class SurroundedCommand:
     Between ``begin`` and ``end`` the command may be sent in pieces; ``end`` sends the last one.
     """
 
-    def __init__(self, session: SurroundedClient, item: Item) -> None:
+    def __init__(self, session: Session, item: Item) -> None:
         assert session.sender.upstream is not None
         self._session = session
         self._upstream = session.sender.upstream

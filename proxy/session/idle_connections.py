@@ -6,19 +6,17 @@ ends waits does without those that do not come in time: it is needed most while 
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from proxy.commands.command import Command
 from proxy.commands.rows import ROWS
 from proxy.commands.table import ConnectionState, Lane
 from proxy.commands.words import word_of
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.hotpath.reply_order import Segment
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import sending, switching
 from proxy.session.item import Item
 from proxy.session.node_connections import (
-    NodeClient,
     connection_to,
     has_waited,
     in_flight_to,
@@ -29,20 +27,14 @@ from proxy.session.node_connections import (
 from proxy.session.node_port import NodePort
 from proxy.session.pool_key import Node
 from proxy.session.ports import PrivatePipeline
+from proxy.session.session import Session
 from proxy.session.state import Awaited
 
 STATES = frozenset({ConnectionState.ADMIN, ConnectionState.IDLE})
 """Of commands that must not queue behind others."""
 
 
-class UnqueuedClient(switching.SwitchingClient, Protocol):
-    """A session, as far as its commands overtake others. ``overtaking`` is the place of the reply to the one that its
-    next command waits for."""
-
-    overtaking: Segment | None
-
-
-def may_overtake(session: switching.SwitchingClient, command: Command) -> bool:
+def may_overtake(session: Session, command: Command) -> bool:
     """Whether none of its client's pending replies can show whether it has run."""
     if session.sender.wrote:
         return False
@@ -62,7 +54,7 @@ class Reserved(NamedTuple):
     taken: Sequence[PrivatePipeline]
 
 
-def await_reply(session: UnqueuedClient, taken: Iterable[PrivatePipeline]) -> None:
+def await_reply(session: Session, taken: Iterable[PrivatePipeline]) -> None:
     """A command has been sent, and its reply comes behind all others: the next command waits for it. These connections
     go back behind theirs."""
     order = session.sender.order
@@ -77,7 +69,7 @@ def await_reply(session: UnqueuedClient, taken: Iterable[PrivatePipeline]) -> No
 # With a cluster upstream
 
 
-def waits_for_own(session: NodeClient, command: Command) -> bool:
+def waits_for_own(session: Session, command: Command) -> bool:
     """Whether the command waits for replies to its own client, which it may not overtake. On a connection of its own
     none of them wait behind anybody."""
     if session.sender.pending_replies == 0 or (session.state.upstream is None and may_overtake(session, command)):
@@ -86,7 +78,7 @@ def waits_for_own(session: NodeClient, command: Command) -> bool:
     return True
 
 
-def reserve(session: NodeClient, nodes: NodePort, item: Item, wanted: Sequence[Node]) -> Reserved | int:
+def reserve(session: Session, nodes: NodePort, item: Item, wanted: Sequence[Node]) -> Reserved | int:
     """A connection to each of these nodes; otherwise what becomes of the command."""
     ends_waits = item.command.spec.state is ConnectionState.IDLE
     waited = item.held_since is not None and has_waited(session, item)
@@ -114,13 +106,13 @@ def reserve(session: NodeClient, nodes: NodePort, item: Item, wanted: Sequence[N
     return _wait(session, nodes, item, missing)
 
 
-def _free_shared(session: NodeClient, node: Node, lane: Lane) -> UpstreamPipeline | None:
+def _free_shared(session: Session, node: Node, lane: Lane) -> UpstreamPipeline | None:
     # The shared connection will do if nothing is pending on it.
     shared = None if in_flight_to(session, node) is not None else connection_to(session, node, lane)
     return shared if shared is not None and shared.head is None else None
 
 
-def _idle(session: NodeClient, node: Node, item: Item) -> UpstreamPipeline | None:
+def _idle(session: Session, node: Node, item: Item) -> UpstreamPipeline | None:
     pools, key = session.ports.pools, session.key._replace(node=node)
     if item.command.spec.state is ConnectionState.IDLE:
         # On a new connection SELECT would wait for a script that runs.
@@ -131,7 +123,7 @@ def _idle(session: NodeClient, node: Node, item: Item) -> UpstreamPipeline | Non
     return found
 
 
-def _wait(session: NodeClient, nodes: NodePort, item: Item, node: Node) -> int:
+def _wait(session: Session, nodes: NodePort, item: Item, node: Node) -> int:
     if session.awaited is not None:
         return WAIT
     ends_waits = item.command.spec.state is ConnectionState.IDLE

@@ -1,32 +1,18 @@
 """Messages on their way to a client that gets replies from other connections meanwhile: none inside a reply."""
 
 from collections import deque
-from typing import Protocol
 
-from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.in_flight import InFlightEntry
-from proxy.session.pool_key import PoolKey
+from proxy.session.session import Session
 
 _MOST_BEHIND = 1 << 20
 """Bytes of messages that wait for the end of a reply, beyond which no more are read."""
 
 
-class MessagedClient(Protocol):
-    """A session, as far as it gets messages."""
-
-    @property
-    def key(self) -> PoolKey:
-        """Its pool: user, database and protocol."""
-
-    @property
-    def sender(self) -> CommandSender:
-        """Where its bytes go."""
-
-
 class InterjectedMessages:
     """The messages of one client. ``_waiting`` are those behind the reply that is on its way, with their bytes."""
 
-    def __init__(self, client: MessagedClient) -> None:
+    def __init__(self, client: Session) -> None:
         self._client = client
         self._ready: list[bytes] = []
         self._waiting: deque[tuple[InFlightEntry, int]] = deque()

@@ -1,18 +1,19 @@
-"""A command on its way through a session, and its follow-ups."""
+"""A command on its way through a session, what it waits for, and its follow-ups."""
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from proxy.commands.command import Command
 from proxy.hotpath.replica_reads import ReplicaTerms
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.decision import HiddenCommands
+from proxy.rules.shared_state import FactKey
 from proxy.rules.verdict import Renewal, ReplyEdit
 from proxy.session.pool_key import Node, PoolKey
+from proxy.session.pool_waiter import Waiter
 from proxy.session.ports import AwaitedReply, TracedCommand
 from proxy.session.state import DatabaseSwitch
-from proxy.session.subscription_link import Change, Ping
 
 
 @dataclass(slots=True)
@@ -35,6 +36,28 @@ class BlockedCommand:
     phase: Literal["waits", "sent", "refused", "answered"] = "waits"
     asks: Node | None = None
     error: bytes = b""
+
+
+@dataclass(slots=True, eq=False)
+class Change:
+    """A command of the client: ``names`` are those that it adds or removes. It waits until all of them are confirmed,
+    or there is an ``error``. All names but those in ``left`` have been seen confirmed."""
+
+    kind: int
+    opening: bool
+    names: frozenset[bytes]
+    error: bytes = b""
+    left: list[bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.left = list(self.names)
+
+
+@dataclass(slots=True, eq=False)
+class Ping:
+    """A PING of a subscribed client, and the reply once all messages before it have left."""
+
+    reply: bytes = b""
 
 
 @dataclass(slots=True)
@@ -95,6 +118,39 @@ class HeardReply:
 
     def __call__(self, frame: bytes) -> Any:
         return self._hear(frame)
+
+
+class ScriptSearch(Waiter):
+    """The other workers are asked about these scripts until it is ``over``."""
+
+    def __init__(self, client: Waiter, scripts: frozenset[FactKey]) -> None:
+        self._client = client
+        self.scripts = scripts
+        self.over = False
+
+    @property
+    def gone(self) -> bool:
+        """Whether its client has left."""
+        return self._client.gone
+
+    def arrived(self) -> None:
+        """All have answered."""
+        self.over = True
+        self._client.arrived()
+
+
+@dataclass(slots=True, eq=False)
+class ReadRun:
+    """Single reads of keys of one pattern, which may be a run (see ``n_plus_one``): the first of them stands for
+    ``weight`` reads. ``simple`` is its session's table of simple commands meanwhile: it is empty, so the intake
+    forwards none."""
+
+    simple: bytes
+    key: bytes
+    pattern: str
+    weight: int
+    seen: float
+    reads: int = 1
 
 
 class FollowUp(NamedTuple):

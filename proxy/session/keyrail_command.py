@@ -6,21 +6,18 @@ array is Redis's own), before a login they are not answered, and a policy can re
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from proxy.commands.keyrail_commands import CONTAINER
 from proxy.commands.table import ConnectionState, Spec
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.policy.apps import Caller
 from proxy.policy.explain import explain
 from proxy.rules.rule import takes
 from proxy.session import judging, sending
 from proxy.session.info_query import TRAFFIC, InfoQuery, read_options, shortened
 from proxy.session.item import JudgedCommand
-from proxy.session.judging import JudgedClient
-from proxy.session.sending import SendingClient
+from proxy.session.session import Session
 from proxy.session.state import Awaited
-from proxy.session.views import WaitingClient
 from proxy.wire.encode import encode_error, encode_lines, encode_value
 
 _HELP = (
@@ -60,14 +57,7 @@ _EXPLAINED = 20
 _NO_ANSWER = encode_error("ERR Keyrail: its supervisor does not answer; try again")
 
 
-class AskingClient(JudgedClient, SendingClient, WaitingClient, Protocol):
-    """A session, as far as it asks Keyrail something."""
-
-    def caller(self) -> Caller:
-        """The client, as policies identify apps."""
-
-
-def answer(session: AskingClient, item: JudgedCommand) -> int:
+def answer(session: Session, item: JudgedCommand) -> int:
     """Answer one of the commands, or the error that Redis would have for it."""
     command = item.command
     spec = command.spec
@@ -99,7 +89,7 @@ def wrong_number(spec: Spec) -> bytes:
     return encode_error(f"ERR wrong number of arguments for '{spec.name.lower()}' command")
 
 
-def _tell(session: AskingClient, spec: Spec, arguments: list[bytes]) -> int:
+def _tell(session: Session, spec: Spec, arguments: list[bytes]) -> int:
     subject = spec.name.partition("|")[2]
     if subject == "EXPLAIN":
         compiled = session.ports.policies.rehearsal(session.key, session.caller())
@@ -146,4 +136,4 @@ def _rules(told: dict[str, Any], arguments: list[bytes], protocol: int) -> bytes
     return encode_error(f"ERR no rule '{name[:64]}' in this policy. Try {CONTAINER} RULES.")
 
 
-HANDLERS: dict[ConnectionState, Callable[[AskingClient, JudgedCommand], int]] = {ConnectionState.KEYRAIL: answer}
+HANDLERS: dict[ConnectionState, Callable[[Session, JudgedCommand], int]] = {ConnectionState.KEYRAIL: answer}

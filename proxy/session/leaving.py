@@ -1,45 +1,12 @@
 """How a client ends: what becomes of its pending replies, its unfinished commands, and its private connection."""
 
-from typing import Protocol
-
 from proxy.commands.error_texts import WANTS_LOGIN
 from proxy.session import follow_ups, sending, switching
-from proxy.session.follow_ups import FollowedClient
-from proxy.session.item import Item
-from proxy.session.running_procedure import RunningProcedure
-from proxy.session.sending import SendingClient
+from proxy.session.session import Session
 from proxy.session.state import Awaited
-from proxy.session.switching import SwitchingClient
 
 
-class LeavingClient(SwitchingClient, FollowedClient, SendingClient, Protocol):
-    """A session that ends."""
-
-    held: Item | None
-    awaited: Awaited | None
-    wants_login: bytes
-    running_procedure: RunningProcedure | None
-
-    def arrived(self) -> None:
-        """What it waits for may be there: try again."""
-
-    def stop_waiting(self) -> None:
-        """Nothing is awaited any more."""
-
-    def reconsider(self) -> None:
-        """Who the client is has changed."""
-
-    def end_subscriptions(self) -> None:
-        """With a cluster upstream: the client is subscribed to nothing any more."""
-
-    def end_probe(self) -> None:
-        """If it asks about a command, it does not any more."""
-
-    def close_when_drained(self, cause: str) -> None:
-        """Read no more of the client, and close it when no reply is pending."""
-
-
-def turn_away(session: LeavingClient, error: bytes, cause: str) -> None:
+def turn_away(session: Session, error: bytes, cause: str) -> None:
     """Close the client with an error that Redis would have given, behind the replies that it still gets.
 
     Where only the login of a new connection is refused, since Redis has a password now, the command that waits for it
@@ -56,7 +23,7 @@ def turn_away(session: LeavingClient, error: bytes, cause: str) -> None:
         session.close_when_drained(cause)
 
 
-def leave(session: LeavingClient) -> None:
+def leave(session: Session) -> None:
     """The client has left: its pending replies are dropped, its private upstream is closed."""
     sender = session.sender
     sender.gone = True

@@ -8,20 +8,16 @@ that names the user of the route itself is decided about in the same way on ever
 connections.
 """
 
-from typing import Protocol
-
 from proxy.commands.command import Command
 from proxy.commands.rows import ROWS
 from proxy.commands.table import ConnectionState
 from proxy.session import hello, switching
 from proxy.session.item import Item
 from proxy.session.keyrail_command import wrong_number
-from proxy.session.login_port import Credentials, LoginPort, LoginReply
+from proxy.session.login_port import Credentials, LoginReply
 from proxy.session.pool_key import UNAUTHENTICATED, PoolKey
-from proxy.session.pool_waiter import LoginClient
+from proxy.session.session import Session
 from proxy.session.state import Awaited
-from proxy.session.switching import SwitchingClient
-from proxy.session.views import ConnectedClient
 from proxy.wire.encode import encode_error
 
 _DEFAULT_USER = b"default"
@@ -31,18 +27,7 @@ _NOAUTH_FOR_EXEC = encode_error(f"EXECABORT Transaction discarded because of: {_
 _SYNTAX_ERROR = encode_error("ERR syntax error")
 
 
-class AuthenticatingClient(SwitchingClient, LoginClient, Protocol):
-    """A session, as far as it logs in. ``home`` is the pool of its listener's clients before a login."""
-
-    home: PoolKey
-    local_user: str
-    logins: LoginPort
-
-    def settle_reads(self) -> None:
-        """Who the client is has changed: so may what it is answered from memory."""
-
-
-def note_change(session: ConnectedClient, item: Item) -> None:
+def note_change(session: Session, item: Item) -> None:
     """A command of administrators is sent: if it changes users, logins accepted before its reply count no more."""
     row = ROWS.get(item.command.spec.name)
     if row is None or not row.changes_users:
@@ -71,7 +56,7 @@ def from_web_page(command: Command) -> bool:
     return row is not None and row.from_web_page
 
 
-def error_before(session: ConnectedClient, command: Command) -> bytes:
+def error_before(session: Session, command: Command) -> bytes:
     """The error for a command of a client that has to log in first; empty for what may pass.
 
     Commands that do not exist, or have too few arguments, get the same error as all others, as in Valkey 9: nobody
@@ -95,7 +80,7 @@ def error_before(session: ConnectedClient, command: Command) -> bytes:
             return _NOAUTH
 
 
-def decided_apart(session: AuthenticatingClient, login: Credentials) -> bool:
+def decided_apart(session: Session, login: Credentials) -> bool:
     """Whether this login is not sent on a connection of the client's own."""
     if session.logins.local or session.key.user == UNAUTHENTICATED:
         return True
@@ -106,7 +91,7 @@ def decided_apart(session: AuthenticatingClient, login: Credentials) -> bool:
     return speaks_resp3 or session.logins.is_own(login)
 
 
-def decide(session: AuthenticatingClient, login: Credentials) -> LoginReply | None:
+def decide(session: Session, login: Credentials) -> LoginReply | None:
     """What becomes of the login, and the client is logged in where it was accepted; None when the command waits."""
     if session.state.upstream is None and session.sender.pending_replies > 0:
         # Replies to what it sent as another user come first.
@@ -121,7 +106,7 @@ def decide(session: AuthenticatingClient, login: Credentials) -> LoginReply | No
     return reply
 
 
-def _enter(session: AuthenticatingClient, key: PoolKey, local_user: str) -> None:
+def _enter(session: Session, key: PoolKey, local_user: str) -> None:
     if session.key.user == UNAUTHENTICATED and key.user is None and not local_user:
         # It has no connection, and the policy of the route's own user is in force for it already.
         switching.enter(session, key)
@@ -131,12 +116,12 @@ def _enter(session: AuthenticatingClient, key: PoolKey, local_user: str) -> None
     switching.move(session, key)
 
 
-def logged_in(session: AuthenticatingClient) -> None:
+def logged_in(session: Session) -> None:
     """Redis's limits for what clients announce before their login no longer hold."""
     session.intake.limits = session.ports.capabilities.limits(authenticated=True)
 
 
-def log_out(session: AuthenticatingClient) -> None:
+def log_out(session: Session) -> None:
     """The client is again who it was when it came."""
     session.local_user = ""
     switching.enter(session, session.home)

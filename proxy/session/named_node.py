@@ -16,9 +16,10 @@ from proxy.session.item import Item
 from proxy.session.keyrail_command import confined_error
 from proxy.session.node_connections import connection_to, unreached, wait_for_node, waits_for_lane
 from proxy.session.node_port import NodePort
-from proxy.session.over_nodes import CROSSSLOT, ManyNodesClient, answered, hide_nodes, leave_node, locate
+from proxy.session.over_nodes import CROSSSLOT, answered, hide_nodes, leave_node, locate
 from proxy.session.pinned import may_block
 from proxy.session.pool_key import Node
+from proxy.session.session import Session
 from proxy.session.state import POOLED
 from proxy.session.subscribing import is_confined
 from proxy.wire.encode import encode_error
@@ -32,7 +33,7 @@ _WITH_STATE = encode_error(
 )
 
 
-def route(session: ManyNodesClient, item: Item, name: str) -> int:
+def route(session: Session, item: Item, name: str) -> int:
     """What has become of the command for the node of this name."""
     nodes, command = session.ports.nodes, item.command
     if nodes is None:
@@ -66,7 +67,7 @@ def named(nodes: NodePort, name: str) -> Node | None:
     return next((node for node in nodes.primaries() if nodes.alias(node) == name), None)
 
 
-def _fits(session: ManyNodesClient, command: Command) -> bool:
+def _fits(session: Session, command: Command) -> bool:
     if command.spec.state is ConnectionState.PIN:
         # They tell of a connection, and change nothing about it.
         return command.spec.over_nodes.destination is Destination.ONE_NODE
@@ -75,7 +76,7 @@ def _fits(session: ManyNodesClient, command: Command) -> bool:
     )
 
 
-def _to_node(session: ManyNodesClient, nodes: NodePort, item: Item, node: Node) -> int:
+def _to_node(session: Session, nodes: NodePort, item: Item, node: Node) -> int:
     number, lane = locate(session, nodes, item.command.spec, item.raw), item.command.spec.lane
     of_keys = item.command.spec.over_nodes.destination is not Destination.SLOT_NUMBER
     if number == SEVERAL_SLOTS:
@@ -99,7 +100,7 @@ def _to_node(session: ManyNodesClient, nodes: NodePort, item: Item, node: Node) 
     return TAKEN
 
 
-def _past_others(session: ManyNodesClient, nodes: NodePort, item: Item, node: Node) -> int:
+def _past_others(session: Session, nodes: NodePort, item: Item, node: Node) -> int:
     if idle_connections.waits_for_own(session, item.command):
         return WAIT
     found = idle_connections.reserve(session, nodes, item, (node,))

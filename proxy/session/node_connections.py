@@ -8,36 +8,27 @@ answered CLUSTERDOWN, and the client stays. If the node has refused the login, t
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 from proxy.commands.table import Lane
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import sending, switching
-from proxy.session.client_identity import Origin
 from proxy.session.item import Item
 from proxy.session.node_port import NodePort
 from proxy.session.node_questions import stood_for
 from proxy.session.pool_key import Node
 from proxy.session.pool_waiter import LOGIN_LOST
 from proxy.session.ports import PrivatePipeline
-from proxy.session.sending import SendingClient
+from proxy.session.session import Session
 from proxy.session.state import Awaited
-from proxy.session.switching import HELD_SECONDS, SwitchingClient
+from proxy.session.switching import HELD_SECONDS
 from proxy.wire.encode import encode_error
 
 CLUSTERDOWN = b"-CLUSTERDOWN Hash slot not served\r\n"
 
 
-class NodeClient(SwitchingClient, SendingClient, Protocol):
-    """A session, as far as its commands go to nodes. ``held`` is the command that waits."""
-
-    held: Item | None
-    origin: Origin
-
-
-def any_node(session: NodeClient, nodes: NodePort) -> Node | None:
+def any_node(session: Session, nodes: NodePort) -> Node | None:
     """The node for what any node can do: one for which the client's address stands, so that the client can read there
     what it has set at this address; another one if there is none."""
     own, every = stood_for(nodes, session.origin), nodes.primaries()
@@ -48,11 +39,11 @@ def any_node(session: NodeClient, nodes: NodePort) -> Node | None:
     return found if found is not None and nodes.reachable(found) else nodes.any(every) or found
 
 
-def _with_connection(session: NodeClient, nodes: Sequence[Node]) -> Sequence[Node]:
+def _with_connection(session: Session, nodes: Sequence[Node]) -> Sequence[Node]:
     return [node for node in nodes if session.ports.pools.has_pool(session.key._replace(node=node))] or nodes
 
 
-def waits_for_lane(session: NodeClient, lane: Lane) -> bool:
+def waits_for_lane(session: Session, lane: Lane) -> bool:
     """Whether a command waits for the replies to those before it, as it or they are of the slow lane: on two
     connections to one node, it could run before them."""
     if session.sender.pending_replies == 0 or (lane is Lane.FAST and session.intake.direct):
@@ -61,7 +52,7 @@ def waits_for_lane(session: NodeClient, lane: Lane) -> bool:
     return True
 
 
-def connection_to(session: NodeClient, node: Node, lane: Lane) -> UpstreamPipeline | None:
+def connection_to(session: Session, node: Node, lane: Lane) -> UpstreamPipeline | None:
     """The connection for a command of this node; None where there is none now, or the session waits for replies."""
     session.settle_nodes()
     used = session.sender.nodes
@@ -80,7 +71,7 @@ def connection_to(session: NodeClient, node: Node, lane: Lane) -> UpstreamPipeli
     return found
 
 
-def first_connection(session: NodeClient, number: int) -> UpstreamPipeline | None:
+def first_connection(session: Session, number: int) -> UpstreamPipeline | None:
     """The connection for plain commands of the node with this number, where the client has had none; None where none
     takes commands now, or its replies from that node are still pending on another one."""
     nodes, used = session.ports.nodes, session.sender.nodes
@@ -91,7 +82,7 @@ def first_connection(session: NodeClient, number: int) -> UpstreamPipeline | Non
     return used[number]
 
 
-def connection_again(session: NodeClient, node: Node, lane: Lane = Lane.FAST) -> UpstreamPipeline | None:
+def connection_again(session: Session, node: Node, lane: Lane = Lane.FAST) -> UpstreamPipeline | None:
     """The connection for a command that was under way elsewhere and can only go to this node now; None where there is
     none now."""
     busy, used = in_flight_to(session, node), session.sender.nodes
@@ -105,7 +96,7 @@ def connection_again(session: NodeClient, node: Node, lane: Lane = Lane.FAST) ->
     return current
 
 
-def in_flight_to(session: NodeClient, node: Node) -> UpstreamPipeline | None:
+def in_flight_to(session: Session, node: Node) -> UpstreamPipeline | None:
     sender, sources = session.sender, []
     order = sender.order
     if sender.pending_replies > (0 if order is None else order.beyond):
@@ -127,7 +118,7 @@ def _owes(upstream: UpstreamPipeline, sender: CommandSender) -> bool:
 class _HeldCommand:
     """A command that waits for a connection to its node. That none comes in time is no reason to close its client."""
 
-    def __init__(self, session: NodeClient, nodes: NodePort, item: Item) -> None:
+    def __init__(self, session: Session, nodes: NodePort, item: Item) -> None:
         self._session = session
         self._nodes = nodes
         self._item = item
@@ -158,7 +149,7 @@ _A_MOMENT = 0.01
 """Seconds."""
 
 
-def has_waited(session: NodeClient, item: Item) -> bool:
+def has_waited(session: Session, item: Item) -> bool:
     """Whether the command has waited for its node for as long as any does. Its wait begins with the first call."""
     now = session.ports.route.now()
     if item.held_since is None:
@@ -166,7 +157,7 @@ def has_waited(session: NodeClient, item: Item) -> bool:
     return now - item.held_since > HELD_SECONDS
 
 
-def unserved(session: NodeClient, among: Iterable[Node | None]) -> bytes:
+def unserved(session: Session, among: Iterable[Node | None]) -> bytes:
     """The error for a command that no connection to any of these nodes was found for in time."""
     nodes = session.ports.nodes
     for node in among:
@@ -177,7 +168,7 @@ def unserved(session: NodeClient, among: Iterable[Node | None]) -> bytes:
 
 
 def wait_for_node(
-    session: NodeClient, nodes: NodePort, item: Item, node: Node | None, lane: Lane, error: bytes = b""
+    session: Session, nodes: NodePort, item: Item, node: Node | None, lane: Lane, error: bytes = b""
 ) -> int:
     """Let the command wait for a connection to this node, or for any that owns its slot, unless it has waited: then it
     is answered with the error, or why there is none."""
@@ -197,7 +188,7 @@ def wait_for_node(
     return WAIT
 
 
-def wait_for_idle(session: NodeClient, nodes: NodePort, item: Item, node: Node) -> int:
+def wait_for_idle(session: Session, nodes: NodePort, item: Item, node: Node) -> int:
     """Let the command wait for a connection to this node on which nothing is pending, unless it has waited."""
     if has_waited(session, item):
         return wait_for_node(session, nodes, item, node, Lane.FAST, unreached(session, nodes, node))
@@ -207,7 +198,7 @@ def wait_for_idle(session: NodeClient, nodes: NodePort, item: Item, node: Node) 
     return WAIT
 
 
-def note(session: NodeClient, item: Item) -> None:
+def note(session: Session, item: Item) -> None:
     """The command goes to several nodes."""
     session.sender.forwarded += 1
     session.sender.wrote = session.sender.wrote or not item.reads
@@ -220,7 +211,7 @@ def no_connection(nodes: NodePort, node: Node) -> bytes:
     return encode_error(f"CLUSTERDOWN keyrail: no connection to {nodes.alias(node)}")
 
 
-def unreached(session: NodeClient, nodes: NodePort, node: Node) -> bytes:
+def unreached(session: Session, nodes: NodePort, node: Node) -> bytes:
     """The same, with the reason if the node has refused the login."""
     refused = unserved(session, (node,))
     return refused if refused != CLUSTERDOWN else no_connection(nodes, node)

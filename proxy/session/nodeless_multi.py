@@ -6,8 +6,6 @@ wait, up to ``MOST_KEPT`` of them and ``MOST_KEPT_BYTES``. Without any key, EXEC
 for which the client's address stands.
 """
 
-from typing import Protocol
-
 from proxy.cluster.own_answers import has_its_arguments
 from proxy.commands.table import ConnectionState, Lane
 from proxy.hotpath.in_flight import EDIT, InFlightEntry
@@ -15,9 +13,10 @@ from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import cached_answers, sending, switching
 from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.item import Item
-from proxy.session.node_connections import CLUSTERDOWN, NodeClient, any_node, unserved, wait_for_node
+from proxy.session.node_connections import CLUSTERDOWN, any_node, unserved, wait_for_node
 from proxy.session.node_port import NodePort
-from proxy.session.state import ClientState, NodelessMulti, Transaction, ended, nodeless
+from proxy.session.session import Session
+from proxy.session.state import NodelessMulti, Transaction, ended, nodeless
 from proxy.wire.encode import OK, encode_command
 
 MOST_KEPT = 64
@@ -43,14 +42,7 @@ LEAVES = frozenset({ConnectionState.RESET, ConnectionState.QUIT})
 """Commands that end the transaction without a word to any node."""
 
 
-class NodelessClient(NodeClient, Protocol):
-    """A session, as far as it begins transactions."""
-
-    def set_state(self, state: ClientState) -> None:
-        """A transaction or a WATCH has begun or ended: meanwhile the upstream takes nobody else's commands."""
-
-
-def begin(session: NodelessClient, *, spoiled: bool = False) -> int:
+def begin(session: Session, *, spoiled: bool = False) -> int:
     """Answer MULTI. If it is ``spoiled``, nothing of the transaction runs."""
     state = nodeless(session.state, Transaction(0, session.key.database))
     state.spoiled = spoiled
@@ -62,7 +54,7 @@ def begin(session: NodelessClient, *, spoiled: bool = False) -> int:
     return TAKEN
 
 
-def unreachable(session: NodelessClient, item: Item) -> int:
+def unreachable(session: Session, item: Item) -> int:
     """No node could be reached in time for the command: the client gets an error, and stays."""
     if type(session.state) is NodelessMulti and item.command.spec.state is ConnectionState.EXEC:
         return _ended(session, _BECAUSE + unserved(session, (session.node,))[1:])
@@ -70,7 +62,7 @@ def unreachable(session: NodelessClient, item: Item) -> int:
     return TAKEN
 
 
-def meet(session: NodelessClient, nodes: NodePort, item: Item, state: NodelessMulti) -> int | None:
+def meet(session: Session, nodes: NodePort, item: Item, state: NodelessMulti) -> int | None:
     """What becomes of the next command; None for one that goes on: it takes the transaction to its node, or ends it."""
     spec = item.command.spec
     if spec.state in LEAVES:
@@ -92,7 +84,7 @@ def meet(session: NodelessClient, nodes: NodePort, item: Item, state: NodelessMu
     return _place(session, nodes, item, state)
 
 
-def _may_be_kept(session: NodelessClient, item: Item, state: NodelessMulti) -> bool:
+def _may_be_kept(session: Session, item: Item, state: NodelessMulti) -> bool:
     command = item.command
     plain = command.spec.state in _KEPT and not item.hidden and has_its_arguments(command)
     if not plain or not command.has_no_keys or session.node is not None:
@@ -101,13 +93,13 @@ def _may_be_kept(session: NodelessClient, item: Item, state: NodelessMulti) -> b
     return len(state.kept) < MOST_KEPT and size < MOST_KEPT_BYTES
 
 
-def _ended(session: NodelessClient, reply: bytes) -> int:
+def _ended(session: Session, reply: bytes) -> int:
     sending.answer(session, reply)
     _leave(session)
     return TAKEN
 
 
-def _leave(session: NodelessClient) -> None:
+def _leave(session: Session) -> None:
     # The transaction has been answered.
     transaction = session.state.transaction
     cached_answers.end_transaction(session)
@@ -118,7 +110,7 @@ def _leave(session: NodelessClient) -> None:
         session.adopt()
 
 
-def _place(session: NodelessClient, nodes: NodePort, item: Item, state: NodelessMulti) -> int | None:
+def _place(session: Session, nodes: NodePort, item: Item, state: NodelessMulti) -> int | None:
     if session.node is None and not item.command.known_keys:
         session.node = any_node(session, nodes)
     if session.node is None and state.spoiled:
@@ -151,7 +143,7 @@ def _place(session: NodelessClient, nodes: NodePort, item: Item, state: Nodeless
     return None
 
 
-def _begun(session: NodelessClient, frame: bytes) -> bytes:
+def _begun(session: Session, frame: bytes) -> bytes:
     if frame.startswith(b"-"):
         # The client counts on a transaction, and each command would run by itself.
         session.close("multi_refused")

@@ -7,7 +7,6 @@ of the slow lane also waits for the replies before it, so that a client never ha
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Protocol
 
 from proxy.cluster.cluster_answers import Presented
 from proxy.cluster.fan_out import goes_to_several
@@ -24,23 +23,20 @@ from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.router import KEYLESS, SEVERAL_SLOTS, UNOWNED
 from proxy.hotpath.split import split
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
-from proxy.rules.limit_membership import LimitMembership
 from proxy.rules.verdict import chained
 from proxy.session import all_nodes, blocking, nodeless_multi, over_slots, sending, subscribing, switching
-from proxy.session.all_nodes import AllNodesClient, connections_to
+from proxy.session.all_nodes import connections_to
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.judging import most_in_page
 from proxy.session.node_connections import any_node, connection_to, has_waited, wait_for_node, waits_for_lane
 from proxy.session.node_port import NodePort
 from proxy.session.node_questions import stood_for
-from proxy.session.nodeless_multi import NodelessClient
-from proxy.session.over_slots import SplittingClient
-from proxy.session.pinned import PinningClient, may_block
+from proxy.session.pinned import may_block
 from proxy.session.pool_key import Node
-from proxy.session.ports import EffectivePolicy, PrivatePipeline
+from proxy.session.ports import PrivatePipeline
+from proxy.session.session import Session
 from proxy.session.state import POOLED, NodelessMulti
-from proxy.session.subscribing import SubscribingNodeClient
 from proxy.session.wait_for_replicas import wait
 from proxy.wire.encode import encode_error
 from proxy.wire.numbers import read_digits
@@ -59,16 +55,7 @@ _OF_A_CONNECTION = frozenset({ConnectionState.PIN, ConnectionState.REPLY, Connec
 Redis refuses."""
 
 
-class ManyNodesClient(AllNodesClient, PinningClient, SplittingClient, NodelessClient, SubscribingNodeClient, Protocol):
-    """A session with a cluster upstream."""
-
-    effective_policy: EffectivePolicy
-    slot: int
-    limit_membership: LimitMembership | None
-    judged_calls: int
-
-
-def route(session: ManyNodesClient, item: Item) -> int | None:
+def route(session: Session, item: Item) -> int | None:
     """What has become of the command; None for one that goes to one node, or is about the client's connection."""
     nodes = session.ports.nodes
     if nodes is None:
@@ -96,7 +83,7 @@ def route(session: ManyNodesClient, item: Item) -> int | None:
     return _by_keys(session, nodes, item)
 
 
-def hide_nodes(session: ManyNodesClient, item: Item, presented: Presented | None) -> None:
+def hide_nodes(session: Session, item: Item, presented: Presented | None) -> None:
     """Remove the addresses of nodes from the reply."""
     row = ROWS.get(item.command.spec.name)
     if row is not None and row.shows_nodes is not None and not item.hides_nodes:
@@ -113,7 +100,7 @@ def _tell_once(item: Item, presented: Presented | None) -> None:
         item.edit = chained(partial(of_no_server, spec.over_nodes.join), item.edit)
 
 
-def answered(session: ManyNodesClient, item: Item, reply: bytes) -> int:
+def answered(session: Session, item: Item, reply: bytes) -> int:
     """Answer in place of the nodes; inside MULTI, the transaction fails."""
     if item.trace is not None:
         item.trace.without_reply()
@@ -125,7 +112,7 @@ def answered(session: ManyNodesClient, item: Item, reply: bytes) -> int:
     return TAKEN
 
 
-def _shown(session: ManyNodesClient, presented: Presented | None) -> Shown:
+def _shown(session: Session, presented: Presented | None) -> Shown:
     if presented is not None:
         return Shown(presented.own.host, presented.own.port, single=False)
     host, _, port = session.origin.listener.rpartition(":")
@@ -135,7 +122,7 @@ def _shown(session: ManyNodesClient, presented: Presented | None) -> Shown:
 # Keys of one slot, and of several
 
 
-def locate(session: ManyNodesClient, nodes: NodePort, spec: Spec, raw: bytes) -> int:
+def locate(session: Session, nodes: NodePort, spec: Spec, raw: bytes) -> int:
     """Find the node of a command's keys (``session.node``), or why it has none: as ``Router.node``."""
     session.node = None
     config, request = session.intake.config, Request()
@@ -156,7 +143,7 @@ def locate(session: ManyNodesClient, nodes: NodePort, spec: Spec, raw: bytes) ->
     return number
 
 
-def _of_slot_number(session: ManyNodesClient, nodes: NodePort, raw: bytes) -> int:
+def _of_slot_number(session: Session, nodes: NodePort, raw: bytes) -> int:
     request = Request()
     request.scan(raw, 0, session.intake.limits)
     slot = read_digits(next(iter(request.arguments()[2:3]), b"").decode("ascii", "replace"))
@@ -176,7 +163,7 @@ def _channels(spec: Spec, argv: Sequence[bytes]) -> Sequence[bytes]:
     return argv[place.start :] if place.last < 0 else argv[place.start : place.start + place.last + 1]
 
 
-def node_of_first(session: ManyNodesClient, nodes: NodePort, command: Command, expected: int) -> Node | None:
+def node_of_first(session: Session, nodes: NodePort, command: Command, expected: int) -> Node | None:
     """The node for a command of so many arguments of which only the first have arrived, if those decide where it goes:
     all of its keys are among them, and it goes to their slot. None for all others, and for clients with state: where
     they go, and what becomes of their reply, is known when they have arrived whole."""
@@ -196,7 +183,7 @@ def node_of_first(session: ManyNodesClient, nodes: NodePort, command: Command, e
     return nodes.owner(slots.pop()) if len(slots) == 1 else None
 
 
-def _by_keys(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | None:
+def _by_keys(session: Session, nodes: NodePort, item: Item) -> int | None:
     number = locate(session, nodes, item.command.spec, item.raw)
     if number == SEVERAL_SLOTS:
         return _split(session, nodes, item)
@@ -231,7 +218,7 @@ def _by_keys(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | Non
     return _without_state(session, nodes, item)
 
 
-def _without_state(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | None:
+def _without_state(session: Session, nodes: NodePort, item: Item) -> int | None:
     blocks = may_block(session, item.command)
     if item.command.spec.state is ConnectionState.POOL or (
         item.command.spec.state is ConnectionState.BLOCKING and not blocks
@@ -252,7 +239,7 @@ def _without_state(session: ManyNodesClient, nodes: NodePort, item: Item) -> int
     return None
 
 
-def leave_node(session: ManyNodesClient) -> bool:
+def leave_node(session: Session) -> bool:
     """Give back a connection to one node that holds nothing of the client any more; False: the command waits."""
     if session.state.upstream is None or session.keeps_pin():
         return True
@@ -268,7 +255,7 @@ def _ends_its_client(command: Command) -> bool:
     return row is not None and row.from_web_page
 
 
-def _within_transaction(session: ManyNodesClient, item: Item) -> int | None:
+def _within_transaction(session: Session, item: Item) -> int | None:
     running, upstream = session.state.transaction, session.sender.upstream
     assert running is not None
     if session.node is None or not isinstance(upstream, PrivatePipeline):
@@ -281,7 +268,7 @@ def _within_transaction(session: ManyNodesClient, item: Item) -> int | None:
     return answered(session, item, CROSSSLOT)
 
 
-def _to_shared(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | None:
+def _to_shared(session: Session, nodes: NodePort, item: Item) -> int | None:
     # What handlers take for the current connection is that of the command's node.
     sender, lane = session.sender, item.command.spec.lane
     if waits_for_lane(session, lane):
@@ -305,7 +292,7 @@ def _to_shared(session: ManyNodesClient, nodes: NodePort, item: Item) -> int | N
     return None
 
 
-def _will_do(session: ManyNodesClient, nodes: NodePort, command: Command, current: UpstreamPipeline | None) -> bool:
+def _will_do(session: Session, nodes: NodePort, command: Command, current: UpstreamPipeline | None) -> bool:
     # Whether a command without keys may go where the one before it went.
     if not isinstance(current, PrivatePipeline) or not current.usable or not nodes.reachable(current.key.node):
         return False
@@ -314,7 +301,7 @@ def _will_do(session: ManyNodesClient, nodes: NodePort, command: Command, curren
     return current.key.node in (stood_for(nodes, session.origin) or nodes.primaries())
 
 
-def place_transaction(session: ManyNodesClient, nodes: NodePort, item: Item, data: bytes, end: int) -> int | None:
+def place_transaction(session: Session, nodes: NodePort, item: Item, data: bytes, end: int) -> int | None:
     """Take the connection of the first keys behind a MULTI that has arrived whole; None where that is done."""
     request, config = Request(), session.intake.config
     node = None
@@ -337,14 +324,14 @@ def place_transaction(session: ManyNodesClient, nodes: NodePort, item: Item, dat
     return None
 
 
-def _wait_or_abort(session: ManyNodesClient, nodes: NodePort, item: Item, node: Node | None) -> int:
+def _wait_or_abort(session: Session, nodes: NodePort, item: Item, node: Node | None) -> int:
     # Where no node is found in time, MULTI begins a transaction that fails: what is queued must not run alone.
     if session.awaited is None and has_waited(session, item):
         return nodeless_multi.begin(session, spoiled=True)
     return wait_for_node(session, nodes, item, node, Lane.FAST)
 
 
-def _split(session: ManyNodesClient, nodes: NodePort, item: Item) -> int:
+def _split(session: Session, nodes: NodePort, item: Item) -> int:
     command, config = item.command, session.intake.config
     router, request = config.router, Request()
     assert router is not None, "it has found several slots"

@@ -7,7 +7,6 @@ nothing.
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Protocol
 
 from proxy.cluster.joins import is_error
 from proxy.cluster.sending import send_behind, send_split
@@ -19,21 +18,15 @@ from proxy.hotpath.split import Split
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.decision import HiddenCommands, What
 from proxy.session import follow_ups, hidden_commands, sending, switching
-from proxy.session.hidden_commands import SurroundedClient
 from proxy.session.item import FollowUp, Item
-from proxy.session.node_connections import NodeClient, note
-from proxy.session.ports import EffectivePolicy, PrivatePipeline
+from proxy.session.node_connections import note
+from proxy.session.ports import PrivatePipeline
+from proxy.session.session import Session
 from proxy.session.state import POOLED
 from proxy.wire.encode import encode_command
 
 
-class SplittingClient(NodeClient, SurroundedClient, Protocol):
-    """A session, as far as its commands are split."""
-
-    effective_policy: EffectivePolicy
-
-
-def may_be_split(session: SplittingClient, item: Item) -> bool:
+def may_be_split(session: Session, item: Item) -> bool:
     """Whether the policy, the state of the connection and what rules add allow it."""
     if session.state.transaction is not None:
         return False
@@ -54,7 +47,7 @@ def _asked(item: Item) -> Command:
     return own if own is not None and row is not None and row.ttl_with == item.command.spec.name else item.command
 
 
-def send(session: SplittingClient, item: Item, parts: Split, upstreams: Sequence[UpstreamPipeline]) -> None:
+def send(session: Session, item: Item, parts: Split, upstreams: Sequence[UpstreamPipeline]) -> None:
     """Send the parts; ``upstreams`` has the connection to each node. The client's next command waits for the reply."""
     error, hidden = hidden_commands.alongside(session, item.hidden, item.command, begun=False)
     if error is not None:
@@ -81,7 +74,7 @@ class _Behind:
 
     def __init__(
         self,
-        session: SplittingClient,
+        session: Session,
         item: Item,
         asked: Command,
         hidden: tuple[HiddenCommands, ...],

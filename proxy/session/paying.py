@@ -10,7 +10,7 @@ from proxy.policy.decision import Hit
 from proxy.policy.model import Mode
 from proxy.rules.rule import Prepayment
 from proxy.session import judging
-from proxy.session.judging import JudgedClient
+from proxy.session.session import Session
 
 
 class Paying:
@@ -18,7 +18,7 @@ class Paying:
 
     __slots__ = ("_command", "_limits", "_session")
 
-    def __init__(self, session: JudgedClient, command: Command) -> None:
+    def __init__(self, session: Session, command: Command) -> None:
         context = judging.context_of(session)
         self._session = session
         self._command = command

@@ -5,7 +5,6 @@ hold it for the rest of the session: what they set, only Redis knows.
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 from proxy.cluster.own_answers import has_its_arguments
 from proxy.commands.command import Command
@@ -14,10 +13,11 @@ from proxy.commands.table import NOTIFICATIONS, ConnectionState, Table
 from proxy.commands.words import word_of
 from proxy.hotpath.in_flight import EDIT, PEEK, InFlightEntry
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.session import hidden_commands, keyrail_command, reply_mode, sending, switching
-from proxy.session.forwarding import ForwardingClient, forward, forward_unchanged
+from proxy.session import client_reply, hidden_commands, keyrail_command, reply_mode, sending, switching
+from proxy.session.forwarding import forward, forward_unchanged
 from proxy.session.item import Item, JudgedCommand
-from proxy.session.ports import CommandName, EffectivePolicy
+from proxy.session.ports import CommandName
+from proxy.session.session import Session
 from proxy.session.state import Awaited, Event, Keeping, Pinned
 from proxy.wire.encode import encode_command, encode_error
 from proxy.wire.request import Request
@@ -39,24 +39,14 @@ WAIT_CHANNEL = b"keyrail:wait"
 _SHARD_MESSAGE = encode_command([b"SPUBLISH", WAIT_CHANNEL, b""])
 
 
-class PinningClient(ForwardingClient, Protocol):
-    """A session, as far as it needs an upstream of its own. ``probe`` is the command that Redis is asked about."""
-
-    effective_policy: EffectivePolicy
-    probe: CommandName | None
-
-    def end_probe(self) -> None:
-        """If it asks about a command, it does not any more; others may."""
-
-
-def may_block(session: PinningClient, command: Command) -> bool:
+def may_block(session: Session, command: Command) -> bool:
     """Whether Redis may hold the reply back until something happens: never inside MULTI."""
     if command.spec.state is not ConnectionState.BLOCKING or session.state.transaction is not None:
         return False
     return session.effective_policy.table.keys.blocks(command.spec.id, Request.from_argv(command.argv))
 
 
-def _blocking(session: PinningClient, item: Item) -> int:
+def _blocking(session: Session, item: Item) -> int:
     if not may_block(session, item.command):
         return forward(session, item)
     if switching.to_drained_private(session) is None:
@@ -71,7 +61,7 @@ def _blocking(session: PinningClient, item: Item) -> int:
     return TAKEN
 
 
-def submit_blocking(session: PinningClient, item: Item) -> None:
+def submit_blocking(session: Session, item: Item) -> None:
     """Send a command that may block."""
     # Until its reply comes, the client counts as blocked; where none is listened for, until no reply is pending.
     state = session.on_its_own
@@ -87,7 +77,7 @@ def submit_blocking(session: PinningClient, item: Item) -> None:
     session.sender.submit_with_action(item.raw, PEEK, answered)
 
 
-def _wait(session: PinningClient, item: Item) -> int:
+def _wait(session: Session, item: Item) -> int:
     # WAIT speaks of the writes of its own connection: hidden commands move this one's offset up to what the server has
     # written by now, which covers all writes of this client that have been answered. In Redis any command does; in
     # Valkey only one that is propagated, and a message on a shard channel that nobody knows is one and changes nothing.
@@ -120,7 +110,7 @@ def _wait(session: PinningClient, item: Item) -> int:
     return TAKEN
 
 
-def _pin(session: PinningClient, item: Item) -> int:
+def _pin(session: Session, item: Item) -> int:
     if switching.to_drained_private(session) is None:
         return WAIT
     session.happens(Event.UNKNOWN)
@@ -129,7 +119,7 @@ def _pin(session: PinningClient, item: Item) -> int:
     return TAKEN
 
 
-def _monitor(session: PinningClient, item: JudgedCommand) -> int:
+def _monitor(session: Session, item: JudgedCommand) -> int:
     # Its lines look like replies, so no reply may be pending when they begin, and nothing is counted afterwards.
     upstream = switching.to_private(session)
     if upstream is None:
@@ -139,13 +129,13 @@ def _monitor(session: PinningClient, item: JudgedCommand) -> int:
         return WAIT
     session.happens(Event.UNKNOWN)
     if session.state.reply_mode != reply_mode.ON:
-        reply_mode.relay(session)
+        client_reply.relay(session)
         sending.submit(session, item.raw)
         return TAKEN
 
     def answered(frame: bytes) -> bytes:
         if frame.startswith(b"+") and not session.gone:
-            reply_mode.relay(session)
+            client_reply.relay(session)
         return frame
 
     sending.submit(session, item.raw, answered)
@@ -153,7 +143,7 @@ def _monitor(session: PinningClient, item: JudgedCommand) -> int:
     return TAKEN
 
 
-def _reply(session: PinningClient, item: JudgedCommand) -> int:
+def _reply(session: Session, item: JudgedCommand) -> int:
     # Redis answers only where it refuses: a subscriber, or a user without the command. So it is asked first, with a
     # mode that it does not know, which changes nothing.
     if switching.to_private(session) is None:
@@ -185,14 +175,14 @@ def _reply(session: PinningClient, item: JudgedCommand) -> int:
     return TAKEN
 
 
-def _choose(session: PinningClient, mode: bytes, raw: bytes) -> None:
+def _choose(session: Session, mode: bytes, raw: bytes) -> None:
     # ON, OFF or SKIP, or something else, on which Redis has the word.
     state = session.on_its_own
     if state.reply_mode == reply_mode.RELAYED or mode not in (b"ON", b"OFF", b"SKIP"):
         sending.submit(session, raw)
         return
     if mode == b"ON":
-        reply_mode.end(session)
+        client_reply.end(session)
         sending.submit(session, raw)
         return
     session.sender.forwarded += 1
@@ -208,11 +198,11 @@ def _silence(state: Pinned, mode: int) -> None:
         state.silence = mode
 
 
-def _confined(session: PinningClient) -> bool:
+def _confined(session: Session) -> bool:
     return session.state.subscriptions is not None and session.state.subscriptions.confines()
 
 
-def _unknown(session: PinningClient, item: JudgedCommand) -> int:
+def _unknown(session: Session, item: JudgedCommand) -> int:
     # Neither the table nor the upstream's own COMMAND knows it. If the engine says so too, nothing has happened to the
     # connection; if not, it may hold anything.
     argv = item.command.argv
@@ -263,7 +253,7 @@ def _unknown(session: PinningClient, item: JudgedCommand) -> int:
     return TAKEN
 
 
-def _lacking(session: PinningClient, item: JudgedCommand, name: CommandName) -> int:
+def _lacking(session: Session, item: JudgedCommand, name: CommandName) -> int:
     # The engine did not know it, so it goes over a shared upstream. A module may have been loaded since.
     upstream = switching.to_shared(session, item.command.spec.lane)
     if upstream is None:
@@ -289,7 +279,7 @@ def _says_unknown(line: bytes) -> bool:
     return COMMAND_UNKNOWN.hinted(line)
 
 
-def error_instead(session: PinningClient, command: Command) -> bytes:
+def error_instead(session: Session, command: Command) -> bytes:
     """The error for an unknown command that Redis must not see, known to it or not; empty for any other."""
     notifies = tuple(word_of(word) for word in command.argv[:2]) == _NOTIFIES
     if notifies and session.ports.capabilities.looks_up_subcommands():
@@ -314,17 +304,17 @@ def error_for_name(argv: list[bytes], table: Table) -> bytes:
     )
 
 
-def _refused(session: PinningClient, item: JudgedCommand) -> int:
+def _refused(session: Session, item: JudgedCommand) -> int:
     sending.answer(session, _REPLICATION_REFUSED)
     return TAKEN
 
 
-HANDLERS: dict[ConnectionState, Callable[[PinningClient, Item], int]] = {
+HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {
     ConnectionState.BLOCKING: _blocking,
     ConnectionState.WAIT: _wait,
     ConnectionState.PIN: _pin,
 }
-CONNECTION_HANDLERS: dict[ConnectionState, Callable[[PinningClient, JudgedCommand], int]] = {
+CONNECTION_HANDLERS: dict[ConnectionState, Callable[[Session, JudgedCommand], int]] = {
     ConnectionState.MONITOR: _monitor,
     ConnectionState.REPLY: _reply,
     ConnectionState.UNKNOWN: _unknown,

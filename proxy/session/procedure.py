@@ -16,33 +16,20 @@ be there still: its end is counted.
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import BackgroundProcedure, Decision
 from proxy.rules.verdict import End, Procedure
 from proxy.session import judging
-from proxy.session.judging import JudgedClient
 from proxy.session.node_questions import NodeQuestions, misses_keys, stood_for
 from proxy.session.ports import Questions
 from proxy.session.running_procedure import Answered, RunningProcedure
+from proxy.session.session import Session
 from proxy.session.state import Awaited, Keeping, Pinned
-from proxy.session.switching import SwitchingClient
 
 
-class AskingClient(SwitchingClient, JudgedClient, Protocol):
-    """A session, as far as rules ask Redis about its commands."""
-
-
-class AwaitingClient(AskingClient, Protocol):
-    """A session, as far as a rule asks Redis before it decides. ``resolved`` is what it has decided then."""
-
-    running_procedure: RunningProcedure | None
-    resolved: Decision | None
-
-
-def settle(session: AwaitingClient, command: Command, decision: Decision) -> Decision | None:
+def settle(session: Session, command: Command, decision: Decision) -> Decision | None:
     """Run the procedure that the decision waits for; None if the command waits, which then comes back to be routed."""
     policy = session.effective_policy.compiled
     while True:
@@ -64,7 +51,7 @@ def settle(session: AwaitingClient, command: Command, decision: Decision) -> Dec
 
 
 def _running_procedure(
-    session: AwaitingClient, policy: CompiledPolicy, command: Command, decision: Decision
+    session: Session, policy: CompiledPolicy, command: Command, decision: Decision
 ) -> RunningProcedure:
     pause, procedure = decision.pause, decision.verdict
     assert pause is not None
@@ -83,7 +70,7 @@ def _running_procedure(
     return RunningProcedure(session.ports, _asking(session), procedure, ended)
 
 
-def _asking(session: AskingClient) -> Callable[[Questions, Answered], None]:
+def _asking(session: Session) -> Callable[[Questions, Answered], None]:
     # How the questions about the command at hand are sent.
     nodes, router = session.ports.nodes, session.intake.config.router
     if nodes is None or router is None:
@@ -102,7 +89,7 @@ def _asking(session: AskingClient) -> Callable[[Questions, Answered], None]:
     return questions.ask
 
 
-def look_on(session: AskingClient, policy: CompiledPolicy, command: Command, background: BackgroundProcedure) -> None:
+def look_on(session: Session, policy: CompiledPolicy, command: Command, background: BackgroundProcedure) -> None:
     """Run a procedure that nobody waits for."""
 
     def ended(end: End | Exception) -> None:

@@ -11,40 +11,28 @@ Reads change nothing, so they may run twice. With a cluster upstream they go to 
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.error_texts import READ_ELSEWHERE
 from proxy.commands.table import Lane
 from proxy.hotpath.in_flight import FORWARD, HIDE, JOIN, READ_AS_IT_IS, TRACE, InFlightEntry, ReplyPart, ReplySink
-from proxy.hotpath.reader_place import ReaderPlace
 from proxy.hotpath.reply_order import Segment
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session.guarded import guarded
-from proxy.session.judging import JudgedClient
-from proxy.session.node_connections import CLUSTERDOWN, NodeClient, connection_again, in_flight_to
+from proxy.session.node_connections import CLUSTERDOWN, connection_again, in_flight_to
 from proxy.session.pool_key import Node
-from proxy.session.ports import EffectivePolicy, PrivatePipeline, TracedCommand
+from proxy.session.ports import PrivatePipeline
+from proxy.session.session import Session
 from proxy.session.switching import HELD_SECONDS
 from proxy.wire.request import COMPLETE, Request
 
 """How the errors begin by which a node sends a command to another one, or to later."""
 
 
-class ReadingClient(NodeClient, JudgedClient, Protocol):
-    """A session that may read from replicas."""
-
-    effective_policy: EffectivePolicy
-    trace: TracedCommand | None
-
-    def choose_reader(self, place: ReaderPlace) -> None:
-        """Choose the replica from which the client reads at this place."""
-
-
 class ReadRetries:
     """Commands of one client that the connection ``source`` to a replica was sent, with the places of their replies."""
 
-    def __init__(self, session: ReadingClient, source: UpstreamPipeline) -> None:
+    def __init__(self, session: Session, source: UpstreamPipeline) -> None:
         self.ports = session.ports
         self.client = session
         self._since = session.ports.route.now()
@@ -257,11 +245,11 @@ def _drop(entries: Iterable[InFlightEntry]) -> None:
         entry.sink, entry.action, entry.payload, entry.sent = nobody, HIDE, None, None
 
 
-def _commands_of(session: ReadingClient, entry: InFlightEntry) -> list[bytes]:
+def _commands_of(session: Session, entry: InFlightEntry) -> list[bytes]:
     return list(_commands(session, entry.sent))[-entry.due :]
 
 
-def _to_primary(session: ReadingClient, lane: Lane) -> UpstreamPipeline | None:
+def _to_primary(session: Session, lane: Lane) -> UpstreamPipeline | None:
     # Where it awaits replies of the primary, on that connection, or Redis might run its commands in another order.
     reads, sender = session.sender.reads, session.sender
     for source in _sources(session):
@@ -277,7 +265,7 @@ def _to_primary(session: ReadingClient, lane: Lane) -> UpstreamPipeline | None:
     return primary
 
 
-def _sources(session: ReadingClient) -> Iterator[UpstreamPipeline | None]:
+def _sources(session: Session) -> Iterator[UpstreamPipeline | None]:
     sender = session.sender
     order = sender.order
     if sender.pending_replies > (0 if order is None else order.beyond):
@@ -289,7 +277,7 @@ def _sources(session: ReadingClient) -> Iterator[UpstreamPipeline | None]:
         segment = segment.next_entry
 
 
-def _commands(session: ReadingClient, raw: bytes) -> Iterator[bytes]:
+def _commands(session: Session, raw: bytes) -> Iterator[bytes]:
     request = Request()
     while request.scan(raw, request.end, session.intake.limits) == COMPLETE:
         yield raw[request.start : request.end]

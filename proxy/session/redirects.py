@@ -17,7 +17,7 @@ run. So may one that answers errors of its own making, such as a script, unless 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from proxy.cluster.hidden_nodes import hidden_own_error, hidden_redirect
 from proxy.commands.command import Command
@@ -45,10 +45,11 @@ from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.rules.own_scripts import OWN_SCRIPTS
 from proxy.session.guarded import guarded
 from proxy.session.item import HeardReply, RanOn
-from proxy.session.node_connections import NodeClient, connection_to
+from proxy.session.node_connections import connection_to
 from proxy.session.node_port import NodePort
 from proxy.session.pool_key import Node
-from proxy.session.ports import EffectivePolicy, PrivatePipeline
+from proxy.session.ports import PrivatePipeline
+from proxy.session.session import Session
 from proxy.session.switching import HELD_SECONDS
 from proxy.wire.encode import encode_command
 from proxy.wire.request import COMPLETE, Request
@@ -61,16 +62,6 @@ _SLOWER_SECONDS = 0.05
 at most."""
 _NOBODY = ReplySink()
 """Receives replies that no client gets."""
-
-
-class RedirectedClient(NodeClient, Protocol):
-    """A session with a cluster upstream, some of whose commands nodes have refused."""
-
-    effective_policy: EffectivePolicy
-    redirects: "Redirects | None"
-
-    def has_left(self, waits_since: float | None) -> bool:
-        """Whether the client has left since then; it is closed now."""
 
 
 class _Facts(NamedTuple):
@@ -142,7 +133,7 @@ class _Refused:
 class _Round:
     """What a client has under way to one connection, from the first command on that was refused there."""
 
-    def __init__(self, session: RedirectedClient, upstream: UpstreamPipeline) -> None:
+    def __init__(self, session: Session, upstream: UpstreamPipeline) -> None:
         self._session = session
         self._commands: list[_Command] = []
         self._by_sent: dict[int, tuple[object, list[_Command]]] = {}
@@ -179,7 +170,7 @@ class _Round:
         return found[::-1]
 
 
-def _commands(session: RedirectedClient, raw: bytes) -> Iterator[_Command]:
+def _commands(session: Session, raw: bytes) -> Iterator[_Command]:
     request, table = Request(), session.effective_policy.table
     while request.scan(raw, request.end, session.intake.limits) == COMPLETE:
         command = Command(table, request.arguments())
@@ -190,7 +181,7 @@ def _commands(session: RedirectedClient, raw: bytes) -> Iterator[_Command]:
         yield _Command(raw[request.start : request.end], facts)
 
 
-def _unit(session: RedirectedClient, unit: SentUnit) -> _Command:
+def _unit(session: Session, unit: SentUnit) -> _Command:
     raw = b"".join(unit.chunks)
     facts = [each.facts for each in _commands(session, raw)]
     lane = Lane.SLOW if any(each.own_errors for each in facts) else Lane.FAST
@@ -204,7 +195,7 @@ class Redirects:
     one before it is answered, since some of that may be refused once more.
     """
 
-    def __init__(self, session: RedirectedClient, nodes: NodePort) -> None:
+    def __init__(self, session: Session, nodes: NodePort) -> None:
         self.ports = session.ports
         self._session = session
         self._nodes = nodes
@@ -384,9 +375,7 @@ def _is_kept(sent: object) -> bool:
     return sent not in (None, ONCE, AS_IT_IS, READ_AS_IT_IS) and (not isinstance(sent, SentUnit) or sent.kept)
 
 
-def told_instead(
-    session: RedirectedClient, upstream: UpstreamPipeline, entry: InFlightEntry, error: bytes
-) -> bytes | None:
+def told_instead(session: Session, upstream: UpstreamPipeline, entry: InFlightEntry, error: bytes) -> bytes | None:
     """What to tell in place of such an error, which is the next frame of this connection's head; None where the reply
     comes from elsewhere."""
     nodes = session.ports.nodes
@@ -401,9 +390,10 @@ def told_instead(
             nodes.redirected(error, upstream.key.node)  # it is not sent again, but the slot map is asked for
         return hidden_redirect(error)
     if session.redirects is None:
-        session.redirects = Redirects(session, nodes)
-        session.redirects.begin()
-    session.redirects.meet(upstream, entry, error)
+        redirects = Redirects(session, nodes)
+        session.redirects = redirects.meet
+        redirects.begin()
+    session.redirects(upstream, entry, error)
     return None
 
 

@@ -11,7 +11,7 @@ What a replica does not answer is sent again: see ``read_retries``.
 Clients with a connection of their own, with a user of their own, in MULTI or WATCH read from the primary.
 """
 
-from functools import cache
+from functools import cache, partial
 
 from proxy.commands.command import Command
 from proxy.commands.replica_reads import hides_absence, read_only_script
@@ -25,25 +25,27 @@ from proxy.policy.compile import NOTHING
 from proxy.policy.decision import Decision
 from proxy.rules.verdict import PASS
 from proxy.session import switching
+from proxy.session.guarded import guarded
 from proxy.session.item import Item
-from proxy.session.judging import reads_from_replicas, shares_replicas
+from proxy.session.judging import reads_from_replicas
 from proxy.session.node_port import KnownScriptsPort, ReplicaPort
 from proxy.session.pool_key import SOLE_NODE
-from proxy.session.read_retries import ReadingClient
+from proxy.session.session import Session
 from proxy.wire.request import Request
 
 
-def begin(session: ReadingClient) -> None:
+def begin(session: Session) -> None:
     """The policy lets replicas answer some reads: from now on what the client sends is followed."""
     port = session.ports.replicas
     if port is None:
         return
     port.begin()
-    session.sender.reads = ClientReads(session.sender, port.unknown, port.clock, session.choose_reader)
-    session.sender.reads.choose_anew(shares_replicas(session.key, session.ports.route))
+    session.sender.reads = ClientReads(session.sender, port.unknown, port.clock, partial(_choose, session))
+    session.sender.reads.choose_anew(session.shares_replicas())
 
 
-def choose(session: ReadingClient, place: ReaderPlace) -> None:
+@guarded
+def _choose(session: Session, place: ReaderPlace) -> None:
     """Choose the replica from which the client reads, among those of the place's primary."""
     port = session.ports.replicas
     assert port is not None, "its reads are followed"
@@ -53,12 +55,12 @@ def choose(session: ReadingClient, place: ReaderPlace) -> None:
     reads = session.effective_policy.config.plan.replica_reads
     terms = [] if reads is None else [each for each in reads.terms if each.enforced]
     found = None
-    if terms and shares_replicas(session.key, session.ports.route):
+    if terms and session.shares_replicas():
         found = port.reader(session.key, place, terms)
     place.choose(*(found or (None, None)))
 
 
-def scripts(session: ReadingClient) -> KnownScriptsPort | None:
+def scripts(session: Session) -> KnownScriptsPort | None:
     """The scripts that the primary knows, if the client may run some of them on replicas."""
     port = session.ports.replicas
     return None if port is None or session.sender.reads is None else port.scripts
@@ -67,7 +69,7 @@ def scripts(session: ReadingClient) -> KnownScriptsPort | None:
 # Commands that the session handles
 
 
-def passed(session: ReadingClient, command_id: int, data: bytes, request: Request) -> Decision:
+def passed(session: Session, command_id: int, data: bytes, request: Request) -> Decision:
     """The decision about a command that the plan lets go on: by which terms a replica may answer it."""
     config = session.effective_policy.config
     plan = config.plan
@@ -84,7 +86,7 @@ def _passed(terms: ReplicaTerms) -> Decision:
     return Decision(PASS, replica=terms)
 
 
-def waits(session: ReadingClient) -> bool:
+def waits(session: Session) -> bool:
     """Whether such a command waits until replicas owe the client nothing. The connection to a replica is not what
     handlers take for the client's."""
     reads, sender = session.sender.reads, session.sender
@@ -98,18 +100,18 @@ def waits(session: ReadingClient) -> bool:
     return False
 
 
-def note(session: ReadingClient, item: Item) -> None:
+def note(session: Session, item: Item) -> None:
     """The command goes to the primary: by it the client may learn or change what it reads."""
     if not session.effective_policy.config.beside[item.command.spec.id]:
         _note(session, wrote=not item.reads)
 
 
-def told(session: ReadingClient) -> None:
+def told(session: Session) -> None:
     """Keyrail answers a command with what it has asked the primary: replicas may be older."""
     _note(session, wrote=False)
 
 
-def _note(session: ReadingClient, *, wrote: bool) -> None:
+def _note(session: Session, *, wrote: bool) -> None:
     reads = session.sender.reads
     if reads is None:
         return
@@ -120,14 +122,14 @@ def _note(session: ReadingClient, *, wrote: bool) -> None:
         reads.note(number, wrote)
 
 
-def _number(session: ReadingClient) -> int | None:
+def _number(session: Session) -> int | None:
     # Of the primary that the command at hand is for; None for several, or where nobody can tell.
     if session.ports.nodes is None:
         return SOLE_NODE.number
     return None if session.node is None else session.node.number
 
 
-def forward(session: ReadingClient, item: Item, terms: ReplicaTerms) -> bool:
+def forward(session: Session, item: Item, terms: ReplicaTerms) -> bool:
     """Send a read to the client's replica; False if that cannot be, and the primary has to answer."""
     if not reads_from_replicas(session):
         return False  # before a replica is looked for: that there is none for this client is no lack of them
@@ -175,13 +177,13 @@ def forward(session: ReadingClient, item: Item, terms: ReplicaTerms) -> bool:
     return True
 
 
-def _followed(session: ReadingClient) -> ClientReads | None:
+def _followed(session: Session) -> ClientReads | None:
     if session.sender.reads is None:
         begin(session)
     return session.sender.reads
 
 
-def _go_on_without_session(session: ReadingClient, reads: ClientReads, number: int) -> None:
+def _go_on_without_session(session: Session, reads: ClientReads, number: int) -> None:
     # Else all of a client that only reads would come through here, one read behind the reply to the other: the intake
     # needs a connection to the primary, too, and knows none instead of one that is lost.
     if session.ports.nodes is not None:

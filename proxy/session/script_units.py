@@ -17,8 +17,8 @@ from proxy.commands.error_texts import NO_MULTI
 from proxy.hotpath.in_flight import EDIT, FORWARD, HIDE, NOTE, TRACE, UNWRAP, InFlightEntry, ReplySink
 from proxy.session.exec_abort import reason_of
 from proxy.session.item import Item
+from proxy.session.session import Session
 from proxy.session.state import POOLED
-from proxy.session.switching import SwitchingClient
 from proxy.wire.encode import encode_command
 
 _MULTI = encode_command([b"MULTI"])
@@ -28,7 +28,7 @@ _NOBODY = ReplySink()
 """Receives replies that no client gets."""
 
 
-def proves_refusals(session: SwitchingClient, item: Item) -> bool:
+def proves_refusals(session: Session, item: Item) -> bool:
     """Whether the command goes in a transaction of its own: a script with keys, on a shared connection of a cluster."""
     spec = item.command.spec
     if session.ports.nodes is None or not spec.own_errors or session.no_transactions:
@@ -36,7 +36,7 @@ def proves_refusals(session: SwitchingClient, item: Item) -> bool:
     return spec.process_bound and session.node is not None and session.state is POOLED
 
 
-def send(session: SwitchingClient, item: Item) -> None:
+def send(session: Session, item: Item) -> None:
     """Send the script on the current connection."""
     sender, upstream, script = session.sender, session.sender.upstream, _Script(session, item)
     assert upstream is not None
@@ -56,7 +56,7 @@ def send(session: SwitchingClient, item: Item) -> None:
 class _Script:
     """A script under way."""
 
-    def __init__(self, session: SwitchingClient, item: Item) -> None:
+    def __init__(self, session: Session, item: Item) -> None:
         self._session = session
         self._item = item
         self._early: bytes | None = None

@@ -10,19 +10,16 @@ it.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.row import ScriptUse
 from proxy.commands.rows import ROWS
-from proxy.rules.shared_state import FactKey
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import judging
-from proxy.session.judging import JudgedClient
+from proxy.session.item import ScriptSearch
 from proxy.session.node_port import KnownScriptsPort
-from proxy.session.pool_waiter import Waiter
+from proxy.session.session import Session
 from proxy.session.state import Awaited
-from proxy.session.views import WaitingClient
 
 _MOST_ASKED = 100
 """Scripts of one SCRIPT EXISTS that others are asked about; of more, only what is known here counts."""
@@ -32,32 +29,7 @@ _TEXTS: dict[ScriptUse | None, int] = {"text": 1, "load": 2}
 """Which argument is the text."""
 
 
-class ScriptClient(WaitingClient, JudgedClient, Protocol):
-    """A session, as far as it runs scripts. ``search`` is what its next command waits for, or has waited for."""
-
-    search: "ScriptSearch | None"
-
-
-class ScriptSearch(Waiter):
-    """The other workers are asked about these scripts until it is ``over``."""
-
-    def __init__(self, session: ScriptClient, scripts: frozenset[FactKey]) -> None:
-        self._session = session
-        self.scripts = scripts
-        self.over = False
-
-    @property
-    def gone(self) -> bool:
-        """Whether its client has left."""
-        return self._session.gone
-
-    def arrived(self) -> None:
-        """All have answered."""
-        self.over = True
-        self._session.arrived()
-
-
-def waits(session: ScriptClient, command: Command) -> bool:
+def waits(session: Session, command: Command) -> bool:
     """Whether the command has to wait until the other workers have been asked, or until others have had their turn."""
     before = session.search
     if before is not None and not before.over:
@@ -80,7 +52,7 @@ def waits(session: ScriptClient, command: Command) -> bool:
     return True
 
 
-def edit_for(session: ScriptClient, command: Command) -> ReplyEdit | None:
+def edit_for(session: Session, command: Command) -> ReplyEdit | None:
     """The edit of a reply from which rules learn, or in which they change something."""
     return session.effective_policy.compiled.edit_of_reply(command, partial(judging.context_of, session))
 

@@ -1,20 +1,20 @@
 """One client: its identity, the state of its connection, and the policy in force for it.
 
 It holds what the client has sent to Redis (``sender``), what has arrived from it and is not read yet (``intake``), and
-its transport (``link``). The handlers are functions on views of it, each with the commands of one subject;
-``dispatcher.py`` chooses the handler for a command.
+its transport (``link``). The handlers are functions that take it, each with the commands of one subject;
+``dispatcher.py`` chooses the handler for a command. What the session calls of them comes in as ``Handlers``.
 
 Commands and answers of Keyrail's own fall silent where CLIENT REPLY says so.
 """
 
 from collections.abc import Callable, Hashable
+from typing import NamedTuple, Protocol
 
 from proxy.commands.command import Command
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.in_flight import InFlightEntry
 from proxy.hotpath.intake import READING, Intake
 from proxy.hotpath.intake_handler import IntakeHandler
-from proxy.hotpath.reader_place import ReaderPlace
 from proxy.hotpath.reply_order import MOST_HELD, Segment
 from proxy.hotpath.sender_listener import HeldUpstream
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
@@ -22,20 +22,15 @@ from proxy.policy.apps import Caller
 from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT
 from proxy.rules.limit_membership import LimitMembership
-from proxy.session import follow_ups, leaving, redirects, replica_reads
 from proxy.session.client_identity import UNNAMED, Origin
 from proxy.session.client_link import UPSTREAM_CONGESTED, ClientLink, ClientTransport
 from proxy.session.guarded import guarded
-from proxy.session.item import FollowUp, Item
-from proxy.session.judging import shares_replicas
+from proxy.session.item import FollowUp, Item, ReadRun, ScriptSearch
 from proxy.session.login_port import LoginPort
-from proxy.session.n_plus_one import NPlusOneDetector
 from proxy.session.pool_key import Node, PoolKey
 from proxy.session.pool_waiter import UpstreamWait
 from proxy.session.ports import CommandName, EffectivePolicy, Ports, PrivatePipeline, TracedCommand
-from proxy.session.redirects import Redirects
 from proxy.session.running_procedure import RunningProcedure
-from proxy.session.scripts import ScriptSearch
 from proxy.session.state import (
     LACKING,
     POOLED,
@@ -46,8 +41,31 @@ from proxy.session.state import (
     Pinned,
     unpinned,
 )
-from proxy.session.subscriber import Subscriber
 from proxy.wire.request import COMPLETE, Request, RequestLimits
+
+
+class NodeSubscriptions(Protocol):
+    """What a client with a cluster upstream is subscribed to."""
+
+    def confines(self) -> bool:
+        """Whether the client may do little else."""
+
+    def advance(self) -> None:
+        """Replies of the client have come to their end."""
+
+    def leave(self) -> None:
+        """The client has left, or begins anew."""
+
+
+class Handlers(NamedTuple):
+    """What a session calls of its handlers, which import it."""
+
+    dispatcher: Callable[["Session"], IntakeHandler]
+    catch_up: Callable[["Session"], bool]
+    begin_reads: Callable[["Session"], None]
+    redirected: Callable[["Session", UpstreamPipeline, InFlightEntry, bytes], bytes | None]
+    turn_away: Callable[["Session", bytes, str], None]
+    leave: Callable[["Session"], None]
 
 
 class Session:
@@ -62,6 +80,7 @@ class Session:
         "awaited",
         "deferred",
         "effective_policy",
+        "handlers",
         "held",
         "home",
         "intake",
@@ -100,7 +119,7 @@ class Session:
 
     def __init__(
         self,
-        handler: Callable[["Session"], IntakeHandler],
+        handlers: Handlers,
         ports: Ports,
         home: PoolKey,
         limits: RequestLimits,
@@ -109,7 +128,8 @@ class Session:
     ) -> None:
         effective_policy = ports.policies.effective_policy(home, Caller(home.user_name, listener=listener))
         self.sender = CommandSender(self, effective_policy.config.window // 2)
-        self.intake = Intake(effective_policy.config, limits, self.sender, handler(self))
+        self.intake = Intake(effective_policy.config, limits, self.sender, handlers.dispatcher(self))
+        self.handlers = handlers
         self.ports = ports
         self.link = ClientLink()
         self.state: ClientState = POOLED
@@ -142,9 +162,9 @@ class Session:
         self.search: ScriptSearch | None = None
         self.probe: CommandName | None = None
         self.trace: TracedCommand | None = None
-        self.redirects: Redirects | None = None
-        self.n_plus_one: NPlusOneDetector | None = None
-        self.subscriber: Subscriber | None = None
+        self.redirects: Callable[[UpstreamPipeline, InFlightEntry, bytes], None] | None = None
+        self.n_plus_one: ReadRun | None = None
+        self.subscriber: NodeSubscriptions | None = None
 
     # The state of its connection
 
@@ -208,7 +228,11 @@ class Session:
     def _choose_replicas_anew(self) -> None:
         # Others may be for its pool, or nearby by the policy.
         if self.sender.reads is not None:
-            self.sender.reads.choose_anew(shares_replicas(self.key, self.ports.route))
+            self.sender.reads.choose_anew(self.shares_replicas())
+
+    def shares_replicas(self) -> bool:
+        """Whether clients of its pool may read from replicas: the connections to them are of the route's own user."""
+        return self.key.user is None and self.ports.route.pooling
 
     @property
     def user_name(self) -> str:
@@ -354,7 +378,7 @@ class Session:
         state = self.state
         if type(state) is Pinned:
             state.replies_have_come()
-        if self.deferred and follow_ups.catch_up(self):
+        if self.deferred and self.handlers.catch_up(self):
             self.sender.notify_when_idle = True
         elif type(state) is Pinned and state.keeping is not Keeping.LINGERING and not self.keeps_pin():
             self.unpin()
@@ -398,12 +422,7 @@ class Session:
     @guarded
     def begin_reads(self) -> None:
         """The policy lets replicas answer some reads."""
-        replica_reads.begin(self)
-
-    @guarded
-    def choose_reader(self, place: ReaderPlace) -> None:
-        """Choose the replica from which the client reads at this place."""
-        replica_reads.choose(self, place)
+        self.handlers.begin_reads(self)
 
     def hold_reads(self) -> bool:
         """Send nothing more for a moment: then it is known which replica has all that the client has seen."""
@@ -424,7 +443,7 @@ class Session:
 
     def on_redirect(self, upstream: UpstreamPipeline, entry: InFlightEntry, error: bytes) -> bytes | None:
         """The next frame of this connection's head is MOVED or one of its kin: what to tell instead, or None."""
-        return redirects.told_instead(self, upstream, entry, error)
+        return self.handlers.redirected(self, upstream, entry, error)
 
     @property
     def gone(self) -> bool:
@@ -525,7 +544,7 @@ class Session:
 
     def turn_away(self, error: bytes, cause: str) -> None:
         """Close the client with an error that Redis would have given, behind the replies that it still gets."""
-        leaving.turn_away(self, error, cause)
+        self.handlers.turn_away(self, error, cause)
 
     def end_probe(self) -> None:
         """If it asks about a command, it does not any more; others may."""
@@ -541,4 +560,4 @@ class Session:
 
     def on_close(self) -> None:
         """The client has left."""
-        leaving.leave(self)
+        self.handlers.leave(self)

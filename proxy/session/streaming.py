@@ -17,7 +17,6 @@ While it is under way the upstream is `partial`: it takes the rest of this comma
 """
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
@@ -42,10 +41,9 @@ from proxy.session import (
 )
 from proxy.session.item import Item
 from proxy.session.open_trace import OpenTrace
-from proxy.session.over_nodes import ManyNodesClient
 from proxy.session.paying import Paying
 from proxy.session.ports import TracedCommand
-from proxy.session.scripts import ScriptClient
+from proxy.session.session import Session
 from proxy.wire.encode import encode_error
 from proxy.wire.request import ARGUMENT_BYTES, COMPLETE, LARGE, MALFORMED, Request
 
@@ -58,14 +56,7 @@ _CANNOT_REWRITE = encode_error(
 )
 
 
-class StreamingClient(ManyNodesClient, ScriptClient, Protocol):
-    """A session, as far as a command of it passes through in pieces."""
-
-    def assembling(self, size: int) -> None:
-        """An unfinished command grows."""
-
-
-def begin(session: StreamingClient, data: bytes, request: Request) -> int:
+def begin(session: Session, data: bytes, request: Request) -> int:
     """Take over the unfinished request at ``request.start``; its arguments so far are in ``request``."""
     argv = request.arguments()
     table = session.effective_policy.table
@@ -102,7 +93,7 @@ def begin(session: StreamingClient, data: bytes, request: Request) -> int:
     return TAKEN
 
 
-def _finds_node(session: StreamingClient, command: Command, expected: int) -> bool:
+def _finds_node(session: Session, command: Command, expected: int) -> bool:
     # With a cluster upstream, pieces go to the node of a key that has arrived; nothing else is known of the command
     # yet.
     nodes = session.ports.nodes
@@ -119,7 +110,7 @@ def _finds_node(session: StreamingClient, command: Command, expected: int) -> bo
 class _Stream:
     """One request on its way: the arguments that have arrived, and the bytes that are still to come."""
 
-    def __init__(self, session: StreamingClient, argv: list[bytes], expected: int, length: int) -> None:
+    def __init__(self, session: Session, argv: list[bytes], expected: int, length: int) -> None:
         self.session = session
         self.argv = [*argv, b""]
         self.streamed = len(argv)
@@ -363,7 +354,7 @@ def _instead(verdict: Refuse | Answer) -> bytes:
     return verdict.error if isinstance(verdict, Refuse) else verdict.reply
 
 
-def _cut(session: StreamingClient, error: bytes) -> None:
+def _cut(session: Session, error: bytes) -> None:
     # Close the private upstream, on which the command stands unfinished; its state, if any, is lost with it.
     upstream = session.state.upstream
     assert upstream is not None

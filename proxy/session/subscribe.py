@@ -7,23 +7,18 @@ its first word. The client stays pinned until its last subscription ends.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from proxy.commands.table import ConnectionState
 from proxy.hotpath.in_flight import CONFIRM
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.session import reply_mode, switching
+from proxy.session import client_reply, switching
 from proxy.session.item import JudgedCommand
-from proxy.session.reply_mode import AnsweredClient
+from proxy.session.session import Session
 from proxy.session.subscription import Subscriptions
-from proxy.session.switching import SwitchingClient
 
 
-class SubscribingClient(SwitchingClient, AnsweredClient, Protocol):
-    """A session, as far as it subscribes."""
-
-
-def _change(session: SubscribingClient, item: JudgedCommand) -> int:
+def _change(session: Session, item: JudgedCommand) -> int:
     argv = item.command.argv
     upstream = switching.to_private(session)
     if upstream is None:
@@ -44,7 +39,7 @@ def _change(session: SubscribingClient, item: JudgedCommand) -> int:
     session.sender.notify_when_idle = True
     session.sender.forwarded += 1
     # Redis confirms even while CLIENT REPLY is OFF or SKIP, which the command uses up like any other.
-    silent = reply_mode.falls_on(session)
+    silent = client_reply.falls_on(session)
     if bare and not closing and silent:
         session.sender.issue(upstream, item.raw)
         return TAKEN
@@ -54,7 +49,7 @@ def _change(session: SubscribingClient, item: JudgedCommand) -> int:
     return TAKEN
 
 
-HANDLERS: dict[ConnectionState, Callable[[SubscribingClient, JudgedCommand], int]] = {
+HANDLERS: dict[ConnectionState, Callable[[Session, JudgedCommand], int]] = {
     ConnectionState.SUBSCRIBE: _change,
     ConnectionState.UNSUBSCRIBE: _change,
 }

@@ -6,18 +6,18 @@ are counted. What is still missing after ``HELD_SECONDS`` closes the client.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
 
 from proxy.cluster.hidden_nodes import hidden_redirect
 from proxy.commands.error_texts import SUBSCRIBED_ELSEWHERE, SUBSCRIBES_LATER
 from proxy.hotpath.sender_listener import HeldUpstream
-from proxy.session.client_identity import Origin
 from proxy.session.guarded import guarded
 from proxy.session.interjected import InterjectedMessages
+from proxy.session.item import Change, Ping
 from proxy.session.node_port import NodePort
 from proxy.session.node_waiter import NodeWaiter
 from proxy.session.pool_key import Node
 from proxy.session.pool_waiter import LOGIN_LOST, UpstreamWait
+from proxy.session.session import Session
 from proxy.session.state import Awaited
 from proxy.session.subscription_gaps import CALM_SECONDS, SubscriptionGaps
 from proxy.session.subscription_link import (
@@ -26,36 +26,20 @@ from proxy.session.subscription_link import (
     PATTERNS,
     SHARD_CHANNELS,
     Asked,
-    Change,
     LinkListener,
-    Ping,
     Subscribed,
     SubscriptionLink,
     nothing,
 )
 from proxy.session.subscription_places import SubscriptionPlaces
-from proxy.session.switching import SwitchingClient
 
 _AGAIN_SECONDS = 0.1
-
-
-class SubscribedClient(SwitchingClient, Protocol):
-    """A session with a cluster upstream that is subscribed to something."""
-
-    origin: Origin
-    subscriber: "Subscriber | None"
-
-    def waiting(self) -> int:
-        """Bytes that the client has been sent and has not taken, or that wait for replies before them."""
-
-    def hold_upstream(self, upstream: HeldUpstream) -> None:
-        """Resume the upstream when the client has caught up."""
 
 
 class Subscriber(LinkListener):
     """The subscriptions of one client. ``names`` is what the client has been told that it is subscribed to."""
 
-    def __init__(self, session: SubscribedClient, nodes: NodePort) -> None:
+    def __init__(self, session: Session, nodes: NodePort) -> None:
         self.ports = session.ports
         self.names: Subscribed = nothing()
         self.change: Change | None = None
@@ -143,9 +127,9 @@ class Subscriber(LinkListener):
         if not all(any(link.wanted) for link in self.links.values()):
             self.ports.route.after(0.0, self._give_back)
 
-    def has(self, link: SubscriptionLink) -> bool:
-        """Whether this link is still there."""
-        return self.links.get(link.node) is link
+    def awaits(self, ping: Ping) -> bool:
+        """Whether the link on which the PING was sent is still there."""
+        return any(ping in link.pings for link in self.links.values())
 
     def leave(self) -> None:
         """The client has left, or begins anew."""

@@ -8,7 +8,6 @@ Redis allows a subscribed client.
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Protocol
 
 from proxy.cluster.own_answers import has_its_arguments
 from proxy.commands.slots import slot_of
@@ -16,14 +15,14 @@ from proxy.commands.spec import ConnectionState, Spec
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.rules.verdict import chained
 from proxy.session import sending, switching
-from proxy.session.client_identity import Origin
-from proxy.session.item import Item
+from proxy.session.item import Change, Item
 from proxy.session.keyrail_command import confined_error
-from proxy.session.node_connections import NodeClient, has_waited, unserved
+from proxy.session.node_connections import has_waited, unserved
 from proxy.session.node_port import NodePort
+from proxy.session.session import Session
 from proxy.session.state import Awaited
-from proxy.session.subscriber import SubscribedClient, Subscriber
-from proxy.session.subscription_link import CLOSING, OPENING, SHARD_CHANNELS, Change
+from proxy.session.subscriber import Subscriber
+from proxy.session.subscription_link import CLOSING, OPENING, SHARD_CHANNELS
 from proxy.session.switching import HELD_SECONDS
 from proxy.wire.encode import encode_bulk, encode_error, encode_null
 
@@ -34,36 +33,37 @@ _CROSSSLOT = encode_error("CROSSSLOT Keys in request don't hash to the same slot
 _A_MOMENT = 0.01
 
 
-class SubscribingNodeClient(NodeClient, SubscribedClient, Protocol):
-    """A session with a cluster upstream, as far as it subscribes."""
-
-    origin: Origin
-
-
-def route(session: SubscribingNodeClient, nodes: NodePort, item: Item) -> int | None:
+def route(session: Session, nodes: NodePort, item: Item) -> int | None:
     """What has become of the command; None for one that is not about subscriptions, and allowed."""
     spec, transaction = item.command.spec, session.state.transaction
     if spec.state in _STATES and transaction is None and has_its_arguments(item.command):
         return _change(session, nodes, item)
-    if session.subscriber is None or not session.subscriber.confines():
+    subscriber = _subscriber(session)
+    if subscriber is None or not subscriber.confines():
         return None
     if item.trace is not None:
         item.trace.without_reply()
         item.trace = None
     if spec.name == _PING and has_its_arguments(item.command):
-        return _ping(session, session.subscriber, item)
+        return _ping(session, subscriber, item)
     if spec.state not in _ALLOWED:
         sending.answer(session, confined_error(spec))
         return TAKEN
     return None
 
 
-def is_confined(session: SubscribedClient) -> bool:
+def _subscriber(session: Session) -> Subscriber | None:
+    subscriber = session.subscriber
+    assert subscriber is None or isinstance(subscriber, Subscriber)
+    return subscriber
+
+
+def is_confined(session: Session) -> bool:
     """Whether the client is subscribed, and may do little else."""
     return session.subscriber is not None and session.subscriber.confines()
 
 
-def _ping(session: SubscribingNodeClient, subscriber: Subscriber, item: Item) -> int | None:
+def _ping(session: Session, subscriber: Subscriber, item: Item) -> int | None:
     # It asks a connection that carries subscriptions, as the client wants to know whether messages can come.
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
@@ -73,7 +73,7 @@ def _ping(session: SubscribingNodeClient, subscriber: Subscriber, item: Item) ->
         session.sender.answer(_pong(item.ping.reply))
         session.sender.flush()
         return TAKEN
-    if item.ping is None or not subscriber.has(item.ping.link):
+    if item.ping is None or not subscriber.awaits(item.ping):
         item.ping = subscriber.ping(item.raw)
     if item.ping is None:
         item.edit = chained(_pong, item.edit)
@@ -89,19 +89,19 @@ def _pong(frame: bytes) -> bytes:
     return b"*2\r\n$4\r\npong\r\n" + (frame if frame.startswith(b"$") else b"$0\r\n\r\n")
 
 
-def _change(session: SubscribingNodeClient, nodes: NodePort, item: Item) -> int:
+def _change(session: Session, nodes: NodePort, item: Item) -> int:
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
     verb = item.command.name.lower().encode()
     opening = verb in OPENING
     kind = (OPENING if opening else CLOSING).index(verb)
-    if item.change is not None and session.subscriber is not None:
-        return _go_on(session, nodes, session.subscriber, item, item.change)
+    subscriber = _subscriber(session)
+    if item.change is not None and subscriber is not None:
+        return _go_on(session, nodes, subscriber, item, item.change)
     if kind == SHARD_CHANNELS and _crosses_slots(session, nodes, item.command.argv[1:]):
         sending.answer(session, _CROSSSLOT)
         return TAKEN
-    subscriber = session.subscriber
     if subscriber is None:
         subscriber = session.subscriber = Subscriber(session, nodes)
         session.sender.notify_on_advance = True
@@ -115,27 +115,28 @@ def _change(session: SubscribingNodeClient, nodes: NodePort, item: Item) -> int:
     return _go_on(session, nodes, subscriber, item, item.change)
 
 
-def _crosses_slots(session: SubscribingNodeClient, nodes: NodePort, channels: Sequence[bytes]) -> bool:
+def _crosses_slots(session: Session, nodes: NodePort, channels: Sequence[bytes]) -> bool:
     # One Redis takes shard channels of any slots together.
     return nodes.presented(session.origin.listener) is not None and len(set(map(slot_of, channels))) > 1
 
 
-def _await_end(session: SubscribingNodeClient, change: Change) -> None:
+def _await_end(session: Session, change: Change) -> None:
     session.ports.route.after(HELD_SECONDS + _A_MOMENT, partial(_look_again, session, change))
 
 
-def _look_again(session: SubscribingNodeClient, change: Change) -> None:
+def _look_again(session: Session, change: Change) -> None:
     if _is_under_way(session, change):
         session.arrived()
     if _is_under_way(session, change):
         _await_end(session, change)
 
 
-def _is_under_way(session: SubscribingNodeClient, change: Change) -> bool:
-    return session.subscriber is not None and session.subscriber.change is change
+def _is_under_way(session: Session, change: Change) -> bool:
+    subscriber = _subscriber(session)
+    return subscriber is not None and subscriber.change is change
 
 
-def _go_on(session: SubscribingNodeClient, nodes: NodePort, subscriber: Subscriber, item: Item, change: Change) -> int:
+def _go_on(session: Session, nodes: NodePort, subscriber: Subscriber, item: Item, change: Change) -> int:
     done = not change.error and subscriber.is_done(change)
     if not done and not change.error and not has_waited(session, item):
         session.wait_for(Awaited.SUBSCRIPTION)

@@ -7,7 +7,7 @@ all of it has come, as other nodes send the client something, too.
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from proxy.commands.error_texts import SUBSCRIBED_ELSEWHERE, SUBSCRIPTION_REDIRECTED
@@ -16,9 +16,10 @@ from proxy.hotpath.in_flight import CONFIRM, HIDE, NOTE, InFlightEntry, ReplySin
 from proxy.hotpath.pipeline_listener import CONFIRMATION, MESSAGE, REPLY
 from proxy.hotpath.sender_listener import HeldUpstream, ReplyRecipient
 from proxy.session.client_identity import Names
+from proxy.session.item import Ping
 from proxy.session.pool_key import Node
 from proxy.session.ports import PrivatePipeline
-from proxy.session.views import ConnectedClient
+from proxy.session.session import Session
 from proxy.wire.encode import encode_command
 
 CHANNELS, PATTERNS, SHARD_CHANNELS = KINDS = 0, 1, 2
@@ -56,29 +57,6 @@ class Asked:
     names: frozenset[bytes]
     unheard: set[bytes]
     pending: set[bytes]
-
-
-@dataclass(slots=True, eq=False)
-class Change:
-    """A command of the client: ``names`` are those that it adds or removes. It waits until all of them are confirmed,
-    or there is an ``error``. All names but those in ``left`` have been seen confirmed."""
-
-    kind: int
-    opening: bool
-    names: frozenset[bytes]
-    error: bytes = b""
-    left: list[bytes] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.left = list(self.names)
-
-
-@dataclass(slots=True, eq=False)
-class Ping:
-    """A PING of the client, which was sent on a link, and the reply once all messages before it have left."""
-
-    link: "SubscriptionLink"
-    reply: bytes = b""
 
 
 class LinkListener(Protocol):
@@ -134,12 +112,12 @@ class SubscriptionLink(ReplySink):
         self.confirmed = nothing()
         self._listener = listener
         self._asked: deque[Asked] = deque()
-        self._pings: deque[Ping] = deque()
+        self.pings: deque[Ping] = deque()
         self._pieces: list[bytes] = []
         self._fences = 0
         self._recipient: _LinkEnd | None = _LinkEnd(self, listener)
 
-    def begin(self, client: ConnectedClient, names: Names) -> None:
+    def begin(self, client: Session, names: Names) -> None:
         """Take over the connection, and give it the names of the client, where it has others."""
         self.upstream.owner = self
         self.upstream.follow(self)
@@ -160,7 +138,7 @@ class SubscriptionLink(ReplySink):
 
     # What it subscribes to
 
-    def ask(self, client: ConnectedClient, kind: int, names: Iterable[bytes], *, opening: bool) -> None:
+    def ask(self, client: Session, kind: int, names: Iterable[bytes], *, opening: bool) -> None:
         """Subscribe to those of these names that it is not subscribed to, or the other way round."""
         wanted = self.wanted[kind]
         changed = frozenset(name for name in names if (name in wanted) is not opening)
@@ -175,13 +153,13 @@ class SubscriptionLink(ReplySink):
             if kind == SHARD_CHANNELS and not opening:
                 self._send(client, CHANNELS, frozenset((_GUARD,)), opening=False)
 
-    def _send(self, client: ConnectedClient, kind: int, names: frozenset[bytes], *, opening: bool) -> None:
+    def _send(self, client: Session, kind: int, names: frozenset[bytes], *, opening: bool) -> None:
         asked = Asked(kind, opening, names, set(names), set(names))
         self._asked.append(asked)
         raw = encode_command([(OPENING if opening else CLOSING)[kind].upper(), *names])
         client.sender.issue(self.upstream, raw, InFlightEntry(self, len(names), CONFIRM, (asked, None)), commands=1)
 
-    def fence(self, client: ConnectedClient) -> None:
+    def fence(self, client: Session) -> None:
         """What has been sent to this link up to now may have come over another one, if it is the same for all."""
         self._fences += 1
         self._send(client, CHANNELS, frozenset((_FENCE,)), opening=False)
@@ -191,10 +169,10 @@ class SubscriptionLink(ReplySink):
         """Whether such messages may still come."""
         return self._fences > 0
 
-    def ping(self, client: ConnectedClient, raw: bytes) -> Ping:
+    def ping(self, client: Session, raw: bytes) -> Ping:
         """Send a PING of the client."""
-        ping = Ping(self)
-        self._pings.append(ping)
+        ping = Ping()
+        self.pings.append(ping)
         client.sender.issue(self.upstream, raw, InFlightEntry(_NOBODY, 1, NOTE, self._hear_pong), commands=1)
         return ping
 
@@ -248,7 +226,7 @@ class SubscriptionLink(ReplySink):
     def _take(self, frame: bytes) -> None:
         if frame.startswith(_PONG):
             self._listener.send_messages()
-            self._pings.popleft().reply = frame[len(_PONG) :]
+            self.pings.popleft().reply = frame[len(_PONG) :]
             self._listener.ponged()
             return
         if frame.startswith(b"-"):

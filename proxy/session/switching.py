@@ -10,20 +10,17 @@ the command waits (``WAIT``), and ``Session.on_idle`` brings it again.
         └──────(the state has ended, no reply is pending)─────────┘
 """
 
-from typing import Protocol
-
 from proxy.commands.table import Lane
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import reply_mode
-from proxy.session.client_identity import Names
 from proxy.session.node_port import NodePort
-from proxy.session.pool_key import Node, PoolKey
+from proxy.session.pool_key import PoolKey
 from proxy.session.pool_waiter import LOGIN_LOST, PoolWaiter
 from proxy.session.ports import PrivatePipeline
+from proxy.session.session import Session
 from proxy.session.state import (
     POOLED,
     Awaited,
-    ClientState,
     Event,
     Keeping,
     Pinned,
@@ -32,67 +29,13 @@ from proxy.session.state import (
     departed,
     pinned,
 )
-from proxy.session.views import ConnectedClient, WaitingClient
 from proxy.wire.encode import encode_command
 
 HELD_SECONDS = 2.0
 """How long a command waits for its node, with a cluster upstream."""
 
 
-class SwitchingClient(WaitingClient, ConnectedClient, Protocol):
-    """A session, as far as it moves between connections. ``node`` is that of the keys of the command at hand, with a
-    cluster upstream. ``unreached_since`` is when it first got no connection there;
-    ``unreachable`` says that the command that waits for one has waited long enough. ``awaited`` is what it waits for.
-    ``no_transactions`` says that Redis has refused it a MULTI."""
-
-    state: ClientState
-    names: Names
-    node: Node | None
-    unreached_since: float | None
-    unreachable: bool
-    awaited: Awaited | None
-    no_transactions: bool
-
-    @property
-    def key(self) -> PoolKey:
-        """Its pool: user, database and protocol."""
-
-    def enter(self, key: PoolKey) -> None:
-        """The client belongs to this pool now: nothing of another one is used for its next command."""
-
-    @property
-    def on_its_own(self) -> Pinned:
-        """The state of a client that has an upstream for itself."""
-
-    def happens(self, event: Event) -> None:
-        """Something changes for how long the private upstream is kept, if there still is one."""
-
-    def keeps_pin(self) -> bool:
-        """Whether the private upstream still holds state of this client, or an unfinished command."""
-
-    def unpin(self) -> None:
-        """Give the private upstream back: it holds nothing of this client any more."""
-
-    def leave_upstream(self) -> PrivatePipeline | None:
-        """The private upstream, if there is one, is this client's no more; the caller says what becomes of it."""
-
-    def settle_nodes(self) -> None:
-        """With a cluster upstream, a client without state on a connection has one for each node."""
-
-    def plain_commands(self) -> bytes:
-        """What the intake may send by itself."""
-
-    def place(self) -> PoolKey:
-        """The pool for a private upstream."""
-
-    def adopt(self) -> None:
-        """Take over the policy that is in force now."""
-
-    def close_when_drained(self, cause: str) -> None:
-        """Read no more of the client, and close it when no reply is pending."""
-
-
-def choose_ready(session: SwitchingClient) -> bool:
+def choose_ready(session: Session) -> bool:
     """Take a shared connection for plain commands, if one takes them now: whether the intake may send them there.
     With a cluster upstream, it takes one for each node when it has a command for that."""
     user = session.key.user
@@ -109,7 +52,7 @@ def choose_ready(session: SwitchingClient) -> bool:
     return session.intake.direct
 
 
-def to_shared(session: SwitchingClient, lane: Lane) -> UpstreamPipeline | None:
+def to_shared(session: Session, lane: Lane) -> UpstreamPipeline | None:
     """The upstream for a command without state; None when the command has to wait."""
     if not session.ports.route.pooling:
         private = to_private(session)
@@ -142,7 +85,7 @@ def to_shared(session: SwitchingClient, lane: Lane) -> UpstreamPipeline | None:
     return found
 
 
-def shared_of(session: SwitchingClient, key: PoolKey, lane: Lane) -> UpstreamPipeline | None:
+def shared_of(session: Session, key: PoolKey, lane: Lane) -> UpstreamPipeline | None:
     """A shared connection of this pool; None when the command has to wait for one."""
     found = session.ports.pools.shared(key, lane)
     if found is None:
@@ -154,7 +97,7 @@ def shared_of(session: SwitchingClient, key: PoolKey, lane: Lane) -> UpstreamPip
     return found
 
 
-def to_private(session: SwitchingClient) -> PrivatePipeline | None:
+def to_private(session: Session) -> PrivatePipeline | None:
     """An upstream of this client's own; None when the command has to wait."""
     state = session.state
     if type(state) is Pinned:
@@ -174,7 +117,7 @@ def to_private(session: SwitchingClient) -> PrivatePipeline | None:
     return found
 
 
-def private_waiter(session: SwitchingClient) -> PoolWaiter:
+def private_waiter(session: Session) -> PoolWaiter:
     """Who waits for a private connection of this client."""
     nodes = session.ports.nodes
     return session if nodes is None else _ClientOfNodes(session, nodes)
@@ -185,7 +128,7 @@ class _ClientOfNodes:
     comes in time is no reason to close it: by then another node may own the slot, and it looks again, for up to
     ``HELD_SECONDS``. Then it is ``unreachable``."""
 
-    def __init__(self, session: SwitchingClient, nodes: NodePort, shared: bool = False) -> None:
+    def __init__(self, session: Session, nodes: NodePort, shared: bool = False) -> None:
         self._session = session
         self._nodes = nodes
         self._shared = shared
@@ -221,7 +164,7 @@ class _ClientOfNodes:
             self._session.turn_away(error, cause)
 
 
-def to_drained_private(session: SwitchingClient) -> PrivatePipeline | None:
+def to_drained_private(session: Session) -> PrivatePipeline | None:
     """The same for a command behind which nothing could follow the commands before it: once those are answered."""
     if session.state.upstream is not None and session.sender.pending_replies > 0:
         wait_until_drained(session)
@@ -229,7 +172,7 @@ def to_drained_private(session: SwitchingClient) -> PrivatePipeline | None:
     return to_private(session)
 
 
-def to_settled_private(session: SwitchingClient) -> PrivatePipeline | None:
+def to_settled_private(session: Session) -> PrivatePipeline | None:
     """The same for a command before which nothing may be unanswered, the names that the connection is given included:
     once all is."""
     upstream = to_drained_private(session)
@@ -241,7 +184,7 @@ def to_settled_private(session: SwitchingClient) -> PrivatePipeline | None:
     return None
 
 
-def _pin(session: SwitchingClient, upstream: PrivatePipeline) -> None:
+def _pin(session: Session, upstream: PrivatePipeline) -> None:
     session.state = pinned(session.state, upstream)
     session.unreached_since = None
     session.sender.upstream = upstream
@@ -251,7 +194,7 @@ def _pin(session: SwitchingClient, upstream: PrivatePipeline) -> None:
     session.intake.direct = True
 
 
-def _introduce(session: SwitchingClient, upstream: PrivatePipeline) -> None:
+def _introduce(session: Session, upstream: PrivatePipeline) -> None:
     # Give the upstream the names of this client, where it has others.
     shown, upstream.names = upstream.names, session.names
     if shown.client != session.names.client:
@@ -266,7 +209,7 @@ def _introduce(session: SwitchingClient, upstream: PrivatePipeline) -> None:
         )
 
 
-def move(session: SwitchingClient, key: PoolKey) -> None:
+def move(session: Session, key: PoolKey) -> None:
     """Redis has accepted: from now on this client belongs to another pool."""
     if session.state.upstream is not None:
         session.state.upstream.key = key._replace(node=session.state.upstream.key.node)
@@ -277,13 +220,13 @@ def move(session: SwitchingClient, key: PoolKey) -> None:
     session.adopt()
 
 
-def enter(session: SwitchingClient, key: PoolKey) -> None:
+def enter(session: Session, key: PoolKey) -> None:
     """This client belongs to another pool, and is found there by whoever looks for clients of its user."""
     session.enter(key)
     session.ports.pools.entered(session)
 
 
-def doubt(session: SwitchingClient) -> None:
+def doubt(session: Session) -> None:
     """What a command has left behind on the private connection, only Redis knows: nobody else gets it. The client keeps
     it, but with a cluster upstream: bound to one node for good, it could not reach the keys of others."""
     if session.ports.nodes is None:
@@ -292,14 +235,14 @@ def doubt(session: SwitchingClient) -> None:
         session.state.spoiled = True
 
 
-def wait_until_drained(session: SwitchingClient) -> None:
+def wait_until_drained(session: Session) -> None:
     """Read no further until no reply is pending."""
     assert session.sender.pending_replies > 0, "nothing would ever bring the next command on"
     session.wait_for(Awaited.REPLIES)
     session.sender.notify_when_idle = True
 
 
-def depart(session: SwitchingClient, holds: bool) -> None:
+def depart(session: Session, holds: bool) -> None:
     """The client has left; ``holds`` says whether its private upstream, if there is one, held state of it."""
     pools, sender = session.ports.pools, session.sender
     state, session.state = session.state, departed(session.state)
@@ -321,7 +264,7 @@ def depart(session: SwitchingClient, holds: bool) -> None:
                 pools.release(upstream)
 
 
-def release_pin(session: SwitchingClient) -> None:
+def release_pin(session: Session) -> None:
     """Give the private upstream back as soon as nothing holds it."""
     state = session.state
     if type(state) is not Pinned:

@@ -11,7 +11,6 @@ mapped back is mapped inside EXEC's array.
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState, Lane
@@ -33,13 +32,9 @@ from proxy.session import (
 )
 from proxy.session.exec_abort import ABORTING_EXEC
 from proxy.session.forwarding import forward_unchanged
-from proxy.session.handshake import HandshakeClient
 from proxy.session.item import Item, JudgedCommand
-from proxy.session.over_nodes import ManyNodesClient
-from proxy.session.sending import SendingClient
-from proxy.session.state import POOLED, ClientState, Event, Transaction, begun, ended, refused, watch
-from proxy.session.views import ConnectedClient
-from proxy.session.write_pauses import PausedClient
+from proxy.session.session import Session
+from proxy.session.state import POOLED, Event, Transaction, begun, ended, refused, watch
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, Request
 
@@ -76,14 +71,7 @@ _PLAIN = frozenset(
 )
 
 
-class TransactionClient(HandshakeClient, ManyNodesClient, PausedClient, Protocol):
-    """A session, as far as it has transactions and watches keys."""
-
-    def set_state(self, state: ClientState) -> None:
-        """A transaction or a WATCH has begun or ended: meanwhile the upstream takes nobody else's commands."""
-
-
-def multi(session: TransactionClient, item: Item, data: bytes, end: int) -> int:
+def multi(session: Session, item: Item, data: bytes, end: int) -> int:
     """MULTI: look ahead whether the whole transaction is here, and begin it where it can run."""
     if session.state.transaction is not None:
         return _within(session, item)
@@ -134,7 +122,7 @@ def multi(session: TransactionClient, item: Item, data: bytes, end: int) -> int:
     return TAKEN
 
 
-def _placed(session: TransactionClient, item: Item, data: bytes, end: int | None) -> int | None:
+def _placed(session: Session, item: Item, data: bytes, end: int | None) -> int | None:
     # With a cluster upstream: at the node of the first key of those that stand behind ``end``, or of those to come.
     nodes = session.ports.nodes
     if end is not None and write_pauses.unit_waits(session, data, end):
@@ -146,12 +134,12 @@ def _placed(session: TransactionClient, item: Item, data: bytes, end: int | None
     )
 
 
-def _forget_keys(session: TransactionClient) -> None:
+def _forget_keys(session: Session) -> None:
     session.slot = NO_SLOT
     session.intake.simple = session.plain_commands()
 
 
-def _within(session: SendingClient, item: JudgedCommand) -> int:
+def _within(session: Session, item: JudgedCommand) -> int:
     # A nested MULTI or WATCH is answered at once, and not queued: later positions don't count it.
     sending.submit(session, item.raw)
     if session.state.transaction is not None:
@@ -160,7 +148,7 @@ def _within(session: SendingClient, item: JudgedCommand) -> int:
     return TAKEN
 
 
-def _arrived_whole(session: TransactionClient, data: bytes, end: int) -> bool:
+def _arrived_whole(session: Session, data: bytes, end: int) -> bool:
     request = Request()
     config = session.intake.config
     most = config.window - session.sender.pending_replies - 2
@@ -177,7 +165,7 @@ def _arrived_whole(session: TransactionClient, data: bytes, end: int) -> bool:
     return False
 
 
-def queue(session: TransactionClient, item: Item) -> int:
+def queue(session: Session, item: Item) -> int:
     """A command between MULTI and EXEC."""
     state = item.command.spec.state
     if state in _IMPOSSIBLE:
@@ -214,7 +202,7 @@ def queue(session: TransactionClient, item: Item) -> int:
     return TAKEN
 
 
-def _queued_for_one_node(session: TransactionClient, item: Item) -> bytes | None:
+def _queued_for_one_node(session: Session, item: Item) -> bytes | None:
     # With a cluster upstream: bound to one node by what EXEC will have done, the client could not reach the keys of
     # others.
     state = item.command.spec.state
@@ -227,7 +215,7 @@ def _queued_for_one_node(session: TransactionClient, item: Item) -> bytes | None
     return None
 
 
-def _switch_database(session: ConnectedClient, command: Command) -> None:
+def _switch_database(session: Session, command: Command) -> None:
     # The commands behind this one will be about keys of another database.
     running = session.state.transaction
     assert running is not None
@@ -236,7 +224,7 @@ def _switch_database(session: ConnectedClient, command: Command) -> None:
         running.database = database
 
 
-def queue_bytes(session: SendingClient, raw: bytes, edit: ReplyEdit | None) -> None:
+def queue_bytes(session: Session, raw: bytes, edit: ReplyEdit | None) -> None:
     """Send a command that Redis will queue, and keep the edit of its member of EXEC's array."""
     running = session.state.transaction
     assert running is not None
@@ -247,7 +235,7 @@ def queue_bytes(session: SendingClient, raw: bytes, edit: ReplyEdit | None) -> N
     sending.submit(session, raw, hidden_commands.unless_queued(edit))
 
 
-def _end(session: TransactionClient, item: JudgedCommand) -> int:
+def _end(session: Session, item: JudgedCommand) -> int:
     running = session.state.transaction
     if running is None:
         # Redis answers an error, and ends a WATCH only after a real EXEC.
@@ -265,13 +253,13 @@ def _end(session: TransactionClient, item: JudgedCommand) -> int:
     return TAKEN
 
 
-def abort(session: TransactionClient, error: bytes) -> None:
+def abort(session: Session, error: bytes) -> None:
     """A refused EXEC: nothing is run, and the transaction is over, as Redis ends it for any bad EXEC."""
     sending.refuse(session, error, ABORTING_EXEC)
     _ended(session)
 
 
-def _ended(session: TransactionClient) -> None:
+def _ended(session: Session) -> None:
     running = session.state.transaction
     assert running is not None
     session.sender.end_unit()
@@ -285,7 +273,7 @@ def _ended(session: TransactionClient) -> None:
         session.adopt()
 
 
-def _discard(session: TransactionClient, item: JudgedCommand) -> int:
+def _discard(session: Session, item: JudgedCommand) -> int:
     if len(item.command.argv) != 1:
         # Redis refuses it for its arity, and the transaction is still open. (A bad EXEC ends it all the same.)
         sending.submit(session, item.raw)
@@ -307,7 +295,7 @@ def _discard(session: TransactionClient, item: JudgedCommand) -> int:
     return TAKEN
 
 
-def _forget(session: TransactionClient, item: JudgedCommand) -> None:
+def _forget(session: Session, item: JudgedCommand) -> None:
     # UNWATCH: only Redis's word for it frees the connection. A user may be without the command.
     def answered(line: bytes) -> None:
         if not line.startswith(b"+"):
@@ -320,7 +308,7 @@ def _forget(session: TransactionClient, item: JudgedCommand) -> None:
     session.sender.submit_with_action(item.raw, PEEK, answered)
 
 
-def _watch(session: TransactionClient, item: JudgedCommand) -> int:
+def _watch(session: Session, item: JudgedCommand) -> int:
     if session.state.transaction is not None:
         return _within(session, item)
     if switching.to_private(session) is None:
@@ -347,7 +335,7 @@ def _watch(session: TransactionClient, item: JudgedCommand) -> int:
     return TAKEN
 
 
-def _unwatch(session: TransactionClient, item: JudgedCommand) -> int:
+def _unwatch(session: Session, item: JudgedCommand) -> int:
     subscriptions = session.state.subscriptions
     if subscriptions is not None and session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
@@ -365,7 +353,7 @@ def _unwatch(session: TransactionClient, item: JudgedCommand) -> int:
     return TAKEN
 
 
-HANDLERS: dict[ConnectionState, Callable[[TransactionClient, JudgedCommand], int]] = {
+HANDLERS: dict[ConnectionState, Callable[[Session, JudgedCommand], int]] = {
     ConnectionState.EXEC: _end,
     ConnectionState.DISCARD: _end,
     ConnectionState.WATCH: _watch,

@@ -8,23 +8,19 @@ Of its own client's commands it overtakes only reads whose replies cannot show w
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 from proxy.commands.table import ConnectionState
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import switching
-from proxy.session.forwarding import ForwardingClient, dispatch, forward
-from proxy.session.idle_connections import UnqueuedClient, await_reply, may_overtake
+from proxy.session.forwarding import dispatch, forward
+from proxy.session.idle_connections import await_reply, may_overtake
 from proxy.session.item import Item
-from proxy.session.node_connections import NodeClient, wait_for_idle
+from proxy.session.node_connections import wait_for_idle
 from proxy.session.ports import PrivatePipeline
+from proxy.session.session import Session
 
 
-class OvertakingClient(ForwardingClient, UnqueuedClient, NodeClient, Protocol):
-    """A session, as far as its commands must not queue behind others."""
-
-
-def _end_wait(session: OvertakingClient, item: Item) -> int:
+def _end_wait(session: Session, item: Item) -> int:
     if session.state.upstream is not None:
         return _on_its_own(session, item)
     if session.sender.pending_replies > 0 and not may_overtake(session, item.command):
@@ -38,7 +34,7 @@ def _end_wait(session: OvertakingClient, item: Item) -> int:
     return TAKEN
 
 
-def _administer(session: OvertakingClient, item: Item) -> int:
+def _administer(session: Session, item: Item) -> int:
     if session.state.upstream is not None:
         return _on_its_own(session, item)
     pools = session.ports.pools
@@ -65,20 +61,20 @@ def _administer(session: OvertakingClient, item: Item) -> int:
     return _on_shared(session, item)
 
 
-def _send_elsewhere(session: OvertakingClient, upstream: PrivatePipeline, item: Item) -> None:
+def _send_elsewhere(session: Session, upstream: PrivatePipeline, item: Item) -> None:
     # The reply keeps its place among the client's.
     session.sender.send_elsewhere(upstream, item.raw, item.edit)
     await_reply(session, (upstream,))
 
 
-def _on_shared(session: OvertakingClient, item: Item) -> int:
+def _on_shared(session: Session, item: Item) -> int:
     # Another client's write could come between it and the next command, and hold that back.
     dispatch(session, item)
     switching.wait_until_drained(session)
     return TAKEN
 
 
-def _on_its_own(session: OvertakingClient, item: Item) -> int:
+def _on_its_own(session: Session, item: Item) -> int:
     upstream = switching.to_private(session)
     assert upstream is not None, "it has one already"
     session.sender.notify_when_idle = True
@@ -86,14 +82,14 @@ def _on_its_own(session: OvertakingClient, item: Item) -> int:
     return TAKEN
 
 
-def _await_idle(session: OvertakingClient, item: Item) -> int:
+def _await_idle(session: Session, item: Item) -> int:
     if session.ports.nodes is not None and session.node is not None:
         return wait_for_idle(session, session.ports.nodes, item, session.node)
     session.wait_for_upstream(session.ports.pools.await_private_anywhere(session, session.place()))
     return WAIT
 
 
-HANDLERS: dict[ConnectionState, Callable[[OvertakingClient, Item], int]] = {
+HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {
     ConnectionState.IDLE: _end_wait,
     ConnectionState.ADMIN: _administer,
 }

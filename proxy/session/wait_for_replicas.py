@@ -30,11 +30,12 @@ from proxy.hotpath.upstream_pipeline import bit_of
 from proxy.session import blocking, sending, switching
 from proxy.session.guarded import guarded
 from proxy.session.item import Item
-from proxy.session.node_connections import NodeClient, wait_for_node
+from proxy.session.node_connections import wait_for_node
 from proxy.session.node_port import NodePort
 from proxy.session.pinned import WAIT_CHANNEL, WAIT_REFUSED
 from proxy.session.pool_key import Node
 from proxy.session.ports import PrivatePipeline
+from proxy.session.session import Session
 from proxy.session.state import POOLED, Waiting, ended, waiting
 from proxy.wire.encode import encode_command, encode_error
 
@@ -46,7 +47,7 @@ _NOBODY = ReplySink()
 """Receives replies that no client gets."""
 
 
-def wait(session: NodeClient, nodes: NodePort, item: Item) -> int:
+def wait(session: Session, nodes: NodePort, item: Item) -> int:
     """Ask them. Called again when something has come: until then the command waits."""
     outcome = blocking.under_way(session, nodes, item)
     if outcome is not None:
@@ -79,7 +80,7 @@ def _asked(written: int, nodes: NodePort, router: Router) -> Sequence[Node]:
     return [node for node in primaries if written & bit_of(node.number)]
 
 
-def _send(session: NodeClient, nodes: NodePort, item: Item, router: Router, upstreams: list[PrivatePipeline]) -> None:
+def _send(session: Session, nodes: NodePort, item: Item, router: Router, upstreams: list[PrivatePipeline]) -> None:
     _, seconds = blocking.begin(session, item)
     argv = _shortened(item.command.argv, seconds)
     state = session.state = waiting(session.state, upstreams)
@@ -103,7 +104,7 @@ class _Asked:
     """A WAIT that has been sent to some nodes: ``frames`` has their replies, two of each, to the message and to WAIT.
     The client awaits its reply at ``place``."""
 
-    def __init__(self, session: NodeClient, item: Item, joined: Joiner, state: Waiting) -> None:
+    def __init__(self, session: Session, item: Item, joined: Joiner, state: Waiting) -> None:
         self.place = session.sender.begin_order().place()
         self.frames: list[list[bytes]] = []
         self.ports = session.ports
@@ -165,7 +166,7 @@ def _shortened(argv: Sequence[bytes], seconds: float) -> Sequence[bytes]:
     return [*argv[:-1], b"%d" % max(1, timeout - int(seconds * 1000))]
 
 
-def _connections(session: NodeClient, primaries: Sequence[Node]) -> list[PrivatePipeline] | None:
+def _connections(session: Session, primaries: Sequence[Node]) -> list[PrivatePipeline] | None:
     # All of them, or none: the command waits for the one that is missing.
     found: list[PrivatePipeline] = []
     pools = session.ports.pools

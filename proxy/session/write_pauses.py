@@ -6,25 +6,17 @@ connection of its own is paused there by Redis itself.
 """
 
 from functools import partial
-from typing import Protocol
 
 from proxy.commands.held_by_pause import held_by_pause, pauses_writes
 from proxy.commands.table import ConnectionState
 from proxy.rules.verdict import chained
-from proxy.session.hidden_commands import SurroundedClient
 from proxy.session.item import Item
 from proxy.session.pause_port import PausePort
-from proxy.session.views import WaitingClient
+from proxy.session.session import Session
 from proxy.wire.request import COMPLETE, Request
 
 
-class PausedClient(SurroundedClient, WaitingClient, Protocol):
-    """A session, as far as its commands wait for the end of a pause."""
-
-    lacking: tuple[float, int] | None
-
-
-def waits(session: PausedClient, item: Item) -> bool:
+def waits(session: Session, item: Item) -> bool:
     """Whether the command waits: it may write while Redis holds writes back, or is about to make Redis do so."""
     pauses = session.ports.pauses
     if pauses is None:
@@ -43,13 +35,13 @@ def waits(session: PausedClient, item: Item) -> bool:
     return True
 
 
-def _wait(session: PausedClient, pauses: PausePort) -> None:
+def _wait(session: Session, pauses: PausePort) -> None:
     session.wait_for_upstream(pauses.wait(session))
     # However short the wait is: Redis, too, runs nothing that it holds back for a client that has closed its half.
     session.lacking = float("-inf"), 0 if session.lacking is None else session.lacking[1]
 
 
-def unit_waits(session: PausedClient, data: bytes, end: int) -> bool:
+def unit_waits(session: Session, data: bytes, end: int) -> bool:
     """The same for a transaction that stands whole behind ``end``."""
     pauses = session.ports.pauses
     if pauses is None or not pauses.gate.closed or not pauses.holds(None):
@@ -65,7 +57,7 @@ def unit_waits(session: PausedClient, data: bytes, end: int) -> bool:
     return False
 
 
-def _would_be_paused(session: PausedClient, item: Item) -> bool:
+def _would_be_paused(session: Session, item: Item) -> bool:
     state = session.state
     if state.upstream is not None or state.transaction is not None or item.blocked is not None:
         return False

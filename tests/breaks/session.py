@@ -31,13 +31,13 @@ BREAKS = {
     ),
     "follow-ups are sent inside WATCH": Break(
         "session/follow_ups.py",
-        "    if client.state.watching is not None or client.state.transaction is not None:\n        return False\n",
+        "    if session.state.watching is not None or session.state.transaction is not None:\n        return False\n",
         "",
         "session/test_follow_ups.py::test_a_renewal_of_a_watched_key_waits_for_exec",
     ),
     "follow-ups are kept without a bound": Break(
         "session/follow_ups.py",
-        "if client.deferred is None or len(client.deferred) < MOST_WAITING or client.state.transaction is not None:",
+        "if session.deferred is None or len(session.deferred) < MOST_WAITING or session.state.transaction is not None:",
         "if True:",
         "session/test_follow_ups.py::test_no_more_than_so_many_renewals_wait_and_they_leave_in_slices",
     ),

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.session import nodeless_multi, redirects, switching, transaction
+from proxy.session import nodeless_multi, switching, transaction
 from proxy.session.session import Session
 from tests.conftest import seeds
 from tests.session.answering import AnsweringConnection
@@ -82,7 +82,7 @@ BREAKS: dict[str, tuple[Break, str]] = {
         "the policy is of before",
     ),
     "a client is told where a slot is": (
-        lambda patch: patch.setattr(redirects, "told_instead", lambda session, upstream, entry, error: error),
+        lambda patch: patch.setattr(Session, "on_redirect", lambda self, upstream, entry, error: error),
         "names a node",
     ),
     "a client goes on before the replies come that decide what it is": (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from proxy.net.downstream.idle_clients import rests
+from proxy.session.item import Change
 from proxy.session.node_connections import CLUSTERDOWN
 from proxy.session.subscriber import Subscriber
-from proxy.session.subscription_link import Change
 from proxy.session.switching import HELD_SECONDS
 from tests.hotpath.test_split import arguments
 from tests.session.clustered import NODES, Routed

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from proxy.net.connection.tls import ClientTls, subject_of
-from proxy.session.dispatcher import Dispatcher
+from proxy.session.dispatcher import HANDLERS
 from proxy.session.login_port import LoginPort
 from proxy.session.pool_key import PoolKey
 from proxy.session.ports import Ports
@@ -50,7 +50,7 @@ class ClientConnection(asyncio.BaseProtocol):
         logins: LoginPort | None = None,
     ) -> None:
         self._route = route
-        self.session = Session(Dispatcher, ports, home, limits, listener, logins)
+        self.session = Session(HANDLERS, ports, home, limits, listener, logins)
         self.data_received = self.session.intake.receive
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
