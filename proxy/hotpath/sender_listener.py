@@ -6,7 +6,7 @@ from typing import Any, Protocol
 class HeldUpstream(Protocol):
     """An upstream that Keyrail does not read from, because a client does not read its replies."""
 
-    def resume_for(self, client: "ReplyRecipient") -> None:
+    def resume_for(self, client: object) -> None:
         """This client takes more again."""
 
 

@@ -3,16 +3,18 @@
 dispatcher.py         judges each command
 routing.py            where a judged command goes: to memory, to a replica, or to the handler for what it does
 refusals.py           what becomes of a command that the policy refuses, or answers by itself
-session.py            a client: who it is, the state of its connection, what it sends
+session.py            a client: who it is, what it waits for, what its sender tells it
 guarded.py            faults close the client in whose session they are, and no other
+client.py             a client, as the network side sees it
 client_identity.py    what a client says of itself, and where it comes from
 client_link.py        a client's transport: whether it is read, what it has not taken, how it closes
+client_upstream.py    its connections to Redis: shared ones, or one of its own
 judging.py            what the policy decides about a client's commands
 state.py              the states of a client's connection, and the table of their transitions
 pool_waiter.py        a session that waits, as the network side sees it
 item.py               one judged command, and what is to follow it
 pool_key.py           what the connections of a pool have in common
-keyed_pipeline.py     an upstream, and who follows its login
+keyed_pipeline.py     an upstream, and who follows its login; one that can be handed to a client
 ports.py              what a session needs from the network side
 pause_port.py         the same, about times in which Redis holds writes back
 login_port.py         the same, as far as it is about logins
@@ -43,7 +45,6 @@ subscribe.py          SUBSCRIBE and its relatives, RESP2 and RESP3
 subscription.py       what a client is subscribed to
 subscriber.py         the same with a cluster upstream: which nodes have its subscriptions
 subscription_places.py  on which nodes each of them has to be
-node_waiter.py        waits for nodes that it seeks
 subscription_gaps.py  the times in which it misses messages
 subscription_link.py  a connection to one of these nodes
 interjected.py        messages between the replies of such a client

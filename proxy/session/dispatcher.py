@@ -298,13 +298,13 @@ class Dispatcher:
         """Bytes wait: read no more, except from a client that is blocked in Redis."""
         session = self.session
         if session.state.blocked and session.intake.unread() <= _UNREAD_WHILE_BLOCKED:
-            session.link.resume(BYTES_WAIT)
+            session.resume_reading(BYTES_WAIT)
         else:
-            session.link.pause(BYTES_WAIT)
+            session.pause_reading(BYTES_WAIT)
 
     def drained(self) -> None:
         """No command waits any more."""
-        self.session.link.resume(BYTES_WAIT)
+        self.session.resume_reading(BYTES_WAIT)
 
     def has_left(self) -> bool:
         """Whether the client has left while its bytes waited."""

@@ -30,7 +30,7 @@ from proxy.rules.verdict import ReplyEdit
 from proxy.session import follow_ups, script_units, sending
 from proxy.session.exec_abort import reason_of
 from proxy.session.item import FollowUp, HeardReply, Item, RanOn
-from proxy.session.ports import PrivatePipeline
+from proxy.session.keyed_pipeline import PrivatePipeline
 from proxy.session.session import Session
 from proxy.wire.encode import encode_command, encode_error
 

@@ -16,6 +16,7 @@ from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import sending, switching
 from proxy.session.item import Item
+from proxy.session.keyed_pipeline import PrivatePipeline
 from proxy.session.node_connections import (
     connection_to,
     has_waited,
@@ -26,7 +27,6 @@ from proxy.session.node_connections import (
 )
 from proxy.session.node_port import NodePort
 from proxy.session.pool_key import Node
-from proxy.session.ports import PrivatePipeline
 from proxy.session.session import Session
 from proxy.session.state import Awaited
 

@@ -10,9 +10,10 @@ from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.decision import HiddenCommands
 from proxy.rules.shared_state import FactKey
 from proxy.rules.verdict import Renewal, ReplyEdit
+from proxy.session.open_trace import OpenTrace
 from proxy.session.pool_key import Node, PoolKey
 from proxy.session.pool_waiter import Waiter
-from proxy.session.ports import AwaitedReply, TracedCommand
+from proxy.session.ports import AwaitedReply
 from proxy.session.state import DatabaseSwitch
 
 
@@ -66,7 +67,7 @@ class Item(JudgedCommand):
 
     edit: ReplyEdit | None = None
     hidden: tuple[HiddenCommands, ...] = ()
-    trace: TracedCommand | None = None
+    trace: OpenTrace | None = None
     """There for a traced command."""
     reads: bool = False
     """Whether the client's own command only reads, even if a rule has rewritten it to one that writes."""

@@ -6,6 +6,7 @@ from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.outgoing import Redirects, Schedule
 from proxy.hotpath.pipeline_listener import PipelineListener
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline, bit_of
+from proxy.session.client_identity import UNNAMED
 from proxy.session.pool_key import PoolKey
 
 
@@ -48,3 +49,20 @@ class KeyedPipeline(UpstreamPipeline):
     def _changed(self) -> None:
         if self.followed is not None:
             self.followed(self)
+
+
+class PrivatePipeline(KeyedPipeline):
+    """An upstream that can be handed to one client. ``names`` is what CLIENT LIST shows of it."""
+
+    __slots__ = ("names",)
+
+    def __init__(
+        self,
+        listener: PipelineListener,
+        schedule: Schedule,
+        key: PoolKey,
+        errors: ErrorCounts | None = None,
+        redirects: Redirects | None = None,
+    ) -> None:
+        super().__init__(listener, schedule, key, errors, redirects)
+        self.names = UNNAMED

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple, Protocol
 
+from proxy.session.client import ServedClient
 from proxy.session.pool_key import PoolKey
-from proxy.session.pool_waiter import LoginClient
 
 
 class Credentials(NamedTuple):
@@ -44,11 +44,11 @@ class LoginPort(Protocol):
     def is_own(self, login: Credentials) -> bool:
         """Whether it names the user as whom the route itself is logged in: its clients can share those connections."""
 
-    def check(self, client: LoginClient, login: Credentials) -> LoginReply | None:
+    def check(self, client: ServedClient, login: Credentials) -> LoginReply | None:
         """What becomes of this login; None while Redis is asked, and ``arrived`` is called when it has answered."""
 
-    def accepted(self, client: LoginClient, login: Credentials, key: PoolKey) -> str | None:
+    def accepted(self, client: ServedClient, login: Credentials, key: PoolKey) -> str | None:
         """Redis has accepted it on the client's own connection, of this pool; the user of its pool from now on."""
 
-    def refused(self, client: LoginClient, login: Credentials) -> None:
+    def refused(self, client: ServedClient, login: Credentials) -> None:
         """Redis has refused it on the client's own connection."""

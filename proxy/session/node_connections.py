@@ -15,11 +15,11 @@ from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import sending, switching
 from proxy.session.item import Item
+from proxy.session.keyed_pipeline import PrivatePipeline
 from proxy.session.node_port import NodePort
 from proxy.session.node_questions import stood_for
 from proxy.session.pool_key import Node
 from proxy.session.pool_waiter import LOGIN_LOST
-from proxy.session.ports import PrivatePipeline
 from proxy.session.session import Session
 from proxy.session.state import Awaited
 from proxy.session.switching import HELD_SECONDS

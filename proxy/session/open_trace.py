@@ -5,35 +5,46 @@ has no reply of its own to measure (inside MULTI, blocking, refused …) is told
 """
 
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.rules.verdict import ReplyEdit
-
-Client = TypeVar("Client")
-"""The client as the observer knows it: ``ports.ReportedClient``."""
+from proxy.session.client import ServedClient
 
 
-class Observer(Protocol[Client]):
-    """Receives the traces."""
+class TracePort(Protocol):
+    """Who takes traces."""
 
     def clock(self) -> float:
         """Seconds on a clock that never goes back."""
 
-    def observe(self, trace: "OpenTrace[Client]") -> None:
+    def observe(self, open_trace: "OpenTrace") -> None:
         """Take a trace that is complete."""
+
+    def start_n_plus_one(self, weight: int) -> int:
+        """How many reads a trace of this weight stands for if its client is followed from there; 0 if it is not."""
+
+    def follows_slow(self) -> bool:
+        """Count a command of the slow lane that the sampler has not chosen; whether it is traced all the same, with a
+        weight of 0."""
+
+    def observe_large(self, client: ServedClient, key: bytes, size: int) -> None:
+        """A command of this client on this key has a large reply, of at least ``size`` bytes."""
+
+    def found_n_plus_one(self, pattern: str, weight: int) -> None:
+        """So many reads of keys of this pattern each began a run of single reads."""
 
 
 @dataclass(slots=True, eq=False)
-class OpenTrace(Generic[Client]):
+class OpenTrace:
     """One command. Times are in seconds of the observer's clock; `sent` is 0 until it has left for Redis.
 
     `weight` is how many commands it stands for, `first_line` the first line of its reply, empty where none is
     measured. Sizes are in bytes.
     """
 
-    observer: Observer[Client]
-    client: Client
+    observer: TracePort
+    client: ServedClient
     command: Command
     weight: int
     bytes_in: int

@@ -29,12 +29,12 @@ from proxy.session.all_nodes import connections_to
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.judging import most_in_page
+from proxy.session.keyed_pipeline import PrivatePipeline
 from proxy.session.node_connections import any_node, connection_to, has_waited, wait_for_node, waits_for_lane
 from proxy.session.node_port import NodePort
 from proxy.session.node_questions import stood_for
 from proxy.session.pinned import may_block
 from proxy.session.pool_key import Node
-from proxy.session.ports import PrivatePipeline
 from proxy.session.session import Session
 from proxy.session.state import POOLED, NodelessMulti
 from proxy.session.wait_for_replicas import wait

@@ -19,8 +19,8 @@ from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.decision import HiddenCommands, What
 from proxy.session import follow_ups, hidden_commands, sending, switching
 from proxy.session.item import FollowUp, Item
+from proxy.session.keyed_pipeline import PrivatePipeline
 from proxy.session.node_connections import note
-from proxy.session.ports import PrivatePipeline
 from proxy.session.session import Session
 from proxy.session.state import POOLED
 from proxy.wire.encode import encode_command

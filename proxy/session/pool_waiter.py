@@ -2,10 +2,6 @@
 
 from typing import Protocol
 
-from proxy.hotpath.command_sender import CommandSender
-from proxy.session.client_identity import Origin
-from proxy.session.pool_key import PoolKey
-
 LOGIN_LOST = "login_lost"
 """The cause where only another login of the client would bring a connection."""
 
@@ -31,29 +27,8 @@ class PoolWaiter(Waiter, Protocol):
         """The same, with the error that Redis gave."""
 
 
-class PoolMember(PoolWaiter, Protocol):
-    """A session, as the connections of its user see it."""
-
-    @property
-    def sender(self) -> CommandSender:
-        """What sends its commands."""
-
-    @property
-    def key(self) -> PoolKey:
-        """Its pool: user, database and protocol."""
-
-    def close_when_drained(self, cause: str) -> None:
-        """Read no more of the client, and close it when no reply is pending."""
-
-
 class UpstreamWait(Protocol):
     """A wait for an upstream: whoever waits no more must end it, or would be closed when none comes in time."""
 
     def end(self) -> None:
         """Nothing is called any more. To end it once more changes nothing."""
-
-
-class LoginClient(PoolWaiter, Protocol):
-    """A session that logs in."""
-
-    origin: Origin

@@ -5,79 +5,30 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from proxy.commands.command import Command
-from proxy.commands.table import Lane, Table
+from proxy.commands.table import Lane
 from proxy.hotpath.cached_reads import CachedReads
 from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.error_counts import ErrorCounts
-from proxy.hotpath.hot_path_config import HotPathConfig
-from proxy.hotpath.intake import Intake
-from proxy.hotpath.outgoing import Redirects, Schedule
-from proxy.hotpath.pipeline_listener import PipelineListener
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Hit
 from proxy.rules.scripts.own_keys import OwnKeys
 from proxy.rules.shared_state import FactKey
-from proxy.session.client_identity import UNNAMED, Names, Origin
-from proxy.session.client_link import ClientTransport
+from proxy.session.client import ClientTransport, EffectivePolicy, ServedClient
 from proxy.session.info_query import InfoQuery
-from proxy.session.keyed_pipeline import KeyedPipeline
+from proxy.session.keyed_pipeline import PrivatePipeline
 from proxy.session.login_port import LoginPort
 from proxy.session.node_port import KnownScriptsPort, NodePort, ReplicaPort
-from proxy.session.open_trace import Observer, OpenTrace
+from proxy.session.open_trace import TracePort
 from proxy.session.pause_port import PausePort
 from proxy.session.pool_key import Node, PoolKey
-from proxy.session.pool_waiter import PoolMember, PoolWaiter, UpstreamWait, Waiter
+from proxy.session.pool_waiter import PoolWaiter, UpstreamWait, Waiter
 from proxy.wire.request import RequestLimits
 
 CommandName: TypeAlias = tuple[bytes, ...]
 """The words of a command's name, each by itself and in capitals: one, or a container's and its subcommand's."""
 Questions: TypeAlias = Sequence[Sequence[bytes]]
 """Commands of Keyrail's own, asked together."""
-
-
-@dataclass(slots=True)
-class EffectivePolicy:
-    """A policy generation as it is in force for some clients: compiled for their app and what their user may run."""
-
-    config: HotPathConfig
-    compiled: CompiledPolicy
-    table: Table
-    generation: int
-
-
-class ReportedClient(Protocol):
-    """A client, as figures and reports show it."""
-
-    names: Names
-    origin: Origin
-    effective_policy: EffectivePolicy
-
-    @property
-    def key(self) -> PoolKey:
-        """Its pool: user, database and protocol."""
-
-    @property
-    def user_name(self) -> str:
-        """The user as rules and figures know it."""
-
-
-class PrivatePipeline(KeyedPipeline):
-    """An upstream that can be handed to one client. ``names`` is what CLIENT LIST shows of it."""
-
-    __slots__ = ("names",)
-
-    def __init__(
-        self,
-        listener: PipelineListener,
-        schedule: Schedule,
-        key: PoolKey,
-        errors: ErrorCounts | None = None,
-        redirects: Redirects | None = None,
-    ) -> None:
-        super().__init__(listener, schedule, key, errors, redirects)
-        self.names = UNNAMED
 
 
 class PoolPort(Protocol):
@@ -136,7 +87,7 @@ class PoolPort(Protocol):
     def retire(self, upstream: UpstreamPipeline) -> None:
         """Give a shared upstream no more work, and close it when it has no pending replies."""
 
-    def entered(self, client: PoolMember) -> None:
+    def entered(self, client: ServedClient) -> None:
         """The client belongs to another pool now: it may have another user."""
 
     def relies_on_process(self, waiter: PoolWaiter) -> None:
@@ -211,34 +162,14 @@ class PolicyPort(Protocol):
 class ReportPort(Protocol):
     """Counts and reports the hits of rules."""
 
-    def report(self, hits: Sequence[Hit], command: Command, client: ReportedClient) -> None:
+    def report(self, hits: Sequence[Hit], command: Command, client: ServedClient) -> None:
         """Count the hits of a command, and log those that are to be logged."""
 
     def may_inspect(self) -> bool:
         """Whether the next command that a plan refuses by itself is to be shown to ``inspect``."""
 
-    def inspect(self, hits: Sequence[Hit], command: Command, client: ReportedClient) -> None:
+    def inspect(self, hits: Sequence[Hit], command: Command, client: ServedClient) -> None:
         """See a command that a plan has refused by itself, and has counted."""
-
-
-TracedCommand: TypeAlias = OpenTrace[ReportedClient]
-
-
-class TracePort(Observer[ReportedClient], Protocol):
-    """Who takes traces."""
-
-    def start_n_plus_one(self, weight: int) -> int:
-        """How many reads a trace of this weight stands for if its client is followed from there; 0 if it is not."""
-
-    def follows_slow(self) -> bool:
-        """Count a command of the slow lane that the sampler has not chosen; whether it is traced all the same, with a
-        weight of 0."""
-
-    def observe_large(self, client: ReportedClient, key: bytes, size: int) -> None:
-        """A command of this client on this key has a large reply, of at least ``size`` bytes."""
-
-    def found_n_plus_one(self, pattern: str, weight: int) -> None:
-        """So many reads of keys of this pattern each began a run of single reads."""
 
 
 class QueryPort(Protocol):
@@ -303,42 +234,10 @@ class RoutePort(Protocol):
         """Who may log in may have changed: what Redis has said of logins before counts no more, in any worker."""
 
 
-class AwaitedReply(Protocol):
+class AwaitedReply:
     """A reply that is on its way into memory; ``over``: it has come, or nobody waits any longer."""
 
-    over: bool
-
-
-class BlockableState(Protocol):
-    """What a client's connections hold of it: ``blocked`` counts pending commands that may block."""
-
-    @property
-    def blocked(self) -> int:
-        """How many."""
-
-
-class CachingClient(Protocol):
-    """A client that may have a cache."""
-
-    sender: CommandSender
-    intake: Intake
-    effective_policy: EffectivePolicy
-
-    @property
-    def key(self) -> PoolKey:
-        """Its pool: user, database and protocol."""
-
-    @property
-    def state(self) -> BlockableState:
-        """Whether it is blocked."""
-
-
-class CachingWaiter(PoolWaiter, Protocol):
-    """A client that may wait for a reply."""
-
-    @property
-    def sender(self) -> CommandSender:
-        """What sends its commands."""
+    over = False
 
 
 class CachePort(Protocol):
@@ -346,12 +245,12 @@ class CachePort(Protocol):
 
     scripts: OwnKeys
 
-    def reads_of(self, client: CachingClient, before: CachedReads | None) -> CachedReads | None:
+    def reads_of(self, client: ServedClient, before: CachedReads | None) -> CachedReads | None:
         """The use that this client has of the cache of its database from now on, in place of what it had before; None
         while no rule of the policy is about a cache."""
 
     def seek(
-        self, reads: CachedReads, command: Command, request: bytes, waiter: CachingWaiter, before: AwaitedReply | None
+        self, reads: CachedReads, command: Command, request: bytes, waiter: ServedClient, before: AwaitedReply | None
     ) -> tuple[AwaitedReply | None, bool]:
         """Fetch the reply to a read that is not in memory. Where ``waiter`` should wait for it, its ``arrived`` is
         called when that is over; it has waited ``before``. Otherwise Redis answers; then the second value says whether

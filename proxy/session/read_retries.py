@@ -19,9 +19,9 @@ from proxy.hotpath.in_flight import FORWARD, HIDE, JOIN, READ_AS_IT_IS, TRACE, I
 from proxy.hotpath.reply_order import Segment
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session.guarded import guarded
+from proxy.session.keyed_pipeline import PrivatePipeline
 from proxy.session.node_connections import CLUSTERDOWN, connection_again, in_flight_to
 from proxy.session.pool_key import Node
-from proxy.session.ports import PrivatePipeline
 from proxy.session.session import Session
 from proxy.session.switching import HELD_SECONDS
 from proxy.wire.request import COMPLETE, Request

@@ -45,10 +45,10 @@ from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.rules.own_scripts import OWN_SCRIPTS
 from proxy.session.guarded import guarded
 from proxy.session.item import HeardReply, RanOn
+from proxy.session.keyed_pipeline import PrivatePipeline
 from proxy.session.node_connections import connection_to
 from proxy.session.node_port import NodePort
 from proxy.session.pool_key import Node
-from proxy.session.ports import PrivatePipeline
 from proxy.session.session import Session
 from proxy.session.switching import HELD_SECONDS
 from proxy.wire.encode import encode_command

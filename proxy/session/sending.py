@@ -4,7 +4,7 @@ from proxy.hotpath.in_flight import EDIT, REPLACE, TRACE, InFlightEntry
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import client_reply, reply_mode
 from proxy.session.exec_abort import ABORTING_COMMAND
-from proxy.session.ports import TracedCommand
+from proxy.session.open_trace import OpenTrace
 from proxy.session.session import Session
 from proxy.session.state import NodelessMulti
 
@@ -30,7 +30,7 @@ def submit(session: Session, raw: bytes, edit: ReplyEdit | None = None) -> None:
         sender.submit_with_action(raw, EDIT, edit)
 
 
-def submit_traced(session: Session, raw: bytes, edit: ReplyEdit | None, trace: TracedCommand) -> None:
+def submit_traced(session: Session, raw: bytes, edit: ReplyEdit | None, trace: OpenTrace) -> None:
     """The same, and the reply is measured."""
     sender = session.sender
     upstream = sender.upstream

@@ -1,14 +1,14 @@
 """One client: its identity, the state of its connection, and the policy in force for it.
 
 It holds what the client has sent to Redis (``sender``), what has arrived from it and is not read yet (``intake``), and
-its transport (``link``). The handlers are functions that take it, each with the commands of one subject;
+its transport (``client_link.py``). The handlers are functions that take it, each with the commands of one subject;
 ``dispatcher.py`` chooses the handler for a command. What the session calls of them comes in as ``Handlers``.
 
 Commands and answers of Keyrail's own fall silent where CLIENT REPLY says so.
 """
 
 from collections.abc import Callable, Hashable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from proxy.commands.command import Command
 from proxy.hotpath.command_sender import CommandSender
@@ -16,45 +16,30 @@ from proxy.hotpath.in_flight import InFlightEntry
 from proxy.hotpath.intake import READING, Intake
 from proxy.hotpath.intake_handler import IntakeHandler
 from proxy.hotpath.reply_order import MOST_HELD, Segment
-from proxy.hotpath.sender_listener import HeldUpstream
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller
 from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT
 from proxy.rules.limit_membership import LimitMembership
+from proxy.session.client import ClientTransport, EffectivePolicy
 from proxy.session.client_identity import UNNAMED, Origin
-from proxy.session.client_link import UPSTREAM_CONGESTED, ClientLink, ClientTransport
+from proxy.session.client_upstream import UpstreamClient
 from proxy.session.guarded import guarded
 from proxy.session.item import FollowUp, Item, ReadRun, ScriptSearch
 from proxy.session.login_port import LoginPort
-from proxy.session.pool_key import Node, PoolKey
+from proxy.session.open_trace import OpenTrace
+from proxy.session.pool_key import PoolKey
 from proxy.session.pool_waiter import UpstreamWait
-from proxy.session.ports import CommandName, EffectivePolicy, Ports, PrivatePipeline, TracedCommand
+from proxy.session.ports import CommandName, Ports
 from proxy.session.running_procedure import RunningProcedure
 from proxy.session.state import (
     LACKING,
     POOLED,
     Awaited,
-    ClientState,
-    Event,
     Keeping,
     Pinned,
-    unpinned,
 )
 from proxy.wire.request import COMPLETE, Request, RequestLimits
-
-
-class NodeSubscriptions(Protocol):
-    """What a client with a cluster upstream is subscribed to."""
-
-    def confines(self) -> bool:
-        """Whether the client may do little else."""
-
-    def advance(self) -> None:
-        """Replies of the client have come to their end."""
-
-    def leave(self) -> None:
-        """The client has left, or begins anew."""
 
 
 class Handlers(NamedTuple):
@@ -68,12 +53,11 @@ class Handlers(NamedTuple):
     leave: Callable[["Session"], None]
 
 
-class Session:
-    """One client. ``key`` is its pool: user, database and protocol. With a cluster upstream, ``node`` is that of the
-    keys of the command at hand. ``may_have_follow_ups`` says that something may have to follow the commands that are
-    under way, and ``deferred`` holds what has to wait until it may. ``overtaking`` is the place of the reply to the
-    command that has overtaken others, which the next one waits for. ``lacking`` says since when the next command waits
-    for something that Keyrail lacks, and how many commands had been sent by then.
+class Session(UpstreamClient):
+    """One client. ``may_have_follow_ups`` says that something may have to follow the commands that are under way, and
+    ``deferred`` holds what has to wait until it may. ``overtaking`` is the place of the reply to the command that has
+    overtaken others, which the next one waits for. ``lacking`` says since when the next command waits for something
+    that Keyrail lacks, and how many commands had been sent by then.
     """
 
     __slots__ = (
@@ -83,12 +67,9 @@ class Session:
         "handlers",
         "held",
         "home",
-        "intake",
         "judged_calls",
-        "key",
         "lacking",
         "limit_membership",
-        "link",
         "local",
         "local_user",
         "logins",
@@ -97,19 +78,14 @@ class Session:
         "names",
         "no_hidden_commands",
         "no_transactions",
-        "node",
         "origin",
         "overtaking",
-        "ports",
         "probe",
         "redirects",
         "resolved",
         "running_procedure",
         "search",
-        "sender",
         "slot",
-        "state",
-        "subscriber",
         "trace",
         "unreachable",
         "unreached_since",
@@ -127,17 +103,13 @@ class Session:
         logins: LoginPort | None = None,
     ) -> None:
         effective_policy = ports.policies.effective_policy(home, Caller(home.user_name, listener=listener))
-        self.sender = CommandSender(self, effective_policy.config.window // 2)
-        self.intake = Intake(effective_policy.config, limits, self.sender, handlers.dispatcher(self))
+        sender = CommandSender(self, effective_policy.config.window // 2)
+        intake = Intake(effective_policy.config, limits, sender, handlers.dispatcher(self))
+        super().__init__(ports, sender, intake, home)
         self.handlers = handlers
-        self.ports = ports
-        self.link = ClientLink()
-        self.state: ClientState = POOLED
         self.local = 0
         self.logins = ports.logins if logins is None else logins
         self.local_user = ""
-        self.key = home
-        self.node: Node | None = None
         self.unreached_since: float | None = None
         self.unreachable = False
         self.wants_login = b""
@@ -161,57 +133,9 @@ class Session:
         self.no_transactions = False
         self.search: ScriptSearch | None = None
         self.probe: CommandName | None = None
-        self.trace: TracedCommand | None = None
+        self.trace: OpenTrace | None = None
         self.redirects: Callable[[UpstreamPipeline, InFlightEntry, bytes], None] | None = None
         self.n_plus_one: ReadRun | None = None
-        self.subscriber: NodeSubscriptions | None = None
-
-    # The state of its connection
-
-    @property
-    def on_its_own(self) -> Pinned:
-        """The state of a client that has an upstream for itself."""
-        state = self.state
-        assert type(state) is Pinned, "only a private upstream holds state of a client"
-        return state
-
-    def happens(self, event: Event) -> None:
-        """Something changes for how long the private upstream is kept, if there still is one."""
-        if type(self.state) is Pinned:
-            self.state.happens(event)
-
-    def set_state(self, state: ClientState) -> None:
-        """A transaction or a WATCH has begun or ended: meanwhile the upstream takes nobody else's commands."""
-        self.state = state
-        self.settle_nodes()
-        if self.sender.upstream is not None:
-            open_unit = state.transaction is not None or state.watching is not None
-            self.sender.upstream.unit = self.sender if open_unit else None
-
-    def settle_nodes(self) -> None:
-        """With a cluster upstream, a client without state on a connection has one for each node."""
-        nodes, known = self.ports.nodes, self.sender.nodes or []
-        if nodes is not None:
-            missing = nodes.size() - len(known)
-            self.sender.nodes = known + [None] * missing if self.state is POOLED else None
-
-    def plain_commands(self) -> bytes:
-        """What the intake may send by itself: with a cluster upstream, nothing to the one node of a private
-        upstream."""
-        config, own = self.intake.config, self.state.upstream is not None
-        if self.subscriber is not None and self.subscriber.confines():
-            return bytes(len(config.pinned))
-        alone = config.pinned if self.ports.nodes is None else bytes(len(config.pinned))
-        return alone if own else config.pooled
-
-    def place(self) -> PoolKey:
-        """The pool for a private upstream: on the node of the command at hand, if it has one."""
-        return self.key if self.node is None else self.key._replace(node=self.node)
-
-    def keeps_pin(self) -> bool:
-        """Whether the private upstream still holds state of this client, or an unfinished command."""
-        state = self.state
-        return self.intake.streams() or (type(state) is Pinned and state.holds())
 
     # Who it is, and the policy for that
 
@@ -299,14 +223,6 @@ class Session:
             lacking = self.lacking = None  # the command that waited has been sent, or answered
         return None if lacking is None else lacking[0]
 
-    def has_left(self, waits_since: float | None) -> bool:
-        """Whether the client has left, as is asked right before what waited is sent. Then it is closed."""
-        waited = 0.0 if waits_since is None else self.ports.route.now() - waits_since
-        if not self.ports.route.has_left(self.link.transport, waited):
-            return False
-        self.close("gave_up")
-        return True
-
     def stop_waiting(self) -> None:
         """Nothing is awaited any more."""
         self.awaited = None
@@ -324,7 +240,7 @@ class Session:
             return
         if self.awaited is not None and not self.gone and not self._waits_on():
             self._go_on()
-        self.link.close_if_done(self)
+        self.close_if_done()
 
     def _go_on(self) -> None:
         self.stop_waiting()
@@ -342,33 +258,6 @@ class Session:
         if self.overtaking is not None and self.overtaking.pending_replies == 0:
             self.overtaking = None
         return self.overtaking is not None
-
-    def unpin(self) -> None:
-        """Give the private upstream back: it holds nothing of this client any more."""
-        spoiled = type(self.state) is Pinned and self.state.spoiled
-        upstream = self.leave_upstream()
-        if upstream is not None:
-            upstream.follow(None)
-            if spoiled:
-                self.ports.pools.close_gracefully(upstream)
-            elif not upstream.closed:
-                self.ports.pools.release(upstream)
-
-    def leave_upstream(self) -> PrivatePipeline | None:
-        """The private upstream, if there is one, is this client's no more; the caller says what becomes of it."""
-        upstream = self.state.upstream
-        if upstream is None:
-            return None
-        self.state = unpinned(self.state)
-        if self.sender.reads is not None:
-            self.sender.reads.primary = None
-            self.sender.reads.note_everywhere(True)
-        upstream.owner = None
-        self.sender.upstream = None
-        self.settle_nodes()
-        self.intake.direct = False
-        self.intake.simple = self.plain_commands()
-        return upstream
 
     # What its sender tells
 
@@ -394,7 +283,7 @@ class Session:
         if self.subscriber is not None:
             self.on_advance()
         self.intake.resume()
-        self.link.close_if_done(self)
+        self.close_if_done()
 
     @guarded
     def on_advance(self) -> None:
@@ -404,7 +293,7 @@ class Session:
             self.subscriber.advance()
         if not self.sender.full and (order is None or order.size <= MOST_HELD):
             self.sender.notify_on_advance = self.subscriber is not None or self.overtaking is not None
-            self.link.release_upstreams(self)
+            self._release_upstreams()
         if self.overtaking is not None and not self._awaits_elsewhere():
             self.arrived()
 
@@ -437,7 +326,7 @@ class Session:
         """Go on."""
         if self.awaited is Awaited.REPLICA:
             self._go_on()
-            self.link.close_if_done(self)
+            self.close_if_done()
 
     # What connections to Redis ask
 
@@ -446,46 +335,15 @@ class Session:
         return self.handlers.redirected(self, upstream, entry, error)
 
     @property
-    def gone(self) -> bool:
-        """Whether the client has left."""
-        return self.sender.gone
-
-    @property
     def blocked(self) -> bool:
         """Whether Redis may hold a reply back until something happens."""
         return self.state.blocked > 0
-
-    def let_go(self) -> bool:
-        """The private upstream is lost: whether nothing of this client is lost with it."""
-        own_login = self.key.user is not None and self.ports.nodes is None
-        if self.sender.pending_replies > 0 or self.keeps_pin() or own_login:
-            return False
-        self.unpin()
-        return True
-
-    def waiting(self) -> int:
-        """Bytes that the client has been sent and has not taken, or that wait for replies before them."""
-        order = self.sender.order
-        return self.link.unsent() + (0 if order is None else order.size)
-
-    def hold_upstream(self, upstream: HeldUpstream) -> None:
-        """Resume the upstream when the client has caught up."""
-        self.sender.notify_on_advance = True
-        self.link.hold_upstream(upstream)
-
-    def pause_source(self) -> None:
-        """The private upstream takes no more."""
-        self.link.pause(UPSTREAM_CONGESTED)
-
-    def resume_source(self) -> None:
-        """The private upstream takes more again."""
-        self.link.resume(UPSTREAM_CONGESTED)
 
     # Its connection
 
     def connected(self, transport: ClientTransport, address: str, certificate: str) -> None:
         """The client is there: its address, and the subject of its certificate if it has shown one."""
-        self.link.transport = transport
+        self.transport = transport
         self.sender.write = transport.write
         self.origin = Origin(self.origin.listener, address, certificate)
         if certificate:
@@ -495,30 +353,19 @@ class Session:
 
     def end_of_stream(self) -> bool:
         """The client sends no more: whether it has still to be answered. One that is blocked has left."""
-        return not self.state.blocked and self.link.half_close(self)
-
-    def pause_writing(self) -> None:
-        """The client does not read its replies: nothing more is forwarded for it."""
-        self.sender.full = True
-
-    @guarded
-    def resume_writing(self) -> None:
-        """The client has caught up."""
-        self.sender.full = False
-        self.link.release_upstreams(self)
-        self.intake.resume()
+        return not self.state.blocked and self._half_close()
 
     def connection_lost(self) -> None:
         """The connection is closed."""
         if not self.gone:
             self.on_close()
-        self.link.release_upstreams(self)
-        self.link.transport = None
+        self._release_upstreams()
+        self.transport = None
         self._break_references()
 
     def _break_references(self) -> None:
         # The connection is closed and no reply is pending: without circles of references, the client is freed now.
-        if self.link.transport is None:
+        if self.transport is None:
             if self.sender.pending_replies > 0:
                 self.sender.notify_when_idle = True
             else:
@@ -527,20 +374,7 @@ class Session:
                 self.intake.handler = None
                 self.redirects = self.search = self.trace = self.held = None
 
-    def assembling(self, size: int) -> None:
-        """An unfinished command grows."""
-        if size > self.ports.route.query_limit:
-            self.close("query_limit")
-
     # Its end
-
-    def close(self, cause: str) -> None:
-        """Close the client now; ``cause`` is the label that metrics show."""
-        self.link.close(self, cause)
-
-    def close_when_drained(self, cause: str) -> None:
-        """Read no more of the client, and close it when no reply is pending."""
-        self.link.close_when_drained(self, cause)
 
     def turn_away(self, error: bytes, cause: str) -> None:
         """Close the client with an error that Redis would have given, behind the replies that it still gets."""

@@ -42,7 +42,6 @@ from proxy.session import (
 from proxy.session.item import Item
 from proxy.session.open_trace import OpenTrace
 from proxy.session.paying import Paying
-from proxy.session.ports import TracedCommand
 from proxy.session.session import Session
 from proxy.wire.encode import encode_error
 from proxy.wire.request import ARGUMENT_BYTES, COMPLETE, LARGE, MALFORMED, Request
@@ -289,13 +288,13 @@ class _Stream:
         if not session.intake.running:
             session.intake.resume()
 
-    def _trace(self, command: Command) -> TracedCommand | None:
+    def _trace(self, command: Command) -> OpenTrace | None:
         """The trace of the command; None if its reply is not measured, or nothing is traced."""
         session = self.session
         if session.intake.config.sampler.traces <= 0:
             return None
         traces = session.ports.traces
-        made: TracedCommand = OpenTrace(traces, session, command, 1, self.size, traces.clock())
+        made: OpenTrace = OpenTrace(traces, session, command, 1, self.size, traces.clock())
         made.refused = self.refusal is not None
         alone = (
             session.state.transaction is None and self.surrounded is None and session.state.reply_mode == reply_mode.ON
@@ -305,7 +304,7 @@ class _Stream:
         made.without_reply()
         return None
 
-    def _submit(self, trace: TracedCommand | None) -> None:
+    def _submit(self, trace: OpenTrace | None) -> None:
         session = self.session
         assert session.sender.upstream is not None
         assert self.judged is not None

@@ -14,7 +14,6 @@ from proxy.session.guarded import guarded
 from proxy.session.interjected import InterjectedMessages
 from proxy.session.item import Change, Ping
 from proxy.session.node_port import NodePort
-from proxy.session.node_waiter import NodeWaiter
 from proxy.session.pool_key import Node
 from proxy.session.pool_waiter import LOGIN_LOST, UpstreamWait
 from proxy.session.session import Session
@@ -27,6 +26,7 @@ from proxy.session.subscription_link import (
     SHARD_CHANNELS,
     Asked,
     LinkListener,
+    NodeWaiter,
     Subscribed,
     SubscriptionLink,
     nothing,
@@ -51,7 +51,7 @@ class Subscriber(LinkListener):
         self._looking = False
         self._places = SubscriptionPlaces(nodes, self.links.keys(), session.origin, session.ports.route.chance)
         self._messages = InterjectedMessages(session)
-        self._gaps = SubscriptionGaps(self, self._places)
+        self._gaps = SubscriptionGaps(session, self.names, self.links, self._places)
         nodes.follow(self)
 
     @property

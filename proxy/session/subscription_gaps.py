@@ -1,10 +1,10 @@
 """The times in which a client with a cluster upstream misses messages: counted, and bounded by ``HELD_SECONDS``."""
 
 from collections.abc import Mapping
-from typing import Protocol
 
-from proxy.session.guarded import GuardedClient, guarded
+from proxy.session.guarded import guarded
 from proxy.session.pool_key import Node
+from proxy.session.session import Session
 from proxy.session.subscription_link import SHARD_CHANNELS, Subscribed, SubscriptionLink
 from proxy.session.subscription_places import SubscriptionPlaces
 from proxy.session.switching import HELD_SECONDS
@@ -15,42 +15,35 @@ CALM_SECONDS = 1.0
 """A link that is lost so soon after another one was is not replaced before the cluster has been looked at."""
 
 
-class InterruptedClient(GuardedClient, Protocol):
-    """The subscriptions of a client, as far as messages may be missed. ``names`` is what the client has been told that
-    it is subscribed to."""
-
-    names: Subscribed
-
-    @property
-    def gone(self) -> bool:
-        """Whether the client has left."""
-
-    @property
-    def links(self) -> Mapping[Node, SubscriptionLink]:
-        """Its links, by node."""
-
-
 class SubscriptionGaps:
-    """The gaps of one client."""
+    """The gaps of one client. ``names`` is what it has been told that it is subscribed to, ``links`` are its links."""
 
-    def __init__(self, client: InterruptedClient, places: SubscriptionPlaces) -> None:
-        self.ports = client.ports
-        self._client: InterruptedClient | None = client
+    def __init__(
+        self,
+        session: Session,
+        names: Subscribed,
+        links: Mapping[Node, SubscriptionLink],
+        places: SubscriptionPlaces,
+    ) -> None:
+        self.ports = session.ports
+        self._session: Session | None = session
+        self._names = names
+        self._links = links
         self._places = places
         self._began: float | None = None
 
     def close(self, cause: str) -> None:
         """Close the client."""
-        if self._client is not None:
-            self._client.close(cause)
+        if self._session is not None:
+            self._session.close(cause)
 
     def end(self) -> None:
         """The client has left: nothing refers to it any more, which would be a cycle."""
-        self._client = None
+        self._session = None
 
     def note(self) -> None:
         """Messages may be missed from now on, until all subscriptions are confirmed again."""
-        if self._client is None or not any(self._client.names):
+        if self._session is None or not any(self._names):
             return
         self.ports.route.count(GAPS)
         if self._began is None:
@@ -64,9 +57,9 @@ class SubscriptionGaps:
     @guarded
     def _check(self) -> None:
         # Whether what was lost is subscribed to again.
-        if self._client is None or self._client.gone or self._began is None:
+        if self._session is None or self._session.gone or self._began is None:
             return
-        missing = next(self._places.missing(self._client.names, self._client.links.values()), None)
+        missing = next(self._places.missing(self._names, self._links.values()), None)
         left = self._began + HELD_SECONDS - self.ports.route.now()
         if missing is None:
             self._began = None

@@ -17,8 +17,9 @@ from proxy.hotpath.pipeline_listener import CONFIRMATION, MESSAGE, REPLY
 from proxy.hotpath.sender_listener import HeldUpstream, ReplyRecipient
 from proxy.session.client_identity import Names
 from proxy.session.item import Ping
+from proxy.session.keyed_pipeline import PrivatePipeline
 from proxy.session.pool_key import Node
-from proxy.session.ports import PrivatePipeline
+from proxy.session.pool_waiter import LOGIN_LOST
 from proxy.session.session import Session
 from proxy.wire.encode import encode_command
 
@@ -60,7 +61,7 @@ class Asked:
 
 
 class LinkListener(Protocol):
-    """A client, as its links see it."""
+    """The subscriptions of a client, as its links see them, and waits for nodes to which it has none."""
 
     @property
     def gone(self) -> bool:
@@ -95,6 +96,43 @@ class LinkListener(Protocol):
 
     def hold_upstream(self, upstream: HeldUpstream) -> None:
         """Resume the upstream when the client has caught up."""
+
+    def may_go_on(self, node: Node | None) -> None:
+        """There may be a connection to this node, or another map."""
+
+    def unreached(self, node: Node | None, error: bytes = b"") -> None:
+        """There is no connection to this node."""
+
+    def must_log_in(self) -> None:
+        """Only another login of the client would bring a connection."""
+
+
+class NodeWaiter:
+    """Waits for a connection to a node; without one, for the next look at the cluster."""
+
+    def __init__(self, client: LinkListener, node: Node | None = None) -> None:
+        self._client = client
+        self._node = node
+
+    @property
+    def gone(self) -> bool:
+        """Whether nobody waits any more."""
+        return self._client.gone
+
+    def arrived(self) -> None:
+        """There may be a connection, or another map."""
+        self._client.may_go_on(self._node)
+
+    def close(self, cause: str) -> None:
+        """None came in time."""
+        if cause == LOGIN_LOST:
+            self._client.must_log_in()
+        else:
+            self._client.unreached(self._node)
+
+    def turn_away(self, error: bytes, cause: str) -> None:
+        """Redis refuses connections, or there is no room for one."""
+        self._client.unreached(self._node, error)
 
 
 class SubscriptionLink(ReplySink):
@@ -329,7 +367,7 @@ class _Held:
         self._upstream = upstream
         self._recipient = recipient
 
-    def resume_for(self, client: ReplyRecipient) -> None:
+    def resume_for(self, client: object) -> None:
         """The client takes more again."""
         self._upstream.resume_for(self._recipient)
 

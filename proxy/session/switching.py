@@ -13,10 +13,10 @@ the command waits (``WAIT``), and ``Session.on_idle`` brings it again.
 from proxy.commands.table import Lane
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import reply_mode
+from proxy.session.keyed_pipeline import PrivatePipeline
 from proxy.session.node_port import NodePort
 from proxy.session.pool_key import PoolKey
 from proxy.session.pool_waiter import LOGIN_LOST, PoolWaiter
-from proxy.session.ports import PrivatePipeline
 from proxy.session.session import Session
 from proxy.session.state import (
     POOLED,

@@ -15,8 +15,8 @@ from proxy.session import switching
 from proxy.session.forwarding import dispatch, forward
 from proxy.session.idle_connections import await_reply, may_overtake
 from proxy.session.item import Item
+from proxy.session.keyed_pipeline import PrivatePipeline
 from proxy.session.node_connections import wait_for_idle
-from proxy.session.ports import PrivatePipeline
 from proxy.session.session import Session
 
 

@@ -30,11 +30,11 @@ from proxy.hotpath.upstream_pipeline import bit_of
 from proxy.session import blocking, sending, switching
 from proxy.session.guarded import guarded
 from proxy.session.item import Item
+from proxy.session.keyed_pipeline import PrivatePipeline
 from proxy.session.node_connections import wait_for_node
 from proxy.session.node_port import NodePort
 from proxy.session.pinned import WAIT_CHANNEL, WAIT_REFUSED
 from proxy.session.pool_key import Node
-from proxy.session.ports import PrivatePipeline
 from proxy.session.session import Session
 from proxy.session.state import POOLED, Waiting, ended, waiting
 from proxy.wire.encode import encode_command, encode_error

@@ -15,7 +15,7 @@ def is_held_back(client: Cached) -> bool:
 
 
 def given(client: Cached, *, blocked: int = 0) -> Any:
-    return SimpleNamespace(sender=client.sender, intake=client.intake, state=SimpleNamespace(blocked=blocked))
+    return SimpleNamespace(sender=client.sender, intake=client.intake, blocked=blocked > 0)
 
 
 def test_a_pending_command_holds_everything_back() -> None:

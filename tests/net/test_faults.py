@@ -10,8 +10,8 @@ from proxy.net.downstream.client import ClientConnection, log_fault
 from proxy.net.policy.command_times import CommandTimesAtRedis
 from proxy.net.policy.expiries import Expiries
 from proxy.net.policy.tracer import Tracer
+from proxy.session.client import ServedClient
 from proxy.session.open_trace import OpenTrace
-from proxy.session.ports import ReportedClient
 from proxy.session.session import Session
 from tests.session.given import HOME, Client, FakeRoute, call
 
@@ -27,7 +27,7 @@ class Door(FakeRoute):
     def client_closed(self, client: Session, cause: str) -> None:
         """Nobody asks."""
 
-    def observe_large(self, client: ReportedClient, key: bytes, size: int) -> None:
+    def observe_large(self, client: ServedClient, key: bytes, size: int) -> None:
         raise ValueError("figures")
 
 
@@ -70,7 +70,7 @@ def test_a_fault_over_a_large_reply_ends_its_client_alone(caplog: pytest.LogCapt
     upstream.taken()
     upstream.receive(b"$500\r\n" + b"v" * 50)
     upstream.receive(b"v" * 450 + b"\r\n$1\r\nx\r\n")
-    assert (wires[0].closed, clients[0].session.link.cause) == (True, "internal_error")
+    assert (wires[0].closed, clients[0].session.end_cause) == (True, "internal_error")
     assert (wires[1].sent, wires[1].closed, upstream.complaints) == (b"$1\r\nx\r\n", False, [])
     assert "the client is closed" in caplog.text
 
@@ -103,7 +103,7 @@ def test_a_fault_over_figures_stays_with_the_figures(caplog: pytest.LogCaptureFi
     upstream.answer(b"$-1\r\n")
     (trace,) = route.observed
     assert isinstance(trace, OpenTrace)
-    trace.client = cast("ReportedClient", None)  # nobody whose figures these could be
+    trace.client = cast("ServedClient", None)  # nobody whose figures these could be
     tracer = Tracer(Sampler(1), Expiries(route.ask, lambda _: False), CommandTimesAtRedis(lambda _, answered: None))
     for _ in range(16):
         tracer.observe(trace)

@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 
+from proxy.hotpath.command_sender import CommandSender
+from proxy.hotpath.intake import Intake
 from proxy.net.config.address import UpstreamAddress, parse_upstream
 from proxy.net.connection.group_counts import counts_in
 from proxy.net.logins.logins import REMEMBERED_SECONDS, Logins
 from proxy.net.pool.failover_wait import FailoverWait
 from proxy.net.topology.primary import Primary
 from proxy.net.topology.topology import Single
-from proxy.session.client_identity import Origin
+from proxy.session.client import EffectivePolicy
+from proxy.session.client_identity import Names, Origin
 from proxy.session.login_port import Credentials, LoginReply
 from proxy.session.pool_key import PoolKey
 
@@ -27,7 +30,15 @@ ANN = Credentials(b"ann", b"pw")
 
 
 class Waiter:
-    """A client that waits."""
+    """A client that waits. What is only declared here is not asked for."""
+
+    names: Names
+    effective_policy: EffectivePolicy
+    sender: CommandSender
+    intake: Intake
+    key: PoolKey
+    user_name = ""
+    blocked = False
 
     def __init__(self) -> None:
         self.origin = Origin("127.0.0.1:6380", "10.0.0.7:51234")
@@ -40,6 +51,8 @@ class Waiter:
 
     def close(self, cause: str) -> None:
         self.cause, self.gone = cause, True
+
+    close_when_drained = close
 
     def turn_away(self, error: bytes, cause: str) -> None:
         self.close(cause)

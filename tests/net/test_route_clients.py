@@ -19,7 +19,7 @@ class SilentClient:
     """A TLS client that does not answer the close: its transport is lost once it is aborted."""
 
     def __init__(self, sock: socket.socket, kept: bytes) -> None:
-        self.link = SimpleNamespace(transport=self)
+        self.transport = self
         self.effective_policy = SimpleNamespace(compiled=SimpleNamespace(app=""))
         self.sender = SimpleNamespace(forwarded=0, remembered=0)
         self.origin = SimpleNamespace(address="", listener="")

@@ -24,29 +24,27 @@ from proxy.policy.decision import Hit
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.rules.memory import Memory
 from proxy.rules.scripts.memory import ScriptKey
+from proxy.session.client import EffectivePolicy, ServedClient
 from proxy.session.dispatcher import HANDLERS
 from proxy.session.handshake import LINGER
 from proxy.session.info_query import InfoQuery
+from proxy.session.keyed_pipeline import PrivatePipeline
 from proxy.session.login_port import Credentials, LoginPort, LoginReply
+from proxy.session.open_trace import OpenTrace, TracePort
 from proxy.session.pool_key import Node, PoolKey, user_named
-from proxy.session.pool_waiter import PoolMember, PoolWaiter, UpstreamWait, Waiter
+from proxy.session.pool_waiter import PoolWaiter, UpstreamWait, Waiter
 from proxy.session.ports import (
     CapabilityPort,
     CommandName,
-    EffectivePolicy,
     PolicyPort,
     PoolPort,
     Ports,
-    PrivatePipeline,
     QueryPort,
     Questions,
-    ReportedClient,
     ReportPort,
     RoutePort,
     ScriptPort,
     SupervisorPort,
-    TracedCommand,
-    TracePort,
 )
 from proxy.session.session import Session
 from proxy.session.state import Awaited
@@ -239,7 +237,7 @@ class FakeRoute(
         self.known_users: set[str | None] = {None}
         self.unknown_users: set[str] = set()
         self.waiting_for_user: list[PoolWaiter] = []
-        self.observed: list[TracedCommand] = []
+        self.observed: list[OpenTrace] = []
         self.errors: list[bytes] = []
         self.events: Counter[str] = Counter()
         self.large: list[tuple[bytes, int]] = []
@@ -255,7 +253,7 @@ class FakeRoute(
         self.put_in_force(policy)
         self.logins = FakeLogins()
         self.user_changes = 0
-        self.users: dict[PoolMember, str | None] = {}
+        self.users: dict[ServedClient, str | None] = {}
         self.ports = Ports(self, self, self, self, self, self, self, self, self, self.logins)
 
     def put_in_force(self, policy: Policy, table: Table = STANDARD) -> None:
@@ -364,7 +362,7 @@ class FakeRoute(
     def await_private_anywhere(self, waiter: PoolWaiter, key: PoolKey) -> UpstreamWait:
         return WaitInLine(self, waiter)
 
-    def entered(self, client: PoolMember) -> None:
+    def entered(self, client: ServedClient) -> None:
         self.users[client] = client.key.user
 
     def relies_on_process(self, waiter: PoolWaiter) -> None:
@@ -404,13 +402,13 @@ class FakeRoute(
         self.waiting_for_user.append(waiter)
         return True
 
-    def report(self, hits: Sequence[Hit], command: Command, client: ReportedClient) -> None:
+    def report(self, hits: Sequence[Hit], command: Command, client: ServedClient) -> None:
         self.hits += [(hit.rule, hit.mode.value, hit.what) for hit in hits]
 
     def may_inspect(self) -> bool:
         return True
 
-    def inspect(self, hits: Sequence[Hit], command: Command, client: ReportedClient) -> None:
+    def inspect(self, hits: Sequence[Hit], command: Command, client: ServedClient) -> None:
         self.witnessed += [(hit.rule, command.name, len(command.argv)) for hit in hits]
 
     def group_info(self, waiter: PoolWaiter, query: InfoQuery) -> dict[str, Any] | None:
@@ -517,13 +515,13 @@ class FakeRoute(
     def follows_slow(self) -> bool:
         return self.follows_slow_lane
 
-    def observe_large(self, client: ReportedClient, key: bytes, size: int) -> None:
+    def observe_large(self, client: ServedClient, key: bytes, size: int) -> None:
         self.large.append((key, size))
 
     def found_n_plus_one(self, pattern: str, weight: int) -> None:
         self.runs.append((pattern, weight))
 
-    def observe(self, trace: TracedCommand) -> None:
+    def observe(self, trace: OpenTrace) -> None:
         self.observed.append(trace)
 
 
@@ -581,7 +579,7 @@ class Client(Session):
         return self.state.upstream
 
     def is_paused(self) -> bool:
-        return self.link.paused != 0
+        return self.paused != 0
 
     def is_pinned(self) -> bool:
         return self.state.upstream is not None
@@ -589,7 +587,7 @@ class Client(Session):
     @property
     def cause(self) -> str | None:
         """Why Keyrail has closed it, or is about to."""
-        return None if self.link.cause == "client" else self.link.cause
+        return None if self.end_cause == "client" else self.end_cause
 
 
 def route_with(rules: str, *, pooling: bool = True, traces: int = 0) -> FakeRoute:

@@ -94,7 +94,7 @@ class Speaker(Routed):
         self.queued: list[Asked] | None = None
 
     def is_leaving(self) -> bool:
-        return self.gone or self.link.leaving
+        return self.gone or self.leaving
 
     def choose(self, chance: random.Random, keys: Iterator[int]) -> list[Asked]:
         """The next commands, which may be a transaction."""

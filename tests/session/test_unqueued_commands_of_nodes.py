@@ -13,8 +13,8 @@ import pytest
 
 from proxy.commands.over_nodes import Destination
 from proxy.commands.table import STANDARD, ConnectionState, Lane
+from proxy.session.keyed_pipeline import PrivatePipeline
 from proxy.session.pool_key import Node, PoolKey
-from proxy.session.ports import PrivatePipeline
 from proxy.session.switching import HELD_SECONDS
 from tests.hotpath.test_split import arguments
 from tests.session.clustered import NODES, Routed

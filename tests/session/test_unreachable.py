@@ -97,7 +97,7 @@ def test_it_is_closed_where_only_a_login_brings_a_connection(words: tuple[str, .
     for waiter in waiting:
         if not waiter.gone:
             waiter.close("login_lost")
-    assert (client.link.leaving, client.cause, client.heard()) == (True, "login_lost", b"")
+    assert (client.leaving, client.cause, client.heard()) == (True, "login_lost", b"")
     assert (client.intake.phase, client.sender.pending_replies) == (FINISHED, 0), "it is closed at once"
 
 

@@ -10,9 +10,9 @@ from proxy.commands.table import STANDARD
 from proxy.hotpath.router import UNOWNED
 from proxy.hotpath.sender_listener import ReplyRecipient
 from proxy.session import wait_for_replicas
+from proxy.session.keyed_pipeline import PrivatePipeline
 from proxy.session.node_connections import CLUSTERDOWN
 from proxy.session.pool_key import Node, PoolKey
-from proxy.session.ports import PrivatePipeline
 from proxy.session.state import POOLED
 from proxy.session.switching import HELD_SECONDS
 from tests.commands.invocations import INVOCATIONS, split

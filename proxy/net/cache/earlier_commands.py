@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.reply_cache import ReplyCache
-from proxy.session.ports import CachingClient
+from proxy.session.client import ServedClient
 
 
 class EarlierCommands:
@@ -19,7 +19,7 @@ class EarlierCommands:
     def __init__(self) -> None:
         self._lasting: dict[CommandSender, tuple[int, bool]] = {}
 
-    def note(self, client: CachingClient, caches: Sequence[ReplyCache], untold: bool = True) -> None:
+    def note(self, client: ServedClient, caches: Sequence[ReplyCache], untold: bool = True) -> None:
         """What this client has sent so far has held no keys, or not all; whether Redis may not tell of some."""
         sender = client.sender
         _note_queued(client)
@@ -28,7 +28,7 @@ class EarlierCommands:
             for cache in caches:
                 cache.hold_back(sender, sender.requested, untold)
 
-    def besides_lasting(self, clients: Iterable[CachingClient]) -> list[CommandSender]:
+    def besides_lasting(self, clients: Iterable[ServedClient]) -> list[CommandSender]:
         """Keys become hot, which these clients have not held so far: those whose pending commands are to hold them."""
         found = []
         for client in clients:
@@ -37,10 +37,10 @@ class EarlierCommands:
                 found.append(client.sender)
         return found
 
-    def _lasts(self, client: CachingClient, untold: bool) -> bool:
+    def _lasts(self, client: ServedClient, untold: bool) -> bool:
         # A blocking command alone changes nothing that Redis does not tell.
         sender = client.sender
-        if not client.state.blocked:
+        if not client.blocked:
             return False
         sender.notify_when_idle = True
         _, known = self._lasting.get(sender, (0, False))
@@ -66,7 +66,7 @@ class EarlierCommands:
             self.look_again(sender, caches)
 
 
-def _note_queued(client: CachingClient) -> None:
+def _note_queued(client: ServedClient) -> None:
     reads = client.intake.cached_reads
     if reads is not None and reads.queued is not None:
         reads.queued.add_any(False)

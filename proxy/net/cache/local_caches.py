@@ -54,8 +54,9 @@ from proxy.net.pool.connection_set import ConnectionSet
 from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.topology import Topology
 from proxy.rules.scripts.own_keys import OwnKeys
+from proxy.session.client import ServedClient
 from proxy.session.pool_key import Node
-from proxy.session.ports import AwaitedReply, CachePort, CachingClient, CachingWaiter
+from proxy.session.ports import AwaitedReply, CachePort
 from proxy.session.session import Session
 from proxy.traffic.cache_figures import CacheFigures
 
@@ -155,7 +156,7 @@ class LocalCaches(CachePort):
 
     # Clients
 
-    def reads_of(self, client: CachingClient, before: CachedReads | None) -> CachedReads | None:
+    def reads_of(self, client: ServedClient, before: CachedReads | None) -> CachedReads | None:
         """The use of the cache of the client's database; ``before`` is its former one."""
         if not self._scope.rules:
             return None
@@ -209,7 +210,7 @@ class LocalCaches(CachePort):
     # Reads that memory lacks
 
     def seek(
-        self, reads: CachedReads, command: Command, request: bytes, waiter: CachingWaiter, before: AwaitedReply | None
+        self, reads: CachedReads, command: Command, request: bytes, waiter: ServedClient, before: AwaitedReply | None
     ) -> tuple[AwaitedReply | None, bool]:
         """Fetch the reply to a read, or its parts that are absent, and say whether the client waits for it, or whether
         its read holds the keys."""

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from proxy.hotpath.reply_cache import ReplyCache
 from proxy.local_cache.expected import CacheBounds, CachedRequest
 from proxy.net.cache.tracked_database import TrackedDatabase
-from proxy.session.ports import AwaitedReply, CachingWaiter
+from proxy.session.client import ServedClient
+from proxy.session.ports import AwaitedReply
 
 MOST_WAIT = 0.05
 """Seconds."""
@@ -25,7 +26,7 @@ _MOST_CONTENDED = 1000
 class Wait(AwaitedReply):
     """A client's read that waits, ``until`` then at most, for ``due`` replies."""
 
-    def __init__(self, waiter: CachingWaiter, until: float) -> None:
+    def __init__(self, waiter: ServedClient, until: float) -> None:
         self.over = False
         self.until = until
         self.due = 1

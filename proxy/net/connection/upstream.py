@@ -21,8 +21,8 @@ from proxy.hotpath.sender_listener import ReplyRecipient
 from proxy.net.connection.own_commands import OwnCommands
 from proxy.net.connection.slow_reader import LATER_PATIENCE, PATIENCE, SlowReader
 from proxy.net.connection.unsent import discard_unsent
+from proxy.session.keyed_pipeline import PrivatePipeline
 from proxy.session.pool_key import PoolKey
-from proxy.session.ports import PrivatePipeline
 
 _HIGH_WATER = 1 << 20
 _OBSERVED = frozenset((EDIT, MEMBERS, NOTE, PEEK, UNWRAP))
@@ -315,7 +315,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
             self.reading = False
             self.transport.pause_reading()
 
-    def resume_for(self, client: ReplyRecipient) -> None:
+    def resume_for(self, client: object) -> None:
         """This client has caught up: read from Redis again, unless another client is the slow one."""
         if self._slow_reader is not None and self._slow_reader.client is client:
             self.resume()

@@ -67,16 +67,16 @@ class ClientConnection(asyncio.BaseProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has left, or was closed."""
         self._follow_close_notify(None)
-        self.session.link.on_resume = None
+        self.session.when_read_again = None
         self.session.connection_lost()
-        self._route.client_closed(self.session, self.session.link.cause)
+        self._route.client_closed(self.session, self.session.end_cause)
 
     def eof_received(self) -> bool:
         """The client half-closed: answer its commands, then close. Not called for TLS: see ``ClientTls``."""
         return self.session.end_of_stream()
 
     def _follow_close_notify(self, call: Callable[[], None] | None) -> None:
-        transport = self.session.link.transport
+        transport = self.session.transport
         tls = transport.get_extra_info("ssl_object") if transport is not None else None
         if isinstance(tls, ClientTls):
             tls.on_close_notify = call
@@ -89,13 +89,13 @@ class ClientConnection(asyncio.BaseProtocol):
         asyncio.get_running_loop().call_soon(self._half_closed)
 
     def _half_closed(self) -> None:
-        link = self.session.link
-        if link.transport is None:
+        session = self.session
+        if session.transport is None:
             return
-        if link.paused:  # as with TCP, where the end is not seen while reading is paused
-            link.on_resume = self._end_soon
-        elif not self.session.end_of_stream():
-            link.transport.close()
+        if session.paused:  # as with TCP, where the end is not seen while reading is paused
+            session.when_read_again = self._end_soon
+        elif not session.end_of_stream():
+            session.transport.close()
 
     def pause_writing(self) -> None:
         """The client does not read."""

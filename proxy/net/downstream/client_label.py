@@ -1,14 +1,14 @@
 """A client as figures and reports name it."""
 
+from proxy.session.client import ServedClient
 from proxy.session.client_identity import Names
-from proxy.session.ports import ReportedClient
 from proxy.traffic.evidence import ClientLabel
 from proxy.traffic.key_text import shown
 
 _LONGEST_NAME = 64
 
 
-def client_label(client: ReportedClient) -> ClientLabel:
+def client_label(client: ServedClient) -> ClientLabel:
     """Its user, the name that it gave itself, its library with the version, and its address."""
     return label_of(client.user_name, client.names, client.origin.address)
 

@@ -43,7 +43,7 @@ class LeftClients:
         self._rounds.end()
 
     def _visit(self, client: Session) -> None:
-        if client.link.leaving and client.intake.phase != FINISHED and self._silent():
+        if client.leaving and client.intake.phase != FINISHED and self._silent():
             client.close("upstream_silent")
 
 

@@ -101,7 +101,7 @@ class RouteClients(Collection[Session]):
     def _abort_silent(self) -> None:
         # The event loop waits 30 s for a TLS client's answer to the close.
         for client in list(self._clients):
-            transport = client.link.transport
+            transport = client.transport
             if transport is not None and transport.is_closing() and has_arrived(transport):
                 transport.abort()
 

@@ -27,9 +27,10 @@ from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.logins.node_logins import NodeLogins, OneASecond, shown_user
 from proxy.net.pool.connections import Connections
 from proxy.net.pool.pool import turn_away
+from proxy.session.client import ServedClient
 from proxy.session.login_port import Credentials, LoginPort, LoginReply
 from proxy.session.pool_key import PoolKey, user_named
-from proxy.session.pool_waiter import LoginClient, PoolWaiter
+from proxy.session.pool_waiter import PoolWaiter
 from proxy.wire.encode import OK
 
 REMEMBERED_SECONDS = 10.0
@@ -52,7 +53,7 @@ class RefusedLogins:
         self._outcomes = outcomes
         self._due = OneASecond(now)
 
-    def add(self, client: LoginClient, user: bytes) -> None:
+    def add(self, client: ServedClient, user: bytes) -> None:
         """A login as this user was refused."""
         self._outcomes["refused"] += 1
         others = self._due.add()
@@ -105,7 +106,7 @@ class Logins(LoginPort):
         """Whether it names the user as whom the route itself is logged in."""
         return login.user == self._own
 
-    def check(self, client: LoginClient, login: Credentials) -> LoginReply | None:
+    def check(self, client: ServedClient, login: Credentials) -> LoginReply | None:
         """What becomes of it: known, or what Redis has said by now; None while Redis is asked."""
         if client in self._questions:
             reply = self._questions[client]
@@ -127,7 +128,7 @@ class Logins(LoginPort):
         self._connections.all.start(self._ask(client, login, pair, ask))
         return None
 
-    def accepted(self, client: LoginClient, login: Credentials, key: PoolKey) -> str | None:
+    def accepted(self, client: ServedClient, login: Credentials, key: PoolKey) -> str | None:
         """Redis has accepted it on the client's own connection.
 
         That is rare and not remembered: the pair may have been refused since the client sent it.
@@ -139,7 +140,7 @@ class Logins(LoginPort):
         self._elsewhere.begin(_command(login), login, key._replace(user=user))
         return user
 
-    def refused(self, client: LoginClient, login: Credentials) -> None:
+    def refused(self, client: ServedClient, login: Credentials) -> None:
         """Redis has refused it: the pair counts no more, neither with the name nor without it."""
         for alone in (False, True):
             pair = self._hash(login._replace(alone=alone))
@@ -186,7 +187,7 @@ class Logins(LoginPort):
 
     # Asking
 
-    async def _ask(self, client: LoginClient, login: Credentials, pair: bytes, ask: _Ask) -> None:
+    async def _ask(self, client: ServedClient, login: Credentials, pair: bytes, ask: _Ask) -> None:
         upstream: UpstreamConnection | None = None
         frame, refusal, epoch, asked_at = b"", "", self._epoch(), 0.0
         failover = self._connections.supply.failover
@@ -235,7 +236,7 @@ class Logins(LoginPort):
                 raise
         return None
 
-    def _settle(self, client: LoginClient, login: Credentials, frame: bytes, upstream: UpstreamConnection) -> None:
+    def _settle(self, client: ServedClient, login: Credentials, frame: bytes, upstream: UpstreamConnection) -> None:
         user = None if self.is_own(login) else user_named(login.user)
         there = client in self._questions
         if there:

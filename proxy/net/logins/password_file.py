@@ -22,9 +22,9 @@ from pathlib import Path
 from proxy.net.connection.followed import Followed
 from proxy.net.logins.logins import RefusedLogins
 from proxy.policy_yaml.regular_file import read_regular
+from proxy.session.client import ServedClient
 from proxy.session.login_port import Credentials, LoginPort, LoginReply
 from proxy.session.pool_key import PoolKey, user_named
-from proxy.session.pool_waiter import LoginClient
 from proxy.wire.encode import OK, encode_error
 
 _DEFAULT_USER = b"default"
@@ -107,7 +107,7 @@ class FileLogins(LoginPort):
         """Redis is asked about none of them."""
         return False
 
-    def check(self, client: LoginClient, login: Credentials) -> LoginReply | None:
+    def check(self, client: ServedClient, login: Credentials) -> LoginReply | None:
         """Compare in constant time."""
         given = hashlib.sha256(login.password).digest()
         known = self._current().get(login.user)
@@ -120,10 +120,10 @@ class FileLogins(LoginPort):
         self._outcomes["accepted"] += 1
         return _ACCEPTED if login.user == _DEFAULT_USER else LoginReply(OK, local_user=user_named(login.user))
 
-    def accepted(self, client: LoginClient, login: Credentials, key: PoolKey) -> str | None:
+    def accepted(self, client: ServedClient, login: Credentials, key: PoolKey) -> str | None:
         """Nobody asks Redis."""
         raise AssertionError("the file decides")
 
-    def refused(self, client: LoginClient, login: Credentials) -> None:
+    def refused(self, client: ServedClient, login: Credentials) -> None:
         """Count it, and tell of it."""
         self._refused.add(client, login.user)

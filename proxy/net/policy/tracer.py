@@ -13,8 +13,9 @@ from proxy.hotpath.sampler import Sampler
 from proxy.net.downstream.client_label import client_label, label_of
 from proxy.net.policy.command_times import CommandTimesAtRedis
 from proxy.net.policy.expiries import Expiries
+from proxy.session.client import ServedClient
 from proxy.session.client_identity import Names
-from proxy.session.ports import ReportedClient, TracedCommand, TracePort
+from proxy.session.open_trace import OpenTrace, TracePort
 from proxy.traffic.cache_figures import CacheFigures
 from proxy.traffic.interval_stats import IntervalStats, host_of
 from proxy.traffic.latency import Latencies
@@ -50,7 +51,7 @@ class Tracer(TracePort):
 
     def __init__(self, sampler: Sampler, expiries: Expiries, times: CommandTimesAtRedis) -> None:
         self._latencies = Latencies()
-        self._observed: list[tuple[float, TracedCommand]] = []
+        self._observed: list[tuple[float, OpenTrace]] = []
         self._sampler = sampler
         self._expiries = expiries
         self._times = times
@@ -69,7 +70,7 @@ class Tracer(TracePort):
         self._slow += 1
         return self._slow <= _MOST_SLOW and self._sampler.traces > 0
 
-    def left(self, client: ReportedClient, commands: int) -> None:
+    def left(self, client: ServedClient, commands: int) -> None:
         """A client has ended its connection, on which it has sent so many commands."""
         compiled = client.effective_policy.compiled
         if self._sampler.traces <= 0 or not compiled.policy.count_keys:
@@ -83,13 +84,13 @@ class Tracer(TracePort):
         elif len(self._ended) < _MOST_ENDED:
             self._ended[key] = [1, commands]
 
-    def observe(self, open_trace: TracedCommand) -> None:
+    def observe(self, open_trace: OpenTrace) -> None:
         """Take the measurements of a command."""
         self._observed.append((time.time(), open_trace))
         if len(self._observed) >= _TOGETHER:
             self._count_finished()
 
-    def observe_large(self, client: ReportedClient, key: bytes, size: int) -> None:
+    def observe_large(self, client: ServedClient, key: bytes, size: int) -> None:
         """Count a large reply, of a command with or without a trace, under a policy that counts keys."""
         policy = client.effective_policy.compiled
         if self._sampler.traces > 0 and policy.policy.count_keys:
@@ -106,7 +107,7 @@ class Tracer(TracePort):
             except Exception:  # noqa: BLE001 - a fault in statistics must not reach an upstream
                 _log.exception("a traced command is missing in the figures")
 
-    def _count_one(self, at: float, open_trace: TracedCommand) -> None:
+    def _count_one(self, at: float, open_trace: OpenTrace) -> None:
         client = open_trace.client
         trace, schema = _trace(at, open_trace)
         counts_keys = client.effective_policy.compiled.policy.count_keys
@@ -185,7 +186,7 @@ class Tracer(TracePort):
         return closed
 
 
-def _trace(at: float, open_trace: TracedCommand) -> tuple[Trace, frozenset[str]]:
+def _trace(at: float, open_trace: OpenTrace) -> tuple[Trace, frozenset[str]]:
     # The trace, and the names of its patterns that are schema entries.
     client = open_trace.client
     schema = client.effective_policy.compiled.policy.schema

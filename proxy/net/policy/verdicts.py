@@ -21,7 +21,8 @@ from proxy.commands.command import Command
 from proxy.net.downstream.client_label import client_label
 from proxy.policy.decision import Hit
 from proxy.policy.model import Mode
-from proxy.session.ports import ReportedClient, ReportPort
+from proxy.session.client import ServedClient
+from proxy.session.ports import ReportPort
 from proxy.traffic.evidence import ClientLabel, Evidence, Records, moment
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.shapes import shape
@@ -103,7 +104,7 @@ class Verdicts(ReportPort):
         self._counts[hit.rule, app, hit.mode.value, hit.what] += count
         self.evidence.record(hit.rule, app).count(hit.mode.value, hit.what, count, time.time())
 
-    def report(self, hits: Sequence[Hit], command: Command, client: ReportedClient) -> None:
+    def report(self, hits: Sequence[Hit], command: Command, client: ServedClient) -> None:
         """Record the decisions of rules about one command."""
         app = client.effective_policy.compiled.app
         now = time.time()
@@ -123,13 +124,13 @@ class Verdicts(ReportPort):
         self._inspections_left -= 1
         return self._inspections_left >= 0
 
-    def inspect(self, hits: Sequence[Hit], command: Command, client: ReportedClient) -> None:
+    def inspect(self, hits: Sequence[Hit], command: Command, client: ServedClient) -> None:
         """Inspect a command that a plan has refused and counted."""
         for hit in hits:
             self._inspected[hit.rule, client.effective_policy.compiled.app] += 1
         self._inspect(hits, command, client, time.time())
 
-    def _inspect(self, hits: Sequence[Hit], command: Command, client: ReportedClient, now: float) -> None:
+    def _inspect(self, hits: Sequence[Hit], command: Command, client: ServedClient, now: float) -> None:
         app = client.effective_policy.compiled.app
         who = client_label(client)
         host = who[3].rpartition(":")[0] or who[3]

@@ -24,9 +24,11 @@ from proxy.net.policy.capabilities import Capabilities
 from proxy.net.policy.policies import Policies
 from proxy.net.pool.connections import Connections
 from proxy.net.pool.pool import Wait, turn_away
+from proxy.session.client import ServedClient
+from proxy.session.keyed_pipeline import PrivatePipeline
 from proxy.session.pool_key import PoolKey
-from proxy.session.pool_waiter import LOGIN_LOST, PoolMember, PoolWaiter
-from proxy.session.ports import PoolPort, PrivatePipeline
+from proxy.session.pool_waiter import LOGIN_LOST, PoolWaiter
+from proxy.session.ports import PoolPort
 from proxy.session.session import Session
 from proxy.wire.decode import read_reply
 
@@ -326,7 +328,7 @@ class Checkout(PoolPort):
         """How many clients are logged in as this user."""
         return self._connections.logins.logged_in(user)
 
-    def entered(self, client: PoolMember) -> None:
+    def entered(self, client: ServedClient) -> None:
         """The client belongs to another pool now: it may have another user."""
         self._connections.logins.entered(client)
 

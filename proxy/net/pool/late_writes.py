@@ -64,4 +64,4 @@ class LateWrites:
         if not isinstance(client, Session):
             return False  # a command of Keyrail's own
         pause = self._paused if self._loop.time() - self._ended < _AT_ONCE else 0.0
-        return self._patience.is_late(client.link.transport, pause)
+        return self._patience.is_late(client.transport, pause)

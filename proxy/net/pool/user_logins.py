@@ -21,9 +21,10 @@ from proxy.net.policy.capabilities import Capabilities
 from proxy.net.pool.connection_set import ConnectionSet
 from proxy.net.pool.groups import Groups
 from proxy.net.topology.topology import Topology
+from proxy.session.client import ServedClient
+from proxy.session.keyed_pipeline import PrivatePipeline
 from proxy.session.pool_key import UNAUTHENTICATED, Node, PoolKey
-from proxy.session.pool_waiter import LOGIN_LOST, PoolMember
-from proxy.session.ports import PrivatePipeline
+from proxy.session.pool_waiter import LOGIN_LOST
 from proxy.session.session import Session
 
 _A_MOMENT = 0.05
@@ -53,15 +54,15 @@ class UserLogins:
         self._capabilities = capabilities
         self._alive = alive
         self._clients = clients
-        self._by_user: Groups[PoolMember, str] = Groups()
+        self._by_user: Groups[ServedClient, str] = Groups()
 
-    def entered(self, client: PoolMember) -> None:
+    def entered(self, client: ServedClient) -> None:
         """A client belongs to another pool now, of the same user or of another one."""
         user = client.key.user
         stays = user != UNAUTHENTICATED and not client.gone and client in self._clients
         self._by_user.put(client, user if stays else None)
 
-    def left(self, client: PoolMember) -> None:
+    def left(self, client: ServedClient) -> None:
         """A client has left."""
         self._by_user.put(client, None)
 
@@ -113,7 +114,7 @@ class UserLogins:
     def _has(self, user: str, node: Node) -> bool:
         return self._connections.of_users.count(user, node) > 0
 
-    def _close_next(self, user: str, node: Node, clients: list[PoolMember]) -> None:
+    def _close_next(self, user: str, node: Node, clients: list[ServedClient]) -> None:
         # Until one of them has logged in again, or the node has gone.
         lacking = self.must_log_in(PoolKey(user, 0, 2, node))
         left = [client for client in clients if not client.gone and client.key.user == user]
@@ -123,5 +124,5 @@ class UserLogins:
             self._loop.call_later(_BETWEEN_LOGINS, self._close_next, user, node, left)
 
 
-def _has_used(client: PoolMember, pipeline: PrivatePipeline) -> bool:
+def _has_used(client: ServedClient, pipeline: PrivatePipeline) -> bool:
     return client.sender.upstream is pipeline or pipeline in (client.sender.nodes or ())

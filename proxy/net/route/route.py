@@ -84,7 +84,7 @@ from proxy.net.topology.primary import Primary
 from proxy.net.topology.topology import KnownServer, Topology
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Demand, DividedState, Fact, FactKey, Lease, SharedFacts
-from proxy.session.client_link import ClientTransport
+from proxy.session.client import ClientTransport
 from proxy.session.pool_key import Node
 from proxy.session.ports import Ports, Questions, RoutePort
 from proxy.session.session import Session
