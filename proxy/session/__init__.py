@@ -23,14 +23,15 @@ sending.py            commands that leave, and answers of Keyrail's own
 forwarding.py         commands without connection state
 cached_answers.py     reads that are answered from memory, and the keys that all other commands hold
 switching.py          moves between shared upstream connections and a private one
-leaving.py            how a client ends
-handshake.py          HELLO, AUTH, SELECT, RESET, QUIT
+leaving.py            how a client begins anew, or ends: RESET, QUIT, and lost connections
+handshake.py          HELLO, AUTH, SELECT
 login.py              what a client may send before its login, and logins that need no connection of its own
 hello.py              the options of HELLO
 client_names.py       CLIENT SETNAME, GETNAME, SETINFO
 replica_reads.py      reads that replicas answer
 read_retries.py       reads that a replica does not answer: they are sent again, to the primary
 redirects.py          commands that a node has refused because of their slot, sent again
+refused_commands.py   what was under way to such a node: whether each command may be sent again
 node_connections.py   the connection for a command of one node of a cluster
 over_nodes.py         commands with a cluster upstream: to which node, to several, or answered in their place
 all_nodes.py          commands of all nodes of a cluster

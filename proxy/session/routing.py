@@ -12,6 +12,7 @@ from proxy.session import (
     client_names,
     handshake,
     keyrail_command,
+    leaving,
     login,
     named_node,
     over_nodes,
@@ -145,6 +146,7 @@ _SURROUNDED = frozenset({ConnectionState.POOL, ConnectionState.BLOCKING, Connect
 """Those of them with which hidden commands can go."""
 _CONNECTION_HANDLERS: Mapping[ConnectionState, Callable[[Session, Item], int]] = {
     **handshake.HANDLERS,
+    **leaving.HANDLERS,
     **client_names.HANDLERS,
     **keyrail_command.HANDLERS,
     **transaction.HANDLERS,

@@ -48,7 +48,7 @@ BREAKS = {
         "session/test_over_nodes.py::test_other_commands_over_slots_are_refused",
     ),
     "a command that may have run is sent again": Break(
-        "session/redirects.py",
+        "session/refused_commands.py",
         "            if may_have_run:\n",
         "            if False:\n",
         "session/test_redirects.py::test_order_holds_in_every_interleaving",
