@@ -89,7 +89,7 @@ NAMES_NODE = Hints(
     *_REDIRECTS,
     answers="a command that has not run, as the rows below prove",
     proof="only a node that the cluster has is gone to, and what must be proved before is",
-    used_in=("session/redirects.py",),
+    used_in=("session/cluster/refused_commands.py",),
 )
 ASKS = Hints(
     "ASK ",
@@ -97,10 +97,10 @@ ASKS = Hints(
     proof="as for NAMES_NODE; ASKING changes nothing at a node that is not importing",
     used_in=(
         "net/follow/nodes.py",
-        "session/blocking.py",
-        "session/follow_ups.py",
-        "session/node_questions.py",
-        "session/redirects.py",
+        "session/cluster/blocking.py",
+        "session/commands/follow_ups.py",
+        "session/policy/node_questions.py",
+        "session/cluster/redirects.py",
     ),
 )
 EXEC_NOT_RUN = EngineTexts(
@@ -108,66 +108,66 @@ EXEC_NOT_RUN = EngineTexts(
     *_ELSEWHERE,
     answers="EXEC",
     proof="errors of what ran stand in EXEC's array; without a transaction EXEC answers ERR",
-    used_in=("session/redirects.py",),
+    used_in=("session/cluster/refused_commands.py",),
 )
 EXEC_ABORTED = EngineTexts(
     "EXECABORT",
     answers="EXEC",
     proof="errors of what ran stand in EXEC's array",
-    used_in=("session/hidden_commands.py",),
+    used_in=("session/commands/hidden_commands.py",),
 )
 EXEC_BECAUSE = EngineTexts(
     "EXECABORT Transaction discarded because of: ",
     answers="EXEC",
     proof="errors of what ran stand in EXEC's array",
-    used_in=("session/exec_abort.py", "net/connection/engine.py"),
+    used_in=("session/commands/exec_abort.py", "net/connection/engine.py"),
 )
 EXEC_SLOT = EngineTexts(
     "CLUSTERDOWN ",
     "TRYAGAIN ",
     answers="EXEC",
     proof="errors of what ran stand in EXEC's array",
-    used_in=("session/exec_abort.py",),
+    used_in=("session/commands/exec_abort.py",),
 )
 NO_MULTI = EngineTexts(
     "NOPERM ",
     "ERR ",
     answers="EXEC behind a MULTI of Keyrail's own",
     proof="where MULTI was refused, EXEC itself says so: nothing of a client's runs in it",
-    used_in=("session/script_units.py",),
+    used_in=("session/commands/script_units.py",),
 )
 UNBLOCKED = CommandTexts(
     *_ELSEWHERE,
     "UNBLOCKED force ",
     answers="a client's blocking command, or WAIT",
     proof="the command makes no errors of its own, and a node answers so where nothing has been popped",
-    used_in=("session/blocking.py",),
+    used_in=("session/cluster/blocking.py",),
 )
 SLOT_CANNOT_BE_SERVED = Hints(
     "TRYAGAIN ",
     "CLUSTERDOWN ",
     answers="a blocking command of which UNBLOCKED is proved",
     proof="it is only what the client is told in the end",
-    used_in=("session/blocking.py",),
+    used_in=("session/cluster/blocking.py",),
 )
 WAITS_AT_REPLICA = EngineTexts(
     "ERR WAIT cannot be used with replica",
     "ERR WAITAOF cannot be used with replica",
     answers="WAIT and WAITAOF",
     proof="nothing of a client's runs in them",
-    used_in=("session/wait_for_replicas.py",),
+    used_in=("session/cluster/wait_for_replicas.py",),
 )
 FOLLOW_UP_ELSEWHERE = EngineTexts(
     *_ELSEWHERE,
     answers="EXPIRE, EXISTS and TTL of Keyrail's own, or its one-line script",
     proof="nothing of a client's runs in them",
-    used_in=("session/follow_ups.py", "session/hidden_commands.py"),
+    used_in=("session/commands/follow_ups.py", "session/commands/hidden_commands.py"),
 )
 QUESTION_REDIRECTED = EngineTexts(
     *_REDIRECTS,
     answers="a question of a rule: TYPE, HLEN, SCAN …",
     proof="nothing of a client's runs in them",
-    used_in=("session/node_questions.py",),
+    used_in=("session/policy/node_questions.py",),
 )
 TTL_ELSEWHERE = EngineTexts(
     *_ELSEWHERE,
@@ -179,13 +179,13 @@ SUBSCRIBED_ELSEWHERE = EngineTexts(
     *_ELSEWHERE,
     answers="(S|P)SUBSCRIBE and (S|P)UNSUBSCRIBE",
     proof="nothing else is sent on that connection but PING",
-    used_in=("session/subscriber.py", "session/subscription_link.py"),
+    used_in=("session/cluster/subscriber.py", "session/cluster/subscription_link.py"),
 )
 SUBSCRIPTION_REDIRECTED = EngineTexts(
     *_REDIRECTS,
     answers="(S|P)SUBSCRIBE and (S|P)UNSUBSCRIBE",
     proof="nothing else is sent on that connection but PING",
-    used_in=("session/subscription_link.py",),
+    used_in=("session/cluster/subscription_link.py",),
 )
 SUBSCRIBES_LATER = EngineTexts(
     "LOADING ",
@@ -193,7 +193,7 @@ SUBSCRIBES_LATER = EngineTexts(
     "BUSY ",
     answers="(S|P)SUBSCRIBE and (S|P)UNSUBSCRIBE",
     proof="nothing else is sent on that connection but PING",
-    used_in=("session/subscriber.py",),
+    used_in=("session/cluster/subscriber.py",),
 )
 FILL_ELSEWHERE = EngineTexts(
     *_ELSEWHERE,
@@ -205,7 +205,7 @@ READ_ELSEWHERE = Hints(
     *_ELSEWHERE,
     answers="a client's read that has been asked at a replica, and now at the key's owner",
     proof="a read changes nothing where it runs once more, and it does so once",
-    used_in=("session/read_retries.py",),
+    used_in=("session/replicas/read_retries.py",),
 )
 SHOWS_NODES = Hints(
     *_REDIRECTS,
@@ -295,7 +295,7 @@ WANTS_LOGIN = EngineTexts(
     "NOAUTH ",
     answers="PING on a connection without a login, and HELLO on a new one",
     proof="nothing of a client's runs in it",
-    used_in=("net/pool/relearning.py", "session/leaving.py"),
+    used_in=("net/pool/relearning.py", "session/dispatcher/leaving.py"),
 )
 RUNS_WRITES = EngineTexts(
     "WRONGTYPE ",
@@ -343,7 +343,7 @@ PROBE_FORBIDDEN = EngineTexts(
         "net/connection/engine.py",
         "net/policy/expiries.py",
         "rules/keys_by_scan/rule.py",
-        "session/wait_for_replicas.py",
+        "session/cluster/wait_for_replicas.py",
     ),
 )
 COMMAND_UNKNOWN = Hints(
@@ -352,20 +352,20 @@ COMMAND_UNKNOWN = Hints(
     "ERR Unknown subcommand",
     answers="a command that the table and the engine's COMMAND lack",
     proof="it goes over a shared connection from now on, which leaves its pool after any other reply",
-    used_in=("session/pinned.py",),
+    used_in=("session/commands/pinned.py",),
 )
 SAYS_NOTHING = Hints(
     *_STATES,
     "NOAUTH ",
     answers="a command that COMMAND_UNKNOWN has been said of",
     proof="what is known of it stays as it is",
-    used_in=("session/pinned.py",),
+    used_in=("session/commands/pinned.py",),
 )
 REPLY_MODE_UNKNOWN = EngineTexts(
     "ERR syntax error",
     answers="CLIENT REPLY with a mode that there is not",
     proof="nothing of a client's runs in it",
-    used_in=("session/pinned.py",),
+    used_in=("session/commands/pinned.py",),
 )
 FILL_REFUSED = EngineTexts(
     "NOPERM ",
@@ -419,12 +419,12 @@ WRONG_PASSWORD = EngineTexts(
     "WRONGPASS ",
     answers="AUTH and HELLO",
     proof="nothing else of a client's runs in them",
-    used_in=("session/handshake.py",),
+    used_in=("session/logins/handshake.py",),
 )
 GREETING_UNCHANGED = EngineTexts(
     "WRONGPASS ",
     "NOPROTO ",
     answers="HELLO",
     proof="nothing else of a client's runs in it",
-    used_in=("session/handshake.py",),
+    used_in=("session/logins/handshake.py",),
 )

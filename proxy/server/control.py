@@ -42,7 +42,7 @@ from proxy.rules.shared_state import Fact, FactKey
 from proxy.server.leases import Demands, Leases
 from proxy.server.process_figures import ProcessFigures
 from proxy.server.requests import Notification, Packed, ProcessRequest
-from proxy.session.info_query import InfoQuery
+from proxy.session.ports.info_query import InfoQuery
 from proxy.traffic.interval_stats import IntervalStats
 
 

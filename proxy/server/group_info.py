@@ -20,7 +20,7 @@ from proxy.server.incidents import Incidents, present
 from proxy.server.kill_switch import KillSwitch
 from proxy.server.rule_stats import route_rule_stats
 from proxy.server.workers import Workers
-from proxy.session.info_query import MOST_ROWS, InfoQuery
+from proxy.session.ports.info_query import MOST_ROWS, InfoQuery
 from proxy.traffic import json_views
 
 _FOR_CLIENTS = "commands do not reach Redis: /readyz on the admin port says why"

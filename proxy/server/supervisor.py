@@ -46,7 +46,7 @@ from proxy.server.service_manager import ServiceManager
 from proxy.server.state_file import StateError, StateFile
 from proxy.server.violations import ViolationLog, Violations, ViolationsError
 from proxy.server.workers import Workers, WorkersError
-from proxy.session.info_query import InfoQuery
+from proxy.session.ports.info_query import InfoQuery
 
 USAGE, FAILURE = 2, 1
 _CIRCUMSTANCES = ListenError, AdminError, EmbeddedError, WorkersError, ViolationsError, IncidentsError, StateError

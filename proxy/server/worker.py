@@ -73,7 +73,7 @@ from proxy.server.notices import log_as, log_from, never_wait
 from proxy.server.process_figures import figures_of_this_process
 from proxy.server.requests import Channel, Packed, RequestError, TypedReply, outcome
 from proxy.server.worker_sharing import loads_in, shared_counts
-from proxy.session.info_query import InfoQuery
+from proxy.session.ports.info_query import InfoQuery
 
 _log = logging.getLogger("keyrail.worker")
 

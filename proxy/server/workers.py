@@ -64,7 +64,7 @@ from proxy.server.requests import (
 from proxy.server.violations import Violations
 from proxy.server.worker_process import WorkerProcess, launch
 from proxy.server.worker_sharing import WorkerSharing
-from proxy.session.info_query import InfoQuery
+from proxy.session.ports.info_query import InfoQuery
 from proxy.traffic.evidence import Records, merge_records
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.redaction import Redaction

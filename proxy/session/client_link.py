@@ -10,9 +10,9 @@ from collections.abc import Callable
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.intake import WAITING, Intake
 from proxy.hotpath.sender_listener import HeldUpstream
-from proxy.session.client import ClientTransport
 from proxy.session.guarded import guarded
-from proxy.session.ports import Ports
+from proxy.session.ports.client import ClientTransport
+from proxy.session.ports.ports import Ports
 
 BYTES_WAIT = 1
 UPSTREAM_CONGESTED = 2

@@ -6,9 +6,9 @@ from typing import Protocol
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.intake import Intake
 from proxy.session.client_link import LinkedClient
-from proxy.session.keyed_pipeline import PrivatePipeline
-from proxy.session.pool_key import Node, PoolKey
-from proxy.session.ports import Ports
+from proxy.session.ports.keyed_pipeline import PrivatePipeline
+from proxy.session.ports.pool_key import Node, PoolKey
+from proxy.session.ports.ports import Ports
 from proxy.session.state import POOLED, ClientState, Event, Pinned, unpinned
 
 

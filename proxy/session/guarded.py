@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from proxy.session.ports import Ports
+from proxy.session.ports.ports import Ports
 
 
 class GuardedClient(Protocol):

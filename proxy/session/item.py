@@ -10,10 +10,10 @@ from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.decision import HiddenCommands
 from proxy.rules.shared_state import FactKey
 from proxy.rules.verdict import Renewal, ReplyEdit
-from proxy.session.open_trace import OpenTrace
-from proxy.session.pool_key import Node, PoolKey
-from proxy.session.pool_waiter import Waiter
-from proxy.session.ports import AwaitedReply
+from proxy.session.ports.open_trace import OpenTrace
+from proxy.session.ports.pool_key import Node, PoolKey
+from proxy.session.ports.pool_waiter import Waiter
+from proxy.session.ports.ports import AwaitedReply
 from proxy.session.state import DatabaseSwitch
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TypeAlias
 
 from proxy.rules.verdict import End, Procedure, Steps
-from proxy.session.ports import Ports, Questions
+from proxy.session.ports.ports import Ports, Questions
 
 Answered: TypeAlias = Callable[[Sequence[bytes] | None], None]
 

@@ -21,16 +21,16 @@ from proxy.policy.apps import Caller
 from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT
 from proxy.rules.limit_membership import LimitMembership
-from proxy.session.client import ClientTransport, EffectivePolicy
-from proxy.session.client_identity import UNNAMED, Origin
 from proxy.session.client_upstream import UpstreamClient
 from proxy.session.guarded import guarded
 from proxy.session.item import FollowUp, Item, ReadRun, ScriptSearch
-from proxy.session.login_port import LoginPort
-from proxy.session.open_trace import OpenTrace
-from proxy.session.pool_key import PoolKey
-from proxy.session.pool_waiter import UpstreamWait
-from proxy.session.ports import CommandName, Ports
+from proxy.session.ports.client import ClientTransport, EffectivePolicy
+from proxy.session.ports.client_identity import UNNAMED, Origin
+from proxy.session.ports.login_port import LoginPort
+from proxy.session.ports.open_trace import OpenTrace
+from proxy.session.ports.pool_key import PoolKey
+from proxy.session.ports.pool_waiter import UpstreamWait
+from proxy.session.ports.ports import CommandName, Ports
 from proxy.session.running_procedure import RunningProcedure
 from proxy.session.state import (
     LACKING,

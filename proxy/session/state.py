@@ -19,7 +19,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import reply_mode
-from proxy.session.keyed_pipeline import PrivatePipeline
+from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.subscription import Subscriptions
 
 MOST_WATCHED = 1024

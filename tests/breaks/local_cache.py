@@ -14,7 +14,7 @@ LEFT = "test_a_swap_of_a_client_that_has_left_holds_back_a_database_that_is_read
 CACHE, CACHED = "hotpath/reply_cache.py", "hotpath/cached_reads.py"
 FILLS, EXPECTED = "local_cache/fills.py", "local_cache/expected.py"
 DATABASE = "net/cache/tracked_database.py"
-SESSION = "session/cached_answers.py"
+SESSION = "session/commands/cached_answers.py"
 SLOTS, CLUSTER = "net/cache/cluster_slots.py", "local_cache/test_cluster_slots.py"
 
 BREAKS = {

@@ -16,7 +16,7 @@ from proxy.net.config.address import UpstreamAddress, parse_upstream
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.route.route import Route
 from proxy.net.topology.cluster import Cluster
-from proxy.session.pool_key import ANY_NODE, Node, PoolKey
+from proxy.session.ports.pool_key import ANY_NODE, Node, PoolKey
 from tests.cluster.nodes import RealCluster
 from tests.engines import Engine, free_port
 from tests.net.routes import new_route

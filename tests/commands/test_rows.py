@@ -47,8 +47,8 @@ SINGLE = {
     ("rules/lifetime/rule.py", "MSET"): "what is sent in its place is answered otherwise",
     ("rules/lifetime/rule.py", "MSETNX"): "what is sent in its place has an option",
     ("rules/lifetime/rule.py", "SETNX"): "what is sent in its place has an option, and is answered otherwise",
-    ("session/hidden_commands.py", "ASKING"): "the session notes what it says of the connection",
-    ("session/hidden_commands.py", "CLIENT|TRACKING"): "the session notes what it says of the connection",
+    ("session/commands/hidden_commands.py", "ASKING"): "the session notes what it says of the connection",
+    ("session/commands/hidden_commands.py", "CLIENT|TRACKING"): "the session notes what it says of the connection",
 }
 """The only single commands that the name of a client's command is compared with, and why."""
 

@@ -18,7 +18,7 @@ from proxy.policy.load import load_policy
 from proxy.policy_yaml.shipped import packaged
 from proxy.rules.rule import takes
 from proxy.rules.verdict import PASS, Answer, Refuse, Rewrite
-from proxy.session.pinned import error_for_name
+from proxy.session.commands.pinned import error_for_name
 from proxy.wire.request import Request
 from tests.policy.given import compile_policy, compiled
 from tests.rules.given import context

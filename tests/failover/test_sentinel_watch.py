@@ -19,7 +19,7 @@ from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.follow.sentinel_watch import find_primary
 from proxy.net.route.route import Route
 from proxy.net.topology.primary import Primary
-from proxy.session.pool_key import ANY_NODE, PoolKey
+from proxy.session.ports.pool_key import ANY_NODE, PoolKey
 from tests.engines import Engine, free_port
 from tests.failover.fake_sentinel import FakeSentinel, at, introduce, url_of
 from tests.net.routes import new_route

@@ -21,7 +21,8 @@ from proxy.hotpath.plan import Plan
 from proxy.hotpath.reply_cache import ReplyCache
 from proxy.hotpath.router import Router
 from proxy.rules.key_globs import KeyGlob, none_fits
-from proxy.session import cached_answers, reply_mode
+from proxy.session import reply_mode
+from proxy.session.commands import cached_answers
 from tests.hotpath.gathering import Client, Upstream, command_id, pack
 from tests.hotpath.routed import owners
 from tests.local_cache.model import trusted

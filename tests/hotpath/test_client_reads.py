@@ -19,7 +19,7 @@ from proxy.hotpath.reader_place import ReaderPlace, Replica, ReplicaGroup
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.replicas.replica_history import Told
 from proxy.net.replicas.watched_replicas import WatchedPrimary, WatchedReplica
-from proxy.session.pool_key import Node
+from proxy.session.ports.pool_key import Node
 from tests.hotpath.gathering import Upstream
 
 MAX_LAG = 1.0

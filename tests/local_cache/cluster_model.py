@@ -24,7 +24,7 @@ from proxy.net.config.address import UpstreamAddress
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.slot_map import ClusterNode, SlotMap, SlotRange
-from proxy.session.pool_key import Node
+from proxy.session.ports.pool_key import Node
 from tests.local_cache.model import BOUNDS, MOST_STALE, Applications, ModelRedis, Noticed, Sent, Value, get
 
 CLUSTER_KEYS = (b"{1}a", b"{1}b", b"{2}c")

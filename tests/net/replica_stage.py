@@ -22,7 +22,7 @@ from proxy.net.replicas.replica_connections import ReplicaConnections
 from proxy.net.replicas.replica_history import Told
 from proxy.net.replicas.watched_replicas import WatchedPrimary, WatchedReplica
 from proxy.policy.zones import NO_ZONES
-from proxy.session.pool_key import SOLE_NODE, Node, PoolKey
+from proxy.session.ports.pool_key import SOLE_NODE, Node, PoolKey
 from tests.session.given import HOME, Client, FakeRoute, Upstream, route_with
 
 RULES = """

@@ -10,7 +10,7 @@ import pytest
 
 from proxy.net.connection.engine import Engine
 from proxy.net.policy.capabilities import Capabilities
-from proxy.session.pool_key import SOLE_NODE, Node, PoolKey
+from proxy.session.ports.pool_key import SOLE_NODE, Node, PoolKey
 
 
 def test_a_node_that_leaves_while_it_is_asked_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from proxy.net.pool.pool import Pool, Wait
 from proxy.net.pool.pools import Pools
 from proxy.net.topology.primary import Primary
 from proxy.net.topology.topology import Single, Topology
-from proxy.session.pool_key import ANY_NODE, Node, PoolKey
+from proxy.session.ports.pool_key import ANY_NODE, Node, PoolKey
 
 KEY = PoolKey(None, 0, 2)
 

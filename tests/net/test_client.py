@@ -12,7 +12,7 @@ from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.intake import Intake
 from proxy.net.downstream.client import ClientConnection
-from proxy.session.dispatcher import Dispatcher
+from proxy.session.dispatcher.dispatcher import Dispatcher
 from proxy.session.session import Session
 from tests.net.test_faults import Door, Wire
 from tests.session.given import HOME, call

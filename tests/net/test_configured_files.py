@@ -27,7 +27,7 @@ from proxy.policy_yaml.regular_file import TooLargeError, read_regular
 from proxy.server.admin.access import read_token
 from proxy.server.config import ConfigError, load_settings
 from proxy.server.state_file import StateError, StateFile
-from proxy.session.login_port import Credentials
+from proxy.session.ports.login_port import Credentials
 from tests.program_source import trees
 from tests.resp import eventually
 

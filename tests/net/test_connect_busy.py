@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from proxy.net.connection import connect
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.pool_key import PoolKey
 
 
 @pytest.mark.parametrize("busy_replies", [0, 2])

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from proxy.net.pool.databases import Databases
-from proxy.session.pool_key import Node
+from proxy.session.ports.pool_key import Node
 
 FIRST, SECOND = NODES = [Node(0), Node(1)]
 OUT_OF_RANGE = b"-ERR DB index is out of range\r\n"

@@ -25,8 +25,8 @@ from proxy.net.policy.capabilities import Capabilities
 from proxy.net.pool.checkout import Checkout
 from proxy.net.pool.connections import Connections
 from proxy.net.topology.topology import Single
-from proxy.session.keyed_pipeline import PrivatePipeline
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.keyed_pipeline import PrivatePipeline
+from proxy.session.ports.pool_key import PoolKey
 from tests.net.test_supply import connect_to_nobody
 from tests.resp import until
 

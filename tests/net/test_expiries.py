@@ -8,8 +8,8 @@ import pytest
 
 from proxy.commands.slots import slot_of
 from proxy.net.policy.expiries import BARRED_SECONDS, MOST_PER_SECOND, Expiries
-from proxy.session.pool_key import Node, PoolKey
-from proxy.session.ports import Questions
+from proxy.session.ports.pool_key import Node, PoolKey
+from proxy.session.ports.ports import Questions
 from proxy.traffic.trace import Trace
 
 TRACE = Trace(

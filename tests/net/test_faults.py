@@ -10,8 +10,8 @@ from proxy.net.downstream.client import ClientConnection, log_fault
 from proxy.net.policy.command_times import CommandTimesAtRedis
 from proxy.net.policy.expiries import Expiries
 from proxy.net.policy.tracer import Tracer
-from proxy.session.client import ServedClient
-from proxy.session.open_trace import OpenTrace
+from proxy.session.ports.client import ServedClient
+from proxy.session.ports.open_trace import OpenTrace
 from proxy.session.session import Session
 from tests.session.given import HOME, Client, FakeRoute, call
 

@@ -18,7 +18,7 @@ from proxy.hotpath.pipeline_listener import UNHEARD
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.policy.model import TRANSPARENT
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.pool_key import PoolKey
 from tests.net.test_faults import Wire
 from tests.net.test_upstream import Shared
 from tests.policy.given import policy

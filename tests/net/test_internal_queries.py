@@ -9,8 +9,8 @@ from typing import cast
 
 from proxy.net.pool.checkout import Checkout
 from proxy.net.pool.internal_queries import InternalQueries
-from proxy.session.pool_key import PoolKey
-from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.ports.pool_key import PoolKey
+from proxy.session.ports.pool_waiter import PoolWaiter
 
 KEY = PoolKey(None, 0, 2)
 

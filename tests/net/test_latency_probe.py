@@ -12,7 +12,7 @@ import pytest
 from proxy.net.pool.latency_probe import LatencyProbe
 from proxy.rules.breaker.rule import BreakerSettings, Circuits
 from proxy.rules.memory import Memory
-from proxy.session.pool_key import Node, PoolKey
+from proxy.session.ports.pool_key import Node, PoolKey
 from tests.conftest import seeds
 
 NODES = tuple(Node(number) for number in range(3))

@@ -22,7 +22,7 @@ from proxy.net.config.endpoint import Endpoint
 from proxy.net.connection.connect import UpstreamRefusedError
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.topology.links import Links
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.pool_key import PoolKey
 
 A, B = Endpoint("a", 1), Endpoint("b", 2)
 

@@ -12,7 +12,7 @@ from proxy.commands.table import Lane
 from proxy.net.config.address import UpstreamAddress
 from proxy.net.pool.liveness import Liveness
 from proxy.net.topology.topology import Single
-from proxy.session.pool_key import SOLE_NODE, Node, PoolKey
+from proxy.session.ports.pool_key import SOLE_NODE, Node, PoolKey
 
 SILENCE = 3.0
 PONG = b"+PONG\r\n"

@@ -18,10 +18,10 @@ from proxy.net.logins.logins import REMEMBERED_SECONDS, Logins
 from proxy.net.pool.failover_wait import FailoverWait
 from proxy.net.topology.primary import Primary
 from proxy.net.topology.topology import Single
-from proxy.session.client import EffectivePolicy
-from proxy.session.client_identity import Names, Origin
-from proxy.session.login_port import Credentials, LoginReply
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.client import EffectivePolicy
+from proxy.session.ports.client_identity import Names, Origin
+from proxy.session.ports.login_port import Credentials, LoginReply
+from proxy.session.ports.pool_key import PoolKey
 
 OK, WRONG = b"+OK\r\n", b"-WRONGPASS no\r\n"
 OWN = Credentials(b"default", b"pw")

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.net.logins.logins import REMEMBERED_SECONDS
-from proxy.session.login_port import Credentials, LoginReply
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.login_port import Credentials, LoginReply
+from proxy.session.ports.pool_key import PoolKey
 from tests.net.test_logins import ALONE, OK, OWN, WRONG, Redis, Waiter
 
 

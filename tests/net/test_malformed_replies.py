@@ -12,7 +12,7 @@ import pytest
 import uvloop
 
 from proxy.net.pool.internal_queries import InternalQueries
-from proxy.session.pool_key import SOLE_NODE, PoolKey
+from proxy.session.ports.pool_key import SOLE_NODE, PoolKey
 from tests.conftest import Fleet, rest_is_long
 from tests.engines import Engine
 from tests.net.cached_route import ALWAYS, Client, Keyrail

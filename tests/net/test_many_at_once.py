@@ -30,7 +30,7 @@ from proxy.net.policy.policies import Policies
 from proxy.net.pool.pool import Pool
 from proxy.net.topology.known_scripts import KnownScripts
 from proxy.net.topology.topology import Single
-from proxy.session.pool_key import SOLE_NODE, PoolKey
+from proxy.session.ports.pool_key import SOLE_NODE, PoolKey
 from tests.net.test_demotions import Client, World
 from tests.policy.given import policy
 

@@ -13,7 +13,7 @@ from proxy.net.config.endpoint import Endpoint
 from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.node_guard import NodeGuard
 from proxy.net.topology.slot_map import ClusterNode, SlotMap, SlotRange
-from proxy.session.pool_key import Node, PoolKey
+from proxy.session.ports.pool_key import Node, PoolKey
 
 OWN, OTHER = "a" * 40, "b" * 40
 NO_PERMISSION = b"-NOPERM this user has no permissions to run the 'cluster|myid' command\r\n"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from proxy.net.logins.node_logins import NodeLogins
-from proxy.session.login_port import Credentials
-from proxy.session.pool_key import Node, PoolKey
+from proxy.session.ports.login_port import Credentials
+from proxy.session.ports.pool_key import Node, PoolKey
 
 OK, WRONG = b"+OK\r\n", b"-WRONGPASS no such user\r\n"
 FIRST, SECOND, THIRD = NODES = [Node(0), Node(1), Node(2)]

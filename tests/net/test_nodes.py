@@ -17,7 +17,7 @@ from proxy.net.replicas.replica_watch import ReplicaWatch
 from proxy.net.replicas.watched_replicas import WatchedReplica
 from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.slot_map import ClusterNode, SlotMap, SlotRange
-from proxy.session.pool_key import Node
+from proxy.session.ports.pool_key import Node
 
 LAST = 16383
 

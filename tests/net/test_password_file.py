@@ -7,7 +7,7 @@ from pathlib import Path
 
 from proxy.net.logins.logins import RefusedLogins
 from proxy.net.logins.password_file import FileLogins
-from proxy.session.login_port import Credentials
+from proxy.session.ports.login_port import Credentials
 from tests.session.given import Client, route_with
 
 OLD, NEW = (Credentials(b"default", password, alone=True) for password in (b"old", b"new"))

@@ -14,7 +14,7 @@ from proxy.net.pool.latency_probe import LatencyProbe
 from proxy.net.pool.pools import Pools
 from proxy.rules.memory import Memory
 from proxy.rules.shared_state import ObservingState
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.pool_key import PoolKey
 
 
 class Loop:

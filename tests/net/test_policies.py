@@ -30,8 +30,8 @@ from proxy.policy.model import Mode, Policy
 from proxy.policy.plan_tables import NewParts
 from proxy.rules.limits.token_buckets import TokenBuckets
 from proxy.rules.verdict import Refuse
-from proxy.session.client import EffectivePolicy
-from proxy.session.pool_key import SOLE_NODE, PoolKey
+from proxy.session.ports.client import EffectivePolicy
+from proxy.session.ports.pool_key import SOLE_NODE, PoolKey
 from tests.policy.given import policy
 from tests.resp import PATIENCE_SECONDS
 from tests.rules.given import context

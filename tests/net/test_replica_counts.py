@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.session import switching
+from proxy.session.commands import switching
 from tests.net.replica_stage import OK, VALUE, Stage
 from tests.session.given import HOME, Client, call
 

@@ -19,7 +19,7 @@ import pytest
 from proxy.hotpath.reader_place import ReaderPlace, ReplicaGroup
 from proxy.net.replicas.replica_history import Told
 from proxy.net.replicas.watched_replicas import WatchedReplica
-from proxy.session.read_retries import ReadRetries
+from proxy.session.replicas.read_retries import ReadRetries
 from tests.conftest import rest_is_long, seeds
 from tests.net.replica_stage import Connection, Stage
 from tests.resp import FrameReader, decode

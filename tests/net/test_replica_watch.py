@@ -16,7 +16,7 @@ from proxy.net.replicas.replica_history import Told
 from proxy.net.replicas.replica_watch import ReplicaWatch
 from proxy.net.replicas.watched_replicas import ReplicaState, WatchedPrimary, WatchedReplica
 from proxy.net.topology.primary import Primary
-from proxy.session.pool_key import Node
+from proxy.session.ports.pool_key import Node
 
 
 def primary_at(*offsets: int) -> tuple[WatchedPrimary, WatchedReplica]:

@@ -11,7 +11,7 @@ import pytest
 
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.pool.replicas import Replicas
-from proxy.session.pool_key import Node, PoolKey
+from proxy.session.ports.pool_key import Node, PoolKey
 from proxy.wire.encode import encode_bulk
 
 PLACE = Endpoint("replica", 7003)

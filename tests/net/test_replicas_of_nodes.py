@@ -21,7 +21,7 @@ from proxy.net.replicas.watched_replicas import WatchedPrimary, WatchedReplica
 from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.slot_map import ClusterNode, OwnSlots, SlotMap, SlotRange
 from proxy.policy.zones import NO_ZONES
-from proxy.session.switching import HELD_SECONDS
+from proxy.session.commands.switching import HELD_SECONDS
 from tests.hotpath.routed import owners
 from tests.net.replica_stage import Connection, process
 from tests.policy.given import policy as policy_of

@@ -12,7 +12,7 @@ from proxy.net.config.address import UpstreamAddress
 from proxy.net.pool.restarts import Restarts
 from proxy.net.pool.server_processes import ServerProcesses
 from proxy.net.topology.topology import Single
-from proxy.session.pool_key import SOLE_NODE, Node, PoolKey
+from proxy.session.ports.pool_key import SOLE_NODE, Node, PoolKey
 
 
 class Connection:

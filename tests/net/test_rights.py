@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proxy.net.policy.rights import NAMES, Rights
-from proxy.session.pool_key import Node
+from proxy.session.ports.pool_key import Node
 
 ONE, OTHER = Node(0), Node(1)
 NEEDED = frozenset({"UNLINK", "EXPIRE", NAMES})

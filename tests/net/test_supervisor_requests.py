@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from proxy.net.policy.supervisor_requests import KEPT_SECONDS, SupervisorRequests
-from proxy.session.info_query import InfoQuery
+from proxy.session.ports.info_query import InfoQuery
 
 RULES, INFO = InfoQuery("rules"), InfoQuery("info")
 

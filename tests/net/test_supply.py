@@ -29,8 +29,8 @@ from proxy.net.pool.checkout import Checkout
 from proxy.net.pool.connections import Connections
 from proxy.net.pool.pool import Pool
 from proxy.net.topology.topology import Change, KnownServer
-from proxy.session.keyed_pipeline import PrivatePipeline
-from proxy.session.pool_key import SOLE_NODE, Node, PoolKey
+from proxy.session.ports.keyed_pipeline import PrivatePipeline
+from proxy.session.ports.pool_key import SOLE_NODE, Node, PoolKey
 
 HOME = PoolKey(None, 0, 2)
 

@@ -28,7 +28,7 @@ from proxy.net.route.route import Route
 from proxy.net.topology.topology import KnownServer
 from proxy.policy.apps import Caller
 from proxy.policy.model import TRANSPARENT
-from proxy.session.pool_key import Node, PoolKey, Role
+from proxy.session.ports.pool_key import Node, PoolKey, Role
 from tests.conftest import kind_named
 from tests.engines import Engine, free_port
 from tests.hotpath.gathering import OK, pack

@@ -19,7 +19,7 @@ from proxy.net.connection.connect import open_upstream
 from proxy.net.connection.group_counts import counts_in
 from proxy.net.connection.own_connections import OwnConnections
 from proxy.net.connection.upstream import Keeper, UpstreamConnection
-from proxy.session.pool_key import SOLE_NODE, PoolKey
+from proxy.session.ports.pool_key import SOLE_NODE, PoolKey
 from proxy.wire.encode import encode_command
 from tests.conftest import Fleet
 from tests.engines import Engine

@@ -26,7 +26,7 @@ from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.pool.connections import Connections
 from proxy.net.pool.pool import Pool
 from proxy.net.topology.topology import Single
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.pool_key import PoolKey
 from tests.session.given import call
 
 KEY = PoolKey(None, 0, 2)

@@ -11,7 +11,7 @@ import pytest
 
 from proxy.net.pool.connection_set import ConnectionSet
 from proxy.net.pool.user_logins import UserLogins
-from proxy.session.pool_key import UNAUTHENTICATED, Node, PoolKey
+from proxy.session.ports.pool_key import UNAUTHENTICATED, Node, PoolKey
 from tests.session.given import Upstream
 
 FIRST, SECOND = NODES = [Node(0), Node(1)]

@@ -12,8 +12,8 @@ from proxy.policy.load import load_policy
 from proxy.policy.model import Mode
 from proxy.policy_yaml.shipped import packaged
 from proxy.rules.context import Context
-from proxy.session.client_identity import Names, Origin
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.client_identity import Names, Origin
+from proxy.session.ports.pool_key import PoolKey
 from proxy.session.session import Session
 from proxy.traffic.redaction import Redact, Redaction
 from tests.policy.given import compile_policy

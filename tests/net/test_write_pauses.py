@@ -11,7 +11,7 @@ import pytest
 
 from proxy.hotpath.write_gate import WriteGate
 from proxy.net.pool.write_pauses import WritePauses
-from proxy.session.pool_key import SOLE_NODE
+from proxy.session.ports.pool_key import SOLE_NODE
 
 OK, REFUSED = b"+OK\r\n", b"-NOPERM no\r\n"
 

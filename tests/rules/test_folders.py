@@ -23,7 +23,7 @@ KNOWN_BY = {
     "local_cache": {"net/policy/cache_scope.py", "net/cache/cache_uses.py"},
     "names": {"rules/schema/yaml.py"},
     "one_slot": {"rules/transactions/yaml.py"},
-    "scripts": {"net/cache/local_caches.py", "session/ports.py"},
+    "scripts": {"net/cache/local_caches.py", "session/ports/ports.py"},
     "sizes": {"rules/schema/size.py"},
 }
 """Who else knows a guardrail: guardrails that extend it, and the local cache, which asks which keys a script uses. All

@@ -14,8 +14,8 @@ from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
 from proxy.hotpath.router import UNOWNED
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
-from proxy.session.keyed_pipeline import PrivatePipeline
-from proxy.session.pool_key import Node, PoolKey
+from proxy.session.ports.keyed_pipeline import PrivatePipeline
+from proxy.session.ports.pool_key import Node, PoolKey
 from proxy.wire.encode import encode_array, encode_bulk
 from tests.hotpath.routed import owners
 from tests.resp import FrameReader, decode

@@ -19,9 +19,9 @@ from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD, Lane
 from proxy.hotpath.command_sender import follow
 from proxy.hotpath.router import Router
-from proxy.session.node_port import NodeFollower, NodePort
-from proxy.session.pool_key import Node, PoolKey
-from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.ports.node_port import NodeFollower, NodePort
+from proxy.session.ports.pool_key import Node, PoolKey
+from proxy.session.ports.pool_waiter import PoolWaiter
 from proxy.wire.encode import encode_array, encode_bulk
 from tests.cluster.test_scan_walk import IDS
 from tests.hotpath.routed import owners, reassign

@@ -24,16 +24,16 @@ from proxy.policy.decision import Hit
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.rules.memory import Memory
 from proxy.rules.scripts.memory import ScriptKey
-from proxy.session.client import EffectivePolicy, ServedClient
-from proxy.session.dispatcher import HANDLERS
-from proxy.session.handshake import LINGER
-from proxy.session.info_query import InfoQuery
-from proxy.session.keyed_pipeline import PrivatePipeline
-from proxy.session.login_port import Credentials, LoginPort, LoginReply
-from proxy.session.open_trace import OpenTrace, TracePort
-from proxy.session.pool_key import Node, PoolKey, user_named
-from proxy.session.pool_waiter import PoolWaiter, UpstreamWait, Waiter
-from proxy.session.ports import (
+from proxy.session.dispatcher.dispatcher import HANDLERS
+from proxy.session.logins.handshake import LINGER
+from proxy.session.ports.client import EffectivePolicy, ServedClient
+from proxy.session.ports.info_query import InfoQuery
+from proxy.session.ports.keyed_pipeline import PrivatePipeline
+from proxy.session.ports.login_port import Credentials, LoginPort, LoginReply
+from proxy.session.ports.open_trace import OpenTrace, TracePort
+from proxy.session.ports.pool_key import Node, PoolKey, user_named
+from proxy.session.ports.pool_waiter import PoolWaiter, UpstreamWait, Waiter
+from proxy.session.ports.ports import (
     CapabilityPort,
     CommandName,
     PolicyPort,

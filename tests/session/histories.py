@@ -15,7 +15,7 @@ from itertools import count
 
 from proxy.hotpath.router import UNOWNED, Router
 from proxy.policy.model import TRANSPARENT
-from proxy.session.pool_key import user_named
+from proxy.session.ports.pool_key import user_named
 from tests.hotpath.routed import owners
 from tests.policy.given import policy
 from tests.session.answering import SLOTS_OF_TAGS, Answering, AnsweringConnection, AnsweringRoute, KnownNodes

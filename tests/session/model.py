@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hiredis
 
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.pool_key import PoolKey
 from tests.session.given import FakeRoute, Upstream
 
 ARITY = b"-ERR wrong number of arguments\r\n"

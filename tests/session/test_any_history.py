@@ -13,7 +13,9 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.session import nodeless_multi, switching, transaction
+from proxy.session.cluster import nodeless_multi
+from proxy.session.commands import switching
+from proxy.session.dispatcher import transaction
 from proxy.session.session import Session
 from tests.conftest import seeds
 from tests.session.answering import AnsweringConnection

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from proxy.commands.table import STANDARD, ConnectionState
 from proxy.hotpath.router import UNOWNED
-from proxy.session.blocking import shortened
-from proxy.session.switching import HELD_SECONDS
+from proxy.session.cluster.blocking import shortened
+from proxy.session.commands.switching import HELD_SECONDS
 from tests.hotpath.test_split import arguments
 from tests.session.clustered import NODES, Routed
 from tests.session.given import FakeRoute, Upstream, call

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.session.follow_ups import MOST_WAITING
+from proxy.session.commands.follow_ups import MOST_WAITING
 from tests.policy.given import policy
 from tests.session.clustered import NODES, ClusterRoute, Routed
 from tests.session.given import HOME, LARGE, Client, Upstream, call, route_with

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.commands.table import Lane
-from proxy.session.client_identity import UNNAMED
-from proxy.session.judging import context_of
-from proxy.session.pool_key import PoolKey
+from proxy.session.policy.judging import context_of
+from proxy.session.ports.client_identity import UNNAMED
+from proxy.session.ports.pool_key import PoolKey
 from proxy.session.state import POOLED
 from tests.session.given import HOME, Client, FakeRoute, call
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.session.info_query import InfoQuery, read_options, shortened
+from proxy.session.ports.info_query import InfoQuery, read_options, shortened
 from tests.session.given import Client, FakeRoute, call, route_with
 
 KEYS = {"window": 60, "age": 0.5, "keys": [{"key": f"user:{number}", "rate": 1.5} for number in range(30)]}

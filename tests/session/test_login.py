@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.session.login_port import Credentials, LoginReply
-from proxy.session.pool_key import UNAUTHENTICATED, PoolKey
+from proxy.session.ports.login_port import Credentials, LoginReply
+from proxy.session.ports.pool_key import UNAUTHENTICATED, PoolKey
 from tests.session.given import HOME, Client, FakeRoute, call, route_with
 
 BEFORE = PoolKey(UNAUTHENTICATED, 0, 2)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from proxy.hotpath.intake import READING
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.pool_key import PoolKey
 from tests.policy.given import policy
 from tests.session.given import HOME, LARGE, Client, call
 from tests.session.model import Connection, ModelRoute, ModelUpstream

@@ -11,7 +11,7 @@ from proxy.hotpath.router import Router
 from proxy.policy.load import load_policy
 from proxy.policy.model import Policy
 from proxy.policy_yaml.shipped import packaged
-from proxy.session.switching import HELD_SECONDS
+from proxy.session.commands.switching import HELD_SECONDS
 from tests.cluster.test_every_command import invocations
 from tests.hotpath.routed import owners
 from tests.hotpath.test_split import arguments

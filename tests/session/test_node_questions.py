@@ -7,8 +7,8 @@ import pytest
 
 from proxy.cluster.cluster_answers import Presented
 from proxy.cluster.shares import Advertised, shared_out
-from proxy.session.node_questions import KEYS_LOST, NodeQuestions
-from proxy.session.pool_key import ANY_NODE, Node, PoolKey
+from proxy.session.policy.node_questions import KEYS_LOST, NodeQuestions
+from proxy.session.ports.pool_key import ANY_NODE, Node, PoolKey
 from tests.hotpath.routed import owners
 from tests.session.clustered import NODES, Routed
 from tests.session.given import HOME, route_with

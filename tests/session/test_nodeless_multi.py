@@ -10,10 +10,10 @@ from proxy.cluster.own_answers import has_its_arguments
 from proxy.commands.command import Command
 from proxy.commands.over_nodes import Destination
 from proxy.commands.table import STANDARD, ConnectionState
-from proxy.session.nodeless_multi import MOST_KEPT, MOST_KEPT_BYTES
-from proxy.session.pool_key import PoolKey
+from proxy.session.cluster.nodeless_multi import MOST_KEPT, MOST_KEPT_BYTES
+from proxy.session.commands.switching import HELD_SECONDS
+from proxy.session.ports.pool_key import PoolKey
 from proxy.session.state import POOLED
-from proxy.session.switching import HELD_SECONDS
 from tests.cluster.test_every_command import invocations
 from tests.hotpath.test_split import arguments
 from tests.session.clustered import NODES, Routed

@@ -12,11 +12,11 @@ from proxy.cluster.scan_cursor import MOST_RESTARTS, ScanCursor
 from proxy.cluster.shares import Advertised, shared_out
 from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
-from proxy.session.dispatcher import Dispatcher
-from proxy.session.node_connections import CLUSTERDOWN
-from proxy.session.node_questions import KEYS_LOST
+from proxy.session.cluster.node_connections import CLUSTERDOWN
+from proxy.session.commands.switching import HELD_SECONDS
+from proxy.session.dispatcher.dispatcher import Dispatcher
+from proxy.session.policy.node_questions import KEYS_LOST
 from proxy.session.state import POOLED
-from proxy.session.switching import HELD_SECONDS
 from tests.cluster.test_scan_walk import KEYS, Model, page
 from tests.hotpath.routed import owners
 from tests.hotpath.test_split import arguments

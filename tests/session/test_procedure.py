@@ -5,8 +5,8 @@ from itertools import count
 
 import pytest
 
-from proxy.session.keyed_pipeline import PrivatePipeline
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.keyed_pipeline import PrivatePipeline
+from proxy.session.ports.pool_key import PoolKey
 from tests.policy.given import policy
 from tests.session.given import Client, FakeRoute, call, route_with
 

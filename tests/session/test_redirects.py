@@ -14,7 +14,7 @@ from proxy.commands.table import STANDARD, Lane, Table
 from proxy.hotpath.in_flight import NOTE, InFlightEntry, ReplySink
 from proxy.hotpath.outgoing import MOST_KEPT
 from proxy.rules.own_scripts import OWN_SCRIPTS
-from proxy.session.switching import HELD_SECONDS
+from proxy.session.commands.switching import HELD_SECONDS
 from tests.conftest import seeds
 from tests.hotpath.test_split import arguments
 from tests.policy.given import policy as policy_of

@@ -12,10 +12,11 @@ from proxy.hotpath.in_flight import FORWARD
 from proxy.policy.decision import Decision, HiddenCommands
 from proxy.policy.model import TRANSPARENT, Mode
 from proxy.rules.verdict import PASS, Rewrite, Surround
-from proxy.session import judging, sending
-from proxy.session.exec_abort import ABORTING_COMMAND
-from proxy.session.judging import judge
-from proxy.session.pool_key import PoolKey
+from proxy.session.commands import sending
+from proxy.session.commands.exec_abort import ABORTING_COMMAND
+from proxy.session.policy import judging
+from proxy.session.policy.judging import judge
+from proxy.session.ports.pool_key import PoolKey
 from proxy.session.session import Session
 from proxy.wire.request import Request
 from tests.policy.given import policy

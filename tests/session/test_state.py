@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from proxy.session import session, state
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.pool_key import PoolKey
 from proxy.session.state import (
     KEEPING,
     POOLED,
@@ -297,7 +297,7 @@ def test_a_transition_leads_to_one_state_or_cannot_happen(
 def test_states_are_made_where_the_transitions_are() -> None:
     folder = Path(session.__file__).parent
     made = re.compile(r"(?<!case )\b(?:Pooled|PooledTransaction|Pinned|Departed)\(|\.state = POOLED\b")
-    assert [source.name for source in sorted(folder.glob("*.py")) if made.search(source.read_text())] == ["state.py"]
+    assert [source.name for source in sorted(folder.rglob("*.py")) if made.search(source.read_text())] == ["state.py"]
 
 
 def test_a_client_without_an_upstream_can_hold_nothing() -> None:
@@ -324,7 +324,7 @@ def test_a_session_halts_in_one_place_which_names_what_it_waits_for() -> None:
     written = [
         source.name
         for part in ("session", "net")
-        for source in sorted((folder / part).glob("*.py"))
+        for source in sorted((folder / part).rglob("*.py"))
         for _ in re.findall(r"\bintake\.(?:wait\(|phase\s*=[^=])", source.read_text())
     ]
     assert written == ["session.py"]

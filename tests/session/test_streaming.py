@@ -10,7 +10,7 @@ import pytest
 from proxy.build_form import BUILD_FORM
 from proxy.commands.table import STANDARD
 from proxy.policy.model import TRANSPARENT
-from proxy.session.exec_abort import ABORTING_COMMAND
+from proxy.session.commands.exec_abort import ABORTING_COMMAND
 from tests.policy.given import policy
 from tests.session.given import LARGE, Client, FakeRoute, call, route_with
 

@@ -14,7 +14,7 @@ from proxy.cluster.notifications import is_notification
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.hotpath.client_reads import ClientReads
 from proxy.hotpath.reader_place import ReplicaGroup
-from proxy.session.subscription_link import CLOSING, OPENING
+from proxy.session.cluster.subscription_link import CLOSING, OPENING
 from tests.conftest import seeds
 from tests.resp import FrameReader, decode
 from tests.session.clustered import NODES, Routed

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from proxy.net.downstream.idle_clients import rests
+from proxy.session.cluster.node_connections import CLUSTERDOWN
+from proxy.session.cluster.subscriber import Subscriber
+from proxy.session.commands.switching import HELD_SECONDS
 from proxy.session.item import Change
-from proxy.session.node_connections import CLUSTERDOWN
-from proxy.session.subscriber import Subscriber
-from proxy.session.switching import HELD_SECONDS
 from tests.hotpath.test_split import arguments
 from tests.session.clustered import NODES, Routed
 from tests.session.given import HOME, LARGE, FakeRoute, Upstream, call

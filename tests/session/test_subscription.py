@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.pool_key import PoolKey
 from tests.hotpath.bench import confirmation, message
 from tests.session.given import Client, FakeRoute, call
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.commands.table import STANDARD, ConnectionState
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.pool_key import PoolKey
 from tests.session.given import Client, FakeRoute, Upstream, call
 
 OK = b"+OK\r\n"

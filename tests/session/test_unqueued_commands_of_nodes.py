@@ -13,9 +13,9 @@ import pytest
 
 from proxy.commands.over_nodes import Destination
 from proxy.commands.table import STANDARD, ConnectionState, Lane
-from proxy.session.keyed_pipeline import PrivatePipeline
-from proxy.session.pool_key import Node, PoolKey
-from proxy.session.switching import HELD_SECONDS
+from proxy.session.commands.switching import HELD_SECONDS
+from proxy.session.ports.keyed_pipeline import PrivatePipeline
+from proxy.session.ports.pool_key import Node, PoolKey
 from tests.hotpath.test_split import arguments
 from tests.session.clustered import NODES, Routed
 from tests.session.given import HOME, FakeRoute, call

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from proxy.hotpath.intake import FINISHED
-from proxy.session.node_connections import CLUSTERDOWN
-from proxy.session.switching import HELD_SECONDS
+from proxy.session.cluster.node_connections import CLUSTERDOWN
+from proxy.session.commands.switching import HELD_SECONDS
 from tests.session.clustered import NODES, Routed
 from tests.session.given import HOME, LARGE, FakeRoute, call
 

@@ -9,12 +9,12 @@ from proxy.commands.slots import SLOTS, slot_of
 from proxy.commands.table import STANDARD
 from proxy.hotpath.router import UNOWNED
 from proxy.hotpath.sender_listener import ReplyRecipient
-from proxy.session import wait_for_replicas
-from proxy.session.keyed_pipeline import PrivatePipeline
-from proxy.session.node_connections import CLUSTERDOWN
-from proxy.session.pool_key import Node, PoolKey
+from proxy.session.cluster import wait_for_replicas
+from proxy.session.cluster.node_connections import CLUSTERDOWN
+from proxy.session.commands.switching import HELD_SECONDS
+from proxy.session.ports.keyed_pipeline import PrivatePipeline
+from proxy.session.ports.pool_key import Node, PoolKey
 from proxy.session.state import POOLED
-from proxy.session.switching import HELD_SECONDS
 from tests.commands.invocations import INVOCATIONS, split
 from tests.hotpath.test_split import arguments
 from tests.session.clustered import NODES, Routed

@@ -20,7 +20,7 @@ from proxy.policy_yaml.fields import integer, read_duration, read_percent, read_
 from proxy.policy_yaml.yaml_source import Problems, Scalar
 from proxy.rules.rates import parse_rate
 from proxy.server import option_readers
-from proxy.session.info_query import read_options
+from proxy.session.ports.info_query import read_options
 from proxy.wire.numbers import read_digits, read_whole
 from tests.program_source import trees
 
@@ -33,7 +33,7 @@ OF_BYTES = {
         "hotpath/reply_actions.py",
         "net/policy/command_cost.py",
         "rules/replies/rule.py",
-        "session/handshake.py",
+        "session/logins/handshake.py",
     ),
     *("traffic/shapes.py", "wire/numbers.py"),
 }

@@ -20,7 +20,7 @@ from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.follow.sentinel_watch import find_primary
 from proxy.policy.model import Policy
 from proxy.server.notices import notice
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.pool_key import PoolKey
 from proxy.wire.decode import read_reply
 
 _HOME = PoolKey(None, 0, 2)

@@ -17,7 +17,7 @@ from proxy.policy.model import Mode
 from proxy.rules.context import Context
 from proxy.rules.key_globs import none_fits
 from proxy.rules.local_cache.rule import LocalCacheRule, LocalCacheSettings, When
-from proxy.session.client import EffectivePolicy
+from proxy.session.ports.client import EffectivePolicy
 
 _BITS = 31
 """Uses under one policy that can be told apart: those under the next one have other bits."""

@@ -15,7 +15,7 @@ from proxy.hotpath.slot_marks import SlotMarks
 from proxy.local_cache.expected import Word
 from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.slot_map import OwnSlots, SlotRange, ViewError, read_own_slots
-from proxy.session.pool_key import Node
+from proxy.session.ports.pool_key import Node
 from proxy.wire.decode import read_reply
 
 _OK = b"cluster_state:ok"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.reply_cache import ReplyCache
-from proxy.session.client import ServedClient
+from proxy.session.ports.client import ServedClient
 
 
 class EarlierCommands:

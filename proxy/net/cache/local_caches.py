@@ -54,9 +54,9 @@ from proxy.net.pool.connection_set import ConnectionSet
 from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.topology import Topology
 from proxy.rules.scripts.own_keys import OwnKeys
-from proxy.session.client import ServedClient
-from proxy.session.pool_key import Node
-from proxy.session.ports import AwaitedReply, CachePort
+from proxy.session.ports.client import ServedClient
+from proxy.session.ports.pool_key import Node
+from proxy.session.ports.ports import AwaitedReply, CachePort
 from proxy.session.session import Session
 from proxy.traffic.cache_figures import CacheFigures
 

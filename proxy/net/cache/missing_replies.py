@@ -12,8 +12,8 @@ from typing import NamedTuple
 from proxy.hotpath.reply_cache import ReplyCache
 from proxy.local_cache.expected import CacheBounds, CachedRequest
 from proxy.net.cache.tracked_database import TrackedDatabase
-from proxy.session.client import ServedClient
-from proxy.session.ports import AwaitedReply
+from proxy.session.ports.client import ServedClient
+from proxy.session.ports.ports import AwaitedReply
 
 MOST_WAIT = 0.05
 """Seconds."""

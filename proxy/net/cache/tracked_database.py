@@ -15,7 +15,7 @@ from proxy.net.cache.cluster_slots import ClusterSlots
 from proxy.net.cache.tracking import TrackedServer, TrackingListener
 from proxy.net.connection.group_counts import GroupCount
 from proxy.net.connection.upstream import Keeper, UpstreamConnection
-from proxy.session.pool_key import Node
+from proxy.session.ports.pool_key import Node
 
 _NAMED_AT_ONCE = 1000
 

@@ -21,7 +21,7 @@ from proxy.net.cache.tracking_setup import FieldTtls, begin_tracking
 from proxy.net.connection.connect import UpstreamRefusedError
 from proxy.net.connection.own_connections import OwnConnections
 from proxy.net.connection.upstream import Keeper, UpstreamConnection
-from proxy.session.pool_key import Node
+from proxy.session.ports.pool_key import Node
 
 _PIECE = 65536
 """Bytes that are read at once, while a client waits."""

@@ -15,7 +15,7 @@ from proxy.net.connection.followed import secret_of
 from proxy.net.connection.keepalive import watch_over
 from proxy.net.connection.tls import FollowedContext, reason_of
 from proxy.net.connection.upstream import Keeper, UpstreamConnection
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.pool_key import PoolKey
 from proxy.wire.decode import read_reply
 
 _CLOSED = "it closed the connection without an answer; if this port speaks TLS, write rediss:// for redis://"

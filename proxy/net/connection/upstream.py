@@ -21,8 +21,8 @@ from proxy.hotpath.sender_listener import ReplyRecipient
 from proxy.net.connection.own_commands import OwnCommands
 from proxy.net.connection.slow_reader import LATER_PATIENCE, PATIENCE, SlowReader
 from proxy.net.connection.unsent import discard_unsent
-from proxy.session.keyed_pipeline import PrivatePipeline
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.keyed_pipeline import PrivatePipeline
+from proxy.session.ports.pool_key import PoolKey
 
 _HIGH_WATER = 1 << 20
 _OBSERVED = frozenset((EDIT, MEMBERS, NOTE, PEEK, UNWRAP))

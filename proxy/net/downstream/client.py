@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from proxy.net.connection.tls import ClientTls, subject_of
-from proxy.session.dispatcher import HANDLERS
-from proxy.session.login_port import LoginPort
-from proxy.session.pool_key import PoolKey
-from proxy.session.ports import Ports
+from proxy.session.dispatcher.dispatcher import HANDLERS
+from proxy.session.ports.login_port import LoginPort
+from proxy.session.ports.pool_key import PoolKey
+from proxy.session.ports.ports import Ports
 from proxy.session.session import Session
 from proxy.wire.request import RequestLimits
 

@@ -1,7 +1,7 @@
 """A client as figures and reports name it."""
 
-from proxy.session.client import ServedClient
-from proxy.session.client_identity import Names
+from proxy.session.ports.client import ServedClient
+from proxy.session.ports.client_identity import Names
 from proxy.traffic.evidence import ClientLabel
 from proxy.traffic.key_text import shown
 

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 from proxy.commands.possible_changes import may_change
-from proxy.session.client import ClientTransport
+from proxy.session.ports.client import ClientTransport
 
 _LAST_DATA_RECEIVED = 52
 _UNACKNOWLEDGED = 24

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from proxy.net.connection.failures import Failures
 from proxy.net.connection.unsent import has_arrived
 from proxy.net.downstream.admission import MAX_CLIENTS, Admission
-from proxy.session.client_identity import Origin
+from proxy.session.ports.client_identity import Origin
 from proxy.session.session import Session
 
 _log = logging.getLogger("keyrail.clients")

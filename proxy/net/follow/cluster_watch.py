@@ -20,7 +20,7 @@ from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.links import ANSWER_SECONDS, Links
 from proxy.net.topology.slot_map import NoQuorumError, SlotMap, View, agreed, read_view
 from proxy.net.topology.topology import Change
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.pool_key import PoolKey
 from proxy.wire.decode import read_reply
 
 _FULL_LOOK_SECONDS = 10.0

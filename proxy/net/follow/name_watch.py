@@ -25,7 +25,7 @@ from proxy.net.follow.watch import Looking
 from proxy.net.topology.links import ANSWER_SECONDS, Links
 from proxy.net.topology.primary import Primary
 from proxy.net.topology.topology import Change
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.pool_key import PoolKey
 
 _UNSETTLED_SECONDS = 0.5
 _IN_TURN_SECONDS = 30.0

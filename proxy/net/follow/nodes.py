@@ -12,9 +12,9 @@ from proxy.net.config.endpoint import Endpoint
 from proxy.net.pool.replicas import Answered, Replicas
 from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.topology import Change
-from proxy.session.node_port import NodeFollower, NodePort
-from proxy.session.pool_key import Node
-from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.ports.node_port import NodeFollower, NodePort
+from proxy.session.ports.pool_key import Node
+from proxy.session.ports.pool_waiter import PoolWaiter
 
 _UNNAMED = "?"
 

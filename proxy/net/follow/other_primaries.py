@@ -14,7 +14,7 @@ from proxy.net.config.address import UpstreamAddress
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.connection.tls import FollowedContext
 from proxy.net.topology.roles import REPLICA, Roles
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.pool_key import PoolKey
 
 _PROMOTION_SECONDS = 5.0
 """So long a server may call itself primary before most Sentinels name it: that is how a failover begins."""

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from proxy.rules.shared_state import Fact, FactKey, SharedFacts
-from proxy.session.pool_waiter import Waiter
-from proxy.session.ports import ScriptPort
+from proxy.session.ports.pool_waiter import Waiter
+from proxy.session.ports.ports import ScriptPort
 
 FindCalls = Callable[[FactKey], "asyncio.Future[Fact | None]"]
 """Asks the other workers. The future ends in time, with a result or an exception."""

@@ -38,7 +38,7 @@ from proxy.net.topology.sentinel_views import (
     replicas,
 )
 from proxy.net.topology.topology import Change
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.pool_key import PoolKey
 from proxy.session.subscription import Subscriptions
 from proxy.wire.decode import read_reply
 from proxy.wire.encode import encode_command

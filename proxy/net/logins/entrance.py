@@ -7,8 +7,8 @@ from proxy.net.config.settings import ListenerSettings
 from proxy.net.logins.logins import Logins
 from proxy.net.logins.password_file import FileLogins
 from proxy.net.policy.capabilities import Capabilities
-from proxy.session.login_port import LoginPort
-from proxy.session.pool_key import UNAUTHENTICATED, PoolKey
+from proxy.session.ports.login_port import LoginPort
+from proxy.session.ports.pool_key import UNAUTHENTICATED, PoolKey
 from proxy.wire.request import RequestLimits
 
 

@@ -27,10 +27,10 @@ from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.logins.node_logins import NodeLogins, OneASecond, shown_user
 from proxy.net.pool.connections import Connections
 from proxy.net.pool.pool import turn_away
-from proxy.session.client import ServedClient
-from proxy.session.login_port import Credentials, LoginPort, LoginReply
-from proxy.session.pool_key import PoolKey, user_named
-from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.ports.client import ServedClient
+from proxy.session.ports.login_port import Credentials, LoginPort, LoginReply
+from proxy.session.ports.pool_key import PoolKey, user_named
+from proxy.session.ports.pool_waiter import PoolWaiter
 from proxy.wire.encode import OK
 
 REMEMBERED_SECONDS = 10.0

@@ -12,8 +12,8 @@ from proxy.net.connection.connect import UpstreamRefusedError, set_to
 from proxy.net.connection.tls import reason_of
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.pool.connections import Connections
-from proxy.session.login_port import Credentials
-from proxy.session.pool_key import Node, PoolKey
+from proxy.session.ports.login_port import Credentials
+from proxy.session.ports.pool_key import Node, PoolKey
 from proxy.traffic.key_text import shown
 
 _LOG_SECONDS = 1.0

@@ -22,9 +22,9 @@ from pathlib import Path
 from proxy.net.connection.followed import Followed
 from proxy.net.logins.logins import RefusedLogins
 from proxy.policy_yaml.regular_file import read_regular
-from proxy.session.client import ServedClient
-from proxy.session.login_port import Credentials, LoginPort, LoginReply
-from proxy.session.pool_key import PoolKey, user_named
+from proxy.session.ports.client import ServedClient
+from proxy.session.ports.login_port import Credentials, LoginPort, LoginReply
+from proxy.session.ports.pool_key import PoolKey, user_named
 from proxy.wire.encode import OK, encode_error
 
 _DEFAULT_USER = b"default"

@@ -13,9 +13,9 @@ from proxy.net.connection.group_counts import GroupCount, counts_in
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.policy.rights import NAMES, Rights
 from proxy.net.topology.topology import Topology
-from proxy.session.pool_key import Node, PoolKey
-from proxy.session.pool_waiter import PoolWaiter
-from proxy.session.ports import CapabilityPort, CommandName
+from proxy.session.ports.pool_key import Node, PoolKey
+from proxy.session.ports.pool_waiter import PoolWaiter
+from proxy.session.ports.ports import CapabilityPort, CommandName
 from proxy.wire.limits import limits_of
 from proxy.wire.request import RequestLimits
 

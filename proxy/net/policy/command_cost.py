@@ -5,7 +5,7 @@ It is asked again every ``EVERY`` seconds. While Redis has little to do, its cos
 
 from collections.abc import Callable, Sequence
 
-from proxy.session.ports import Questions
+from proxy.session.ports.ports import Questions
 
 EVERY = 10
 """Seconds."""

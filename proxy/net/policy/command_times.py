@@ -5,7 +5,7 @@ It is asked only while replies take long. Two answers of the same process make a
 
 from collections.abc import Callable, Mapping, Sequence
 
-from proxy.session.ports import Questions
+from proxy.session.ports.ports import Questions
 from proxy.wire.numbers import read_digits
 
 SLOW_SECONDS = 0.005

@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 from proxy.commands.error_texts import PROBE_FORBIDDEN, TTL_ELSEWHERE
 from proxy.commands.slots import slot_of
-from proxy.session.pool_key import Node, PoolKey
-from proxy.session.ports import Questions
+from proxy.session.ports.pool_key import Node, PoolKey
+from proxy.session.ports.ports import Questions
 from proxy.traffic.trace import Trace
 
 QueryRedis: TypeAlias = Callable[[PoolKey, Questions, Callable[[Sequence[bytes] | None], None]], None]

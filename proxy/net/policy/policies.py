@@ -40,10 +40,10 @@ from proxy.policy.compile import CompiledPolicy
 from proxy.policy.model import Policy
 from proxy.policy.zones import Zones
 from proxy.rules.memory import Memory
-from proxy.session.client import EffectivePolicy
-from proxy.session.judging import end_if_told
-from proxy.session.pool_key import UNAUTHENTICATED, Node, PoolKey
-from proxy.session.ports import PolicyPort
+from proxy.session.policy.judging import end_if_told
+from proxy.session.ports.client import EffectivePolicy
+from proxy.session.ports.pool_key import UNAUTHENTICATED, Node, PoolKey
+from proxy.session.ports.ports import PolicyPort
 from proxy.session.session import Session
 from proxy.traffic.redaction import Redact
 from proxy.wire.request import Request

@@ -34,7 +34,7 @@ from proxy.policy.model import Policy
 from proxy.policy.plan_tables import NewParts, PlanReader
 from proxy.policy.precedence import is_active
 from proxy.rules.memory import Memory
-from proxy.session.client import EffectivePolicy
+from proxy.session.ports.client import EffectivePolicy
 from proxy.wire.request import Request
 
 _CALLERS_KEPT = 10_000

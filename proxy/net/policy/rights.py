@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from proxy.commands.error_texts import command_named
-from proxy.session.pool_key import Node
+from proxy.session.ports.pool_key import Node
 
 NAMES = "CLIENT"
 """Keyrail answers CLIENT SETNAME and similar commands itself, for users who may run them."""

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from proxy.session.info_query import InfoQuery
-from proxy.session.pool_waiter import PoolWaiter
-from proxy.session.ports import SupervisorPort
+from proxy.session.ports.info_query import InfoQuery
+from proxy.session.ports.pool_waiter import PoolWaiter
+from proxy.session.ports.ports import SupervisorPort
 
 KEPT_SECONDS = 0.5
 

@@ -13,9 +13,9 @@ from proxy.hotpath.sampler import Sampler
 from proxy.net.downstream.client_label import client_label, label_of
 from proxy.net.policy.command_times import CommandTimesAtRedis
 from proxy.net.policy.expiries import Expiries
-from proxy.session.client import ServedClient
-from proxy.session.client_identity import Names
-from proxy.session.open_trace import OpenTrace, TracePort
+from proxy.session.ports.client import ServedClient
+from proxy.session.ports.client_identity import Names
+from proxy.session.ports.open_trace import OpenTrace, TracePort
 from proxy.traffic.cache_figures import CacheFigures
 from proxy.traffic.interval_stats import IntervalStats, host_of
 from proxy.traffic.latency import Latencies

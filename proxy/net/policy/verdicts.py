@@ -21,8 +21,8 @@ from proxy.commands.command import Command
 from proxy.net.downstream.client_label import client_label
 from proxy.policy.decision import Hit
 from proxy.policy.model import Mode
-from proxy.session.client import ServedClient
-from proxy.session.ports import ReportPort
+from proxy.session.ports.client import ServedClient
+from proxy.session.ports.ports import ReportPort
 from proxy.traffic.evidence import ClientLabel, Evidence, Records, moment
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.shapes import shape

@@ -24,11 +24,11 @@ from proxy.net.policy.capabilities import Capabilities
 from proxy.net.policy.policies import Policies
 from proxy.net.pool.connections import Connections
 from proxy.net.pool.pool import Wait, turn_away
-from proxy.session.client import ServedClient
-from proxy.session.keyed_pipeline import PrivatePipeline
-from proxy.session.pool_key import PoolKey
-from proxy.session.pool_waiter import LOGIN_LOST, PoolWaiter
-from proxy.session.ports import PoolPort
+from proxy.session.ports.client import ServedClient
+from proxy.session.ports.keyed_pipeline import PrivatePipeline
+from proxy.session.ports.pool_key import PoolKey
+from proxy.session.ports.pool_waiter import LOGIN_LOST, PoolWaiter
+from proxy.session.ports.ports import PoolPort
 from proxy.session.session import Session
 from proxy.wire.decode import read_reply
 

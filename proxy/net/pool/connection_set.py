@@ -10,8 +10,8 @@ from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.pool.pools import Pools
 from proxy.net.pool.server_processes import ServerProcesses
 from proxy.net.pool.user_connections import UserConnections
-from proxy.session.keyed_pipeline import PrivatePipeline
-from proxy.session.pool_key import Node, PoolKey
+from proxy.session.ports.keyed_pipeline import PrivatePipeline
+from proxy.session.ports.pool_key import Node, PoolKey
 from proxy.session.session import Session
 
 

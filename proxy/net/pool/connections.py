@@ -28,9 +28,9 @@ from proxy.net.pool.user_logins import UserLogins
 from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.known_scripts import KnownScripts
 from proxy.net.topology.topology import Change, Topology
-from proxy.session.pool_key import Node, PoolKey
+from proxy.session.cluster.subscription_link import SubscriptionLink
+from proxy.session.ports.pool_key import Node, PoolKey
 from proxy.session.session import Session
-from proxy.session.subscription_link import SubscriptionLink
 
 
 def _nothing() -> None:

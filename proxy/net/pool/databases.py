@@ -13,8 +13,8 @@ from proxy.net.connection.connect import UpstreamRefusedError
 from proxy.net.pool.opening import Opening
 from proxy.net.pool.supply import Supply
 from proxy.net.topology.topology import Topology
-from proxy.session.pool_key import Node
-from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.ports.pool_key import Node
+from proxy.session.ports.pool_waiter import PoolWaiter
 
 _MOST_SECONDS = 0.5
 """How the refusals begin: that the number is out of range, or that a cluster has one database alone."""

@@ -33,7 +33,7 @@ from proxy.net.pool.restarts import Restarts
 from proxy.net.pool.sole_replicas import SoleReplicas
 from proxy.net.topology.roles import REPLICA
 from proxy.net.topology.topology import Topology
-from proxy.session.pool_key import Node
+from proxy.session.ports.pool_key import Node
 
 Process: TypeAlias = "bytes | UpstreamConnection"
 """A run_id; where Redis does not tell it, the connection itself."""

@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.pool.checkout import Checkout
-from proxy.session.pool_key import PoolKey
-from proxy.session.pool_waiter import PoolWaiter
-from proxy.session.ports import QueryPort, Questions
+from proxy.session.ports.pool_key import PoolKey
+from proxy.session.ports.pool_waiter import PoolWaiter
+from proxy.session.ports.ports import QueryPort, Questions
 
 Answered: TypeAlias = Callable[[Sequence[bytes] | None], None]
 

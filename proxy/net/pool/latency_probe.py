@@ -22,7 +22,7 @@ from proxy.net.pool.pools import Pools
 from proxy.net.topology.topology import Topology
 from proxy.rules.memory import Memory
 from proxy.rules.shared_state import ObservingState
-from proxy.session.pool_key import Node
+from proxy.session.ports.pool_key import Node
 
 _SECONDS = 0.1
 _NO_ANSWER = 1.0

@@ -28,7 +28,7 @@ from proxy.net.connection.connect import UpstreamRefusedError
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.pool.connections import Connections
 from proxy.net.pool.write_probe import runs_writes
-from proxy.session.pool_key import Node
+from proxy.session.ports.pool_key import Node
 
 _PONG = b"+PONG\r\n"
 _SHOWN = 100

@@ -19,7 +19,7 @@ from proxy.net.topology.guards import guard_of
 from proxy.net.topology.known_scripts import KnownScripts
 from proxy.net.topology.roles import REPLICA
 from proxy.net.topology.topology import Topology
-from proxy.session.pool_key import Node, PoolKey
+from proxy.session.ports.pool_key import Node, PoolKey
 
 _log = logging.getLogger("keyrail.route")
 

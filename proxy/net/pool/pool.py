@@ -17,8 +17,8 @@ from collections.abc import Callable
 
 from proxy.commands.table import Lane
 from proxy.net.connection.upstream import UpstreamConnection
-from proxy.session.pool_key import PoolKey
-from proxy.session.pool_waiter import PoolWaiter, UpstreamWait
+from proxy.session.ports.pool_key import PoolKey
+from proxy.session.ports.pool_waiter import PoolWaiter, UpstreamWait
 
 _IDLE_SECONDS = 60.0
 

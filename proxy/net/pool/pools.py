@@ -7,7 +7,7 @@ from weakref import WeakSet
 from proxy.commands.table import Lane
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.pool.pool import Pool
-from proxy.session.pool_key import ANY_NODE, Login, Node, PoolKey
+from proxy.session.ports.pool_key import ANY_NODE, Login, Node, PoolKey
 
 
 class Pools:

@@ -17,7 +17,7 @@ from proxy.net.policy.capabilities import Capabilities
 from proxy.net.policy.policies import Policies
 from proxy.net.pool.checkout import Checkout
 from proxy.net.pool.connections import Connections
-from proxy.session.pool_key import Node, PoolKey
+from proxy.session.ports.pool_key import Node, PoolKey
 from proxy.session.session import Session
 
 _ENTRY_SECONDS = 5

@@ -18,7 +18,7 @@ from proxy.net.connection.tls import FollowedContext
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.node_guard import NodeGuard
-from proxy.session.pool_key import Node, PoolKey, Role
+from proxy.session.ports.pool_key import Node, PoolKey, Role
 
 MOST_SECONDS = 2.0
 """How long a replica has for its answer."""

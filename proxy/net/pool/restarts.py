@@ -17,8 +17,8 @@ from proxy.net.connection.engine import run_id_in
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.pool.server_processes import ServerProcesses
 from proxy.net.topology.topology import Topology
-from proxy.session.pool_key import Login, Node
-from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.ports.pool_key import Login, Node
+from proxy.session.ports.pool_waiter import PoolWaiter
 
 _log = logging.getLogger("keyrail.route")
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 
 from proxy.net.connection.upstream import UpstreamConnection
-from proxy.session.pool_key import Node
+from proxy.session.ports.pool_key import Node
 
 _NONE: Mapping[bytes | None, Collection[UpstreamConnection]] = {}
 

@@ -19,7 +19,7 @@ from proxy.net.connection.engine import is_replica, says_replica
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.topology.roles import REPLICA
 from proxy.net.topology.topology import Topology
-from proxy.session.pool_key import Node
+from proxy.session.ports.pool_key import Node
 
 _OFTEN_SECONDS = 60
 _RARELY = 10

@@ -28,7 +28,7 @@ from proxy.net.pool.failover_wait import FailoverWait
 from proxy.net.pool.opening import Opening
 from proxy.net.pool.pool import Pool
 from proxy.net.topology.topology import Topology
-from proxy.session.pool_key import Node
+from proxy.session.ports.pool_key import Node
 
 IDLE_KEPT = 16
 _CONNECTING = "connecting to"

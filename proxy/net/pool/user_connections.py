@@ -6,8 +6,8 @@ opened, wherever Redis accepts a login on it. So its pipeline tells of each chan
 
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.pool.groups import Groups
-from proxy.session.keyed_pipeline import KeyedPipeline
-from proxy.session.pool_key import Node
+from proxy.session.ports.keyed_pipeline import KeyedPipeline
+from proxy.session.ports.pool_key import Node
 
 
 class UserConnections:

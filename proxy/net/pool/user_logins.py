@@ -21,10 +21,10 @@ from proxy.net.policy.capabilities import Capabilities
 from proxy.net.pool.connection_set import ConnectionSet
 from proxy.net.pool.groups import Groups
 from proxy.net.topology.topology import Topology
-from proxy.session.client import ServedClient
-from proxy.session.keyed_pipeline import PrivatePipeline
-from proxy.session.pool_key import UNAUTHENTICATED, Node, PoolKey
-from proxy.session.pool_waiter import LOGIN_LOST
+from proxy.session.ports.client import ServedClient
+from proxy.session.ports.keyed_pipeline import PrivatePipeline
+from proxy.session.ports.pool_key import UNAUTHENTICATED, Node, PoolKey
+from proxy.session.ports.pool_waiter import LOGIN_LOST
 from proxy.session.session import Session
 
 _A_MOMENT = 0.05

@@ -25,9 +25,9 @@ from proxy.net.connection.connect import UpstreamRefusedError
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.pool.connections import Connections
 from proxy.net.pool.write_probe import runs_writes
-from proxy.session.pause_port import PausePort
-from proxy.session.pool_key import Node
-from proxy.session.pool_waiter import UpstreamWait, Waiter
+from proxy.session.ports.pause_port import PausePort
+from proxy.session.ports.pool_key import Node
+from proxy.session.ports.pool_waiter import UpstreamWait, Waiter
 
 _SETTLE_SECONDS = 0.5
 """How long what is under way may take before a pause begins."""

@@ -12,7 +12,7 @@ from proxy.commands.error_texts import RUNS_WRITES
 from proxy.commands.slots import slot_of
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.topology.topology import Topology
-from proxy.session.pool_key import Node
+from proxy.session.ports.pool_key import Node
 
 _EMPTY_SCRIPT = ("EVAL", "return 1", "0")
 _MOST_TRIED = 100_000

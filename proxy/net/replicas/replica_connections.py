@@ -2,7 +2,7 @@
 
 They are opened when the first client wants one, as the user that the route is configured with; with a cluster upstream,
 with READONLY. Each must lead to the server that has told ``ReplicaWatch`` how far it is. When one is lost, or its
-replica says that it cannot answer, what it owes is sent again to the primary: see ``session/read_retries.py``.
+replica says that it cannot answer, what it owes is sent again to the primary: see ``session/replicas/read_retries.py``.
 """
 
 import asyncio
@@ -34,9 +34,9 @@ from proxy.net.replicas.replica_watch import ReplicaFollower, ReplicaWatch, ask_
 from proxy.net.replicas.watched_replicas import WatchedPrimary, WatchedReplica
 from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.known_scripts import KnownScripts
-from proxy.session.node_port import ReplicaPort
-from proxy.session.pool_key import Node, PoolKey, Role
-from proxy.session.read_retries import ReadRetries
+from proxy.session.ports.node_port import ReplicaPort
+from proxy.session.ports.pool_key import Node, PoolKey, Role
+from proxy.session.replicas.read_retries import ReadRetries
 from proxy.session.session import Session
 
 _PAUSE = 1.0

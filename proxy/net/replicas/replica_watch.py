@@ -36,7 +36,7 @@ from proxy.net.topology.links import Links
 from proxy.net.topology.primary import Primary
 from proxy.net.topology.slot_map import OwnSlots, read_own_slots
 from proxy.net.topology.topology import Topology
-from proxy.session.pool_key import Node, PoolKey
+from proxy.session.ports.pool_key import Node, PoolKey
 from proxy.wire.decode import read_reply
 
 _SECONDS = 1.0

@@ -7,7 +7,7 @@ from proxy.hotpath.reader_place import Replica, ReplicaGroup
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.replicas.replica_history import PrimaryHistory, Told
 from proxy.net.topology.slot_map import OwnSlots
-from proxy.session.pool_key import Node
+from proxy.session.ports.pool_key import Node
 
 _GOOD_SECONDS = 0.9
 """How long what a replica has answered counts for reads."""

@@ -16,7 +16,7 @@ from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.primary import Primary
 from proxy.net.topology.slot_map import ClusterNode
 from proxy.net.topology.topology import Single
-from proxy.session.pool_key import Node
+from proxy.session.ports.pool_key import Node
 
 KnownTopology: TypeAlias = Cluster | Primary | Single
 _Server: TypeAlias = tuple[str, Node, ClusterNode]

@@ -1,6 +1,6 @@
 """One route in one worker: its listeners, its clients and its upstream connections.
 
-The route puts these parts together. Sessions call them through the ports of ``session/ports.py``:
+The route puts these parts together. Sessions call them through the ports of ``session/ports/ports.py``:
 
     route_clients.py        the clients
     census.py               how many commands they have sent, and what of that waits
@@ -84,9 +84,9 @@ from proxy.net.topology.primary import Primary
 from proxy.net.topology.topology import KnownServer, Topology
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Demand, DividedState, Fact, FactKey, Lease, SharedFacts
-from proxy.session.client import ClientTransport
-from proxy.session.pool_key import Node
-from proxy.session.ports import Ports, Questions, RoutePort
+from proxy.session.ports.client import ClientTransport
+from proxy.session.ports.pool_key import Node
+from proxy.session.ports.ports import Ports, Questions, RoutePort
 from proxy.session.session import Session
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.merge import KEYS_OF_SECOND

@@ -15,7 +15,7 @@ from proxy.net.config.address import UpstreamAddress
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.topology.slot_map import ClusterNode, SlotMap
 from proxy.net.topology.topology import Change, KnownServer
-from proxy.session.pool_key import ANY_NODE, Node
+from proxy.session.ports.pool_key import ANY_NODE, Node
 
 _SHORT_ID = 8
 

@@ -18,8 +18,8 @@ from typing import NamedTuple
 from proxy.commands.error_texts import SCRIPT_REFUSED
 from proxy.net.connection.asked_once import AskedOnce
 from proxy.net.connection.upstream import UpstreamConnection
-from proxy.session.node_port import KnownScriptsPort
-from proxy.session.pool_key import Node
+from proxy.session.ports.node_port import KnownScriptsPort
+from proxy.session.ports.pool_key import Node
 
 MOST_BYTES = 4 << 20
 _MOST_NEWS = 1 << 20

@@ -16,7 +16,7 @@ from proxy.net.connection.deadline import unanswered
 from proxy.net.connection.own_connections import OwnConnections
 from proxy.net.connection.tls import FollowedContext
 from proxy.net.connection.upstream import UpstreamConnection
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.pool_key import PoolKey
 
 ANSWER_SECONDS = 0.5
 _SILENT_SECONDS = 2.0

@@ -9,7 +9,7 @@ from proxy.net.connection.engine import is_replica
 from proxy.net.connection.tls import FollowedContext
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.topology.links import ANSWER_SECONDS, Links
-from proxy.session.pool_key import PoolKey
+from proxy.session.ports.pool_key import PoolKey
 
 REPLICA = "it is a replica"
 

@@ -16,7 +16,7 @@ from proxy.hotpath.router import Router
 from proxy.net.config.address import UpstreamAddress
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.topology.slot_map import ClusterNode
-from proxy.session.pool_key import SOLE_NODE, Node
+from proxy.session.ports.pool_key import SOLE_NODE, Node
 
 
 @dataclass(slots=True)

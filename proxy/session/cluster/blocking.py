@@ -1,0 +1,150 @@
+"""Blocking commands with a cluster upstream: on a private connection to the slot's node, and sent again where the slot
+leaves.
+
+A node answers a blocked command with MOVED when its slot leaves, and with UNBLOCKED when it becomes a replica (in other
+words than CLIENT UNBLOCK). Nothing has been popped then, so the command is sent to the slot's new owner with what is
+left of its timeout. If nothing is left, it is still tried, for the shortest time that no engine takes for ever (Redis
+6.2 and 7.0.0 to 7.0.7 cut 0.001 s to 0 ms): there may be an element now. Behind ASK it is sent to the node that is
+named, which lets it block although the slot is not its own yet. Nothing else of the client is sent meanwhile, so it
+stays in its place.
+"""
+
+import re
+from collections.abc import Sequence
+
+from proxy.cluster.hidden_nodes import hidden_own_error, hidden_redirect
+from proxy.commands.error_texts import ASKS, SLOT_CANNOT_BE_SERVED, UNBLOCKED
+from proxy.commands.rows import ROWS
+from proxy.commands.spec import Spec
+from proxy.commands.table import Lane
+from proxy.commands.values import whole_number
+from proxy.commands.words import word_of
+from proxy.hotpath.in_flight import AS_IT_IS, EDIT, InFlightEntry
+from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.session.cluster.node_connections import wait_for_node
+from proxy.session.commands import switching
+from proxy.session.item import BlockedCommand, Item
+from proxy.session.ports.node_port import NodePort
+from proxy.session.session import Session
+from proxy.wire.encode import encode_command
+
+_ASKING = encode_command([b"ASKING"])
+_LONG = 1.0
+"""Seconds. A command that was blocked for so long has been where it belonged."""
+_LEAST = 0.002
+"""Seconds: of less, some engines make none at all, which is for ever."""
+_DECIMAL = re.compile(rb"[0-9]+(?:\.[0-9]*)?|\.[0-9]+")
+"""How clients write seconds. Engines take more forms (``inf``, ``1e3``), and Python others (``1_000``)."""
+_OPTION_ARGUMENTS = {b"GROUP": 2, b"COUNT": 1, b"BLOCK": 1}
+"""Of XREAD and XREADGROUP, before STREAMS."""
+
+
+def send(session: Session, nodes: NodePort, item: Item) -> int:
+    """Send it and wait for its reply. When something has come, ``under_way`` says what becomes of it."""
+    asks = None if item.blocked is None else item.blocked.asks
+    waited = 0.0 if item.blocked is None else session.ports.route.now() - item.blocked.since
+    argv = shortened(item.command.spec, item.command.argv, waited)
+    if asks is not None:
+        session.node = asks
+    upstream = switching.to_drained_private(session)
+    if upstream is None:
+        return WAIT
+    blocked, _ = begin(session, item)
+    session.on_its_own.blocked += 1
+    session.sender.forwarded += 1
+    if asks is not None:
+        session.sender.hide(upstream, _ASKING)
+
+    def answered(frame: bytes) -> bytes:
+        own = item.command.spec.own_errors
+        left = refused(frame, own_errors=own)
+        if left and ASKS.hinted(frame) and asks is None:
+            blocked.asks = nodes.redirected(frame, upstream.key.node)
+        return (hidden_own_error if own else hidden_redirect)(_answered(item, blocked, frame, left=left))
+
+    reply = InFlightEntry(session.sender, 1, EDIT, answered)
+    if not item.command.spec.own_errors:
+        reply.sent = AS_IT_IS
+    session.sender.issue(upstream, encode_command(argv), reply, commands=1)
+    switching.wait_until_drained(session)
+    return WAIT
+
+
+def under_way(session: Session, nodes: NodePort, item: Item) -> int | None:
+    """What becomes of a command that may have been sent already; None for one that is to be sent, perhaps again."""
+    blocked = item.blocked
+    if blocked is None or blocked.phase == "waits":
+        return None
+    if blocked.phase == "answered":
+        return TAKEN
+    if blocked.phase == "sent":
+        switching.wait_until_drained(session)
+        return WAIT
+    blocked.phase = "waits"
+    if blocked.asks is not None:
+        return None
+    if session.ports.route.now() - blocked.sent_at > _LONG:
+        item.held_since = None
+    return wait_for_node(session, nodes, item, None, Lane.FAST, blocked.error)
+
+
+def begin(session: Session, item: Item) -> tuple[BlockedCommand, float]:
+    """The command is being sent; for how many seconds it has been blocked before."""
+    now = session.ports.route.now()
+    blocked = item.blocked
+    if blocked is None:
+        blocked = item.blocked = BlockedCommand(now)
+    blocked.phase, blocked.sent_at, blocked.asks, blocked.error = "sent", now, None, b""
+    return blocked, now - blocked.since
+
+
+def refused(frame: bytes, *, own_errors: bool) -> bool:
+    """Whether a node has answered a blocked command because of its slot or its role, so that nothing has run."""
+    return UNBLOCKED.begin(frame, own_errors=own_errors)
+
+
+def _answered(item: Item, blocked: BlockedCommand, frame: bytes, *, left: bool) -> bytes:
+    if left:
+        blocked.phase = "refused"
+        if SLOT_CANNOT_BE_SERVED.hinted(frame):
+            blocked.error = frame
+        return b""
+    blocked.phase = "answered"
+    return frame if item.edit is None else item.edit(frame)
+
+
+def shortened(spec: Spec, argv: Sequence[bytes], seconds: float) -> Sequence[bytes]:
+    """The command with so many seconds less to wait. As it is where it waits for ever, or nobody knows how long."""
+    row = ROWS.get(spec.name)
+    if row is None or seconds <= 0:
+        return argv
+    in_milliseconds = row.key_syntax == "streams"
+    place = _block_option(argv) if in_milliseconds else row.timeout_argument
+    timeout = _milliseconds(argv[place]) if in_milliseconds else _seconds(argv[place])
+    if not place or timeout <= 0:
+        return argv
+    left = timeout - seconds
+    words = list(argv)
+    words[place] = b"%d" % max(1, left * 1000) if in_milliseconds else b"%.3f" % max(_LEAST, left)
+    return words
+
+
+def _milliseconds(timeout: bytes) -> float:
+    # In seconds; 0 for what has no end, or is no number.
+    number = whole_number(timeout)
+    return 0.0 if number is None else number / 1000
+
+
+def _seconds(timeout: bytes) -> float:
+    return float(timeout) if _DECIMAL.fullmatch(timeout) else 0.0
+
+
+def _block_option(words: Sequence[bytes]) -> int:
+    # The argument behind BLOCK; 0 if there is none. A group may have such a name.
+    i = 1
+    while i < len(words) and word_of(words[i]) != b"STREAMS":
+        word = word_of(words[i])
+        if word == b"BLOCK" and i + 1 < len(words):
+            return i + 1
+        i += 1 + _OPTION_ARGUMENTS.get(word, 0)
+    return 0

@@ -1,0 +1,143 @@
+"""KEYRAIL NODE n1 <command>: the command goes to the node that the client names.
+
+It is judged, counted and changed as if it had been sent plainly. What leaves state on a connection cannot be sent so,
+nor what Keyrail answers in place of the nodes. If the node refuses it because of its slot, it is not sent elsewhere.
+"""
+
+from proxy.cluster.own_answers import own_answer
+from proxy.commands.command import Command
+from proxy.commands.over_nodes import Destination
+from proxy.commands.table import ConnectionState
+from proxy.hotpath.in_flight import ONCE, RAN
+from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.hotpath.router import SEVERAL_SLOTS, UNOWNED
+from proxy.session.cluster import idle_connections
+from proxy.session.cluster.node_connections import connection_to, unreached, wait_for_node, waits_for_lane
+from proxy.session.cluster.over_nodes import CROSSSLOT, answered, hide_nodes, leave_node, locate
+from proxy.session.cluster.subscribing import is_confined
+from proxy.session.commands import sending, switching
+from proxy.session.commands.keyrail_command import confined_error
+from proxy.session.commands.pinned import may_block
+from proxy.session.item import Item
+from proxy.session.ports.node_port import NodePort
+from proxy.session.ports.pool_key import Node
+from proxy.session.session import Session
+from proxy.session.state import POOLED
+from proxy.wire.encode import encode_error
+
+_LONGEST_SHOWN = 64
+_PLAIN = frozenset({ConnectionState.POOL, ConnectionState.ADMIN, ConnectionState.IDLE})
+_NO_CLUSTER = encode_error("ERR keyrail: KEYRAIL NODE is for clusters, and the upstream is not one")
+_WITH_STATE = encode_error(
+    "ERR keyrail: KEYRAIL NODE is not available inside MULTI, and on connections with WATCH: use another connection "
+    "for it"
+)
+
+
+def route(session: Session, item: Item, name: str) -> int:
+    """What has become of the command for the node of this name."""
+    nodes, command = session.ports.nodes, item.command
+    if nodes is None:
+        return answered(session, item, _NO_CLUSTER)
+    presented = nodes.presented(session.origin.listener)
+    own = own_answer(command, presented, session.key.protocol, valkey=session.ports.capabilities.is_valkey())
+    if own is not None and own.startswith(b"-"):
+        return answered(session, item, own)
+    if own is not None or not _fits(session, command):
+        return answered(session, item, _unfit(command))
+    if is_confined(session):
+        return answered(session, item, confined_error(command.spec))
+    if session.state.transaction is not None:
+        sending.refuse(session, _WITH_STATE)
+        return TAKEN
+    node = named(nodes, name)
+    if node is None:
+        return answered(session, item, _unknown(nodes, name))
+    if item.hidden:
+        return answered(session, item, _accompanied(command))
+    if not leave_node(session):
+        return WAIT
+    if session.state is not POOLED:
+        return answered(session, item, _WITH_STATE)
+    hide_nodes(session, item, presented)
+    return _to_node(session, nodes, item, node)
+
+
+def named(nodes: NodePort, name: str) -> Node | None:
+    """The primary of this name."""
+    return next((node for node in nodes.primaries() if nodes.alias(node) == name), None)
+
+
+def _fits(session: Session, command: Command) -> bool:
+    if command.spec.state is ConnectionState.PIN:
+        # They tell of a connection, and change nothing about it.
+        return command.spec.over_nodes.destination is Destination.ONE_NODE
+    return command.spec.state in _PLAIN or (
+        command.spec.state is ConnectionState.BLOCKING and not may_block(session, command)
+    )
+
+
+def _to_node(session: Session, nodes: NodePort, item: Item, node: Node) -> int:
+    number, lane = locate(session, nodes, item.command.spec, item.raw), item.command.spec.lane
+    of_keys = item.command.spec.over_nodes.destination is not Destination.SLOT_NUMBER
+    if number == SEVERAL_SLOTS:
+        return answered(session, item, CROSSSLOT)
+    if number == UNOWNED and of_keys:
+        return wait_for_node(session, nodes, item, None, lane)
+    if session.node is not None and session.node is not node and of_keys:
+        return answered(session, item, _elsewhere(nodes, item.command, node, session.node))
+    if item.command.spec.state in idle_connections.STATES:
+        return _past_others(session, nodes, item, node)
+    if waits_for_lane(session, lane):
+        return WAIT
+    upstream = connection_to(session, node, lane)
+    if upstream is None:
+        return wait_for_node(session, nodes, item, node, lane, unreached(session, nodes, node))
+    if item.trace is not None:
+        item.trace.without_reply()
+    session.sender.wrote = session.sender.wrote or not item.reads
+    session.sender.send_elsewhere(upstream, item.raw, item.edit, RAN if item.command.spec.own_errors else ONCE)
+    switching.wait_until_drained(session)
+    return TAKEN
+
+
+def _past_others(session: Session, nodes: NodePort, item: Item, node: Node) -> int:
+    if idle_connections.waits_for_own(session, item.command):
+        return WAIT
+    found = idle_connections.reserve(session, nodes, item, (node,))
+    if isinstance(found, int):
+        return found
+    (upstream,) = found.upstreams
+    assert upstream is not None, "it was looked for at one node alone"
+    if item.trace is not None:
+        item.trace.without_reply()
+    session.sender.send_elsewhere(upstream, item.raw, item.edit, ONCE)
+    idle_connections.await_reply(session, found.taken)
+    return TAKEN
+
+
+def _unfit(command: Command) -> bytes:
+    return encode_error(
+        f"ERR keyrail: {command.name} cannot be sent to a named node: it is about the client's connection, or Keyrail "
+        "answers it"
+    )
+
+
+def _unknown(nodes: NodePort, name: str) -> bytes:
+    primaries = ", ".join(map(nodes.alias, nodes.primaries())) or "unknown at present"
+    return encode_error(
+        f"ERR keyrail: {name[:_LONGEST_SHOWN]} is no primary of this cluster: its primaries are {primaries}"
+    )
+
+
+def _accompanied(command: Command) -> bytes:
+    return encode_error(
+        f"ERR keyrail: a rule of the policy adds commands to {command.name}, so it cannot be sent to a named node: "
+        "send it without KEYRAIL NODE"
+    )
+
+
+def _elsewhere(nodes: NodePort, command: Command, node: Node, owner: Node) -> bytes:
+    return encode_error(
+        f"ERR keyrail: the keys of this {command.name} are on {nodes.alias(owner)}, not on {nodes.alias(node)}"
+    )

@@ -1,0 +1,100 @@
+"""Rules that ask Redis before they decide.
+
+The command that such a rule was asked about waits, and with it all that its client sends behind it; its pending replies
+from before still comes. The questions go over a connection of Keyrail's own, so nothing is added to what the client's
+upstreams carry, and no other client waits.
+
+      judge ──(Procedure)──> asking ──(answers)──> judged on from that rule ──> routed
+                               │
+                               ├── the time is over, or no connection can be had: the rule's ``otherwise``
+                               └── the client has left: nothing comes of it
+
+The procedure of a rule that is only audited is run as well, but nobody waits for it, not even for its client to
+be there still: its end is counted.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from proxy.commands.command import Command
+from proxy.policy.compile import CompiledPolicy
+from proxy.policy.decision import BackgroundProcedure, Decision
+from proxy.rules.verdict import End, Procedure
+from proxy.session.policy import judging
+from proxy.session.policy.node_questions import NodeQuestions, misses_keys, stood_for
+from proxy.session.ports.ports import Questions
+from proxy.session.running_procedure import Answered, RunningProcedure
+from proxy.session.session import Session
+from proxy.session.state import Awaited, Keeping, Pinned
+
+
+def settle(session: Session, command: Command, decision: Decision) -> Decision | None:
+    """Run the procedure that the decision waits for; None if the command waits, which then comes back to be routed."""
+    policy = session.effective_policy.compiled
+    while True:
+        for background in decision.background:
+            look_on(session, policy, command, background)
+        if decision.pause is None:
+            return decision
+        state = session.state
+        lingers = type(state) is Pinned and state.keeping is Keeping.LINGERING
+        if lingers and session.sender.pending_replies == 0 and not session.keeps_pin():
+            # The client has just logged in: its connection may be the only one on which Keyrail can ask.
+            session.unpin()
+        session.running_procedure = running_procedure = _running_procedure(session, policy, command, decision)
+        running_procedure.begin()
+        if session.resolved is None:
+            session.wait_for(Awaited.PROCEDURE)
+            return None
+        decision, session.resolved = session.resolved, None
+
+
+def _running_procedure(
+    session: Session, policy: CompiledPolicy, command: Command, decision: Decision
+) -> RunningProcedure:
+    pause, procedure = decision.pause, decision.verdict
+    assert pause is not None
+    assert isinstance(procedure, Procedure)
+
+    def ended(end: End | Exception) -> None:
+        session.running_procedure = None
+        if session.gone:
+            return
+        resumed = policy.resume(pause, end, judging.context_of(session))
+        if resumed.hits:
+            session.ports.reports.report(resumed.hits, command, session)
+        session.resolved = replace(resumed, asked=True)
+        session.arrived()
+
+    return RunningProcedure(session.ports, _asking(session), procedure, ended)
+
+
+def _asking(session: Session) -> Callable[[Questions, Answered], None]:
+    # How the questions about the command at hand are sent.
+    nodes, router = session.ports.nodes, session.intake.config.router
+    if nodes is None or router is None:
+        return partial(session.ports.queries.ask, session.place())
+    walked = [session.node] if session.node is not None else stood_for(nodes, session.origin)
+    table, of_one = session.effective_policy.table, session.node is not None
+    questions = NodeQuestions(
+        session.ports.queries,
+        nodes,
+        router,
+        table,
+        session.place(),
+        walked,
+        lambda: not of_one and misses_keys(nodes, session.origin),
+    )
+    return questions.ask
+
+
+def look_on(session: Session, policy: CompiledPolicy, command: Command, background: BackgroundProcedure) -> None:
+    """Run a procedure that nobody waits for."""
+
+    def ended(end: End | Exception) -> None:
+        hits = policy.said(background.rule, background.mode, end)
+        if hits:
+            session.ports.reports.report(hits, command, session)
+
+    RunningProcedure(session.ports, _asking(session), background.procedure, ended).begin()

@@ -1,0 +1,85 @@
+"""Traced commands: whose they are, how large, how long they took, and what came of them.
+
+The sampler chooses them. A chosen command goes its usual way; its reply is measured while it passes through. What
+has no reply of its own to measure (inside MULTI, blocking, refused …) is told as soon as it is routed.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from proxy.commands.command import Command
+from proxy.rules.verdict import ReplyEdit
+from proxy.session.ports.client import ServedClient
+
+
+class TracePort(Protocol):
+    """Who takes traces."""
+
+    def clock(self) -> float:
+        """Seconds on a clock that never goes back."""
+
+    def observe(self, open_trace: "OpenTrace") -> None:
+        """Take a trace that is complete."""
+
+    def start_n_plus_one(self, weight: int) -> int:
+        """How many reads a trace of this weight stands for if its client is followed from there; 0 if it is not."""
+
+    def follows_slow(self) -> bool:
+        """Count a command of the slow lane that the sampler has not chosen; whether it is traced all the same, with a
+        weight of 0."""
+
+    def observe_large(self, client: ServedClient, key: bytes, size: int) -> None:
+        """A command of this client on this key has a large reply, of at least ``size`` bytes."""
+
+    def found_n_plus_one(self, pattern: str, weight: int) -> None:
+        """So many reads of keys of this pattern each began a run of single reads."""
+
+
+@dataclass(slots=True, eq=False)
+class OpenTrace:
+    """One command. Times are in seconds of the observer's clock; `sent` is 0 until it has left for Redis.
+
+    `weight` is how many commands it stands for, `first_line` the first line of its reply, empty where none is
+    measured. Sizes are in bytes.
+    """
+
+    observer: TracePort
+    client: ServedClient
+    command: Command
+    weight: int
+    bytes_in: int
+    arrived: float
+    sent: float = 0.0
+    answered: float = 0.0
+    bytes_out: int = 0
+    first_line: bytes = b""
+    refused: bool = False
+
+    def leaves(self) -> None:
+        """The command has been written to Redis."""
+        self.sent = self.observer.clock()
+
+    def begins(self, line: bytes) -> None:
+        """The first line of the reply is here."""
+        self.first_line = line
+
+    def comes(self, size: int, whole: bool) -> None:
+        """So many bytes of the reply have come; they are its last if that makes it whole."""
+        self.bytes_out += size
+        if whole:
+            self.answered = self.observer.clock()
+            self.observer.observe(self)
+
+    def around(self, edit: ReplyEdit) -> ReplyEdit:
+        """The same edit of the reply, measured."""
+
+        def traced(frame: bytes) -> bytes:
+            self.begins(frame[: frame.find(b"\n") + 1])
+            self.comes(len(frame), True)
+            return edit(frame)
+
+        return traced
+
+    def without_reply(self) -> None:
+        """Nothing more will be known of it."""
+        self.observer.observe(self)
