@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from proxy.cluster.hidden_nodes import hidden_redirect
 from proxy.cluster.joins import is_error, published
 from proxy.commands.command import Command
-from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.in_flight import NOTE, InFlightEntry, ReplySink
-from proxy.hotpath.join import Join
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.intake.command_sender import CommandSender
+from proxy.hotpath.order.join import Join
+from proxy.hotpath.upstream.in_flight import NOTE, InFlightEntry, ReplySink
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.wire.encode import encode_command
 
 COUNT_SECONDS = 0.25

@@ -9,11 +9,11 @@ from proxy.cluster.joins import UnexpectedReplyError, first_error, is_error, key
 from proxy.cluster.scan_rounds import Asked, Rounds
 from proxy.commands.command import Command
 from proxy.commands.over_nodes import Join as HowJoined
-from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.join import MOST_JOINED, TOO_LARGE, Join, SumJoin, ValuesJoin
-from proxy.hotpath.reply_order import Segment
-from proxy.hotpath.split import Split
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.cluster.split import Split
+from proxy.hotpath.intake.command_sender import CommandSender
+from proxy.hotpath.order.join import MOST_JOINED, TOO_LARGE, Join, SumJoin, ValuesJoin
+from proxy.hotpath.order.reply_order import Segment
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.wire.encode import encode_command
 
 Edit = Callable[[bytes], bytes] | None

@@ -6,7 +6,7 @@ from proxy.cluster.hidden_nodes import hidden_redirect
 from proxy.cluster.joins import first_error, keys_failed
 from proxy.commands.over_nodes import Destination, Join
 from proxy.commands.table import Table
-from proxy.hotpath.split_join import SUM, VALUES, SplitCommands
+from proxy.hotpath.order.split_join import SUM, VALUES, SplitCommands
 
 _KINDS = {Join.BY_KEY: VALUES, Join.SUM: SUM}
 

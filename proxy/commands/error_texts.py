@@ -83,7 +83,7 @@ REDIRECTED = Hints(
     *_ELSEWHERE,
     answers="any command of a client with a cluster upstream",
     proof="its client is held back, and each row below says what it then takes to send the command again",
-    used_in=("hotpath/error_words.py",),
+    used_in=("hotpath/upstream/error_words.py",),
 )
 NAMES_NODE = Hints(
     *_REDIRECTS,
@@ -233,7 +233,7 @@ READ_ONLY = Hints(
     "READONLY ",
     answers="any command",
     proof="ROLE is asked, and decides",
-    used_in=("hotpath/error_words.py",),
+    used_in=("hotpath/upstream/error_words.py",),
 )
 PROBE_LOADING = EngineTexts(
     "LOADING ",
@@ -270,7 +270,7 @@ REPLICA_REFUSES = Hints(
     *_ELSEWHERE,
     answers="a client's read at a replica",
     proof="a read changes nothing where it runs once more: the primary is asked, and its answer counts",
-    used_in=("hotpath/error_words.py", "net/replicas/replica_connections.py"),
+    used_in=("hotpath/upstream/error_words.py", "net/replicas/replica_connections.py"),
 )
 REPLICA_LACKS_SCRIPT = Hints(
     "NOSCRIPT ",
@@ -311,7 +311,7 @@ REFUSES_COMMAND = Hints(
     "ERR unknown ",
     answers="any command",
     proof="the user is probed, and the probe decides",
-    used_in=("hotpath/error_words.py",),
+    used_in=("hotpath/upstream/error_words.py",),
 )
 PROBE_ALLOWED = EngineTexts(
     *_ELSEWHERE,

@@ -5,5 +5,5 @@ expected.py  what was sent on such a connection: fills, and questions whether Re
 frames.py    the frames in its bytes
 barrier.py   lets a cache answer again, once Redis has told what commands of unknown keys have changed
 
-``hotpath.reply_cache`` holds the replies.
+``hotpath.cache.reply_cache`` holds the replies.
 """

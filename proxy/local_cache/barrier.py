@@ -8,8 +8,8 @@ nothing that came from there is kept. The same ends that clients are answered no
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
-from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.reply_cache import ReplyCache
+from proxy.hotpath.cache.reply_cache import ReplyCache
+from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.local_cache.fills import Fills
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from proxy.commands.error_texts import FILL_ELSEWHERE, FILL_LASTING, FILL_REFUSED
-from proxy.hotpath.cached_reply import CachedKey, ReplyMemory, ReplySource
-from proxy.hotpath.reply_cache import ReplyCache
+from proxy.hotpath.cache.cached_reply import CachedKey, ReplyMemory, ReplySource
+from proxy.hotpath.cache.reply_cache import ReplyCache
 from proxy.local_cache.frames import OutOfStepError
 from proxy.wire.decode import read_reply
 from proxy.wire.encode import encode_command

@@ -18,8 +18,8 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
-from proxy.hotpath.cached_reply import ReplySource
-from proxy.hotpath.reply_cache import ReplyCache
+from proxy.hotpath.cache.cached_reply import ReplySource
+from proxy.hotpath.cache.reply_cache import ReplyCache
 from proxy.local_cache.expected import (
     CacheBounds,
     CachedRequest,

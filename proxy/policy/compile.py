@@ -25,8 +25,8 @@ from typing import TypeAlias, assert_never
 
 from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.table import Spec, Table
-from proxy.hotpath.plan import Plan
-from proxy.hotpath.replica_reads import ReplicaTerms
+from proxy.hotpath.plan.plan import Plan
+from proxy.hotpath.plan.replica_reads import ReplicaTerms
 from proxy.policy.apps import UNKNOWN, App
 from proxy.policy.decision import BackgroundProcedure, Decision, HiddenCommands, Hit, PausedJudgement, Step, What
 from proxy.policy.key_claims import ClaimingRules

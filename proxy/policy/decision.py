@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from proxy.commands.command import Command
-from proxy.hotpath.replica_reads import ReplicaTerms
+from proxy.hotpath.plan.replica_reads import ReplicaTerms
 from proxy.policy.model import Mode, PolicyRule
 from proxy.policy.precedence import EffectiveMode
 from proxy.rules.context import Context

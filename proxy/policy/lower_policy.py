@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from proxy.commands.table import Spec, Table
-from proxy.hotpath.plan import Plan
+from proxy.hotpath.plan.plan import Plan
 from proxy.policy.decision import Hit, Step
 from proxy.policy.model import Mode
 from proxy.rules.lowering import Lowering, Programs

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
-from proxy.hotpath.appending import Appending, StatedNumber
-from proxy.hotpath.automaton import Automaton
-from proxy.hotpath.plan import NameProgram, Plan
-from proxy.hotpath.replica_reads import ReplicaReads, ReplicaTerms
-from proxy.hotpath.request_edit import RequestEdit
-from proxy.hotpath.schema_checks import EntryProgram
+from proxy.hotpath.plan.appending import Appending, StatedNumber
+from proxy.hotpath.plan.automaton import Automaton
+from proxy.hotpath.plan.plan import NameProgram, Plan
+from proxy.hotpath.plan.replica_reads import ReplicaReads, ReplicaTerms
+from proxy.hotpath.plan.request_edit import RequestEdit
+from proxy.hotpath.plan.schema_checks import EntryProgram
 from proxy.policy.decision import Hit
 from proxy.policy.lower_policy import LoweredPolicy
 

@@ -7,7 +7,7 @@ that matches a pattern is judged.
 from collections.abc import Hashable
 from functools import lru_cache
 
-from proxy.hotpath.automaton import Automaton
+from proxy.hotpath.plan.automaton import Automaton
 from proxy.rules.name_language import MOST_CELLS, Machine
 from proxy.schema.automaton import automaton_outside
 from proxy.schema.globs import Glob, parts_expression

@@ -8,8 +8,8 @@ which the first of them has made.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.leased_tokens import UNLIMITED, LeasedTokens, TokenSet
+from proxy.hotpath.plan.leased_tokens import UNLIMITED, LeasedTokens, TokenSet
+from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.rules.context import Context
 
 _NONE = TokenSet(LeasedTokens(0), LeasedTokens(0), LeasedTokens(0))

@@ -12,10 +12,10 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from proxy.commands.table import Spec
-from proxy.hotpath.automaton import Automaton
-from proxy.hotpath.plan import Plan
-from proxy.hotpath.replica_reads import ReplicaTerms
-from proxy.hotpath.schema_checks import EntryProgram
+from proxy.hotpath.plan.automaton import Automaton
+from proxy.hotpath.plan.plan import Plan
+from proxy.hotpath.plan.replica_reads import ReplicaTerms
+from proxy.hotpath.plan.schema_checks import EntryProgram
 from proxy.rules.key_globs import LONGEST, KeyGlob, none_fits
 from proxy.rules.name_language import Counted, Machine, Walked, automaton_of, joined
 from proxy.rules.replica_keys import ReplicaRule, add_rules, fit_plan

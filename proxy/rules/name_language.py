@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Protocol
 
-from proxy.hotpath.automaton import NOBODY, Automaton
+from proxy.hotpath.plan.automaton import NOBODY, Automaton
 
 MOST_STATES = 20_000
 MOST_CELLS = 500_000

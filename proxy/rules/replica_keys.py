@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from proxy.hotpath.automaton import NOBODY, Automaton
-from proxy.hotpath.plan import Plan
-from proxy.hotpath.replica_reads import ReplicaReads, ReplicaTerms
+from proxy.hotpath.plan.automaton import NOBODY, Automaton
+from proxy.hotpath.plan.plan import Plan
+from proxy.hotpath.plan.replica_reads import ReplicaReads, ReplicaTerms
 from proxy.rules.key_globs import KeyGlob
 from proxy.rules.name_language import MOST_CELLS
 from proxy.schema.automaton import automaton_of_sets

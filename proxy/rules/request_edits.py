@@ -1,7 +1,7 @@
 """The edits of a request that a plan makes for rules: a closed set of edits that compose.
 
 ``RequestEdits`` gathers the edits of all rules for one command, in the order of the rules, and writes them into the
-plan as chains (``proxy.hotpath.request_edit``). Requests that a chain cannot decide are judged.
+plan as chains (``proxy.hotpath.plan.request_edit``). Requests that a chain cannot decide are judged.
 """
 
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import TypeAlias
 
 from proxy.commands.table import Spec
-from proxy.hotpath.appending import Appending, StatedNumber
-from proxy.hotpath.plan import Plan
-from proxy.hotpath.request_edit import RequestEdit
+from proxy.hotpath.plan.appending import Appending, StatedNumber
+from proxy.hotpath.plan.plan import Plan
+from proxy.hotpath.plan.request_edit import RequestEdit
 
 
 @dataclass(frozen=True, slots=True)

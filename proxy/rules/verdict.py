@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from proxy.commands.spec import Spec
-from proxy.hotpath.replica_reads import ReplicaTerms
+from proxy.hotpath.plan.replica_reads import ReplicaTerms
 
 ReplyEdit: TypeAlias = Callable[[bytes], bytes]
 """Maps one whole reply frame (with its CRLF) to the frame that the client gets instead. Pure."""

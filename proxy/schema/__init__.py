@@ -8,5 +8,5 @@
     automaton.py     all patterns of a schema -> one automaton that finds the entry of a key in one pass
     nearest.py       the entry that an unknown key was probably meant for
 
-The compiled automaton is ``proxy.hotpath.automaton``.
+The compiled automaton is ``proxy.hotpath.plan.automaton``.
 """

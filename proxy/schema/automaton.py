@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from proxy.hotpath.automaton import NOBODY, Automaton
+from proxy.hotpath.plan.automaton import NOBODY, Automaton
 from proxy.schema.expressions import ANY_BYTE, ByteSet, Expression, OneOf, Positions, Repeated
 from proxy.schema.patterns import Pattern
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from proxy.commands.command import Key
-from proxy.hotpath.automaton import NOBODY
+from proxy.hotpath.plan.automaton import NOBODY
 from proxy.schema.automaton import compile_patterns
 from proxy.schema.bounds import Bounds
 from proxy.schema.patterns import Pattern

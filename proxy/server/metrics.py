@@ -51,7 +51,7 @@ from prometheus_client.registry import Collector
 
 from proxy import __version__
 from proxy.build_form import BUILD_FORM
-from proxy.hotpath.error_counts import PREFIXES
+from proxy.hotpath.counting.error_counts import PREFIXES
 from proxy.net.downstream.acceptor import ACCEPT_FAILURES
 from proxy.policy.model import Policy
 from proxy.server.cache_metrics import collect_caches

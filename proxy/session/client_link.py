@@ -7,9 +7,9 @@ see the client leave, and Redis would pop an element for a client that is gone.
 
 from collections.abc import Callable
 
-from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.intake import WAITING, Intake
-from proxy.hotpath.sender_listener import HeldUpstream
+from proxy.hotpath.intake.command_sender import CommandSender
+from proxy.hotpath.intake.intake import WAITING, Intake
+from proxy.hotpath.upstream.sender_listener import HeldUpstream
 from proxy.session.guarded import guarded
 from proxy.session.ports.client import ClientTransport
 from proxy.session.ports.ports import Ports

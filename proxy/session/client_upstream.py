@@ -3,8 +3,8 @@ send there."""
 
 from typing import Protocol
 
-from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.intake import Intake
+from proxy.hotpath.intake.command_sender import CommandSender
+from proxy.hotpath.intake.intake import Intake
 from proxy.session.client_link import LinkedClient
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.pool_key import Node, PoolKey

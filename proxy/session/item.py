@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from proxy.commands.command import Command
-from proxy.hotpath.replica_reads import ReplicaTerms
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.plan.replica_reads import ReplicaTerms
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.policy.decision import HiddenCommands
 from proxy.rules.shared_state import FactKey
 from proxy.rules.verdict import Renewal, ReplyEdit

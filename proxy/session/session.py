@@ -11,12 +11,12 @@ from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 from proxy.commands.command import Command
-from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.in_flight import InFlightEntry
-from proxy.hotpath.intake import READING, Intake
-from proxy.hotpath.intake_handler import IntakeHandler
-from proxy.hotpath.reply_order import MOST_HELD, Segment
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.intake.command_sender import CommandSender
+from proxy.hotpath.intake.intake import READING, Intake
+from proxy.hotpath.intake.intake_handler import IntakeHandler
+from proxy.hotpath.order.reply_order import MOST_HELD, Segment
+from proxy.hotpath.upstream.in_flight import InFlightEntry
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller
 from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT

@@ -5,7 +5,7 @@ RESP3 sends confirmations and messages as pushes; RESP2 sends both as arrays, wh
 
 import hiredis
 
-from proxy.hotpath.pipeline_listener import CONFIRMATION, MESSAGE, REPLY
+from proxy.hotpath.upstream.pipeline_listener import CONFIRMATION, MESSAGE, REPLY
 
 _MESSAGES = frozenset({b"message", b"pmessage", b"smessage"})
 _OPENING = {b"subscribe": 0, b"psubscribe": 1, b"ssubscribe": 2}

@@ -6,7 +6,7 @@ show the same figures for the same window and snapshot, and each names its snaps
 
 from dataclasses import dataclass
 
-from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
+from proxy.hotpath.counting.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.traffic.alerts import INCIDENT_WINDOW, Hot
 
 _DIGITS_OF_RATE, _DIGITS_OF_SHARE = 3, 6

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from proxy.commands.slots import hashed_part, slot_of
-from proxy.hotpath.counter_snapshot import CounterSnapshot
+from proxy.hotpath.counting.counter_snapshot import CounterSnapshot
 from proxy.traffic.cache_figures import CacheFigures
 from proxy.traffic.client_figures import CommandOfClient, CommandTimes, EndedConnections, TimeAtRedis
 from proxy.traffic.evidence import ClientLabel

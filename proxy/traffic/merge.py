@@ -9,7 +9,7 @@ Keys are ranked by their certain uses, ``count - error``: a high ``error`` alone
 
 from collections.abc import Iterable
 
-from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
+from proxy.hotpath.counting.counter_snapshot import CounterSnapshot, KeyCount
 
 KEYS_OF_SECOND = 64
 """Keys that a worker lists for each second: the busiest of a window are among the busiest of its seconds."""

@@ -1,6 +1,6 @@
 """One traced command: its client, keys, sizes, times and result.
 
-A trace stands for ``weight`` commands (``hotpath.sampler``), so every figure from traces is a sum of weights.
+A trace stands for ``weight`` commands (``hotpath.counting.sampler``), so every figure from traces is a sum of weights.
 """
 
 from dataclasses import dataclass

@@ -11,7 +11,7 @@ ENGINE = "valkey-9.1"
 ROUTE, READS = "net/test_local_caches.py", "hotpath/test_cached_reads.py"
 WRITES = "coherence/test_own_writes.py"
 LEFT = "test_a_swap_of_a_client_that_has_left_holds_back_a_database_that_is_read_first_meanwhile"
-CACHE, CACHED = "hotpath/reply_cache.py", "hotpath/cached_reads.py"
+CACHE, CACHED = "hotpath/cache/reply_cache.py", "hotpath/cache/cached_reads.py"
 FILLS, EXPECTED = "local_cache/fills.py", "local_cache/expected.py"
 DATABASE = "net/cache/tracked_database.py"
 SESSION = "session/commands/cached_answers.py"
@@ -65,7 +65,7 @@ BREAKS = {
         f"{WRITES}::test_nothing_is_answered_before_a_swap_has_run",
     ),
     "the intake sends SWAPDB by itself": Break(
-        "hotpath/runs.py",
+        "hotpath/intake/runs.py",
         "if remembers is not None and remembers.waits_for_untold(command_id):",
         "if False:",
         f"{READS}::test_a_command_whose_changes_redis_does_not_tell_is_the_session_s",
@@ -135,7 +135,9 @@ BREAKS = {
     "a node that is cut off is believed": Break(SLOTS, "if _OK in info else None", "if True else None", CLUSTER),
     "a slot that a node has lost stays open": Break(SLOTS, "if slot not in kept and", "if False and", CLUSTER),
     "a slot that is another node's by the map stays open": Break(SLOTS, "if old != new:", "if False:", CLUSTER),
-    "a slot has the same mark again": Break("hotpath/slot_marks.py", "self._last += 1", "self._last = 1", CLUSTER),
+    "a slot has the same mark again": Break(
+        "hotpath/cache/slot_marks.py", "self._last += 1", "self._last = 1", CLUSTER
+    ),
     "a node that sends clients elsewhere is believed": Break(
         FILLS, "self._source.until = 0.0\n        for each", "for each", CLUSTER
     ),
@@ -154,7 +156,7 @@ BREAKS = {
         "local_cache/test_barrier.py",
     ),
     "keys of a command over slots are not held": Break(
-        "hotpath/runs.py",
+        "hotpath/intake/runs.py",
         "remembers.hold(command_id, request, p, config.keys, sender, sender.requested)",
         "pass",
         f"{READS}::test_a_write_over_slots_holds_its_keys_until_each_part_is_answered",

@@ -15,9 +15,9 @@ from proxy.cluster.sending import send_fan_out, send_rounds, send_split
 from proxy.commands.command import Command
 from proxy.commands.slots import SLOTS
 from proxy.commands.table import STANDARD
-from proxy.hotpath.join import Join
-from proxy.hotpath.router import Router
-from proxy.hotpath.split import split
+from proxy.hotpath.cluster.router import Router
+from proxy.hotpath.cluster.split import split
+from proxy.hotpath.order.join import Join
 from proxy.wire.request import Request, RequestLimits
 from tests.cluster.test_scan_walk import IDS, KEYS, Model, page
 from tests.hotpath.gathering import Client, pack

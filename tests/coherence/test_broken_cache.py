@@ -28,7 +28,7 @@ ROUNDS = 12
 FAILOVER_ROUNDS = 8
 pytestmark = [pytest.mark.skipif(DIRECT, reason="a relay has no cache"), pytest.mark.source]
 
-CACHE, FILLS, EXPECTED = "hotpath/reply_cache.py", "local_cache/fills.py", "local_cache/expected.py"
+CACHE, FILLS, EXPECTED = "hotpath/cache/reply_cache.py", "local_cache/fills.py", "local_cache/expected.py"
 BREAKS = {
     "a write drops nothing": Change(CACHE, "            if reply.resp3 is not None:", "            if False:"),
     "invalidations are ignored": Change(FILLS, "self._cache.drop(key)", "pass"),

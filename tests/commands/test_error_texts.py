@@ -25,11 +25,11 @@ from proxy.commands.error_texts import (
     command_named,
     endpoint_named,
 )
-from proxy.hotpath import error_words
+from proxy.hotpath.upstream import error_words
 from tests.program_source import trees
 
 TABLE = "commands/error_texts.py"
-HOT = "hotpath/error_words.py"
+HOT = "hotpath/upstream/error_words.py"
 ROWS = {name: row for name, row in vars(error_texts).items() if isinstance(row, ErrorTexts)}
 READERS = {"endpoint_named": ("net/follow/nodes.py",), "command_named": ("net/policy/rights.py",)}
 WORD = re.compile(rb"(?:-(?:\(\?:)?)?[A-Z]{3,}")

@@ -7,7 +7,7 @@ from inspect import isfunction, signature
 from types import ModuleType
 from typing import Any
 
-from proxy.hotpath import in_flight, outgoing, reply_actions, upstream_pipeline
+from proxy.hotpath.upstream import in_flight, outgoing, reply_actions, upstream_pipeline
 from proxy.session.subscription import Subscriptions
 from tests.hotpath.listening import Listener
 

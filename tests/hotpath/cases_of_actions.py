@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from proxy.hotpath.error_counts import ErrorCounts
+from proxy.hotpath.counting.error_counts import ErrorCounts
 from tests.hotpath.bench import BULK, ERROR, OK, ONE, PUSH, READONLY, Bench, heard
 
 # Towards Redis

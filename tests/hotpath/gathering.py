@@ -8,14 +8,14 @@ from typing import Any
 from hiredis import pack_command
 
 from proxy.commands.table import STANDARD, ConnectionState, Lane
-from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.counters import Counters
-from proxy.hotpath.hot_path_config import HotPathConfig
-from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.intake import TAKEN, WAIT, Intake
-from proxy.hotpath.plan import Plan
-from proxy.hotpath.sender_listener import HeldUpstream
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.counting.counters import Counters
+from proxy.hotpath.intake.command_sender import CommandSender
+from proxy.hotpath.intake.intake import TAKEN, WAIT, Intake
+from proxy.hotpath.plan.hot_path_config import HotPathConfig
+from proxy.hotpath.plan.plan import Plan
+from proxy.hotpath.upstream.in_flight import ReplySink
+from proxy.hotpath.upstream.sender_listener import HeldUpstream
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.wire.request import Request, RequestLimits
 from tests.hotpath.listening import Listener, never
 

@@ -8,13 +8,13 @@ from itertools import groupby
 
 from proxy.commands.slots import SLOTS
 from proxy.commands.table import STANDARD
-from proxy.hotpath.in_flight import FORWARD
-from proxy.hotpath.intake import TAKEN
-from proxy.hotpath.join import Join, SumJoin, ValuesJoin
-from proxy.hotpath.plan import Plan
-from proxy.hotpath.router import SEVERAL_SLOTS, Router
-from proxy.hotpath.split import Split, split
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.cluster.router import SEVERAL_SLOTS, Router
+from proxy.hotpath.cluster.split import Split, split
+from proxy.hotpath.intake.intake import TAKEN
+from proxy.hotpath.order.join import Join, SumJoin, ValuesJoin
+from proxy.hotpath.plan.plan import Plan
+from proxy.hotpath.upstream.in_flight import FORWARD
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.wire.request import Request
 from tests.hotpath.gathering import Client, command_id, pack
 

@@ -14,12 +14,21 @@ from proxy.commands.cached_reads import ANY_KEYS_UNTOLD, cache_role
 from proxy.commands.command import Command
 from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD
-from proxy.hotpath.cached_reads import COUNTED, MIXED, MOST_PARTS, NOT_KEPT, UNREAD, CachedReads, CacheUse, part_of
-from proxy.hotpath.cached_reply import ReplyMemory
-from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.plan import Plan
-from proxy.hotpath.reply_cache import ReplyCache
-from proxy.hotpath.router import Router
+from proxy.hotpath.cache.cached_reads import (
+    COUNTED,
+    MIXED,
+    MOST_PARTS,
+    NOT_KEPT,
+    UNREAD,
+    CachedReads,
+    CacheUse,
+    part_of,
+)
+from proxy.hotpath.cache.cached_reply import ReplyMemory
+from proxy.hotpath.cache.reply_cache import ReplyCache
+from proxy.hotpath.cluster.router import Router
+from proxy.hotpath.plan.plan import Plan
+from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.rules.key_globs import KeyGlob, none_fits
 from proxy.session import reply_mode
 from proxy.session.commands import cached_answers

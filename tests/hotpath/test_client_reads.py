@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from proxy.hotpath.client_reads import ClientReads
-from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.reader_place import ReaderPlace, Replica, ReplicaGroup
+from proxy.hotpath.replicas.client_reads import ClientReads
+from proxy.hotpath.replicas.reader_place import ReaderPlace, Replica, ReplicaGroup
+from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.replicas.replica_history import Told
 from proxy.net.replicas.watched_replicas import WatchedPrimary, WatchedReplica

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from proxy.hotpath.outgoing import Outgoing
-from proxy.hotpath.reply_actions import ReplyActions
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.upstream.outgoing import Outgoing
+from proxy.hotpath.upstream.reply_actions import ReplyActions
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from tests.program_source import trees
 
 SENDING = {"send_run", "send_parts", "send_commands", "offer_commands", "begin_partial", "send_partial", "end_partial"}
@@ -17,9 +17,9 @@ SENDING = {"send_run", "send_parts", "send_commands", "offer_commands", "begin_p
 WITHIN = {"_put", "outgoing"}
 """What these are made of."""
 ALLOWED = {
-    "hotpath/command_sender.py": SENDING - {"offer_commands"},
-    "hotpath/outgoing.py": WITHIN,
-    "hotpath/upstream_pipeline.py": WITHIN,
+    "hotpath/intake/command_sender.py": SENDING - {"offer_commands"},
+    "hotpath/upstream/outgoing.py": WITHIN,
+    "hotpath/upstream/upstream_pipeline.py": WITHIN,
     "net/connection/own_commands.py": {"offer_commands"},  # Keyrail's own questions, which are no client's
     "net/follow/sentinel_watch.py": {"offer_commands"},  # its own subscription to a Sentinel's events
     "net/cache/tracking.py": {"offer_commands"},  # and its own reads, likewise

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.hotpath.counter_snapshot import CounterSnapshot
-from proxy.hotpath.counters import Counters, fingerprint
+from proxy.hotpath.counting.counter_snapshot import CounterSnapshot
+from proxy.hotpath.counting.counters import Counters, fingerprint
 
 PRIME = (1 << 61) - 1
 

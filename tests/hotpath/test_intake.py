@@ -7,11 +7,11 @@ from typing import Any, cast
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.hotpath.appending import Appending
-from proxy.hotpath.intake import ENDED, WAIT, WAITING
-from proxy.hotpath.leased_tokens import UNLIMITED, LeasedTokens, TokenSet
-from proxy.hotpath.plan import Plan
-from proxy.hotpath.request_edit import RequestEdit
+from proxy.hotpath.intake.intake import ENDED, WAIT, WAITING
+from proxy.hotpath.plan.appending import Appending
+from proxy.hotpath.plan.leased_tokens import UNLIMITED, LeasedTokens, TokenSet
+from proxy.hotpath.plan.plan import Plan
+from proxy.hotpath.plan.request_edit import RequestEdit
 from proxy.wire import request as wire
 from tests.hotpath.gathering import ANY_TTL, LETTERS, Client, command_id, cuts, joined, outcome, pack
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.commands.table import STANDARD
-from proxy.hotpath.appending import Appending
-from proxy.hotpath.intake import TAKEN, WAIT, WAITING
-from proxy.hotpath.plan import READS, WRITES, Plan
-from proxy.hotpath.request_edit import RequestEdit
+from proxy.hotpath.intake.intake import TAKEN, WAIT, WAITING
+from proxy.hotpath.plan.appending import Appending
+from proxy.hotpath.plan.plan import READS, WRITES, Plan
+from proxy.hotpath.plan.request_edit import RequestEdit
 from proxy.wire.request import ARGUMENT_BYTES, Request
 from tests.hotpath.gathering import ANY_TTL, LETTERS, Client, command_id, cuts, joined, outcome, pack
 

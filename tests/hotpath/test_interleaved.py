@@ -9,11 +9,11 @@ from random import Random
 import pytest
 
 from proxy.commands.slots import slot_of
-from proxy.hotpath.command_sender import follow
-from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.interleaved import Interleaved, Strand
-from proxy.hotpath.outgoing import MOST_KEPT
-from proxy.hotpath.reply_order import MOST_HELD, Segment
+from proxy.hotpath.intake.command_sender import follow
+from proxy.hotpath.order.interleaved import Interleaved, Strand
+from proxy.hotpath.order.reply_order import MOST_HELD, Segment
+from proxy.hotpath.upstream.in_flight import ReplySink
+from proxy.hotpath.upstream.outgoing import MOST_KEPT
 from tests.hotpath.gathering import pack
 from tests.hotpath.routed import Routed, owners
 from tests.hotpath.test_router import Answering

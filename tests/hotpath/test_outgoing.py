@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.hotpath.in_flight import FORWARD, ReplySink
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.upstream.in_flight import FORWARD, ReplySink
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from tests.hotpath.listening import Listener, never
 
 SENDERS = 3

@@ -6,9 +6,9 @@ import pytest
 
 from proxy.commands.replica_reads import served_by_replicas
 from proxy.commands.table import STANDARD
-from proxy.hotpath.counters import Counters
-from proxy.hotpath.plan import JUDGE, PASS, Plan
-from proxy.hotpath.replica_reads import AT_PRIMARY, OUTSIDE, UNTOLD, ReplicaReads, ReplicaTerms
+from proxy.hotpath.counting.counters import Counters
+from proxy.hotpath.plan.plan import JUDGE, PASS, Plan
+from proxy.hotpath.plan.replica_reads import AT_PRIMARY, OUTSIDE, UNTOLD, ReplicaReads, ReplicaTerms
 from proxy.policy.lower_policy import LoweredPolicy
 from proxy.policy.plan_tables import PlanReader, PlanTables
 from proxy.schema.automaton import compile_patterns

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.hotpath.in_flight import EDIT, HIDE, NOTE, REPLACE, InFlightEntry
-from proxy.hotpath.reply_order import MOST_HELD, Segment
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.order.reply_order import MOST_HELD, Segment
+from proxy.hotpath.upstream.in_flight import EDIT, HIDE, NOTE, REPLACE, InFlightEntry
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from tests.hotpath.gathering import Client
 from tests.hotpath.listening import Listener, never
 

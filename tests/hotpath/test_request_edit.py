@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from proxy.hotpath.appending import Appending
-from proxy.hotpath.request_edit import RequestEdit, RequestEditor
-from proxy.hotpath.splice import Splice
+from proxy.hotpath.plan.appending import Appending
+from proxy.hotpath.plan.request_edit import RequestEdit, RequestEditor
+from proxy.hotpath.upstream.splice import Splice
 from proxy.wire.encode import encode_command
 from proxy.wire.request import COMPLETE, Request, RequestLimits
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.commands.table import STANDARD
-from proxy.hotpath.router import KEYLESS, KEYS_UNTOLD, SEVERAL_SLOTS, UNOWNED, Router
+from proxy.hotpath.cluster.router import KEYLESS, KEYS_UNTOLD, SEVERAL_SLOTS, UNOWNED, Router
 from proxy.wire.request import COMPLETE, Request, RequestLimits
 from tests.hotpath.gathering import OK, command_id, pack
 from tests.hotpath.routed import NAUGHTY, REFUSAL, Routed, owners

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from proxy.hotpath.sampler import Sampler
+from proxy.hotpath.counting.sampler import Sampler
 
 
 def run(sampler: Sampler, commands: int) -> list[tuple[int, int]]:

@@ -2,7 +2,7 @@
 
 import random
 
-from proxy.hotpath.splice import Splice
+from proxy.hotpath.upstream.splice import Splice
 
 
 def test_pieces_come_out_in_order_and_once() -> None:

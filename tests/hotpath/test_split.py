@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD
-from proxy.hotpath.join import Join, SumJoin, ValuesJoin
-from proxy.hotpath.router import UNOWNED, Router
-from proxy.hotpath.split import Split, split
+from proxy.hotpath.cluster.router import UNOWNED, Router
+from proxy.hotpath.cluster.split import Split, split
+from proxy.hotpath.order.join import Join, SumJoin, ValuesJoin
 from proxy.wire.request import Request, RequestLimits
 from tests.hotpath.gathering import Client, command_id, pack
 from tests.hotpath.routed import owners

@@ -23,14 +23,15 @@ from tests.transcripts.replay import Transcript, load, play, shareable, ways
 FOLDER = Path(str(hotpath.__file__)).parent
 PARTS = (
     "../wire/reply.py",
-    "error_words.py",
-    "in_flight.py",
-    "outgoing.py",
-    "reply_actions.py",
-    "upstream_pipeline.py",
+    "upstream/error_words.py",
+    "upstream/in_flight.py",
+    "upstream/outgoing.py",
+    "upstream/reply_actions.py",
+    "upstream/upstream_pipeline.py",
 )
 SOURCE = re.sub(
-    r"from proxy\.(hotpath\.(error_words|in_flight|outgoing|reply_actions)|wire\.reply) import (\([^)]*\)|.*)\n",
+    r"from proxy\.(hotpath\.upstream\.(error_words|in_flight|outgoing|reply_actions)|wire\.reply)"
+    r" import (\([^)]*\)|.*)\n",
     "",
     "".join((FOLDER / name).read_text() for name in PARTS),
 )

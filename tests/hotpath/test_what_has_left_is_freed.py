@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from proxy.hotpath.in_flight import HIDE, LOCAL, MEMBERS, PEEK, UNWRAP, InFlightEntry
-from proxy.hotpath.reply_order import Segment
+from proxy.hotpath.order.reply_order import Segment
+from proxy.hotpath.upstream.in_flight import HIDE, LOCAL, MEMBERS, PEEK, UNWRAP, InFlightEntry
 from tests.hotpath.bench import OK, ONE, PIPELINE, Bench
 from tests.hotpath.test_reply_order import Asker
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from proxy.commands.slots import slot_of
-from proxy.hotpath.cached_reply import ReplySource
-from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.reply_cache import ReplyCache
+from proxy.hotpath.cache.cached_reply import ReplySource
+from proxy.hotpath.cache.reply_cache import ReplyCache
+from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.local_cache.barrier import Barrier
 from proxy.local_cache.fills import Fills
 from proxy.net.cache.cluster_slots import ClusterSlots

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
-from proxy.hotpath.cached_reply import ReplyMemory, ReplySource
-from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.reply_cache import ReplyCache
+from proxy.hotpath.cache.cached_reply import ReplyMemory, ReplySource
+from proxy.hotpath.cache.reply_cache import ReplyCache
+from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.local_cache.barrier import Barrier
 from proxy.local_cache.expected import CacheBounds, CachedRequest
 from proxy.local_cache.fills import Fills

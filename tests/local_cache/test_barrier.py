@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from proxy.hotpath.cached_reply import ReplySource
-from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.reply_cache import ReplyCache
+from proxy.hotpath.cache.cached_reply import ReplySource
+from proxy.hotpath.cache.reply_cache import ReplyCache
+from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.local_cache.barrier import Barrier
 from proxy.local_cache.fills import Fills
 

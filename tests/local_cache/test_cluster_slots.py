@@ -9,9 +9,9 @@ from __future__ import annotations
 import pytest
 
 from proxy.commands.slots import slot_of
-from proxy.hotpath.cached_reply import ReplySource
-from proxy.hotpath.reply_cache import ReplyCache
-from proxy.hotpath.slot_marks import CLOSED
+from proxy.hotpath.cache.cached_reply import ReplySource
+from proxy.hotpath.cache.reply_cache import ReplyCache
+from proxy.hotpath.cache.slot_marks import CLOSED
 from proxy.local_cache.fills import SILENCE, Fills
 from proxy.net.cache.cluster_slots import ClusterSlots
 from proxy.net.config.address import UpstreamAddress

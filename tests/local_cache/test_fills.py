@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from proxy.build_form import BUILD_FORM
-from proxy.hotpath.cached_reply import ReplyMemory, ReplySource
-from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.reply_cache import ReplyCache
+from proxy.hotpath.cache.cached_reply import ReplyMemory, ReplySource
+from proxy.hotpath.cache.reply_cache import ReplyCache
+from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.local_cache import fills
 from proxy.local_cache.barrier import Barrier
 from proxy.local_cache.expected import CacheBounds, CachedRequest, Fill, RefusedFillError, RefusedPingError

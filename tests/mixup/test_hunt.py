@@ -139,7 +139,7 @@ breaks."""
 def test_a_broken_pipeline_is_caught(fleet: Fleet, tmp_path: Path, name: str) -> None:
     """Keyrail itself with one line of its upstream pipeline changed, as plain Python: the swarm hears it at once."""
     right, wrong = BREAKS[name]
-    parts = [f"hotpath/{part}.py" for part in ("in_flight", "outgoing", "reply_actions")]
+    parts = [f"hotpath/upstream/{part}.py" for part in ("in_flight", "outgoing", "reply_actions")]
     (module,) = (part for part in parts if right in (package_folder() / part).read_text())
     engine = fleet.engine(ENGINE)
     package = broken(tmp_path, Change(module, right, wrong))

@@ -13,8 +13,8 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
-from proxy.hotpath.error_counts import ErrorCounts
-from proxy.hotpath.reader_place import Replica
+from proxy.hotpath.counting.error_counts import ErrorCounts
+from proxy.hotpath.replicas.reader_place import Replica
 from proxy.net.config.address import UpstreamAddress
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.connection.own_commands import OwnCommands

@@ -8,9 +8,9 @@ from types import FunctionType, ModuleType
 
 import pytest
 
-from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.intake import Intake
+from proxy.hotpath.intake.command_sender import CommandSender
+from proxy.hotpath.intake.intake import Intake
+from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.net.downstream.client import ClientConnection
 from proxy.session.dispatcher.dispatcher import Dispatcher
 from proxy.session.session import Session

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from proxy.hotpath.sampler import Sampler
+from proxy.hotpath.counting.sampler import Sampler
 from proxy.net.downstream.client import ClientConnection, log_fault
 from proxy.net.policy.command_times import CommandTimesAtRedis
 from proxy.net.policy.expiries import Expiries

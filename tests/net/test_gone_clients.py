@@ -14,8 +14,8 @@ from typing import cast
 
 import pytest
 
-from proxy.hotpath.pipeline_listener import UNHEARD
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.upstream.pipeline_listener import UNHEARD
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.policy.model import TRANSPARENT
 from proxy.session.ports.pool_key import PoolKey

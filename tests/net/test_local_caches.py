@@ -13,7 +13,7 @@ import pytest
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
-from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.net.cache import missing_replies, often_read
 from proxy.net.policy.plan_compiler import PlanCompiler
 from proxy.policy.precedence import in_share

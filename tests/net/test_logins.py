@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.intake import Intake
+from proxy.hotpath.intake.command_sender import CommandSender
+from proxy.hotpath.intake.intake import Intake
 from proxy.net.config.address import UpstreamAddress, parse_upstream
 from proxy.net.connection.group_counts import counts_in
 from proxy.net.logins.logins import REMEMBERED_SECONDS, Logins

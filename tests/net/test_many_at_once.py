@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from proxy.hotpath.counters import Counters
-from proxy.hotpath.sampler import Sampler
+from proxy.hotpath.counting.counters import Counters
+from proxy.hotpath.counting.sampler import Sampler
 from proxy.net.config.address import UpstreamAddress
 from proxy.net.connection.asked_once import AskedOnce
 from proxy.net.connection.engine import Engine

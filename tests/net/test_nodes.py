@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from proxy.cluster.shares import Advertised
-from proxy.hotpath.reader_place import Replica
+from proxy.hotpath.replicas.reader_place import Replica
 from proxy.net.config.address import parse_upstream
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.follow.nodes import Nodes

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from proxy.hotpath.counter_snapshot import KeyCount
+from proxy.hotpath.counting.counter_snapshot import KeyCount
 from proxy.net.cache.often_read import HOT, QUIET, WORTH, OftenRead
 
 NONE: Mapping[bytes, int] = {}

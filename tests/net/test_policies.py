@@ -15,9 +15,9 @@ import pytest
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD, Table
-from proxy.hotpath.counters import Counters
-from proxy.hotpath.plan import Plan
-from proxy.hotpath.sampler import Sampler
+from proxy.hotpath.counting.counters import Counters
+from proxy.hotpath.counting.sampler import Sampler
+from proxy.hotpath.plan.plan import Plan
 from proxy.net.connection.engine import Engine, Probed, probe
 from proxy.net.policy.plan_compiler import PlanCompiler, PlanUnavailableError, WantedPlans
 from proxy.net.policy.policies import Policies

@@ -12,11 +12,11 @@ import pytest
 from proxy.commands.cached_reads import cache_role
 from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD, Lane
-from proxy.hotpath.cached_reads import CachedReads, CacheUse, part_of
-from proxy.hotpath.cached_reply import ReplyMemory
-from proxy.hotpath.client_reads import ClientReads
-from proxy.hotpath.reader_place import ReplicaGroup
-from proxy.hotpath.reply_cache import ReplyCache
+from proxy.hotpath.cache.cached_reads import CachedReads, CacheUse, part_of
+from proxy.hotpath.cache.cached_reply import ReplyMemory
+from proxy.hotpath.cache.reply_cache import ReplyCache
+from proxy.hotpath.replicas.client_reads import ClientReads
+from proxy.hotpath.replicas.reader_place import ReplicaGroup
 from proxy.net.cache.missing_replies import Wait
 from tests.local_cache.model import trusted
 from tests.net.replica_stage import RULES, VALUE, Stage

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.reader_place import ReaderPlace, Replica, ReplicaGroup
+from proxy.hotpath.replicas.reader_place import ReaderPlace, Replica, ReplicaGroup
+from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.net.replicas.replica_choice import Candidate, chosen
 from tests.hotpath.gathering import Upstream
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.hotpath.in_flight import NOTE
+from proxy.hotpath.upstream.in_flight import NOTE
 from proxy.net.connection.own_commands import InternalClient
 from proxy.net.replicas import replica_connections
 from proxy.net.replicas.replica_history import Told

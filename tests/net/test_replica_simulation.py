@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import pytest
 
-from proxy.hotpath.reader_place import ReaderPlace, ReplicaGroup
+from proxy.hotpath.replicas.reader_place import ReaderPlace, ReplicaGroup
 from proxy.net.replicas.replica_history import Told
 from proxy.net.replicas.watched_replicas import WatchedReplica
 from proxy.session.replicas.read_retries import ReadRetries

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy.hotpath.reader_place import Replica
+from proxy.hotpath.replicas.reader_place import Replica
 from proxy.net.config.address import parse_upstream
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.replicas import replica_watch

@@ -11,8 +11,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from proxy.hotpath.error_counts import ErrorCounts
-from proxy.hotpath.reader_place import Replica
+from proxy.hotpath.counting.error_counts import ErrorCounts
+from proxy.hotpath.replicas.reader_place import Replica
 from proxy.net.config.address import UpstreamAddress
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.replicas.replica_connections import ReplicaConnections

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from proxy.hotpath.intake import READING
+from proxy.hotpath.intake.intake import READING
 from proxy.net.downstream.backlog import Backlog
 from proxy.net.downstream.census import FEW, Census
 from proxy.net.downstream.idle_clients import IdleClients, LeftClients

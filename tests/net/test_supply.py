@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.commands.table import Lane
-from proxy.hotpath.in_flight import NOTE, ReplySink
+from proxy.hotpath.upstream.in_flight import NOTE, ReplySink
 from proxy.net.config.address import UpstreamAddress
 from proxy.net.connection.failures import Failures
 from proxy.net.connection.upstream import UpstreamConnection

@@ -17,8 +17,8 @@ import pytest
 
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.commands.table import Lane
-from proxy.hotpath.router import Router
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.cluster.router import Router
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.net.config.address import UpstreamAddress
 from proxy.net.config.settings import PolicySource, RouteSettings, Settings
 from proxy.net.connection.group_counts import counts_in

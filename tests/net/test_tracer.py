@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.hotpath.sampler import Sampler
+from proxy.hotpath.counting.sampler import Sampler
 from proxy.net.policy import tracer as module
 from proxy.net.policy.command_times import CommandTimesAtRedis
 from proxy.net.policy.expiries import Expiries

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from proxy.hotpath.cached_reply import ReplyMemory
-from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.cache.cached_reply import ReplyMemory
+from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.local_cache.expected import CacheBounds, CachedRequest
 from proxy.local_cache.fills import PING_EVERY
 from proxy.net.cache.tracked_database import TrackedDatabase

@@ -14,10 +14,10 @@ from typing import Any, cast
 import pytest
 
 from proxy.commands.table import Lane
-from proxy.hotpath.in_flight import NOTE, ReplySink
-from proxy.hotpath.pipeline_listener import PipelineListener
-from proxy.hotpath.sender_listener import HeldUpstream, ReplyRecipient
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.upstream.in_flight import NOTE, ReplySink
+from proxy.hotpath.upstream.pipeline_listener import PipelineListener
+from proxy.hotpath.upstream.sender_listener import HeldUpstream, ReplyRecipient
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.net.config.address import UpstreamAddress, parse_upstream
 from proxy.net.connection.connect import open_upstream
 from proxy.net.connection.failures import Failures

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from proxy.hotpath.write_gate import WriteGate
+from proxy.hotpath.upstream.write_gate import WriteGate
 from proxy.net.pool.write_pauses import WritePauses
 from proxy.session.ports.pool_key import SOLE_NODE
 

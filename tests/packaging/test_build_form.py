@@ -11,7 +11,7 @@ import pytest
 
 from proxy import build_form
 from proxy.build_form import BUILD_FORM, build_form_of, is_plain_installation
-from proxy.hotpath import intake
+from proxy.hotpath.intake import intake
 from proxy.wire import request
 
 

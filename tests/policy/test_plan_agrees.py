@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD, Table
-from proxy.hotpath.counters import Counters
-from proxy.hotpath.plan import EDIT, JUDGE, PASS, REFUSE
-from proxy.hotpath.splice import Splice
+from proxy.hotpath.counting.counters import Counters
+from proxy.hotpath.plan.plan import EDIT, JUDGE, PASS, REFUSE
+from proxy.hotpath.upstream.splice import Splice
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Decision
 from proxy.policy.load import load_policy

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD, Spec
-from proxy.hotpath.leased_tokens import TokenSet, TokenSpender
+from proxy.hotpath.plan.leased_tokens import TokenSet, TokenSpender
 from proxy.policy.compile import CompiledPolicy
 from proxy.rules.context import Context
 from proxy.rules.rule import Binding, Wording

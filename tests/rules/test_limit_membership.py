@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.rules.context import Context
 from proxy.rules.limit_membership import LimitMembership, LimitMemberships, Presence
 from proxy.rules.limits.rule import LimitRule, LimitsSettings, Per

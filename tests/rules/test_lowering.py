@@ -6,11 +6,11 @@ import pytest
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
-from proxy.hotpath.appending import StatedNumber
-from proxy.hotpath.automaton import Automaton
-from proxy.hotpath.counters import Counters
-from proxy.hotpath.plan import EDIT, JUDGE, PASS, Plan
-from proxy.hotpath.schema_checks import EntryProgram
+from proxy.hotpath.counting.counters import Counters
+from proxy.hotpath.plan.appending import StatedNumber
+from proxy.hotpath.plan.automaton import Automaton
+from proxy.hotpath.plan.plan import EDIT, JUDGE, PASS, Plan
+from proxy.hotpath.plan.schema_checks import EntryProgram
 from proxy.rules.lowering import UNLIMITED, EntryCheck, Lowering, NameCheck
 from proxy.rules.name_language import automaton_of
 from proxy.rules.names.faults import Banned

@@ -12,7 +12,7 @@ import pytest
 from proxy.commands.command import Command
 from proxy.commands.spec import Spec
 from proxy.commands.table import STANDARD
-from proxy.hotpath.plan import PASS
+from proxy.hotpath.plan.plan import PASS
 from proxy.policy.compile import needs_of
 from proxy.policy.json_schema import json_schema
 from proxy.policy_yaml.fields import Fields, integer, read_fields

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.hotpath.automaton import NOBODY, Automaton
+from proxy.hotpath.plan.automaton import NOBODY, Automaton
 from proxy.schema.automaton import SchemaError, Tie, TooLarge, Unreachable, compile_patterns
 from proxy.schema.entries import KeyEntry, Schema
 from proxy.schema.patterns import Part, Pattern, Placeholder, parse_pattern

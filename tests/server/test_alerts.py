@@ -21,7 +21,7 @@ import yaml
 from prometheus_client.core import Metric
 
 import proxy
-from proxy.hotpath.error_counts import ErrorCounts
+from proxy.hotpath.counting.error_counts import ErrorCounts
 from proxy.net.connection.failures import Failures
 from proxy.net.downstream.acceptor import Acceptor
 from proxy.policy.load import load_policy

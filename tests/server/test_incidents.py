@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from proxy.commands.slots import slot_of
-from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
+from proxy.hotpath.counting.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.policy.model import TRANSPARENT
 from proxy.rules.rates import Rate
 from proxy.server import incidents as module

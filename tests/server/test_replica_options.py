@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proxy.commands.table import STANDARD
-from proxy.hotpath.replica_reads import ReplicaTerms
+from proxy.hotpath.plan.replica_reads import ReplicaTerms
 from proxy.net.config.address import parse_upstream
 from proxy.net.config.settings import PolicyKind, PolicySource, ReadFrom, RouteSettings
 from proxy.server.reload import read_policies

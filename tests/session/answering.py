@@ -12,8 +12,8 @@ from typing import cast
 
 from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
-from proxy.hotpath.router import UNOWNED
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.cluster.router import UNOWNED
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.pool_key import Node, PoolKey
 from proxy.wire.encode import encode_array, encode_bulk

@@ -17,8 +17,8 @@ from proxy.cluster.own_slots import KnownMarks
 from proxy.cluster.split_commands import split_commands
 from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD, Lane
-from proxy.hotpath.command_sender import follow
-from proxy.hotpath.router import Router
+from proxy.hotpath.cluster.router import Router
+from proxy.hotpath.intake.command_sender import follow
 from proxy.session.ports.node_port import NodeFollower, NodePort
 from proxy.session.ports.pool_key import Node, PoolKey
 from proxy.session.ports.pool_waiter import PoolWaiter

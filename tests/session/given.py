@@ -12,12 +12,12 @@ from hiredis import pack_command
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD, ConnectionState, Lane, Spec, Table
-from proxy.hotpath.counters import Counters
-from proxy.hotpath.hot_path_config import MAY_WRITE, READS, HotPathConfig
-from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.intake import WAITING
-from proxy.hotpath.sampler import Sampler
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.counting.counters import Counters
+from proxy.hotpath.counting.sampler import Sampler
+from proxy.hotpath.intake.intake import WAITING
+from proxy.hotpath.plan.hot_path_config import MAY_WRITE, READS, HotPathConfig
+from proxy.hotpath.upstream.in_flight import ReplySink
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Hit

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 
-from proxy.hotpath.router import UNOWNED, Router
+from proxy.hotpath.cluster.router import UNOWNED, Router
 from proxy.policy.model import TRANSPARENT
 from proxy.session.ports.pool_key import user_named
 from tests.hotpath.routed import owners

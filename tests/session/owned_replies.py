@@ -19,11 +19,11 @@ from typing import cast
 from proxy.commands.cached_reads import cache_role
 from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD
-from proxy.hotpath.cached_reads import CachedReads, CacheUse, part_of
-from proxy.hotpath.cached_reply import ReplyMemory
-from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.reply_cache import ReplyCache
-from proxy.hotpath.router import Router
+from proxy.hotpath.cache.cached_reads import CachedReads, CacheUse, part_of
+from proxy.hotpath.cache.cached_reply import ReplyMemory
+from proxy.hotpath.cache.reply_cache import ReplyCache
+from proxy.hotpath.cluster.router import Router
+from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.policy.model import TRANSPARENT
 from proxy.wire.encode import encode_array, encode_bulk
 from tests.hotpath.routed import owners

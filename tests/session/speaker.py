@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from proxy.hotpath.router import Router
+from proxy.hotpath.cluster.router import Router
 from proxy.session.state import POOLED, Keeping, Pinned
 from proxy.wire.encode import encode_bulk
 from tests.resp import FrameReader

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy.commands.table import STANDARD, ConnectionState
-from proxy.hotpath.router import UNOWNED
+from proxy.hotpath.cluster.router import UNOWNED
 from proxy.session.cluster.blocking import shortened
 from proxy.session.commands.switching import HELD_SECONDS
 from tests.hotpath.test_split import arguments

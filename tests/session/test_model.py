@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from proxy.hotpath.intake import READING
+from proxy.hotpath.intake.intake import READING
 from proxy.session.ports.pool_key import PoolKey
 from tests.policy.given import policy
 from tests.session.given import HOME, LARGE, Client, call

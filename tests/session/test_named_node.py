@@ -7,7 +7,7 @@ import pytest
 from proxy.commands.command import Command
 from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD, Lane
-from proxy.hotpath.router import Router
+from proxy.hotpath.cluster.router import Router
 from proxy.policy.load import load_policy
 from proxy.policy.model import Policy
 from proxy.policy_yaml.shipped import packaged

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.hotpath.interleaved import Interleaved
-from proxy.hotpath.reply_order import ReplyOrder, Segment
+from proxy.hotpath.order.interleaved import Interleaved
+from proxy.hotpath.order.reply_order import ReplyOrder, Segment
 from tests.conftest import seeds
 from tests.session.owned_replies import STEPS, fault
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.commands.table import STANDARD, Lane
-from proxy.hotpath.upstream_pipeline import MARK
+from proxy.hotpath.upstream.upstream_pipeline import MARK
 from proxy.policy.model import TRANSPARENT
 from proxy.session.state import Keeping
 from tests.session.given import Client, FakeRoute, call, route_with

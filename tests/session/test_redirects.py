@@ -11,8 +11,8 @@ import pytest
 
 from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD, Lane, Table
-from proxy.hotpath.in_flight import NOTE, InFlightEntry, ReplySink
-from proxy.hotpath.outgoing import MOST_KEPT
+from proxy.hotpath.upstream.in_flight import NOTE, InFlightEntry, ReplySink
+from proxy.hotpath.upstream.outgoing import MOST_KEPT
 from proxy.rules.own_scripts import OWN_SCRIPTS
 from proxy.session.commands.switching import HELD_SECONDS
 from tests.conftest import seeds

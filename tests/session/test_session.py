@@ -8,7 +8,7 @@ import pytest
 from proxy.build_form import BUILD_FORM
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD, Lane
-from proxy.hotpath.in_flight import FORWARD
+from proxy.hotpath.upstream.in_flight import FORWARD
 from proxy.policy.decision import Decision, HiddenCommands
 from proxy.policy.model import TRANSPARENT, Mode
 from proxy.rules.verdict import PASS, Rewrite, Surround

@@ -11,8 +11,8 @@ from typing import cast
 import pytest
 
 from proxy.commands.slots import slot_of
-from proxy.hotpath.in_flight import InFlightEntry
-from proxy.hotpath.join import JoinPart
+from proxy.hotpath.order.join import JoinPart
+from proxy.hotpath.upstream.in_flight import InFlightEntry
 from proxy.wire.encode import encode_bulk
 from tests.hotpath.routed import owners
 from tests.hotpath.test_split import arguments

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.hotpath.router import Router
+from proxy.hotpath.cluster.router import Router
 from tests.cluster.test_every_command import invocations
 from tests.hotpath.routed import owners
 from tests.hotpath.test_split import arguments

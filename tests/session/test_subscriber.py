@@ -12,8 +12,8 @@ import pytest
 from proxy.cluster.key_pattern import KeyPattern
 from proxy.cluster.notifications import is_notification
 from proxy.commands.slots import SLOTS, slot_of
-from proxy.hotpath.client_reads import ClientReads
-from proxy.hotpath.reader_place import ReplicaGroup
+from proxy.hotpath.replicas.client_reads import ClientReads
+from proxy.hotpath.replicas.reader_place import ReplicaGroup
 from proxy.session.cluster.subscription_link import CLOSING, OPENING
 from tests.conftest import seeds
 from tests.resp import FrameReader, decode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.hotpath.intake import WAITING
+from proxy.hotpath.intake.intake import WAITING
 from proxy.policy.model import TRANSPARENT
 from tests.session.given import Client, FakeRoute, Upstream, call, route_with
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.hotpath.intake import FINISHED
+from proxy.hotpath.intake.intake import FINISHED
 from proxy.session.cluster.node_connections import CLUSTERDOWN
 from proxy.session.commands.switching import HELD_SECONDS
 from tests.session.clustered import NODES, Routed

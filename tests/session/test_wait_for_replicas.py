@@ -7,8 +7,8 @@ import pytest
 
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.commands.table import STANDARD
-from proxy.hotpath.router import UNOWNED
-from proxy.hotpath.sender_listener import ReplyRecipient
+from proxy.hotpath.cluster.router import UNOWNED
+from proxy.hotpath.upstream.sender_listener import ReplyRecipient
 from proxy.session.cluster import wait_for_replicas
 from proxy.session.cluster.node_connections import CLUSTERDOWN
 from proxy.session.commands.switching import HELD_SECONDS

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
+from proxy.hotpath.counting.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.traffic.effects import Effect, effect_of
 from proxy.traffic.interval_stats import Client, IntervalStats, KeyFigures, Volume
 from proxy.traffic.key_text import named, shown

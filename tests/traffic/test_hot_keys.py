@@ -10,8 +10,8 @@ from itertools import accumulate
 import pytest
 
 from proxy.build_form import BUILD_FORM
-from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
-from proxy.hotpath.counters import Counters
+from proxy.hotpath.counting.counter_snapshot import CounterSnapshot, KeyCount
+from proxy.hotpath.counting.counters import Counters
 from proxy.traffic import json_views
 from proxy.traffic.alerts import Hot
 from proxy.traffic.evidence import moment

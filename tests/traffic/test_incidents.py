@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from proxy.commands.slots import slot_of
-from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
+from proxy.hotpath.counting.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.traffic.advice import InForce
 from proxy.traffic.alerts import USUAL, Alerts, Hot
 from proxy.traffic.client_ids import id_of

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from proxy.commands.slots import slot_of
-from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
+from proxy.hotpath.counting.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.traffic import json_views
 from proxy.traffic.alerts import Hot
 from proxy.traffic.interval_stats import MOST_KEYS, IntervalStats

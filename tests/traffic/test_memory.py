@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from proxy.commands.slots import SLOTS
-from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
+from proxy.hotpath.counting.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.slot_counts import SlotCounts
 from proxy.traffic.time_series import LEAST_MEMORY, TimeSeries

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
-from proxy.hotpath.counters import Counters
+from proxy.hotpath.counting.counter_snapshot import CounterSnapshot, KeyCount
+from proxy.hotpath.counting.counters import Counters
 from proxy.traffic import merge
 from proxy.traffic.merge import combined
 

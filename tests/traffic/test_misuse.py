@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from proxy.hotpath.counter_snapshot import CounterSnapshot
+from proxy.hotpath.counting.counter_snapshot import CounterSnapshot
 from proxy.traffic.advice import InForce
 from proxy.traffic.alerts import USUAL
 from proxy.traffic.client_ids import id_of, name_of, named

@@ -30,7 +30,7 @@ OF_BYTES = {
         "cluster/scan_cursor.py",
         "commands/expiry.py",
         "commands/values.py",
-        "hotpath/reply_actions.py",
+        "hotpath/upstream/reply_actions.py",
         "net/policy/command_cost.py",
         "rules/replies/rule.py",
         "session/logins/handshake.py",

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from proxy.hotpath.cached_reads import CacheUse
-from proxy.hotpath.counter_snapshot import CounterSnapshot
+from proxy.hotpath.cache.cached_reads import CacheUse
+from proxy.hotpath.counting.counter_snapshot import CounterSnapshot
 from proxy.net.policy.command_cost import CommandCost
 from proxy.net.policy.verdicts import Verdicts
 from proxy.policy.decision import Hit

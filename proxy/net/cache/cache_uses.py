@@ -7,9 +7,9 @@ from functools import lru_cache
 from proxy.commands.cached_reads import CACHED_READS, cache_role
 from proxy.commands.command import Command
 from proxy.commands.table import Table
-from proxy.hotpath.automaton import Automaton
-from proxy.hotpath.cached_reads import CacheUse
-from proxy.hotpath.cached_reply import ReplyMemory
+from proxy.hotpath.cache.cached_reads import CacheUse
+from proxy.hotpath.cache.cached_reply import ReplyMemory
+from proxy.hotpath.plan.automaton import Automaton
 from proxy.local_cache.expected import CacheBounds
 from proxy.net.policy.cache_scope import always_cached
 from proxy.policy.decision import Step

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from proxy.commands.slots import SLOTS, slot_of
-from proxy.hotpath.slot_marks import SlotMarks
+from proxy.hotpath.cache.slot_marks import SlotMarks
 from proxy.local_cache.expected import Word
 from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.slot_map import OwnSlots, SlotRange, ViewError, read_own_slots

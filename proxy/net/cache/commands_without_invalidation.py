@@ -11,9 +11,9 @@ waits there.)
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.reply_cache import ReplyCache
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.cache.reply_cache import ReplyCache
+from proxy.hotpath.upstream.in_flight import ReplySink
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 
 _PERHAPS = 1.0
 """Seconds in which a command may still run whose connection has ended before its reply."""

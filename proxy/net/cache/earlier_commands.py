@@ -8,8 +8,8 @@ too. What stands in an open transaction does so when EXEC is sent.
 
 from collections.abc import Iterable, Sequence
 
-from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.reply_cache import ReplyCache
+from proxy.hotpath.cache.reply_cache import ReplyCache
+from proxy.hotpath.intake.command_sender import CommandSender
 from proxy.session.ports.client import ServedClient
 
 

@@ -25,13 +25,13 @@ from typing import Any
 
 from proxy.commands.cached_reads import CACHED_READS, depends_on_whole_hash, fields_read, reply_in_resp2
 from proxy.commands.command import Command
-from proxy.hotpath.cached_reads import UNREAD, CachedReads, part_of
-from proxy.hotpath.cached_reply import ReplyMemory
-from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.counter_snapshot import CounterSnapshot
-from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.reply_cache import ReplyCache
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.cache.cached_reads import UNREAD, CachedReads, part_of
+from proxy.hotpath.cache.cached_reply import ReplyMemory
+from proxy.hotpath.cache.reply_cache import ReplyCache
+from proxy.hotpath.counting.counter_snapshot import CounterSnapshot
+from proxy.hotpath.intake.command_sender import CommandSender
+from proxy.hotpath.upstream.in_flight import ReplySink
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.local_cache.expected import CachedRequest
 from proxy.local_cache.fills import PING_EVERY
 from proxy.net.cache.cache_totals import CacheTotals, with_hits

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from proxy.hotpath.reply_cache import ReplyCache
+from proxy.hotpath.cache.reply_cache import ReplyCache
 from proxy.local_cache.expected import CacheBounds, CachedRequest
 from proxy.net.cache.tracked_database import TrackedDatabase
 from proxy.session.ports.client import ServedClient

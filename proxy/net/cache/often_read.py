@@ -11,7 +11,7 @@ often.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from proxy.hotpath.counter_snapshot import KeyCount
+from proxy.hotpath.counting.counter_snapshot import KeyCount
 
 HOT = 100
 """Reads of a key per second in this worker, from which on it is hot, until there are less than half as many."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 
-from proxy.hotpath.reply_cache import ReplyCache
+from proxy.hotpath.cache.reply_cache import ReplyCache
 from proxy.local_cache.barrier import Barrier
 from proxy.local_cache.expected import CacheBounds, CachedRequest
 from proxy.local_cache.fills import Fills

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from proxy.hotpath.cached_reply import ReplySource
-from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.reply_cache import ReplyCache
+from proxy.hotpath.cache.cached_reply import ReplySource
+from proxy.hotpath.cache.reply_cache import ReplyCache
+from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.local_cache.expected import CacheBounds, CachedRequest, RefusedFillError, RefusedPingError, Word
 from proxy.local_cache.fills import Fills
 from proxy.local_cache.frames import OutOfStepError

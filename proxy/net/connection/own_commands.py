@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from proxy.hotpath.in_flight import EDIT, HIDE, ReplySink
+from proxy.hotpath.upstream.in_flight import EDIT, HIDE, ReplySink
 from proxy.session.ports.client_identity import UNNAMED
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.wire.encode import encode_command

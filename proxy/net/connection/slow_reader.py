@@ -7,8 +7,8 @@ connection, the client has a second; then Keyrail closes it.
 import asyncio
 from collections.abc import Callable
 
-from proxy.hotpath.sender_listener import ReplyRecipient
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.upstream.sender_listener import ReplyRecipient
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 
 PATIENCE = 1.0
 """Seconds for a client to catch up while others wait behind it."""

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 from proxy.commands.table import Lane
-from proxy.hotpath.error_counts import ErrorCounts
-from proxy.hotpath.in_flight import EDIT, MEMBERS, NOTE, PEEK, UNWRAP, ReplySink
-from proxy.hotpath.outgoing import Redirects
-from proxy.hotpath.pipeline_listener import UNHEARD
-from proxy.hotpath.sender_listener import ReplyRecipient
+from proxy.hotpath.counting.error_counts import ErrorCounts
+from proxy.hotpath.upstream.in_flight import EDIT, MEMBERS, NOTE, PEEK, UNWRAP, ReplySink
+from proxy.hotpath.upstream.outgoing import Redirects
+from proxy.hotpath.upstream.pipeline_listener import UNHEARD
+from proxy.hotpath.upstream.sender_listener import ReplyRecipient
 from proxy.net.connection.own_commands import OwnCommands
 from proxy.net.connection.slow_reader import LATER_PATIENCE, PATIENCE, SlowReader
 from proxy.net.connection.unsent import discard_unsent

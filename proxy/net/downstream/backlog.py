@@ -9,7 +9,7 @@ clients that do not read their replies, have no age.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from proxy.hotpath.intake import WAITING
+from proxy.hotpath.intake.intake import WAITING
 from proxy.session.session import Session
 
 

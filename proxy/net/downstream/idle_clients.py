@@ -8,7 +8,7 @@ unfinished command. The hot path records nothing for this: each turn compares ho
 import asyncio
 from collections.abc import Callable, Collection
 
-from proxy.hotpath.intake import FINISHED, WAITING
+from proxy.hotpath.intake.intake import FINISHED, WAITING
 from proxy.net.downstream.rounds import Rounds
 from proxy.session.session import Session
 

@@ -7,7 +7,7 @@ from proxy.cluster.own_slots import KnownMarks
 from proxy.cluster.shares import Advertised, Range, Share, shared_out
 from proxy.commands.error_texts import ASKS, endpoint_named
 from proxy.commands.slots import SLOTS
-from proxy.hotpath.router import UNOWNED
+from proxy.hotpath.cluster.router import UNOWNED
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.pool.replicas import Answered, Replicas
 from proxy.net.topology.cluster import Cluster

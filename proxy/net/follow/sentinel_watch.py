@@ -17,7 +17,7 @@ publishes +switch-master.
 import asyncio
 from collections.abc import Callable
 
-from proxy.hotpath.in_flight import CONFIRM, ReplySink
+from proxy.hotpath.upstream.in_flight import CONFIRM, ReplySink
 from proxy.net.config.address import UpstreamAddress
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.config.sentinel_address import Sentinels

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from proxy.hotpath.automaton import Automaton
+from proxy.hotpath.plan.automaton import Automaton
 from proxy.policy.model import Policy
 from proxy.policy.precedence import is_active
 from proxy.rules.key_globs import KeyGlob, none_fits

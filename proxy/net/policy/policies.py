@@ -19,10 +19,10 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from typing import Any, Protocol
 
-from proxy.hotpath.counters import Counters
-from proxy.hotpath.router import Router
-from proxy.hotpath.sampler import Sampler
-from proxy.hotpath.write_gate import WriteGate
+from proxy.hotpath.cluster.router import Router
+from proxy.hotpath.counting.counters import Counters
+from proxy.hotpath.counting.sampler import Sampler
+from proxy.hotpath.upstream.write_gate import WriteGate
 from proxy.net.connection.asked_once import AskedOnce
 from proxy.net.connection.connect import Opened
 from proxy.net.connection.engine import Engine, probe

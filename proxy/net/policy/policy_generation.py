@@ -17,11 +17,11 @@ from proxy.commands.held_by_pause import held_by_pause
 from proxy.commands.replica_reads import hides_absence
 from proxy.commands.spec import Spec
 from proxy.commands.table import ConnectionState, Lane, Table
-from proxy.hotpath.counters import Counters
-from proxy.hotpath.hot_path_config import MAY_WRITE, READS, HotPathConfig
-from proxy.hotpath.router import Router
-from proxy.hotpath.sampler import Sampler
-from proxy.hotpath.write_gate import WriteGate
+from proxy.hotpath.cluster.router import Router
+from proxy.hotpath.counting.counters import Counters
+from proxy.hotpath.counting.sampler import Sampler
+from proxy.hotpath.plan.hot_path_config import MAY_WRITE, READS, HotPathConfig
+from proxy.hotpath.upstream.write_gate import WriteGate
 from proxy.net.policy.cache_scope import CacheScope
 from proxy.net.policy.command_counts import CommandCounts
 from proxy.net.policy.garbage_collector import uncollected

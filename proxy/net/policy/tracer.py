@@ -8,8 +8,8 @@ import time
 from typing import Any
 
 from proxy.commands.table import ConnectionState, Lane, Spec
-from proxy.hotpath.counter_snapshot import CounterSnapshot
-from proxy.hotpath.sampler import Sampler
+from proxy.hotpath.counting.counter_snapshot import CounterSnapshot
+from proxy.hotpath.counting.sampler import Sampler
 from proxy.net.downstream.client_label import client_label, label_of
 from proxy.net.policy.command_times import CommandTimesAtRedis
 from proxy.net.policy.expiries import Expiries

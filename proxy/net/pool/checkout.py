@@ -17,7 +17,7 @@ from functools import partial
 from weakref import WeakSet
 
 from proxy.commands.table import Lane
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.net.connection.engine import Engine, described_by
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.policy.capabilities import Capabilities

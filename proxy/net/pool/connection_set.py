@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any
 
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.pool.pools import Pools
 from proxy.net.pool.server_processes import ServerProcesses

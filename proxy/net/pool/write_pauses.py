@@ -20,7 +20,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
-from proxy.hotpath.write_gate import WriteGate
+from proxy.hotpath.upstream.write_gate import WriteGate
 from proxy.net.connection.connect import UpstreamRefusedError
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.pool.connections import Connections

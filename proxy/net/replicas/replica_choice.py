@@ -9,8 +9,8 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from proxy.hotpath.reader_place import ReaderPlace, Replica
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.replicas.reader_place import ReaderPlace, Replica
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 
 
 class Candidate(NamedTuple):

@@ -19,11 +19,11 @@ from proxy.commands.error_texts import (
     REPLICA_WANTS_LOGIN,
 )
 from proxy.commands.table import Lane
-from proxy.hotpath.error_counts import ErrorCounts
-from proxy.hotpath.in_flight import InFlightEntry, ReplySink
-from proxy.hotpath.reader_place import ReaderPlace, Replica, ReplicaGroup
-from proxy.hotpath.replica_reads import ReplicaTerms
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.counting.error_counts import ErrorCounts
+from proxy.hotpath.plan.replica_reads import ReplicaTerms
+from proxy.hotpath.replicas.reader_place import ReaderPlace, Replica, ReplicaGroup
+from proxy.hotpath.upstream.in_flight import InFlightEntry, ReplySink
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.net.connection.connect import UpstreamRefusedError, open_upstream, set_to
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.policy.policies import Policies

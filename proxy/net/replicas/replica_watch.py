@@ -22,8 +22,8 @@ from functools import partial
 from itertools import count
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.reader_place import Replica, ReplicaGroup
+from proxy.hotpath.replicas.reader_place import Replica, ReplicaGroup
+from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.net.config.address import UpstreamAddress
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.connection.engine import replicates_slot_states, run_id_in

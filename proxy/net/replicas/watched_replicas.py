@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from proxy.hotpath.reader_place import Replica, ReplicaGroup
+from proxy.hotpath.replicas.reader_place import Replica, ReplicaGroup
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.replicas.replica_history import PrimaryHistory, Told
 from proxy.net.topology.slot_map import OwnSlots

@@ -34,9 +34,9 @@ from socket import socket
 from typing import Any
 
 from proxy.commands.table import STANDARD
-from proxy.hotpath.counters import Counters
-from proxy.hotpath.error_counts import ErrorCounts
-from proxy.hotpath.sampler import Sampler
+from proxy.hotpath.counting.counters import Counters
+from proxy.hotpath.counting.error_counts import ErrorCounts
+from proxy.hotpath.counting.sampler import Sampler
 from proxy.net.cache.local_caches import LocalCaches
 from proxy.net.config.settings import ListenerSettings, RouteSettings, Settings
 from proxy.net.connection.deadline import Deadline

@@ -10,7 +10,7 @@ from itertools import count
 from typing import NamedTuple
 
 from proxy.commands.slots import SLOTS
-from proxy.hotpath.router import UNOWNED, Router
+from proxy.hotpath.cluster.router import UNOWNED, Router
 from proxy.net.config.address import UpstreamAddress
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.topology.slot_map import ClusterNode, SlotMap

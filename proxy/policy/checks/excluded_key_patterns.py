@@ -8,7 +8,7 @@ must have one of all listed prefixes.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from proxy.hotpath.automaton import Automaton
+from proxy.hotpath.plan.automaton import Automaton
 from proxy.policy.checks.unreachable_rules import globs_of
 from proxy.policy.model import Mode, Policy, PolicyRule
 from proxy.policy.precedence import effective_mode, is_active

@@ -35,7 +35,7 @@ from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.over_nodes import Destination
 from proxy.commands.slots import slot_of
 from proxy.commands.table import Spec
-from proxy.hotpath.leased_tokens import UNLIMITED, LeasedTokens, TokenSet
+from proxy.hotpath.plan.leased_tokens import UNLIMITED, LeasedTokens, TokenSet
 from proxy.rules.context import NO_SLOT, Context
 from proxy.rules.free_commands import is_free
 from proxy.rules.limit_membership import Presence

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from proxy.commands.command import Command
 from proxy.commands.table import Spec
-from proxy.hotpath.leased_tokens import LeasedTokens, TokenSet
+from proxy.hotpath.plan.leased_tokens import LeasedTokens, TokenSet
 from proxy.rules.context import Context
 from proxy.rules.free_commands import is_free
 from proxy.rules.limit_membership import NO_LIMIT, Presence

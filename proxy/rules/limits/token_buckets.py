@@ -1,8 +1,8 @@
 """Token buckets of the subjects of a limit.
 
 A bucket holds at most ``burst`` tokens and fills at a steady rate; a command takes tokens out of it. The hot path takes
-tokens while there are enough (``hotpath.leased_tokens``) and never reads a clock. A bucket is filled, by the time that
-has passed, only when it has too few tokens. A full bucket is the same as a new one, so an idle subject can be
+tokens while there are enough (``hotpath.plan.leased_tokens``) and never reads a clock. A bucket is filled, by the time
+that has passed, only when it has too few tokens. A full bucket is the same as a new one, so an idle subject can be
 forgotten. The number of subjects is bounded; all others share one account.
 
 The commands in flight are not counted one by one: a client knows how many of its replies are pending. Places are given
@@ -20,8 +20,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.leased_tokens import UNLIMITED, LeasedTokens, TokenSet
+from proxy.hotpath.plan.leased_tokens import UNLIMITED, LeasedTokens, TokenSet
+from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.rules.limit_membership import Presence
 from proxy.rules.rates import Rate
 from proxy.rules.shared_state import Demand, DividedState, Lease

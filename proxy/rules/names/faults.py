@@ -11,7 +11,7 @@ it is empty. A segment that is one tag has the content of the tag: ``cart:{42}``
 from collections.abc import Hashable, Iterable
 from functools import lru_cache
 
-from proxy.hotpath.automaton import NOBODY, Automaton
+from proxy.hotpath.plan.automaton import NOBODY, Automaton
 from proxy.schema.automaton import compile_patterns
 from proxy.schema.patterns import parse_pattern
 

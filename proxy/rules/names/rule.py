@@ -17,7 +17,7 @@ from typing import TypeAlias
 from proxy.commands.command import Command, Key
 from proxy.commands.sort_patterns import SORTS, beginnings_of
 from proxy.commands.table import Spec
-from proxy.hotpath.automaton import Automaton
+from proxy.hotpath.plan.automaton import Automaton
 from proxy.rules.context import Context
 from proxy.rules.lowering import UNLIMITED, EntryCheck, Lowering, NameCheck
 from proxy.rules.name_language import automaton_of

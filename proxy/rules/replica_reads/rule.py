@@ -14,7 +14,7 @@ from proxy.commands.cached_reads import reads_no_others
 from proxy.commands.command import Command
 from proxy.commands.replica_reads import reads_others, served_by_replicas
 from proxy.commands.spec import Spec
-from proxy.hotpath.replica_reads import ReplicaTerms
+from proxy.hotpath.plan.replica_reads import ReplicaTerms
 from proxy.rules.context import Context
 from proxy.rules.key_globs import KeyGlob
 from proxy.rules.lowering import Lowering

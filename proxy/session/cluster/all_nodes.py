@@ -17,8 +17,8 @@ from proxy.commands.command import Command
 from proxy.commands.over_nodes import Destination, Join
 from proxy.commands.spec import Spec
 from proxy.commands.table import Lane
-from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.intake.intake import TAKEN, WAIT
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.session.cluster import idle_connections
 from proxy.session.cluster.node_connections import (
     any_node,

@@ -19,8 +19,8 @@ from proxy.commands.spec import Spec
 from proxy.commands.table import Lane
 from proxy.commands.values import whole_number
 from proxy.commands.words import word_of
-from proxy.hotpath.in_flight import AS_IT_IS, EDIT, InFlightEntry
-from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.hotpath.intake.intake import TAKEN, WAIT
+from proxy.hotpath.upstream.in_flight import AS_IT_IS, EDIT, InFlightEntry
 from proxy.session.cluster.node_connections import wait_for_node
 from proxy.session.commands import switching
 from proxy.session.item import BlockedCommand, Item

@@ -12,8 +12,8 @@ from proxy.commands.command import Command
 from proxy.commands.rows import ROWS
 from proxy.commands.table import ConnectionState, Lane
 from proxy.commands.words import word_of
-from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.intake.intake import TAKEN, WAIT
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.session.cluster.node_connections import (
     connection_to,
     has_waited,

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from proxy.hotpath.in_flight import InFlightEntry
+from proxy.hotpath.upstream.in_flight import InFlightEntry
 from proxy.session.session import Session
 
 _MOST_BEHIND = 1 << 20

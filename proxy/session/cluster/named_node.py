@@ -8,9 +8,9 @@ from proxy.cluster.own_answers import own_answer
 from proxy.commands.command import Command
 from proxy.commands.over_nodes import Destination
 from proxy.commands.table import ConnectionState
-from proxy.hotpath.in_flight import ONCE, RAN
-from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.hotpath.router import SEVERAL_SLOTS, UNOWNED
+from proxy.hotpath.cluster.router import SEVERAL_SLOTS, UNOWNED
+from proxy.hotpath.intake.intake import TAKEN, WAIT
+from proxy.hotpath.upstream.in_flight import ONCE, RAN
 from proxy.session.cluster import idle_connections
 from proxy.session.cluster.node_connections import connection_to, unreached, wait_for_node, waits_for_lane
 from proxy.session.cluster.over_nodes import CROSSSLOT, answered, hide_nodes, leave_node, locate

@@ -10,9 +10,9 @@ answered CLUSTERDOWN, and the client stays. If the node has refused the login, t
 from collections.abc import Iterable, Sequence
 
 from proxy.commands.table import Lane
-from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.intake.command_sender import CommandSender
+from proxy.hotpath.intake.intake import TAKEN, WAIT
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.session.commands import sending, switching
 from proxy.session.commands.switching import HELD_SECONDS
 from proxy.session.item import Item

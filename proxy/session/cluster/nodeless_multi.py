@@ -8,8 +8,8 @@ for which the client's address stands.
 
 from proxy.cluster.own_answers import has_its_arguments
 from proxy.commands.table import ConnectionState, Lane
-from proxy.hotpath.in_flight import EDIT, InFlightEntry
-from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.hotpath.intake.intake import TAKEN, WAIT
+from proxy.hotpath.upstream.in_flight import EDIT, InFlightEntry
 from proxy.session.cluster.node_connections import CLUSTERDOWN, any_node, unserved, wait_for_node
 from proxy.session.commands import cached_answers, sending, switching
 from proxy.session.commands.exec_abort import ABORTING_COMMAND

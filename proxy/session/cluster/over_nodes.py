@@ -19,10 +19,10 @@ from proxy.commands.rows import ROWS
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.commands.spec import ConnectionState, Spec
 from proxy.commands.table import Lane
-from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.hotpath.router import KEYLESS, SEVERAL_SLOTS, UNOWNED
-from proxy.hotpath.split import split
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.cluster.router import KEYLESS, SEVERAL_SLOTS, UNOWNED
+from proxy.hotpath.cluster.split import split
+from proxy.hotpath.intake.intake import TAKEN, WAIT
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.rules.verdict import chained
 from proxy.session.cluster import all_nodes, blocking, nodeless_multi, over_slots, subscribing
 from proxy.session.cluster.all_nodes import connections_to

@@ -13,9 +13,9 @@ from proxy.cluster.sending import send_behind, send_split
 from proxy.commands.command import Command
 from proxy.commands.over_nodes import Destination
 from proxy.commands.rows import ROWS
-from proxy.hotpath.reply_order import Segment
-from proxy.hotpath.split import Split
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.cluster.split import Split
+from proxy.hotpath.order.reply_order import Segment
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.policy.decision import HiddenCommands, What
 from proxy.session.cluster.node_connections import note
 from proxy.session.commands import follow_ups, hidden_commands, sending, switching

@@ -19,8 +19,9 @@ from functools import partial
 
 from proxy.cluster.hidden_nodes import hidden_own_error, hidden_redirect
 from proxy.commands.error_texts import ASKS
-from proxy.hotpath.command_sender import SentUnit
-from proxy.hotpath.in_flight import (
+from proxy.hotpath.intake.command_sender import SentUnit
+from proxy.hotpath.order.reply_order import Segment
+from proxy.hotpath.upstream.in_flight import (
     AS_IT_IS,
     HIDE,
     JOIN,
@@ -32,9 +33,8 @@ from proxy.hotpath.in_flight import (
     InFlightEntry,
     ReplySink,
 )
-from proxy.hotpath.outgoing import MOST_KEPT
-from proxy.hotpath.reply_order import Segment
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.upstream.outgoing import MOST_KEPT
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.session.cluster.node_connections import connection_to
 from proxy.session.cluster.refused_commands import Frame, RefusedCommand, SentRound, is_kept
 from proxy.session.commands.switching import HELD_SECONDS

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from proxy.cluster.hidden_nodes import hidden_redirect
 from proxy.commands.error_texts import SUBSCRIBED_ELSEWHERE, SUBSCRIBES_LATER
-from proxy.hotpath.sender_listener import HeldUpstream
+from proxy.hotpath.upstream.sender_listener import HeldUpstream
 from proxy.session.cluster.interjected import InterjectedMessages
 from proxy.session.cluster.subscription_gaps import CALM_SECONDS, SubscriptionGaps
 from proxy.session.cluster.subscription_link import (

@@ -12,7 +12,7 @@ from functools import partial
 from proxy.cluster.own_answers import has_its_arguments
 from proxy.commands.slots import slot_of
 from proxy.commands.spec import ConnectionState, Spec
-from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.rules.verdict import chained
 from proxy.session.cluster.node_connections import has_waited, unserved
 from proxy.session.cluster.subscriber import Subscriber

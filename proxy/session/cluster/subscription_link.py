@@ -12,9 +12,9 @@ from typing import Any, Protocol, TypeAlias
 
 from proxy.commands.error_texts import SUBSCRIBED_ELSEWHERE, SUBSCRIPTION_REDIRECTED
 from proxy.commands.slots import slot_of
-from proxy.hotpath.in_flight import CONFIRM, HIDE, NOTE, InFlightEntry, ReplySink
-from proxy.hotpath.pipeline_listener import CONFIRMATION, MESSAGE, REPLY
-from proxy.hotpath.sender_listener import HeldUpstream, ReplyRecipient
+from proxy.hotpath.upstream.in_flight import CONFIRM, HIDE, NOTE, InFlightEntry, ReplySink
+from proxy.hotpath.upstream.pipeline_listener import CONFIRMATION, MESSAGE, REPLY
+from proxy.hotpath.upstream.sender_listener import HeldUpstream, ReplyRecipient
 from proxy.session.item import Ping
 from proxy.session.ports.client_identity import Names
 from proxy.session.ports.keyed_pipeline import PrivatePipeline

@@ -10,7 +10,7 @@ Of its own client's commands it overtakes only reads whose replies cannot show w
 from collections.abc import Callable
 
 from proxy.commands.table import ConnectionState
-from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.session.cluster.idle_connections import await_reply, may_overtake
 from proxy.session.cluster.node_connections import wait_for_idle
 from proxy.session.commands import switching

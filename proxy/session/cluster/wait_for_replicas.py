@@ -22,11 +22,11 @@ from proxy.commands.over_nodes import Join
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.commands.table import Lane
 from proxy.commands.values import whole_number
-from proxy.hotpath.command_sender import EVERY_NODE
-from proxy.hotpath.in_flight import NOTE, InFlightEntry, ReplySink
-from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.hotpath.router import UNOWNED, Router
-from proxy.hotpath.upstream_pipeline import bit_of
+from proxy.hotpath.cluster.router import UNOWNED, Router
+from proxy.hotpath.intake.command_sender import EVERY_NODE
+from proxy.hotpath.intake.intake import TAKEN, WAIT
+from proxy.hotpath.upstream.in_flight import NOTE, InFlightEntry, ReplySink
+from proxy.hotpath.upstream.upstream_pipeline import bit_of
 from proxy.session.cluster import blocking
 from proxy.session.cluster.node_connections import wait_for_node
 from proxy.session.commands import sending, switching

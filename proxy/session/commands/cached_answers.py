@@ -1,4 +1,4 @@
-"""Reads that are answered from memory, and the keys that all other commands hold: see ``hotpath.cached_reads``.
+"""Reads that are answered from memory, and the keys that all other commands hold: see ``hotpath.cache.cached_reads``.
 
 The intake answers most of them. What comes here is a read that memory does not have yet, which waits for it a moment,
 and what the intake does not send by itself.
@@ -18,8 +18,8 @@ from proxy.commands.cached_reads import (
     reads_no_others,
 )
 from proxy.commands.command import Command, KeysUnknownError
-from proxy.hotpath.cached_reads import COUNTED, MIXED, MOST_PARTS, NOT_KEPT, CachedReads
-from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.hotpath.cache.cached_reads import COUNTED, MIXED, MOST_PARTS, NOT_KEPT, CachedReads
+from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.session import reply_mode
 from proxy.session.commands import sending
 from proxy.session.item import Item

@@ -11,8 +11,8 @@ silenced such a connection (``silence``), Redis would not answer the mark either
 
 from collections.abc import Callable
 
-from proxy.hotpath.in_flight import EDIT, InFlightEntry
-from proxy.hotpath.upstream_pipeline import MARK
+from proxy.hotpath.upstream.in_flight import EDIT, InFlightEntry
+from proxy.hotpath.upstream.upstream_pipeline import MARK
 from proxy.session import reply_mode
 from proxy.session.commands.exec_abort import ABORTING_COMMAND
 from proxy.session.session import Session

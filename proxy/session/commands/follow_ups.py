@@ -25,7 +25,7 @@ from functools import partial
 from proxy.commands.command import Command
 from proxy.commands.error_texts import ASKS, FOLLOW_UP_ELSEWHERE
 from proxy.commands.slots import slot_of
-from proxy.hotpath.in_flight import HIDE, NOTE, InFlightEntry, ReplySink
+from proxy.hotpath.upstream.in_flight import HIDE, NOTE, InFlightEntry, ReplySink
 from proxy.policy.decision import What
 from proxy.rules.verdict import Renewal
 from proxy.session import reply_mode

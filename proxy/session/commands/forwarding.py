@@ -1,6 +1,6 @@
 """Commands without connection state go to a shared upstream, or to their client's own if it has one."""
 
-from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.session.commands import hidden_commands, script_units, sending, switching
 from proxy.session.item import Item, JudgedCommand
 from proxy.session.session import Session

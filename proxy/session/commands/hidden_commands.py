@@ -24,7 +24,7 @@ from proxy.commands.command import Command
 from proxy.commands.error_texts import EXEC_ABORTED, FOLLOW_UP_ELSEWHERE
 from proxy.commands.table import ConnectionState
 from proxy.commands.words import word_of
-from proxy.hotpath.in_flight import EDIT, HIDE, NOTE, PEEK, UNWRAP, InFlightEntry, ReplySink
+from proxy.hotpath.upstream.in_flight import EDIT, HIDE, NOTE, PEEK, UNWRAP, InFlightEntry, ReplySink
 from proxy.policy.decision import HiddenCommands, What
 from proxy.rules.verdict import ReplyEdit
 from proxy.session.commands import follow_ups, script_units, sending

@@ -10,7 +10,7 @@ from typing import Any
 
 from proxy.commands.keyrail_commands import CONTAINER
 from proxy.commands.table import ConnectionState, Spec
-from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.policy.explain import explain
 from proxy.rules.rule import takes
 from proxy.session.commands import sending

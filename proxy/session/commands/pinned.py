@@ -11,8 +11,8 @@ from proxy.commands.command import Command
 from proxy.commands.error_texts import COMMAND_UNKNOWN, REPLY_MODE_UNKNOWN, SAYS_NOTHING
 from proxy.commands.table import NOTIFICATIONS, ConnectionState, Table
 from proxy.commands.words import word_of
-from proxy.hotpath.in_flight import EDIT, PEEK, InFlightEntry
-from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.hotpath.intake.intake import TAKEN, WAIT
+from proxy.hotpath.upstream.in_flight import EDIT, PEEK, InFlightEntry
 from proxy.session import reply_mode
 from proxy.session.commands import client_reply, hidden_commands, keyrail_command, sending, switching
 from proxy.session.commands.forwarding import forward, forward_unchanged

@@ -14,7 +14,7 @@ A user who may not run MULTI gets all errors as they come, without the names of 
 from typing import Any
 
 from proxy.commands.error_texts import NO_MULTI
-from proxy.hotpath.in_flight import EDIT, FORWARD, HIDE, NOTE, TRACE, UNWRAP, InFlightEntry, ReplySink
+from proxy.hotpath.upstream.in_flight import EDIT, FORWARD, HIDE, NOTE, TRACE, UNWRAP, InFlightEntry, ReplySink
 from proxy.session.commands.exec_abort import reason_of
 from proxy.session.item import Item
 from proxy.session.session import Session

@@ -1,6 +1,6 @@
 """Commands that a client sends and answers that Keyrail gives: each falls silent where CLIENT REPLY says so."""
 
-from proxy.hotpath.in_flight import EDIT, REPLACE, TRACE, InFlightEntry
+from proxy.hotpath.upstream.in_flight import EDIT, REPLACE, TRACE, InFlightEntry
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import reply_mode
 from proxy.session.commands import client_reply

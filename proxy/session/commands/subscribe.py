@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from proxy.commands.table import ConnectionState
-from proxy.hotpath.in_flight import CONFIRM
-from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.hotpath.intake.intake import TAKEN, WAIT
+from proxy.hotpath.upstream.in_flight import CONFIRM
 from proxy.session.commands import client_reply, switching
 from proxy.session.item import JudgedCommand
 from proxy.session.session import Session

@@ -11,7 +11,7 @@ the command waits (``WAIT``), and ``Session.on_idle`` brings it again.
 """
 
 from proxy.commands.table import Lane
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.session import reply_mode
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.node_port import NodePort

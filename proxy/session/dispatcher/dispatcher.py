@@ -7,8 +7,8 @@ The policy does not judge it twice.
 from proxy.commands.command import Command
 from proxy.commands.spec import Lane
 from proxy.commands.wrapped import node_of, wrapped_in
-from proxy.hotpath.intake import ENDED, TAKEN, WAIT
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.intake.intake import ENDED, TAKEN, WAIT
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.policy.decision import Decision
 from proxy.rules.verdict import Answer, Refuse, ReplyEdit, Rewrite, chained
 from proxy.session import reply_mode

@@ -6,8 +6,8 @@ from functools import partial
 
 from proxy.commands.error_texts import WANTS_LOGIN
 from proxy.commands.table import ConnectionState
-from proxy.hotpath.in_flight import EDIT
-from proxy.hotpath.intake import ENDED, TAKEN, WAIT
+from proxy.hotpath.intake.intake import ENDED, TAKEN, WAIT
+from proxy.hotpath.upstream.in_flight import EDIT
 from proxy.rules.context import NO_SLOT
 from proxy.session import reply_mode
 from proxy.session.commands import cached_answers, client_reply, follow_ups, sending, switching

@@ -2,7 +2,7 @@
 
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
-from proxy.hotpath.intake import ENDED, TAKEN
+from proxy.hotpath.intake.intake import ENDED, TAKEN
 from proxy.rules.verdict import Answer, Refuse
 from proxy.session.commands import cached_answers, sending
 from proxy.session.dispatcher import transaction

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
 from proxy.commands.wrapped import node_of
-from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.rules.verdict import Refuse
 from proxy.session import reply_mode
 from proxy.session.cluster import named_node, over_nodes, unqueued_commands

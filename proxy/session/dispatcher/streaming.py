@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
 from proxy.commands.words import LONGEST
-from proxy.hotpath.intake import ENDED, FINISHED, TAKEN, WAIT
+from proxy.hotpath.intake.intake import ENDED, FINISHED, TAKEN, WAIT
 from proxy.policy.decision import Decision, HiddenCommands
 from proxy.rules.verdict import PASS, Answer, Refuse, ReplyEdit, Rewrite, Verdict
 from proxy.session import reply_mode

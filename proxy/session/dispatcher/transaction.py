@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState, Lane
-from proxy.hotpath.in_flight import EDIT, MEMBERS, PEEK
-from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.hotpath.intake.intake import TAKEN, WAIT
+from proxy.hotpath.upstream.in_flight import EDIT, MEMBERS, PEEK
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit, chained
 from proxy.session import reply_mode

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from proxy.commands.table import ConnectionState
 from proxy.commands.words import word_of
-from proxy.hotpath.intake import TAKEN
+from proxy.hotpath.intake.intake import TAKEN
 from proxy.session import reply_mode
 from proxy.session.commands import sending, switching
 from proxy.session.commands.forwarding import forward_unchanged

@@ -17,8 +17,8 @@ from functools import partial
 from proxy.commands.command import Command
 from proxy.commands.error_texts import GREETING_UNCHANGED, WRONG_PASSWORD
 from proxy.commands.table import ConnectionState, Lane
-from proxy.hotpath.in_flight import EDIT, NOTE, InFlightEntry
-from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.hotpath.intake.intake import TAKEN, WAIT
+from proxy.hotpath.upstream.in_flight import EDIT, NOTE, InFlightEntry
 from proxy.rules.verdict import ReplyEdit, chained
 from proxy.session import reply_mode
 from proxy.session.commands import client_reply, sending, switching

@@ -6,7 +6,7 @@ from functools import partial
 from proxy.commands import slots
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
-from proxy.hotpath.intake import ENDED, TAKEN
+from proxy.hotpath.intake.intake import ENDED, TAKEN
 from proxy.policy.compile import NOTHING
 from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT, Context

@@ -14,7 +14,7 @@ from proxy.commands.command import Command
 from proxy.commands.error_texts import ASKS, QUESTION_REDIRECTED
 from proxy.commands.slots import slot_of
 from proxy.commands.table import Table
-from proxy.hotpath.router import Router
+from proxy.hotpath.cluster.router import Router
 from proxy.session.ports.client_identity import Origin
 from proxy.session.ports.node_port import NodePort
 from proxy.session.ports.pool_key import ANY_NODE, Node, PoolKey

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from proxy.commands.table import Table
-from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.hot_path_config import HotPathConfig
-from proxy.hotpath.intake import Intake
+from proxy.hotpath.intake.command_sender import CommandSender
+from proxy.hotpath.intake.intake import Intake
+from proxy.hotpath.plan.hot_path_config import HotPathConfig
 from proxy.policy.compile import CompiledPolicy
 from proxy.session.ports.client_identity import Names, Origin
 from proxy.session.ports.pool_key import PoolKey

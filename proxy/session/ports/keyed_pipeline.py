@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from proxy.hotpath.error_counts import ErrorCounts
-from proxy.hotpath.outgoing import Redirects, Schedule
-from proxy.hotpath.pipeline_listener import PipelineListener
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline, bit_of
+from proxy.hotpath.counting.error_counts import ErrorCounts
+from proxy.hotpath.upstream.outgoing import Redirects, Schedule
+from proxy.hotpath.upstream.pipeline_listener import PipelineListener
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline, bit_of
 from proxy.session.ports.client_identity import UNNAMED
 from proxy.session.ports.pool_key import PoolKey
 

@@ -6,9 +6,9 @@ from typing import Protocol
 from proxy.cluster.cluster_answers import Presented
 from proxy.cluster.own_slots import KnownMarks
 from proxy.cluster.shares import Range
-from proxy.hotpath.reader_place import ReaderPlace, Replica, ReplicaGroup
-from proxy.hotpath.replica_reads import ReplicaTerms
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.plan.replica_reads import ReplicaTerms
+from proxy.hotpath.replicas.reader_place import ReaderPlace, Replica, ReplicaGroup
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.session.ports.pool_key import Node, PoolKey
 from proxy.session.ports.pool_waiter import PoolWaiter
 

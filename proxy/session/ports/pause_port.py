@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from proxy.hotpath.write_gate import WriteGate
+from proxy.hotpath.upstream.write_gate import WriteGate
 from proxy.session.ports.pool_key import Node
 from proxy.session.ports.pool_waiter import UpstreamWait, Waiter
 

@@ -6,9 +6,9 @@ from typing import Any, Protocol, TypeAlias
 
 from proxy.commands.command import Command
 from proxy.commands.table import Lane
-from proxy.hotpath.cached_reads import CachedReads
-from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.cache.cached_reads import CachedReads
+from proxy.hotpath.intake.command_sender import CommandSender
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Hit

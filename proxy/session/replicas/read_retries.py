@@ -15,9 +15,18 @@ from collections.abc import Iterable, Iterator
 from proxy.commands.command import Command
 from proxy.commands.error_texts import READ_ELSEWHERE
 from proxy.commands.table import Lane
-from proxy.hotpath.in_flight import FORWARD, HIDE, JOIN, READ_AS_IT_IS, TRACE, InFlightEntry, ReplyPart, ReplySink
-from proxy.hotpath.reply_order import Segment
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.order.reply_order import Segment
+from proxy.hotpath.upstream.in_flight import (
+    FORWARD,
+    HIDE,
+    JOIN,
+    READ_AS_IT_IS,
+    TRACE,
+    InFlightEntry,
+    ReplyPart,
+    ReplySink,
+)
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.session.cluster.node_connections import CLUSTERDOWN, connection_again, in_flight_to
 from proxy.session.commands.switching import HELD_SECONDS
 from proxy.session.guarded import guarded

@@ -16,11 +16,11 @@ from functools import cache, partial
 from proxy.commands.command import Command
 from proxy.commands.replica_reads import hides_absence, read_only_script
 from proxy.commands.table import ConnectionState
-from proxy.hotpath.client_reads import ClientReads
-from proxy.hotpath.in_flight import FORWARD, TRACE, InFlightEntry
-from proxy.hotpath.reader_place import ReaderPlace
-from proxy.hotpath.replica_reads import ReplicaTerms
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.plan.replica_reads import ReplicaTerms
+from proxy.hotpath.replicas.client_reads import ClientReads
+from proxy.hotpath.replicas.reader_place import ReaderPlace
+from proxy.hotpath.upstream.in_flight import FORWARD, TRACE, InFlightEntry
+from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.policy.compile import NOTHING
 from proxy.policy.decision import Decision
 from proxy.rules.verdict import PASS

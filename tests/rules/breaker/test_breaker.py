@@ -11,7 +11,7 @@ import pytest
 
 from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD
-from proxy.hotpath.plan import Plan
+from proxy.hotpath.plan.plan import Plan
 from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.breaker.rule import Breaker, BreakerSettings, Circuit, Circuits, CircuitState
 from proxy.rules.context import NO_SLOT

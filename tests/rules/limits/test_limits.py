@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.hotpath.automaton import NOBODY
-from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.plan import Plan
+from proxy.hotpath.plan.automaton import NOBODY
+from proxy.hotpath.plan.plan import Plan
+from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.rules.context import Context
 from proxy.rules.key_globs import key_glob, none_fits
 from proxy.rules.limits.rule import LimitRule, LimitsSettings, Per

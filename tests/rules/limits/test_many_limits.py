@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from proxy.hotpath.plan import JUDGE, PASS, Plan
+from proxy.hotpath.plan.plan import JUDGE, PASS, Plan
 from proxy.policy.model import Mode
 from proxy.rules.limits.rule import LimitsSettings
 from proxy.rules.lowering import Lowering

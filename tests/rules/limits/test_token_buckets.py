@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.rules.limits.token_buckets import Account, Quota, Shortage, TokenBuckets
 from proxy.rules.rates import Rate
 from proxy.rules.shared_state import Demand, Lease, deal

@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.hotpath.plan import JUDGE, PASS
+from proxy.hotpath.plan.plan import JUDGE, PASS
 from proxy.rules.names.rule import NamesSettings
 from proxy.rules.rule import Binding
 from proxy.rules.verdict import PASS as PASSED

@@ -8,8 +8,8 @@ import pytest
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
-from proxy.hotpath.plan import JUDGE, PASS
-from proxy.hotpath.replica_reads import AT_PRIMARY, OUTSIDE, UNTOLD, ReplicaTerms
+from proxy.hotpath.plan.plan import JUDGE, PASS
+from proxy.hotpath.plan.replica_reads import AT_PRIMARY, OUTSIDE, UNTOLD, ReplicaTerms
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Decision
 from proxy.policy.expectations import run_tests

@@ -1,0 +1,8 @@
+"""One client: its bytes in, runs of commands out.
+
+intake.py          client bytes in, runs of commands out
+runs.py            neighbouring commands of one client that leave together
+open_run.py        the run that is being gathered
+intake_handler.py  what decides about the commands at which the intake stops
+command_sender.py  one client towards Redis: the only place through which its bytes leave
+"""

@@ -1,0 +1,11 @@
+"""A policy as a few closed operations for each command, and the edits that they make.
+
+plan.py             a policy as a few closed operations per command
+hot_path_config.py  the parts of the policy in force for a client that the hot path needs
+request_edit.py     changes of a request by the plan: closed edits, which compose
+appending.py        arguments that a rewrite appends, such as a TTL
+automaton.py        finds the schema entry of a key in one pass over its bytes
+schema_checks.py    passes requests by the schema entry of their keys, without a rule
+replica_reads.py    which reads replicas may answer
+leased_tokens.py    tokens of a rate limit
+"""

@@ -1,0 +1,101 @@
+cimport cython
+
+from proxy.commands.keys cimport KeyFinder
+from proxy.hotpath.plan.automaton cimport Automaton
+from proxy.hotpath.counting.counters cimport Counters
+from proxy.hotpath.plan.replica_reads cimport ReplicaReads
+from proxy.hotpath.plan.request_edit cimport RequestEdit, RequestEditor
+from proxy.hotpath.plan.schema_checks cimport EntryProgram
+from proxy.wire.request cimport Request
+
+
+cdef int _PASS, _EDIT, _JUDGE, _REFUSE
+cdef Py_ssize_t _UNSOUGHT
+cdef int _OP_JUDGE, _OP_COUNT, _OP_NAMES, _OP_EDIT, _OP_LIMIT, _OP_ENTRIES, _OP_EDIT_BY_ENTRY, _OP_REPLICA, _OP_KEYS
+cdef int MIXED, UNTOLD
+cdef int _SEPARATOR, _FORBIDDEN, _WRITES
+
+
+@cython.final
+cdef class NameProgram:
+    cdef public bytes allowed
+    cdef public bytes kinds
+    cdef public bint empty_segments
+    cdef public Py_ssize_t min_length
+    cdef public Py_ssize_t max_length
+    cdef public int separator
+    cdef public int min_segments
+    cdef public int max_segments
+    cdef public int access
+    cdef public Automaton language
+    cdef public bint counts
+
+    cpdef bint passes(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -1
+    @cython.locals(segments=cython.int, segment_start=cython.Py_ssize_t, i=cython.Py_ssize_t, kind=cython.int)
+    cdef bint _walk(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end,
+                    const unsigned char *kinds) except -1
+
+
+@cython.final
+cdef class Plan:
+    cdef public bytearray operations
+    cdef public list programs
+    cdef public unsigned short[::1] program_of
+    cdef public list edits
+    cdef public unsigned short[::1] edit_of
+    cdef public list errors
+    cdef public unsigned short[::1] error_of
+    cdef public long long[::1] most_bytes
+    cdef public long long[::1] most_arguments
+    cdef public list entry_programs
+    cdef public unsigned short[::1] entry_program_of
+    cdef public list edits_by_entry
+    cdef public unsigned short[::1] edits_by_entry_of
+    cdef public RequestEditor editor
+    cdef public bytes error
+    cdef public long long[::1] changed
+    cdef public bint spends
+    cdef public list token_sets
+    cdef public unsigned short[::1] token_sets_of
+    cdef public ReplicaReads replica_reads
+    cdef public int terms
+    cdef public bint several
+    cdef public Py_ssize_t found
+    cdef int _counted
+
+    cpdef bint judges(self, int command_id) except -1
+    cpdef bint refuses(self, int command_id) except -1
+    cpdef bint asks_replicas(self, int command_id) except -1
+    @cython.locals(operation=cython.int, edit=RequestEdit)
+    cpdef bint renames_at_most(self, int command_id) except -1
+    cpdef int decide(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
+                     Counters counters) except -1
+    @cython.locals(operation=cython.int, outcome=cython.int)
+    cpdef int decide_by(self, Py_ssize_t found, bint looked, int command_id, Request request, const unsigned char *data,
+                        KeyFinder keys, Counters counters) except -1
+    @cython.locals(operation=cython.int)
+    cpdef Py_ssize_t look(self, Py_ssize_t found, int command_id, Request request, const unsigned char *data,
+                          KeyFinder keys) except? -1
+    @cython.locals(operation=cython.int, found=cython.Py_ssize_t)
+    cpdef bint passes(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -1
+    cdef Py_ssize_t _check(self, Py_ssize_t found, int command_id, int operation, Request request,
+                           const unsigned char *data, KeyFinder keys) except -2
+    @cython.locals(reads=ReplicaReads)
+    cpdef find_terms(self, Request request, const unsigned char *data, KeyFinder keys, Py_ssize_t found)
+    @cython.locals(reads=ReplicaReads)
+    cpdef count_terms(self)
+    @cython.locals(found=cython.Py_ssize_t, i=cython.Py_ssize_t)
+    cpdef count_moved(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
+                      Counters counters)
+    cpdef bint may_edit(self, int command_id) except -1
+    @cython.locals(program=NameProgram, i=cython.Py_ssize_t, index=cython.Py_ssize_t)
+    cdef bint _names_pass(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
+                          Py_ssize_t found) except -1
+    @cython.locals(program=EntryProgram)
+    cdef bint _entries_pass(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
+                            Py_ssize_t found) except -1
+    @cython.locals(edit=RequestEdit, by_entry=list, program=EntryProgram, changed=cython.int)
+    cdef int _edit(self, int command_id, int operation, Request request, const unsigned char *data, Py_ssize_t found) except -1
+    @cython.locals(i=cython.Py_ssize_t, index=cython.Py_ssize_t)
+    cpdef count(self, Request request, const unsigned char *data, KeyFinder keys, Py_ssize_t found,
+                Counters counters)

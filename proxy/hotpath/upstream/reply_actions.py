@@ -1,0 +1,301 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""What becomes of one reply frame: the action of the entry at the head of the queue is applied to it.
+
+Each method takes the frame that begins at an offset, of which perhaps not all has come. It returns the offset behind
+what it took, -2 where more bytes are needed first, or -1 if the frame does not fit the entry.
+"""
+
+from proxy.hotpath.counting.error_counts import ErrorCounts
+from proxy.hotpath.upstream.error_words import read_only, redirected, refuses_command, unable
+from proxy.hotpath.upstream.in_flight import (
+    CONFIRM,
+    EDIT,
+    FORWARD,
+    HIDE,
+    JOIN,
+    MEMBERS,
+    NOTE,
+    PEEK,
+    REPLACE,
+    TRACE,
+    UNWRAP,
+    InFlightEntry,
+    ReplyPart,
+    ReplySink,
+)
+from proxy.hotpath.upstream.outgoing import Outgoing, Redirects, Schedule
+from proxy.hotpath.upstream.pipeline_listener import PipelineListener
+from proxy.wire.reply import ReplyScanner
+
+_MINUS = 45
+_STAR = 42
+_PUSH = 62
+_ATTRIBUTE = 124
+
+_ANSWERS = frozenset((EDIT, CONFIRM, UNWRAP, TRACE))
+"""Actions that send an error reply to a client, and are not followed by another action."""
+
+
+class ReplyActions(Outgoing):
+    """The pending replies of one connection, and what to do with each.
+
+    ``listener`` runs the connection. ``arrays``: its owner gets messages as arrays, as RESP2 has them. ``errors``
+    counts the error replies that clients get. Of a frame that has come in part, the rest goes to ``destination``, if
+    any, and ``counts`` says that it is a reply. ``read_only``: Redis has said READONLY. ``reads_only``: it leads to a
+    replica, of which clients read. With ``doubts``, that replica may say of a key which is elsewhere that it does not
+    exist, and ``redirects`` gets each reply that could mean that.
+    """
+
+    def __init__(
+        self, listener: PipelineListener, schedule: Schedule, errors: ErrorCounts | None, redirects: Redirects | None
+    ) -> None:
+        super().__init__(schedule, redirects)
+        self.listener = listener
+        self.scanner = ReplyScanner()
+        self.destination: ReplySink | None = None
+        self.counts = False
+        self.arrays = False
+        self.read_only = False
+        self.errors = errors
+        self.large = 1 << 20
+        self.reads_only = False
+        self.doubts = False
+
+    def _continue(self, data: bytes, p: bytes, i: int, size: int) -> int:
+        n = self.scanner.walk(p, i, size)
+        if n < 0:
+            return -1
+        if n == i:
+            return -2
+        if self.destination is not None:
+            self.deliver(self.destination, self._cut(data, p, i, n))
+        if self.counts and self.head is not None:
+            if self.head.action == TRACE:
+                self.head.payload.comes(n - i, self.scanner.elements == 0)
+            elif self.head.action == JOIN:
+                part: ReplyPart = self.head.payload
+                whole = self.scanner.elements == 0
+                part.take(self._cut(data, p, i, n), 1 if whole else 0, whole)
+        if self.scanner.elements == 0 and self.counts:
+            self._complete_head()
+        return n
+
+    def _complete_head(self) -> None:
+        entry = self.head
+        assert entry is not None, "a frame that counts was begun for the head"
+        self.complete(entry, 1)
+
+    def _forward(self, entry: InFlightEntry, data: bytes, p: bytes, start: int, size: int) -> int:
+        scanner = self.scanner
+        i = start
+        begun = start
+        done = 0
+        due = entry.due
+        while True:
+            if self.doubts and self.redirects is not None:
+                n = scanner.nothing_end(p, i, size)
+                if n != 0:
+                    if n > 0 and i == start:
+                        return self._redirected(entry, p, i, n)
+                    break
+            n = scanner.walk(p, i, size)
+            if n < 0:
+                return -1
+            if n == i:
+                break
+            if p[i] == _MINUS:
+                if self.redirects is not None and (redirected(p, i, n) or (self.reads_only and unable(p, i, n))):
+                    if i == start:
+                        return self._redirected(entry, p, i, n)
+                    break
+                self._read_error(p, i, n)
+                if self.errors is not None:
+                    self.errors.add(p, i, n)
+            begun = i
+            i = n
+            if scanner.elements > 0:
+                break
+            done += 1
+            if done == due or i >= size or p[i] == _PUSH or p[i] == _ATTRIBUTE or (self.arrays and p[i] == _STAR):
+                break
+        if i == start:
+            return -2
+        sink = entry.sink
+        self.deliver(sink, self._cut(data, p, start, i))
+        if scanner.elements > 0:
+            self.destination = sink
+            self.counts = True
+            if scanner.bulk > self.large:
+                sink.large_reply_begins(due, done, i - begun + scanner.bulk)
+                self.listener.on_large_head(sink)
+        if done > 0:
+            self.complete(entry, done)
+        return i
+
+    def _stream(self, data: bytes, p: bytes, i: int, size: int, sink: ReplySink | None, counts: bool) -> int:
+        # Passes one frame to a sink, or drops it, in the pieces in which it comes.
+        n = self.scanner.walk(p, i, size)
+        if n < 0:
+            return -1
+        if n == i:
+            return -2
+        if sink is not None:
+            self.deliver(sink, self._cut(data, p, i, n))
+        if self.scanner.elements > 0:
+            self.destination = sink
+            self.counts = counts
+        elif counts:
+            self._complete_head()
+        return n
+
+    def _special(self, entry: InFlightEntry, data: bytes, p: bytes, i: int, size: int) -> int:
+        action = entry.action
+        if p[i] == _MINUS:
+            n = self.scanner.line_end(p, i, size)
+            if n < 0:
+                return n
+            if self.redirects is not None and (redirected(p, i, n) or (self.reads_only and unable(p, i, n))):
+                return self._redirected(entry, p, i, n)
+            self._read_error(p, i, n)
+            if self.errors is not None and action in _ANSWERS and entry.sink.client() is not None:
+                self.errors.add(p, i, n)
+        if action == HIDE:
+            return self._stream(data, p, i, size, None, True)
+        if action == TRACE:
+            if self.doubts and self.redirects is not None:
+                n = self.scanner.nothing_end(p, i, size)
+                if n != 0:
+                    return n if n < 0 else self._redirected(entry, p, i, n)
+            return self._trace(entry, data, p, i, size)
+        if action == JOIN:
+            return self._take(entry, data, p, i, size)
+        if action == PEEK or action == MEMBERS or (action == UNWRAP and p[i] == _STAR):
+            n = self.scanner.line_end(p, i, size)
+            if n < 0:
+                return n
+            if action == PEEK:
+                entry.action = FORWARD
+                entry.payload(data[i:n])
+                return i
+            return self._expand(entry, data, p, i, n)
+        n = self.scanner.whole(p, i, size)
+        if n < 0:
+            return n
+        if action == REPLACE:
+            self.deliver(entry.sink, entry.payload)
+        elif action == EDIT:
+            self.deliver(entry.sink, entry.payload(data[i:n]))
+        elif action == NOTE:
+            entry.payload(data[i:n])
+        elif action == UNWRAP:
+            self.deliver(entry.sink, entry.payload[1](data[i:n]))
+        elif p[i] == _MINUS:  # CONFIRM: one error for the whole command
+            self.deliver(entry.sink, data[i:n])
+            self.complete(entry, entry.due if entry.due > 0 else 1, True)
+            return n
+        else:
+            return -1
+        self.complete(entry, 1)
+        return n
+
+    def _redirected(self, entry: InFlightEntry, p: bytes, i: int, n: int) -> int:
+        # The head's next frame is an error that says where else its command can run.
+        redirects = self.redirects
+        assert redirects is not None
+        error = redirects(self, entry, p[i:n])
+        if self.closed:
+            return n  # all that it owes comes from elsewhere
+        if error is None:
+            self.complete(entry, 1)
+            return n
+        self.redirects = None
+        taken = 0
+        if entry.action != FORWARD:
+            taken = self._special(entry, error, error, 0, len(error))
+        if taken == 0 and not self.closed:  # only looked at
+            taken = self._forward(entry, error, error, 0, len(error))
+        self.redirects = redirects
+        return n if taken >= 0 else taken
+
+    def _trace(self, entry: InFlightEntry, data: bytes, p: bytes, i: int, size: int) -> int:
+        n = self.scanner.line_end(p, i, size)
+        if n < 0:
+            return n
+        entry.payload.begins(data[i:n])
+        n = self._stream(data, p, i, size, entry.sink, True)
+        if n >= 0:
+            entry.payload.comes(n - i, self.scanner.elements == 0)
+            if self.scanner.bulk > self.large:
+                self.listener.on_large_head(entry.sink)
+        return n
+
+    def _take(self, entry: InFlightEntry, data: bytes, p: bytes, i: int, size: int) -> int:
+        # All frames that have come, up to the next error: who looks at errors sees each of them first.
+        scanner = self.scanner
+        start = i
+        done = 0
+        due = entry.due
+        while True:
+            n = scanner.walk(p, i, size)
+            if n < 0:
+                return -1
+            if n == i:
+                break
+            i = n
+            if scanner.elements > 0:
+                break
+            done += 1
+            if done == due or i >= size or p[i] == _MINUS or p[i] == _PUSH or p[i] == _ATTRIBUTE:
+                break
+            if self.arrays and p[i] == _STAR:
+                break
+        if i == start:
+            return -2
+        whole = scanner.elements == 0
+        if not whole:
+            self.destination = None
+            self.counts = True
+            if scanner.bulk > self.large:
+                self.listener.on_large_head(entry.sink)
+        if done > 0:
+            self.complete(entry, done)
+        part: ReplyPart = entry.payload
+        part.take(self._cut(data, p, start, i), done, whole)
+        return i
+
+    def _expand(self, entry: InFlightEntry, data: bytes, p: bytes, i: int, n: int) -> int:
+        # The head is replaced by an entry for each member of EXEC's array. A null or an error passes unchanged.
+        unwraps = entry.action == UNWRAP
+        actions = entry.payload[0] if unwraps else entry.payload
+        digits = data[i + 1 : n - 2]
+        if p[i] == _STAR and not digits.isdigit() and digits != b"-1":
+            return -1
+        count = int(digits) if p[i] == _STAR else -1
+        if unwraps and count != len(actions):
+            return -1
+        if count <= 0:
+            entry.action = FORWARD
+            return i
+        hidden = self.expand(entry, actions, count)
+        if hidden < 0:
+            return -1
+        if unwraps:
+            self.array_end = None  # each member is a reply by itself
+        else:
+            self.deliver(entry.sink, b"*%d\r\n" % (count - hidden))
+        return n
+
+    def _read_error(self, p: bytes, i: int, size: int) -> None:
+        if self.read_only:
+            return
+        if read_only(p, i, size):
+            self.read_only = True  # the server is a replica now, or a script has returned such an error
+        elif refuses_command(p, i, size):
+            # The known permissions of this user may be out of date.
+            n = self.scanner.line_end(p, i, size)
+            if n > 0:
+                self.listener.command_refused(p[i:n])
+
+    def _cut(self, data: bytes, p: bytes, start: int, end: int) -> bytes:
+        # Compiled, this cuts from the pointer; a cut from the object would create a slice object.
+        return data if start == 0 and end == len(data) else p[start:end]
