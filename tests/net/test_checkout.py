@@ -260,6 +260,22 @@ def test_while_redis_is_there_an_attempt_under_way_is_waited_for() -> None:
     assert client.cause == "no_upstream"
 
 
+def test_in_a_crowd_an_attempt_that_is_still_to_come_is_waited_for() -> None:
+    """While those before it get theirs; where nobody gets one any more, the time is over."""
+    clock, client, pool = Clock(), Client(), Pool(KEY)
+    checkout, _ = checkout_from(pool, clock, alive=True)
+    pool.opening[None] = 64
+    checkout.await_private(client, KEY)
+    for seconds in (4.0, 3.0, 2.0):
+        pool.kept_at = clock.now + seconds
+        clock.now += 5.0
+        clock.next()
+        assert (clock.seconds.pop(), client.cause) == (seconds, "")
+    clock.now += 2.0
+    clock.next()
+    assert (client.cause, clock.timers) == ("no_upstream", [])
+
+
 def test_who_has_got_one_meanwhile_is_left_alone() -> None:
     clock, client, pool = Clock(), Client(), Pool(KEY)
     checkout, _ = checkout_from(pool, clock)

@@ -28,6 +28,7 @@ from proxy.net.policy.capabilities import Capabilities
 from proxy.net.policy.plan_compiler import PlanCompiler
 from proxy.net.policy.policies import Policies
 from proxy.net.pool.pool import Pool
+from proxy.net.pool.supply import AT_ONCE
 from proxy.net.topology.known_scripts import KnownScripts
 from proxy.net.topology.topology import Single
 from proxy.session.ports.pool_key import SOLE_NODE, PoolKey
@@ -64,7 +65,8 @@ class Lines:
 async def _want(world: World) -> None:
     for client in world.clients:
         client.want()
-    await world.quiet()
+    for _ in range(0, len(world.clients), AT_ONCE):
+        await world.quiet()
     assert all(client.held is not None for client in world.clients)
 
 

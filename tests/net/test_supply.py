@@ -2,7 +2,8 @@
 route.
 
 Proves, on a route with connections that a generator makes and loses: a lane backs off from its own failures alone; and
-when no connection attempt is running, no client waits for a free connection of its own.
+when no connection attempt is running, no client waits for a free connection of its own; a crowd's are opened some at a
+time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.commands.table import Lane
@@ -28,6 +29,7 @@ from proxy.net.policy.capabilities import Capabilities
 from proxy.net.pool.checkout import Checkout
 from proxy.net.pool.connections import Connections
 from proxy.net.pool.pool import Pool
+from proxy.net.pool.supply import AT_ONCE
 from proxy.net.topology.topology import Change, KnownServer
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.pool_key import SOLE_NODE, Node, PoolKey
@@ -268,6 +270,25 @@ def test_a_lane_backs_off_from_its_own_failures_alone(
                 pool = route.connections.pools.of(key)
                 assert client.held is not None if lane is None else pool.alive(lane), "it waits for another lane"
         assert all(opening.count(each) == 1 for each in broken & set(wanted)), "a failed lane is tried again too soon"
+
+
+@settings(max_examples=15)
+@given(
+    st.lists(st.sampled_from([key for key, lane in LANES if lane is None]), max_size=30), st.integers(1, 3 * AT_ONCE)
+)
+def test_a_crowd_gets_its_connections_some_at_once(wanted: list[PoolKey], alike: int) -> None:
+    """Each of them gets one, and however many there are, their attempts leave each other the time for it."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        route = Route(monkeypatch, most_private=1000)
+        route.connections.supply.begin()
+        route.loop.run()
+        clients = [Client(route, key) for key in (*wanted, *[HOME] * alike)]
+        for client in clients:
+            client.want()
+        while route.loop.ready:
+            assert all(pool.opening[None] <= AT_ONCE for pool in route.connections.pools)
+            route.loop.ready.popleft()()
+        assert all(client.held is not None for client in clients)
 
 
 def test_a_server_that_is_back_is_tried_at_once() -> None:

@@ -1,8 +1,9 @@
 """Gives upstream connections to sessions: a shared one, or a private one until the session gives it back.
 
 A session waits if there is none. It continues to wait while the pool has a connection of that kind, or while Keyrail
-learns what a user may run. Otherwise a connection attempt that is under way has 250 ms, and a server that can take the
-place of a lost primary has ``--failover-wait`` (``failover_wait.py``); then the client is closed.
+learns what a user may run, or others who wait for connections of their own get theirs. Otherwise a connection attempt
+that is under way has 250 ms, and a server that can take the place of a lost primary has ``--failover-wait``
+(``failover_wait.py``); then the client is closed.
 
 Connections of users whom clients log in as come from these logins. When the first one is given back, Keyrail learns
 what the user may run.
@@ -23,7 +24,7 @@ from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.policy.capabilities import Capabilities
 from proxy.net.policy.policies import Policies
 from proxy.net.pool.connections import Connections
-from proxy.net.pool.pool import Wait, turn_away
+from proxy.net.pool.pool import Pool, Wait, turn_away
 from proxy.session.ports.client import ServedClient
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.pool_key import PoolKey
@@ -213,7 +214,8 @@ class Checkout(PoolPort):
         if wait.ended:
             return
         # If Redis is reachable and runs a script, a client with a connection would not be closed either.
-        more = _ATTEMPT_PATIENCE if self._connections.opening.busy[pool.key] > 0 else self._time_left(wait, None)
+        busy = _ATTEMPT_PATIENCE if self._connections.opening.busy[pool.key] > 0 else 0.0
+        more = max(busy, self._next_in_a_crowd(pool), self._time_left(wait, None))
         if more > 0 and not wait.waiter.gone:
             self._loop.call_later(more, self._abandon_private_wait, wait)
             return
@@ -223,6 +225,10 @@ class Checkout(PoolPort):
             return
         for waiter in (*self._capabilities.behind(wait.waiter), wait.waiter):
             turn_away(waiter, pool.refusal.get(None) or self._supply.lack_of_room())
+
+    def _next_in_a_crowd(self, pool: Pool) -> float:
+        """Seconds to wait on: while those before a client get theirs, attempts for it are still to come."""
+        return pool.kept_at + self._settings.connect_timeout - self._loop.time() if pool.opening[None] else 0.0
 
     # For queries of Keyrail's own
 

@@ -85,6 +85,8 @@ class Pool:
         self.backoff: dict[Lane | None, Backoff] = {lane: Backoff(random.random) for lane in self.opening}
         self.backing_off: dict[Lane | None, asyncio.TimerHandle] = {}
         self.refusal: dict[Lane | None, str] = {}
+        self.kept_at = float("-inf")
+        """The time at which there was last a connection for one client."""
 
     def shared(self, lane: Lane) -> UpstreamConnection | None:
         """A shared connection of the lane that takes commands now."""
@@ -126,6 +128,7 @@ class Pool:
             upstream.close()
             return
         upstream.put_by(now)
+        self.kept_at = now
         self.idle.append(upstream)
 
     def forget(self, upstream: UpstreamConnection) -> bool:

@@ -31,6 +31,8 @@ from proxy.net.topology.topology import Topology
 from proxy.session.ports.pool_key import Node
 
 IDLE_KEPT = 16
+AT_ONCE = 64
+"""Attempts of a pool to connect for single clients. More would only slow each other down, up to the time limit."""
 _CONNECTING = "connecting to"
 
 _log = logging.getLogger("keyrail.route")
@@ -137,8 +139,8 @@ class Supply:
         return not home.alive(Lane.FAST) and Lane.FAST in home.backing_off
 
     def supply(self, pool: Pool) -> None:
-        """Open a connection for each client that waits for one of its own, up to the limit."""
-        while len(pool.waiting_private) > pool.opening[None] and self._supply_one(pool):
+        """Open a connection for each client that waits for one of its own, up to the limits."""
+        while pool.opening[None] < min(len(pool.waiting_private), AT_ONCE) and self._supply_one(pool):
             pass
 
     def _supply_one(self, pool: Pool) -> bool:
@@ -155,6 +157,7 @@ class Supply:
         """Give an idle connection of the route's own login to a client that waits for one."""
         pool.keep(upstream, self._loop.time(), max(IDLE_KEPT, len(pool.waiting_private)))
         pool.wake(pool.waiting_private, pool.has_idle)
+        self.supply(pool)
         if pool.idle:
             for node in self._topology.nodes:
                 for other in self._pools.of_login(self._pools.home_of(node)):
