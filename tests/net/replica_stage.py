@@ -84,6 +84,7 @@ class Stage:
             hurry=lambda: None,
             begin=lambda _: None,
             reads=dict,
+            clock=lambda: self.now,
         )
         self.members: dict[Upstream, Connection] = {}
         connections: Any = SimpleNamespace(
@@ -101,7 +102,6 @@ class Stage:
         )
         self.policies = SimpleNamespace(zones=NO_ZONES, replica_lags=[1.0], moves_reads=True)
         self.readers = ReplicaConnections(watch, connections, cast("Any", self.policies))
-        self.readers.clock = lambda: self.now
         self.route.ports = replace(self.route.ports, replicas=self.readers)
         self.route.upstream()
         self.replicas = [self._replica(number) for number in (1, 2)]

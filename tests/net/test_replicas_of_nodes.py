@@ -54,7 +54,12 @@ class Stage:
         self.route = ClusterRoute(POLICY)
         self.primaries = {node: WatchedPrimary(node) for node in self.cluster.nodes}
         watch: Any = SimpleNamespace(
-            primaries=self.primaries, report_to=lambda _: None, hurry=lambda: None, begin=lambda _: None, reads=dict
+            primaries=self.primaries,
+            report_to=lambda _: None,
+            hurry=lambda: None,
+            begin=lambda _: None,
+            reads=dict,
+            clock=lambda: self.now,
         )
         self.members: dict[Upstream, Connection] = {}
         connections: Any = SimpleNamespace(
@@ -74,7 +79,6 @@ class Stage:
         )
         policies: Any = SimpleNamespace(zones=NO_ZONES, replica_lags=[1.0])
         self.readers = ReplicaConnections(watch, connections, policies)
-        self.readers.clock = lambda: self.now
         self.route.ports = replace(self.route.ports, replicas=self.readers)
         self.client = Routed(self.route)
         for each in NODES:

@@ -27,6 +27,8 @@ class TrackedDatabase(TrackingListener):
     metrics.
     """
 
+    readable = staticmethod(select.poll)
+
     def __init__(
         self,
         open_connection: Callable[[Node, Keeper], Awaitable[UpstreamConnection]],
@@ -49,7 +51,7 @@ class TrackedDatabase(TrackingListener):
         self._servers: dict[Node, TrackedServer] = {}
         self._by_descriptor: dict[int, TrackedServer] = {}
         self._within_push: set[TrackedServer] = set()
-        self._readable = select.poll()
+        self._readable = self.readable()
         self._poll = self._readable.poll
         self._barrier = Barrier(self.cache, self._connections)
         self._before = (0, 0, 0)

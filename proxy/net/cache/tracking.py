@@ -53,6 +53,8 @@ class TrackedServer(OwnConnections):
     cache lacks. ``wanted``: somebody reads from there.
     """
 
+    read = staticmethod(os.read)
+
     def __init__(
         self,
         node: Node,
@@ -126,7 +128,7 @@ class TrackedServer(OwnConnections):
         if upstream is None or self._encrypted:
             return False
         try:
-            data = os.read(self._descriptor, _PIECE)
+            data = self.read(self._descriptor, _PIECE)
         except OSError:
             return False
         if not data:

@@ -60,6 +60,7 @@ class ReplicaConnections(ReplicaPort, ReplicaFollower):
         self.output_limit = connections.output_limit
         self.resent: Counter[Node] = Counter()
         self.failed: Counter[Node] = Counter()
+        self.clock = watch.clock
         self._watch = watch
         self._connections = connections
         self._policies = policies

@@ -119,7 +119,7 @@ class ReplicaWatch:
         self._counted: Sequence[int] = (0, 0, 0)
         self._topology = topology
         self._loop = loop
-        self._clock = clock
+        self.clock = clock
         self._count = count_event
         self._addresses: dict[Endpoint, UpstreamAddress] = {}
         key = PoolKey(None, 0, 2, topology.home)
@@ -146,7 +146,7 @@ class ReplicaWatch:
     def migrates(self, node: Node) -> None:
         """With a cluster upstream: this node has sent a client to another one, as a slot is on its way there."""
         if node in self.primaries:
-            self.primaries[node].migrates(self._clock())
+            self.primaries[node].migrates(self.clock())
 
     def close(self) -> None:
         """End it."""
@@ -171,9 +171,9 @@ class ReplicaWatch:
     # When
 
     async def _run(self) -> None:
-        due = self._clock()
+        due = self.clock()
         while True:
-            begun = self._clock()
+            begun = self.clock()
             regular = begun >= due
             if regular:
                 often = self._reading and self._follower.bounds()
@@ -191,9 +191,9 @@ class ReplicaWatch:
 
     async def _rest(self, soonest: float, due: float) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, due - self._clock())):
+            async with asyncio.timeout(max(0.0, due - self.clock())):
                 await self._wanted.wait()
-                await asyncio.sleep(soonest - self._clock())
+                await asyncio.sleep(soonest - self.clock())
 
     async def look(self) -> None:
         """Ask all primaries and their replicas once."""
@@ -265,7 +265,7 @@ class ReplicaWatch:
 
     async def _ask_primary(self, primary: WatchedPrimary, endpoint: Endpoint, ask: _AskPrimary) -> None:
         try:
-            at, look = self._clock(), primary.group.begin_look()
+            at, look = self.clock(), primary.group.begin_look()
             told, slots = (await self._links.ask_all([endpoint], ask, _PRIMARY_SECONDS)).get(endpoint, (None, None))
         finally:
             del self._asking[primary.node]
@@ -279,7 +279,7 @@ class ReplicaWatch:
         if primary.told(look, at, told):
             self._follower.moved()
         if slots is not None:
-            primary.owns(slots, self._clock())
+            primary.owns(slots, self.clock())
         self._list(primary, self._replicas_of(primary.node, told))
 
     def _serves_clients(self, node: Node, process: str) -> bool:
@@ -295,13 +295,13 @@ class ReplicaWatch:
 
     def _measured(self, primary: WatchedPrimary, replica: WatchedReplica, told: Told | None) -> None:
         before = replica.readable
-        primary.measured(replica, told, self._clock(), self._follower.bounds())
+        primary.measured(replica, told, self.clock(), self._follower.bounds())
         state = replica.state
         if state is None or not state.reached or state.foreign or replica.readable is not before:
             self._follower.left(replica.node)
 
     def _list(self, primary: WatchedPrimary, found: Mapping[Endpoint, Node | None]) -> None:
-        now, known = self._clock(), primary.replicas
+        now, known = self.clock(), primary.replicas
         for endpoint in found.keys() & known.keys():
             known[endpoint].listed_at = now
         for endpoint, replica in list(known.items()):

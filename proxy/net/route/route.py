@@ -101,6 +101,7 @@ class Route(RoutePort):
     """The traffic of one route. ``on_second`` is called when the `intervals` of another second are complete."""
 
     now = staticmethod(time.time)
+    clock = staticmethod(time.monotonic)
     chance = staticmethod(random.random)
     report_fault = staticmethod(log_fault)
 
@@ -187,10 +188,10 @@ class Route(RoutePort):
         self._scripts = ScriptExchange(find_calls, lambda: memory.each(SharedFacts).values())
         count = self._connections.count
         supply, pools = self._connections.supply, self._connections.pools
-        self._latency_probe = LatencyProbe(loop, memory, pools, topology, supply.failover.waits, time.time, count)
+        self._latency_probe = LatencyProbe(loop, memory, pools, topology, supply.failover.waits, self.now, count)
         self._liveness = Liveness(self._connections, settings.upstream_silence)
         processes = self._connections.demotions.writable
-        self._replicas = ReplicaWatch(topology, loop, settings.connect_timeout, count, processes=processes)
+        self._replicas = ReplicaWatch(topology, loop, settings.connect_timeout, count, self.clock, processes)
         if nodes is not None:
             nodes.when_asked(self._replicas.migrates)
         self._connections.on_server_change(self._server_changed)
