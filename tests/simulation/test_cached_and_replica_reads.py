@@ -1,0 +1,151 @@
+"""Reads that memory or a replica answers, in simulated worlds: nobody sees that it was not the primary.
+
+Who has written reads that, and nobody goes back, also where connections are lost, slots move, replicas fall behind or
+are promoted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from tests.conftest import seeds
+from tests.policy.given import policy
+from tests.simulation.counting import Counters, CountingClient
+from tests.simulation.slots import slot_of
+from tests.simulation.world import Keyrail, World, run
+
+CACHED = policy("""
+    rules:
+      cached: {local_cache: {keys: ["k:*"], when: always, max_age: 30s}, mode: enforce}
+""")
+SHARED = policy("""
+    rules:
+      shared: {replica_reads: {keys: ["k:*"], max_lag: 1s}, mode: enforce}
+""")
+
+
+class Crowd:
+    """Clients that count until they are told."""
+
+    def __init__(self, counters: Counters, keyrail: Keyrail, count: int = 5, pause: float = 0.05) -> None:
+        self._world, self._counters = counters.world, counters
+        self._over = False
+        self.clients = [CountingClient(counters, keyrail, number) for number in range(count)]
+        self._world.start(counters.watch())
+        self._tasks = [self._world.start(each.work(lambda: self._over, pause)) for each in self.clients]
+
+    async def goes_on(self, seconds: float) -> None:
+        """Raises what a client has found."""
+        await asyncio.sleep(seconds)
+        self._world.check()
+
+    async def end(self) -> None:
+        self._over = True
+        await asyncio.gather(*self._tasks)
+        self._world.check()
+
+
+async def disturbed(world: World, seconds: float, *acts: Callable[[], object]) -> None:
+    """One of these happens now and then."""
+    until = world.loop.now + seconds
+    while world.loop.now < until:
+        await asyncio.sleep(0.3 * world.chance.random())
+        world.chance.choice(acts)()
+
+
+@pytest.mark.parametrize("seed", seeds(6, 100))
+def test_one_server_is_cached(seed: int) -> None:
+    async def play(world: World) -> None:
+        server = world.server()
+        keyrail = await world.keyrail("redis://10.0.3.1:6379", CACHED)
+        counters = Counters(world, lambda key: int(server.databases[0].values.get(key, 0)), others=True)
+        crowd = Crowd(counters, keyrail)
+
+        def cut() -> None:
+            world.network.cut(["keyrail"], [server.address[0]])
+            world.loop.call_later(0.5 * world.chance.random(), world.network.heal)
+
+        def lose() -> None:
+            for each in world.chance.sample([*server.connections], min(1, len(server.connections))):
+                each.transport.abort()
+
+        def restart() -> None:
+            server.kill()
+            world.loop.call_later(0.2, server.start)
+
+        def count() -> None:
+            server.do("INCR", world.chance.choice(counters.keys))
+
+        await disturbed(world, 3.0, count, count, count, lose, *((cut, restart) if seed % 2 else ()))
+        await crowd.goes_on(2.0)
+        await crowd.end()
+        assert keyrail.route.snapshot()["local_cache"]["hits"] > 20
+
+    run(play, seed)
+
+
+@pytest.mark.parametrize("seed", seeds(4, 100))
+def test_a_cluster_is_cached_while_slots_move(seed: int) -> None:
+    async def play(world: World) -> None:
+        cluster = world.cluster(replicas=0)
+        keyrail = await world.keyrail(cluster.seeds, CACHED)
+
+        def truth(key: bytes) -> int:
+            return max(int(each.server.databases[0].values.get(key, 0)) for each in cluster.nodes)
+
+        counters = Counters(world, truth)
+        crowd = Crowd(counters, keyrail)
+        slots = [slot_of(key) for key in counters.keys]
+        for _ in range(8):
+            await crowd.goes_on(0.3 * world.chance.random())
+            slot = world.chance.choice(slots)
+            source = cluster.owner(slot)
+            target = world.chance.choice([each for each in cluster.nodes if each is not source])
+            cluster.open([slot], source, target)
+            await crowd.goes_on(0.1 * world.chance.random())
+            cluster.move_keys([slot], source, target)
+            await crowd.goes_on(0.1 * world.chance.random())
+            cluster.move_keys([slot], source, target)
+            cluster.close([slot], source, target)
+        await crowd.goes_on(1.0)
+        await crowd.end()
+        assert keyrail.route.snapshot()["local_cache"]["hits"] > 20
+
+    run(play, seed)
+
+
+@pytest.mark.parametrize("seed", seeds(6, 100))
+def test_replicas_answer(seed: int) -> None:
+    async def play(world: World) -> None:
+        group = world.group()
+        keyrail = await world.keyrail(group.url, SHARED)
+        counters = Counters(
+            world, lambda key: int(group.primary.databases[0].values.get(key, 0)), stale=2.5, together=False
+        )
+        crowd = Crowd(counters, keyrail)
+
+        def lag() -> None:
+            for link in group.primary.links:
+                link.lag = world.chance.choice((0.0, 0.0, 0.05, 0.3, 0.8))
+
+        def lose() -> None:
+            server = world.chance.choice(group.servers)
+            for each in list(server.connections)[:2]:
+                each.transport.abort()
+
+        await disturbed(world, 3.0, lag, lag, lose)
+        if seed % 2:
+            for link in group.primary.links:
+                link.lag = 0.0
+            await crowd.goes_on(1.0)  # the replicas have all, and get what is written from now on at once
+            before = group.primary
+            before.kill()
+            await world.until(lambda: group.primary is not before)
+        await crowd.goes_on(1.5)
+        await crowd.end()
+        assert sum(each.calls.get("get", 0) for each in group.servers if each is not group.servers[0]) > 0
+
+    run(play, seed)
