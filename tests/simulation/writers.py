@@ -62,7 +62,9 @@ class Writer:
         chance = self.world.chance
         commands: list[tuple[Any, Callable[[Any], None]]] = []
         for _ in range(chance.randint(1, self._most)):
-            commands += chance.choice((self._push, self._push, self._own, self._echo, self._unit))()
+            commands += chance.choice(
+                (self._push, self._own, self._echo, self._unit, self._spoiled, self._watch, self._blocked, self._named)
+            )()
         asked = client.send(*(words for words, _ in commands), cut=chance.choice((0, 0, 7, 40)))
         for (_, told), reply in zip(commands, asked, strict=True):
             value = decode(await reply)
@@ -92,6 +94,50 @@ class Writer:
             (("RPUSH", self.log, number), self._queued),
             (("ECHO", word), self._queued),
             (("EXEC",), ran),
+        ]
+
+    def _spoiled(self) -> list[Any]:
+        number = self._number()
+
+        def aborted(value: Any) -> None:
+            self._expect(isinstance(value, Failure), "EXEC behind an error", value)
+            self.refused.add(number)
+
+        return [
+            (("MULTI",), lambda value: self._expect(value == b"OK", "MULTI", value)),
+            *self._in_any_order(
+                (("RPUSH", self.log, number), self._queued),
+                (("GET",), lambda value: self._expect(isinstance(value, Failure), "GET without a key", value)),
+            ),
+            (("EXEC",), aborted),
+        ]
+
+    def _in_any_order(self, *commands: Any) -> list[Any]:
+        return self.world.chance.sample(commands, len(commands))
+
+    def _watch(self) -> list[Any]:
+        return [
+            (("WATCH", self.log), lambda value: self._expect(self._ran(value) <= (value == b"OK"), "WATCH", value))
+        ] + (self._unit() if self.world.chance.randrange(2) else [(("UNWATCH",), self._ran)])
+
+    def _blocked(self) -> list[Any]:
+        queue, word = b"queue:%d" % self.number, b"%d" % self._number()
+        expected = [queue, word]
+        put = (("RPUSH", queue, word), lambda value: self._expect(self._ran(value) <= (value == 1), "RPUSH", value))
+        return [
+            (("DEL", queue), self._ran),
+            put,
+            (
+                ("BLPOP", queue, "0.5"),
+                lambda value: self._expect(self._ran(value) <= (value in (expected, None)), "BLPOP", value),
+            ),
+        ]
+
+    def _named(self) -> list[Any]:
+        name = b"client-%d-%d" % (self.number, self._number())
+        return [
+            (("CLIENT", "SETNAME", name), lambda value: self._expect(value == b"OK", "CLIENT SETNAME", value)),
+            (("CLIENT", "GETNAME"), lambda value: self._expect(value == name, "CLIENT GETNAME", value)),
         ]
 
     def _queued(self, value: Any) -> None:
