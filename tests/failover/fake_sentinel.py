@@ -1,118 +1,120 @@
-"""A Sentinel that says what a test wants: it can lie, fall silent, and be cut off from the others."""
+"""A Sentinel that says what a test wants: it can lie, fall silent, and be cut off from the others.
+
+It is that of the simulated world, on a socket.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Self, cast
+from copy import copy
+from typing import Any, Self, cast
 
 from proxy.net.config.endpoint import Endpoint
-from tests.resp import FrameReader, decode
+from tests.simulation.network import Address
+from tests.simulation.replies import Refusal
+from tests.simulation.sentinel import NAME, Sentinel
 
-NAME = "mymaster"
+HOST = "127.0.0.1"
 
 
-def bulk(text: object) -> bytes:
-    data = str(text).encode()
-    return b"$%d\r\n%s\r\n" % (len(data), data)
+class _Sockets:
+    """Instead of a simulated network: what a simulated server needs, where others listen for it."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.chance = random.Random(1)
+        self.accept: Callable[[], Any]
+
+    def listen(self, _: Address, accept: Callable[[], Any]) -> None:
+        self.accept = accept
 
 
 class FakeSentinel:
     """It names a primary, and lists other Sentinels by their ids, and replicas by their ports: whether each one
-    replicates. It was `asked` for its primary so often."""
+    replicates. It was `asked` for its primary so often. ``old``, it does not know its id."""
 
     def __init__(self, my_id: str, primary: int | None) -> None:
         self.my_id = my_id
         self.primary = primary
         self.others: dict[str, int] = {}
         self.replicas: dict[int, bool] = {}
-        self.silent = False
         self.old = False
-        self.password = ""
+        self._password = ""
         self.port = 0
         self.asked = 0
-        self._writers: list[asyncio.StreamWriter] = []
-        self._subscribed: dict[asyncio.StreamWriter, list[str]] = {}
-        self._server: asyncio.Server | None = None
-        self._tasks: list[asyncio.Task[None]] = []
+        self._silent = False
+        self._told: Sentinel | None = None
+        self._listening: asyncio.Server | None = None
 
     async def start(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
+        network: Any = _Sockets()
+        told = self._told = Sentinel(network, (HOST, self.port), self.my_id, None)
+        told.server.sentinel = cast("Sentinel", self)
+        told.server.login, told.server.password = b"watcher", self._password or None
+        told.server.frozen = self._silent
+        self._listening = await network.loop.create_server(network.accept, HOST, self.port)
+        self.port = self._listening.sockets[0].getsockname()[1]
         return self
 
     def stop(self) -> None:
         """Refuse connections, and close those that are open."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        for writer in self._writers:
-            writer.close()
-        self._writers.clear()
-        self._subscribed.clear()
+        if self._listening is not None and self._told is not None:
+            self._listening.close()
+            self._listening = None
+            self._told.server.drop_clients()
+
+    @property
+    def password(self) -> str:
+        """That of its user "watcher", which connections must give from now on."""
+        return self._password
+
+    @password.setter
+    def password(self, password: str) -> None:
+        self._password = password
+        if self._told is not None:
+            self._told.server.password = password
+
+    @property
+    def silent(self) -> bool:
+        """Whether it answers nothing."""
+        return self._silent
+
+    @silent.setter
+    def silent(self, silent: bool) -> None:
+        self._silent = silent
+        if self._told is not None:
+            self._told.server.frozen = silent
+
+    @property
+    def accepted(self) -> int:
+        """How many connections have come."""
+        return 0 if self._told is None else next(copy(self._told.server.ids)) - 1
+
+    def subscribers(self) -> int:
+        """How many connections have subscribed."""
+        connections = () if self._told is None else self._told.server.connections
+        return sum(each.subscribed() > 0 for each in connections)
 
     def publish(self, channel: str) -> None:
-        for writer in [each for each, channels in self._subscribed.items() if channel in channels]:
-            writer.write(b">3\r\n" + bulk("message") + bulk(channel) + bulk("…"))
+        """To whoever has subscribed to it."""
+        assert self._told is not None
+        self._told.server.publish(channel.encode(), b"...")
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # At once: a task might be cancelled before it begins, and the connection left open.
-        self._writers.append(writer)
-        if self._server is None:
-            writer.close()
-        else:
-            self._tasks.append(asyncio.ensure_future(self._serve(reader, writer)))
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        frames = FrameReader()
-        try:
-            while data := await reader.read(1 << 16):
-                frames.feed(data)
-                while (frame := frames.frame()) is not None:
-                    words = [word.decode() for word in cast("list[bytes]", decode(frame))]
-                    if words[0] == "SUBSCRIBE":
-                        self._subscribed[writer] = words[1:]
-                    if not self.silent:
-                        writer.write(self.answer(words))
-        except (ConnectionError, asyncio.CancelledError):
-            pass
-
-    def answer(self, words: list[str]) -> bytes:
-        match [word.upper() for word in words[:2]]:
-            case ["HELLO", *_]:
-                if self.password and words[2:] != ["AUTH", "watcher", self.password]:
-                    return b"-WRONGPASS invalid username-password pair or user is disabled.\r\n"
-                return b"%1\r\n" + bulk("mode") + bulk("sentinel")
-            case ["SUBSCRIBE", *_]:
-                return b"".join(b">3\r\n" + bulk("subscribe") + bulk(word) + b":1\r\n" for word in words[1:])
-            case ["SENTINEL", "MYID"]:
-                return b"-ERR unknown subcommand\r\n" if self.old else bulk(self.my_id)
-            case ["SENTINEL", "GET-MASTER-ADDR-BY-NAME"]:
-                self.asked += 1
-                if self.primary is None or words[2] != NAME:
-                    return b"_\r\n"
-                return b"*2\r\n" + bulk("127.0.0.1") + bulk(self.primary)
-            case ["SENTINEL", "SENTINELS"]:
-                if self.primary is None:
-                    return b"-ERR No such master with that name\r\n"
-                return b"*%d\r\n" % len(self.others) + b"".join(
-                    b"%3\r\n" + b"".join(map(bulk, ("ip", "127.0.0.1", "port", port, "runid", name)))
-                    for name, port in self.others.items()
-                )
-            case ["SENTINEL", "REPLICAS"]:
-                return b"*%d\r\n" % len(self.replicas) + b"".join(
-                    b"%5\r\n" + b"".join(map(bulk, ("ip", "127.0.0.1", "port", port, *told)))
-                    for port, told in ((port, _REPLICATES[well]) for port, well in self.replicas.items())
-                )
-        return b"-ERR unknown command\r\n"
-
-
-_REPLICATES = {
-    True: ("flags", "slave", "role-reported", "slave", "master-link-status", "ok"),
-    False: ("flags", "slave", "role-reported", "master", "master-link-status", "err"),
-}
+    def answer(self, words: Sequence[str]) -> Any:
+        """SENTINEL ..."""
+        told = self._told
+        assert told is not None
+        told.primary = None if self.primary is None else at(self.primary)
+        told.others = {name: at(port) for name, port in self.others.items()}
+        told.replicas = {at(port): well for port, well in self.replicas.items()}
+        self.asked += words[0] == "GET-MASTER-ADDR-BY-NAME"
+        if self.old and words[0] == "MYID":
+            raise Refusal("ERR unknown subcommand")
+        return told.answer(words)
 
 
 def introduce(sentinels: Iterable[FakeSentinel]) -> None:
@@ -127,7 +129,7 @@ def url_of(*sentinels: FakeSentinel | int, database: str = "", options: str = ""
 
 
 def at(port: int) -> Endpoint:
-    return Endpoint("127.0.0.1", port)
+    return Endpoint(HOST, port)
 
 
 class ThreadedSentinel(FakeSentinel):

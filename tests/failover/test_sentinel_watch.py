@@ -261,7 +261,7 @@ def test_a_sentinel_that_has_left_is_forgotten(trio: list[Engine]) -> None:
 
 def test_the_only_named_sentinel_forgets_the_others_and_is_cut_off_from_them(trio: list[Engine]) -> None:
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
-        await until(lambda: route.readiness.ready and len(sentinels[1]._subscribed) == 1)
+        await until(lambda: route.readiness.ready and sentinels[1].subscribers() == 1)
         sentinels[0].others.clear()
         sentinels[0].primary = trio[1].port
         await until(lambda: "most others" in route.readiness.reason)
@@ -304,7 +304,7 @@ def test_a_liar_brings_its_friends(trio: list[Engine]) -> None:
     async def case(route: Route, topology: Primary, sentinels: list[FakeSentinel]) -> None:
         await until(lambda: "names" in route.readiness.reason)
         assert topology.endpoint == at(truth)
-        assert not any(each._writers for each in sentinels[3:])
+        assert not any(each.accepted for each in sentinels[3:])
 
     play(case, truth, truth, lie, lie, lie, made=lies)
 

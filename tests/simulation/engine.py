@@ -29,6 +29,7 @@ class Server(Replication):
 
     def __init__(self, network: Network, address: Address, *, password: str | None = None, databases: int = 16) -> None:
         super().__init__(network, address)
+        self.login = b"default"
         self.password = password
         self.node: Node | None = None
         self.sentinel: Sentinel | None = None
@@ -76,7 +77,7 @@ class Server(Replication):
 
     def clock(self) -> int:
         """Milliseconds of the epoch."""
-        return 1_700_000_000_000 + int(self.loop.now * 1000)
+        return 1_700_000_000_000 + int(self.loop.time() * 1000)
 
     def forget(self, connection: Connection) -> None:
         """A connection is closed."""
@@ -101,7 +102,7 @@ class Server(Replication):
 
     def pause_writes(self, seconds: float) -> None:
         """CLIENT PAUSE … WRITE."""
-        self.paused_until = self.loop.now + seconds
+        self.paused_until = self.loop.time() + seconds
         self.loop.call_at(self.paused_until, self.end_pause)
 
     def end_pause(self) -> None:
@@ -113,7 +114,7 @@ class Server(Replication):
 
     def holds_back(self, row: Row, *, writes: bool) -> bool:
         """Whether a command waits for the end of a pause."""
-        return self.loop.now < self.paused_until and (writes or "p" in row.flags)
+        return self.loop.time() < self.paused_until and (writes or "p" in row.flags)
 
     # What changes
 

@@ -110,10 +110,10 @@ class Group:
             if 2 * len(seeing) > len(self.sentinels):
                 self._since = None
             elif self._since is None:
-                self._since = self.loop.now
-            elif self.loop.now - self._since > DOWN_AFTER:
+                self._since = self.loop.time()
+            elif self.loop.time() - self._since > DOWN_AFTER:
                 await self.failover()
-            if self.loop.now > self._calm_until:
+            if self.loop.time() > self._calm_until:
                 self._demote_others()
 
     async def failover(self) -> None:
@@ -129,7 +129,7 @@ class Group:
         best = max(ready, key=lambda each: each.offset)
         best.promote()
         self.primary, self._since = best, None
-        self._calm_until = self.loop.now + TAKES_BACK
+        self._calm_until = self.loop.time() + TAKES_BACK
         for each in ready:
             if each is not best:
                 await asyncio.sleep(0.05 * self.network.chance.random())

@@ -56,7 +56,7 @@ def _auth(c: Connection, argv: Sequence[bytes]) -> Any:
 
 
 def _log_in(c: Connection, user: bytes, password: bytes) -> None:
-    if user != b"default" or c.server.password not in (None, password.decode()):
+    if user not in (b"default", c.server.login) or c.server.password not in (None, password.decode()):
         raise Refusal("WRONGPASS invalid username-password pair or user is disabled.")
     c.user = user.decode()
 
