@@ -1,7 +1,7 @@
 """The scripts that rules send as hidden commands, for engines without EXPIRE's options.
 
 They return no error of their own making: an error is the engine's, so a node of a cluster that answers one has run
-nothing (see ``session.redirects``).
+nothing (see ``session.cluster.redirects``).
 """
 
 GIVE = b"if redis.call('TTL',KEYS[1])==-1 then return redis.call('EXPIRE',KEYS[1],ARGV[1]) end return 0"

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from proxy.commands.table import Lane
 from proxy.net.config.address import UpstreamAddress, parse_upstream
 from proxy.net.policy.capabilities import Capabilities
@@ -70,6 +72,7 @@ def checkout_from(
     topology: Topology | None = None,
     lost_at: float | None = None,
     must_log_in: bool = False,
+    has_room: bool = True,
 ) -> tuple[Checkout, Capabilities]:
     """The checkout of a pool's connections, while Redis is there or not."""
     loop = cast("asyncio.AbstractEventLoop", clock)
@@ -86,6 +89,7 @@ def checkout_from(
             supply=lambda _pool: None,
             alive=lambda _node: alive,
             lack_of_room=lambda: "",
+            has_room=lambda: has_room,
             failover=failover,
         ),
         opening=SimpleNamespace(busy=Counter()),
@@ -274,6 +278,35 @@ def test_in_a_crowd_an_attempt_that_is_still_to_come_is_waited_for() -> None:
     clock.now += 2.0
     clock.next()
     assert (client.cause, clock.timers) == ("no_upstream", [])
+
+
+@pytest.mark.parametrize("before", ["nobody", "as many as attempts"])
+@pytest.mark.parametrize("attempts", [0, 1])
+@pytest.mark.parametrize("backs_off", [False, True])
+@pytest.mark.parametrize("room", [False, True])
+@pytest.mark.parametrize("lack", ["", "refused", "not reached", "logins"])
+def test_in_a_crowd_who_waits_for_an_attempt_waits_on(
+    before: str, attempts: int, backs_off: bool, room: bool, lack: str
+) -> None:
+    clock, client, pool = Clock(), Client(), Pool(KEY)
+    checkout, _ = checkout_from(pool, clock, alive=lack != "not reached", has_room=room)
+    if before != "nobody":
+        for _ in range(attempts):
+            Wait(Client(), pool, None, 0.0)
+    checkout.await_private(client, KEY)
+    pool.opening[None] = attempts
+    pool.kept_at = clock.now + 4.0
+    clock.now += 5.0
+    if backs_off:
+        pool.backing_off[None] = cast("Any", None)
+    if lack == "refused":
+        pool.refusal[None] = "ERR max number of clients reached"
+    if lack == "logins":
+        cast("Any", checkout)._connections.logins.lacks = lambda _key: True
+    clock.next()
+    under_way = attempts > 0 and before == "nobody"
+    waits = not lack and (under_way or (room and (attempts > 0 or backs_off)))
+    assert (client.gone, len(clock.timers)) == (not waits, waits)
 
 
 def test_who_has_got_one_meanwhile_is_left_alone() -> None:

@@ -13,6 +13,7 @@ import contextlib
 import random
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -75,17 +76,19 @@ class Loop:
 
     def __init__(self) -> None:
         self.ready: deque[Callable[[], object]] = deque()
-        self.timers: list[Callable[[], object]] = []
+        self.timers: list[tuple[float, Callable[[], object]]] = []
+        self.now = 0.0
 
     def time(self) -> float:
-        return 0.0
+        return self.now
 
     def call_soon(self, act: Callable[..., object], *arguments: object) -> None:
         self.ready.append(lambda: act(*arguments))
 
-    def call_later(self, _seconds: float, act: Callable[..., object], *arguments: object) -> Any:
-        self.timers.append(lambda: act(*arguments))
-        return SimpleNamespace(cancel=lambda: None)
+    def call_later(self, seconds: float, act: Callable[..., object], *arguments: object) -> Any:
+        timer = (self.now + seconds, lambda: act(*arguments))
+        self.timers.append(timer)
+        return SimpleNamespace(cancel=lambda: self.timers.remove(timer) if timer in self.timers else None)
 
     def create_task(self, work: Any) -> Any:
         task = Task()
@@ -105,6 +108,19 @@ class Loop:
         """Everything that is under way comes to its end."""
         while self.ready:
             self.ready.popleft()()
+
+    def wait(self, seconds: float) -> None:
+        """So much time passes: what is under way goes on, and timers act when they are due."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now += 0.05
+            for act in [*self.ready]:
+                self.ready.popleft()
+                act()
+            for timer in sorted((each for each in self.timers if each[0] <= self.now), key=itemgetter(0)):
+                if timer in self.timers:
+                    self.timers.remove(timer)
+                    timer[1]()
 
 
 class Task:
@@ -289,6 +305,89 @@ def test_a_crowd_gets_its_connections_some_at_once(wanted: list[PoolKey], alike:
             assert all(pool.opening[None] <= AT_ONCE for pool in route.connections.pools)
             route.loop.ready.popleft()()
         assert all(client.held is not None for client in clients)
+
+
+class Slow:
+    """Attempts that take their time, each the same or up to that, and fail by chance."""
+
+    def __init__(self, route: Route, seconds: float, failing: float, seed: int, *, alike: bool = False) -> None:
+        self._open = route._open
+        self._loop = route.loop
+        self._random = random.Random(seed)
+        self._seconds = seconds
+        self._failing = failing
+        self._alike = alike
+
+    async def open(self, *arguments: Any) -> Any:
+        due = self._loop.now + self._seconds * (1.0 if self._alike else self._random.random())
+        while self._loop.now < due:
+            await _Turn()
+        if self._random.random() < self._failing:
+            raise ConnectionRefusedError
+        return await self._open(*arguments)
+
+
+class _Turn:
+    """One turn of the loop."""
+
+    def __await__(self) -> Any:
+        yield
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(AT_ONCE, 6 * AT_ONCE),
+    st.sampled_from([1.15, 1.6, 2.4, 3.3, 4.9]),
+    st.sampled_from([0.0, 0.02, 0.3]),
+    st.integers(0, 99),
+    st.booleans(),
+)
+def test_nobody_in_a_crowd_is_closed_while_others_get_connections(
+    count: int, seconds: float, failing: float, seed: int, alike: bool
+) -> None:
+    """However slow attempts are, and whichever of them fail; and each gets a connection, or is closed in the end."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        route = Route(monkeypatch, most_private=1000)
+        route.connections.supply.begin()
+        route.loop.run()
+        pool = route.connections.pools.of(HOME)
+        monkeypatch.setattr(
+            "proxy.net.pool.opening.open_upstream", Slow(route, seconds, failing, seed, alike=alike).open
+        )
+        clients = [Client(route, HOME) for _ in range(count)]
+        closed_after: list[float] = []
+        for client in clients:
+            monkeypatch.setattr(client, "close", lambda _cause: closed_after.append(route.loop.now - pool.kept_at))
+            client.want()
+        for _ in range(100):
+            if not pool.waiting_private:
+                break
+            route.loop.wait(1.0)
+        assert not pool.waiting_private
+        assert sum(client.held is not None for client in clients) + len(closed_after) == count
+        assert all(seconds >= 5.0 for seconds in closed_after)
+
+
+@pytest.mark.parametrize("room", [0, 8])
+def test_where_there_is_no_room_the_time_limit_holds(room: int) -> None:
+    """Also while some give theirs back, or lose it: for most, no attempt is to come."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        route = Route(monkeypatch, most_private=room)
+        route.connections.supply.begin()
+        route.loop.run()
+        monkeypatch.setattr("proxy.net.pool.opening.open_upstream", Slow(route, 1.0, 0.0, 1).open)
+        clients = [Client(route, HOME) for _ in range(60)]
+        for client in clients:
+            client.want()
+        for _ in range(10):
+            route.loop.wait(1.0)
+            holding = next((client for client in clients if client.held is not None and not client.gone), None)
+            if holding is not None:
+                held, holding.held, holding.passive = holding.held, None, True
+                assert held is not None
+                route.connections.all.members[held].abort()
+        assert sum(client.gone for client in clients) >= 60 - room - 10
+        assert not any(client.waits and not client.gone for client in clients)
 
 
 def test_a_server_that_is_back_is_tried_at_once() -> None:

@@ -300,6 +300,20 @@ def test_states_are_made_where_the_transitions_are() -> None:
     assert [source.name for source in sorted(folder.rglob("*.py")) if made.search(source.read_text())] == ["state.py"]
 
 
+def test_a_session_changes_its_pool_in_one_place() -> None:
+    """Else something of its old pool would be used for its next command."""
+    folder = Path(session.__file__).parent
+    sets = re.compile(r"\b(?:session|self)\.key\s*=[^=]")
+    assert sorted(
+        (source.name, len(sets.findall(source.read_text())))
+        for source in folder.rglob("*.py")
+        if sets.search(source.read_text())
+    ) == [
+        ("client_upstream.py", 1),
+        ("session.py", 1),
+    ]
+
+
 def test_a_client_without_an_upstream_can_hold_nothing() -> None:
     client = Client(FakeRoute())
     with pytest.raises(AssertionError):

@@ -15,6 +15,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Collection
 from functools import partial
+from itertools import islice
 from weakref import WeakSet
 
 from proxy.commands.table import Lane
@@ -24,7 +25,7 @@ from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.policy.capabilities import Capabilities
 from proxy.net.policy.policies import Policies
 from proxy.net.pool.connections import Connections
-from proxy.net.pool.pool import Pool, Wait, turn_away
+from proxy.net.pool.pool import Wait, turn_away
 from proxy.session.ports.client import ServedClient
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.pool_key import PoolKey
@@ -215,7 +216,7 @@ class Checkout(PoolPort):
             return
         # If Redis is reachable and runs a script, a client with a connection would not be closed either.
         busy = _ATTEMPT_PATIENCE if self._connections.opening.busy[pool.key] > 0 else 0.0
-        more = max(busy, self._next_in_a_crowd(pool), self._time_left(wait, None))
+        more = max(busy, self._next_in_a_crowd(wait), self._time_left(wait, None))
         if more > 0 and not wait.waiter.gone:
             self._loop.call_later(more, self._abandon_private_wait, wait)
             return
@@ -226,9 +227,16 @@ class Checkout(PoolPort):
         for waiter in (*self._capabilities.behind(wait.waiter), wait.waiter):
             turn_away(waiter, pool.refusal.get(None) or self._supply.lack_of_room())
 
-    def _next_in_a_crowd(self, pool: Pool) -> float:
-        """Seconds to wait on: while those before a client get theirs, attempts for it are still to come."""
-        return pool.kept_at + self._settings.connect_timeout - self._loop.time() if pool.opening[None] else 0.0
+    def _next_in_a_crowd(self, wait: Wait) -> float:
+        """Seconds to wait on: while those before a client get theirs, the attempt for it is under way or still to
+        come. Not where Redis refuses or cannot be reached, and not where there is no room for another attempt."""
+        pool, logins = wait.pool, self._connections.logins
+        if None in pool.refusal or not self._supply.alive(pool.key.node) or logins.lacks(pool.key):
+            return 0.0
+        attempts = pool.opening[None]
+        under_way = wait in islice(pool.waiting_private, attempts)
+        to_come = (attempts > 0 or None in pool.backing_off) and self._supply.has_room()
+        return pool.kept_at + self._settings.connect_timeout - self._loop.time() if under_way or to_come else 0.0
 
     # For queries of Keyrail's own
 

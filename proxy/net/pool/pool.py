@@ -170,6 +170,7 @@ class Pool:
         for lane, queue in other.waiting_shared.items():
             self.waiting_shared[lane] += queue
         self.waiting_private += other.waiting_private
+        self.kept_at = max(self.kept_at, other.kept_at)
         for queue in (other.waiting_private, *other.waiting_shared.values()):
             for wait in queue:
                 wait.pool = self
