@@ -118,7 +118,7 @@ class World:
         monkeypatch.setattr("proxy.net.pool.opening.open_upstream", self._open)
         monkeypatch.setattr("proxy.net.pool.opening.set_to", self._take_time)
         monkeypatch.setattr("proxy.net.pool.checkout._ATTEMPT_PATIENCE", 60.0)
-        monkeypatch.setattr("proxy.net.pool.pool.Backoff.failed", lambda _: 0.0)
+        monkeypatch.setattr("proxy.net.pool.backoff.Backoff.failed", lambda _: 0.0)
         monkeypatch.setattr("proxy.net.pool.demotions.is_replica", self._is_replica)
         monkeypatch.setattr("proxy.net.pool.sole_replicas.is_replica", self._is_replica)
         monkeypatch.setattr(self.connections.demotions.staying, "asks_role", lambda: False)

@@ -3,6 +3,7 @@
 replicas.py          commands for all nodes of a cluster, on its replicas
 opening.py           opens connections to the nodes of a route: login, database, server process, scripts
 supply.py            opens the connections that pools need, and puts them there
+backoff.py           the pauses between two attempts to connect to Redis
 connections.py       reacts when upstream connections close, take commands again, or a topology changes
 demotions.py         finds the connections that lead to a replica, and retires them
 write_pauses.py      finds out when Redis holds writes back, and keeps them off shared connections then

@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from proxy.commands.table import Lane
 from proxy.net.connection.upstream import UpstreamConnection
+from proxy.net.pool.backoff import Backoff
 from proxy.session.ports.pool_key import PoolKey
 from proxy.session.ports.pool_waiter import PoolWaiter, UpstreamWait
 
@@ -209,20 +210,3 @@ class Pool:
     def in_use(self) -> bool:
         """Whether the pool has a connection, or somebody waits for one."""
         return bool(self.connections() or any(self.opening.values()) or self.backing_off or self.awaited())
-
-
-class Backoff:
-    """Seconds to wait before the next attempt: doubling from 50 ms to 2 s, with jitter, reset by success."""
-
-    def __init__(self, random: Callable[[], float]) -> None:
-        self._random = random
-        self._failures = 0
-
-    def failed(self) -> float:
-        """Count a failure, and return the seconds to wait."""
-        self._failures += 1
-        return min(2.0, 0.05 * 2.0 ** min(self._failures - 1, 10)) * (0.5 + self._random())
-
-    def succeeded(self) -> None:
-        """Start with 50 ms again."""
-        self._failures = 0
