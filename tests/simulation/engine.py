@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 class Server(Replication):
-    """A process on a host of its own. ``forbidden`` commands are refused; ``frozen``, it does nothing."""
+    """A process on a host of its own. ``forbidden`` commands are refused, and so many of the next reads as it is
+    ``unable`` to answer; ``frozen``, it does nothing."""
 
     _processes = count(1)
 
@@ -38,6 +39,7 @@ class Server(Replication):
         self.scripts: dict[bytes, bytes] = {}
         self.forbidden: set[str] = set()
         self.calls: dict[str, int] = {}
+        self.unable = 0
         self.frozen = self.alive = False
         self.paused_until = 0.0
         self.start()

@@ -33,7 +33,7 @@ class Crowd:
     def __init__(self, counters: Counters, keyrail: Keyrail, count: int = 5, pause: float = 0.05) -> None:
         self._world, self._counters = counters.world, counters
         self._over = False
-        self.clients = [CountingClient(counters, keyrail, number) for number in range(count)]
+        self.clients = [CountingClient(counters, keyrail, number, 3 * (number % 2)) for number in range(count)]
         self._world.start(counters.watch())
         self._tasks = [self._world.start(each.work(lambda: self._over, pause)) for each in self.clients]
 
@@ -48,11 +48,11 @@ class Crowd:
         self._world.check()
 
 
-async def disturbed(world: World, seconds: float, *acts: Callable[[], object]) -> None:
+async def disturbed(world: World, seconds: float, pause: float, *acts: Callable[[], object]) -> None:
     """One of these happens now and then."""
     until = world.loop.now + seconds
     while world.loop.now < until:
-        await asyncio.sleep(0.3 * world.chance.random())
+        await asyncio.sleep(pause * world.chance.random())
         world.chance.choice(acts)()
 
 
@@ -79,7 +79,7 @@ def test_one_server_is_cached(seed: int) -> None:
         def count() -> None:
             server.do("INCR", world.chance.choice(counters.keys))
 
-        await disturbed(world, 3.0, count, count, count, lose, *((cut, restart) if seed % 2 else ()))
+        await disturbed(world, 3.0, 0.3, count, count, count, lose, *((cut, restart) if seed % 2 else ()))
         await crowd.goes_on(2.0)
         await crowd.end()
         assert keyrail.route.snapshot()["local_cache"]["hits"] > 20
@@ -123,28 +123,39 @@ def test_replicas_answer(seed: int) -> None:
         group = world.group()
         keyrail = await world.keyrail(group.url, SHARED)
         counters = Counters(
-            world, lambda key: int(group.primary.databases[0].values.get(key, 0)), stale=2.5, together=False
+            world,
+            lambda key: int(group.primary.databases[0].values.get(key, 0)),
+            stale=2.3,
+            keys=2,
+            together=False,
+            others=True,
         )
-        crowd = Crowd(counters, keyrail)
+        crowd = Crowd(counters, keyrail, 6, 0.03)
+        pick = world.chance.choice
 
         def lag() -> None:
             for link in group.primary.links:
-                link.lag = world.chance.choice((0.0, 0.0, 0.05, 0.3, 0.8))
+                link.lag = pick((0.0, 0.0, 0.05, 0.5, 3.5))
 
         def lose() -> None:
-            server = world.chance.choice(group.servers)
-            for each in list(server.connections)[:2]:
+            for each in list(pick(group.servers).connections)[:2]:
                 each.transport.abort()
 
-        await disturbed(world, 3.0, lag, lag, lose)
-        if seed % 2:
+        def refuse() -> None:
+            pick(group.servers[1:]).unable = pick((1, 1, 3))
+
+        def count() -> None:
+            group.primary.do("INCR", pick(counters.keys))
+
+        await disturbed(world, 5.0, 0.1, lag, lose, lose, *5 * [refuse], *14 * [count])
+        if seed % 3 == 2:
             for link in group.primary.links:
                 link.lag = 0.0
-            await crowd.goes_on(1.0)  # the replicas have all, and get what is written from now on at once
+            await crowd.goes_on(3.6)  # the replicas have all, and get what is written from now on at once
             before = group.primary
             before.kill()
             await world.until(lambda: group.primary is not before)
-        await crowd.goes_on(1.5)
+        await crowd.goes_on(1.0)
         await crowd.end()
         assert sum(each.calls.get("get", 0) for each in group.servers if each is not group.servers[0]) > 0
 
