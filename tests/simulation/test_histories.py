@@ -111,11 +111,11 @@ def test_a_thousand_clients(seed: int) -> None:
     async def play(world: World) -> None:
         server = world.server()
         keyrail = await world.keyrail("redis://10.0.3.1:6379")
-        writers = [Writer(world, keyrail, number, most=1) for number in range(1000)]
-        rounds = [iter((False, False, True)) for _ in writers]
+        writers = [Writer(world, keyrail, number, shared=True) for number in range(1000)]
+        rounds = [iter((False, True)) for _ in writers]
         await asyncio.gather(*(each.work(left.__next__) for each, left in zip(writers, rounds, strict=True)))
         for each in writers:
-            assert each.answered >= 2
+            assert each.answered >= 1
             assert each.lost == 0
             assert each.errors == {}
             each.check(server.do("LRANGE", each.log, 0, -1))

@@ -23,16 +23,19 @@ class Wrong(AssertionError):
 
 
 class Writer:
-    """One client. ``errors`` counts what it was refused with, ``lost`` how often its connection was closed."""
+    """One client; with ``shared``, it sends nothing that needs a connection of its own. ``errors`` counts what it was
+    refused with, ``lost`` how often its connection was closed."""
 
-    def __init__(self, world: World, keyrail: Keyrail, number: int, hello: int = 3, most: int = 4) -> None:
+    def __init__(self, world: World, keyrail: Keyrail, number: int, hello: int = 3, *, shared: bool = False) -> None:
         self.world, self.keyrail, self.number = world, keyrail, number
         self.log = b"log:%d" % number
         self.acknowledged: dict[int, int] = {}
         self.refused: set[int] = set()
         self.errors: Counter[str] = Counter()
         self.lost = self.answered = 0
-        self._hello, self._most = hello, most
+        self._hello, self._only_shared = hello, shared
+        self._shared = self._push, self._own, self._echo, self._unit
+        self._pinned = self._spoiled, self._watch, self._blocked, self._named
         self._next = 1
         self._values: dict[bytes, set[bytes]] = {}
         self._client: Client | None = None
@@ -61,10 +64,8 @@ class Writer:
     async def _pipeline(self, client: Client) -> None:
         chance = self.world.chance
         commands: list[tuple[Any, Callable[[Any], None]]] = []
-        for _ in range(chance.randint(1, self._most)):
-            commands += chance.choice(
-                (self._push, self._own, self._echo, self._unit, self._spoiled, self._watch, self._blocked, self._named)
-            )()
+        for _ in range(1 if self._only_shared else chance.randint(1, 4)):
+            commands += chance.choice(self._shared if self._only_shared else (*self._shared, *self._pinned))()
         asked = client.send(*(words for words, _ in commands), cut=chance.choice((0, 0, 7, 40)))
         for (_, told), reply in zip(commands, asked, strict=True):
             value = decode(await reply)
