@@ -124,7 +124,7 @@ def compile_hot_modules() -> None:
     try:
         Path("probe.c").write_text(PROBE)
         compile_in_place([Extension("probe", ["probe.c"])])
-        compile_in_place(cythonize(hot_modules(), build_dir="generated", language_level=3, quiet=True))
+        compile_in_place(translated_to_c(hot_modules()))
     except (BaseError, CCompilerError, OSError) as problem:
         if wish == "0":
             raise
@@ -144,6 +144,15 @@ def hot_modules() -> list[Extension]:
         Extension(".".join(source.with_suffix("").parts), [str(source)], extra_compile_args=COMPILER_OPTIONS)
         for source in sources
     ]
+
+
+def translated_to_c(modules: list[Extension]) -> list[Extension]:
+    """Translate them by one process for each CPU, or in this one where the system has no processes that share locks."""
+    options: dict[str, Any] = {"build_dir": "generated", "language_level": 3, "quiet": True}
+    try:
+        return list(cythonize(modules, nthreads=os.cpu_count() or 1, **options))
+    except (ImportError, NotImplementedError, PermissionError):
+        return list(cythonize(modules, **options))
 
 
 def compile_in_place(extensions: list[Extension]) -> None:

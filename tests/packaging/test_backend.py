@@ -154,3 +154,19 @@ def test_a_wheel_from_the_source_distribution_is_the_same_as_one_from_the_tree(t
     assert again.name == direct.name
     with zipfile.ZipFile(direct) as one, zipfile.ZipFile(again) as two:
         assert sorted(one.namelist()) == sorted(two.namelist())
+
+
+def test_where_processes_share_no_locks_one_translates_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(PROJECT / ".packaging"))
+    backend = pytest.importorskip("backend")
+    asked: list[object] = []
+
+    def cythonize(modules: list[str], nthreads: int = 0, **_: object) -> list[str]:
+        asked.append(nthreads)
+        if nthreads:
+            raise NotImplementedError("system provides too few semaphores")
+        return modules
+
+    monkeypatch.setattr(backend, "cythonize", cythonize)
+    assert backend.translated_to_c(["a"]) == ["a"]
+    assert asked == [os.cpu_count(), 0]
