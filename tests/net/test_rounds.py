@@ -58,7 +58,7 @@ class Client:
         self.local = 0
         self.state = SimpleNamespace(blocked=False, upstream=None, subscriptions=None)
         self.subscriber = None
-        self.connection = SimpleNamespace(leaving=False)
+        self.left = False
         self.sent = SimpleNamespace(
             forwarded=0, remembered=0, pending_replies=0, full=False, stalled=False, upstream=None, out=[]
         )
@@ -72,9 +72,9 @@ class Client:
         return self.sent
 
     @property
-    def link(self) -> SimpleNamespace:
+    def leaving(self) -> bool:
         self.asked += 1
-        return self.connection
+        return self.left
 
     @property
     def effective_policy(self) -> SimpleNamespace:
@@ -116,7 +116,7 @@ def late(loop: Any, clients: Any) -> Callable[[], None]:
 def left(loop: Any, clients: Any) -> Callable[[], object]:
     closing = LeftClients(loop, clients, lambda: True, uncounted).another_second
     for client in clients:
-        client.connection.leaving = True
+        client.left = True
     return closing
 
 
