@@ -121,7 +121,18 @@ def desk(tmp_path: Path, page: Path) -> Iterator[Desk]:
     found.close()
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of("console", page)], ids=page_id)
+FIRST_PAGES = ("README.md", "guardrails.md", "policies.md", "rollout.md")
+"""Those that most readers type from; ``.ci/night`` types from the others, too."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page_id(page), marks=[] if page.name in FIRST_PAGES else pytest.mark.long)
+        for page in PAGES
+        if blocks_of("console", page)
+    ],
+)
 def test_what_is_typed_shows_what_the_page_says(page: Path, desk: Desk) -> None:
     for block in blocks_of("console", page):
         for step in steps(block.text):

@@ -17,7 +17,7 @@ from tests.session.given import Client, FakeRoute, call
 NUMBERED = 256
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.integers(1, 320), st.data())
 @example(NUMBERED, None)
 @example(NUMBERED + 1, None)
