@@ -50,6 +50,6 @@ def test_the_reason_names_what_helps(tmp_path: Path, scheme: str, plain: bool, o
             "--upstream", upstream, "--policy", "none", "--connect-timeout", "500ms" if plain else "30s"
         ) as keyrail:
             line = keyrail.ready().ready_line()
-            assert reason in line if reason else "(down" not in line
+            assert reason in line if reason else "(down" not in line, line
     finally:
         engine.close()
