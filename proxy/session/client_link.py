@@ -5,6 +5,7 @@ congested. It goes on reading from a client that is blocked in Redis, up to a ca
 see the client leave, and Redis would pop an element for a client that is gone.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from proxy.hotpath.intake.command_sender import CommandSender
@@ -18,7 +19,7 @@ BYTES_WAIT = 1
 UPSTREAM_CONGESTED = 2
 
 
-class LinkedClient:
+class LinkedClient(ABC):
     """A client and its transport. ``end_cause`` is the label that metrics show for its end, ``leaving`` says that it is
     closed as soon as it has been answered, ``paused`` why it is not read. When it is read again, ``when_read_again`` is
     called once.
@@ -52,13 +53,13 @@ class LinkedClient:
         """Whether the client has left."""
         return self.sender.gone
 
+    @abstractmethod
     def stop_waiting(self) -> None:
         """Nothing is awaited any more."""
-        raise NotImplementedError
 
+    @abstractmethod
     def on_close(self) -> None:
         """The client has left."""
-        raise NotImplementedError
 
     # Reading
 
