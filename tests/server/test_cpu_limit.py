@@ -38,7 +38,7 @@ def test_a_worker_that_has_used_up_its_limit_stays(new_engine: Callable[..., Eng
         for client in clients:
             client.setblocking(False)
             client.send(PIPELINE)
-        eventually(lambda: limit.waited() > 3 * SILENT_SECONDS, 5 * SILENT_SECONDS)
+        eventually(lambda: running.workers() != [worker] or limit.waited() > 3 * SILENT_SECONDS, 5 * SILENT_SECONDS)
         assert running.workers() == [worker]
         limit.let(None)
         for client in clients:
