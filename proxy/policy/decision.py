@@ -93,7 +93,6 @@ class Decision:
     """The verdict on a command, and a hit for each rule with a verdict other than PASS.
 
     Only the verdict Procedure comes with a `pause`. Replicas may answer the command within the terms of `replica`.
-    `asked`: a rule has asked Redis about it.
     """
 
     verdict: End | Procedure
@@ -102,4 +101,3 @@ class Decision:
     background: tuple[BackgroundProcedure, ...] = ()
     hidden: tuple[HiddenCommands, ...] = ()
     replica: ReplicaTerms | None = None
-    asked: bool = False

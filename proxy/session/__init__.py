@@ -11,6 +11,7 @@ policy/               what the policy decides about a client's commands, and wha
 session.py            a client: who it is, what it waits for, what its sender tells it
 client_upstream.py    a client's connections to Redis: shared ones, or one of its own
 client_link.py        a client's transport: whether it is read, what it has not taken, how it closes
+progress.py           how a command goes on, waits, or is refused
 item.py               one judged command, and what is to follow it
 running_procedure.py  the questions of one such rule
 guarded.py            faults close the client in whose session they are, and no other

@@ -2,19 +2,29 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from proxy.commands.command import Command
 from proxy.hotpath.plan.replica_reads import ReplicaTerms
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
-from proxy.policy.decision import HiddenCommands
-from proxy.rules.shared_state import FactKey
+from proxy.policy.decision import Decision, HiddenCommands
 from proxy.rules.verdict import Renewal, ReplyEdit
 from proxy.session.ports.open_trace import OpenTrace
-from proxy.session.ports.pool_key import Node, PoolKey
+from proxy.session.ports.pool_key import PoolKey
 from proxy.session.ports.pool_waiter import Waiter
 from proxy.session.ports.ports import AwaitedReply
+from proxy.session.progress import Step
 from proxy.session.state import DatabaseSwitch
+
+
+class Following(NamedTuple):
+    """What the client has sent behind a command: ``data`` from ``end`` on."""
+
+    data: bytes
+    end: int
+
+
+NOTHING_FOLLOWS = Following(b"", 0)
 
 
 @dataclass(slots=True)
@@ -24,19 +34,6 @@ class JudgedCommand:
 
     command: Command
     raw: bytes
-
-
-@dataclass(slots=True)
-class BlockedCommand:
-    """A command that blocks, with a cluster upstream: since when, and when it was sent last. What a node refuses
-    because its slot has left is sent again: behind ASKING to the node that ASK names, ``asks``. Where that goes on for
-    too long, ``error`` is the reply."""
-
-    since: float
-    sent_at: float = 0.0
-    phase: Literal["waits", "sent", "refused", "answered"] = "waits"
-    asks: Node | None = None
-    error: bytes = b""
 
 
 @dataclass(slots=True, eq=False)
@@ -73,28 +70,38 @@ class Item(JudgedCommand):
     """Whether the client's own command only reads, even if a rule has rewritten it to one that writes."""
     held_since: float | None = None
     """In seconds since the epoch, if its node could not be reached then."""
-    blocked: BlockedCommand | None = None
-    """With a cluster upstream: a command that blocks, once it has been sent."""
+    following: Following = NOTHING_FOLLOWS
+    """Of MULTI, which looks ahead."""
     instead_of: Command | None = None
     """The client's own command, where a rule has rewritten it."""
-    change: Change | None = None
-    """With a cluster upstream: what a command about subscriptions changes, once nodes have been asked."""
-    ping: Ping | None = None
-    """With a cluster upstream: a PING of a subscribed RESP2 client, once it has been sent."""
     hides_nodes: bool = False
     """With a cluster upstream: whether ``edit`` already removes the addresses of nodes."""
     terms: ReplicaTerms | None = None
     """By which terms a replica may answer it."""
     wrapper: Command | None = None
     """The KEYRAIL NODE that carried it, if one did."""
+    ping: Ping | None = None
+    """With a cluster upstream: a PING of a subscribed RESP2 client, once it has been sent."""
     asked: bool = False
     """Whether a rule has asked Redis about it."""
     awaited_reply: AwaitedReply | None = None
     """A read that has waited for its reply to come into memory."""
     announced: bool = False
-    """Whether it makes Redis hold writes back, and everybody knows."""
+    """Whether it makes Redis hold writes back, and everybody is told."""
+    announcement: "Arrival | None" = None
+    """That everybody knows."""
     holds: bool = True
     """Whether it holds its keys in memory, once it is sent: not where a rule only counts what it would answer."""
+    judging: Step[Decision] | None = None
+    """What is left of its judging, while that waits."""
+    step: Step[None] | None = None
+    """What is left of it, once something of it has been sent and it waits."""
+
+    def close(self) -> None:
+        """It comes to no other end: what its steps hold is given back."""
+        for step in (self.judging, self.step):
+            if step is not None:
+                step.close()
 
 
 class RanOn:
@@ -121,12 +128,11 @@ class HeardReply:
         return self._hear(frame)
 
 
-class ScriptSearch(Waiter):
-    """The other workers are asked about these scripts until it is ``over``."""
+class Arrival(Waiter):
+    """What a client waits for, until it is ``over``, whatever else brings the client on meanwhile."""
 
-    def __init__(self, client: Waiter, scripts: frozenset[FactKey]) -> None:
+    def __init__(self, client: Waiter) -> None:
         self._client = client
-        self.scripts = scripts
         self.over = False
 
     @property
@@ -135,9 +141,17 @@ class ScriptSearch(Waiter):
         return self._client.gone
 
     def arrived(self) -> None:
-        """All have answered."""
+        """It has come."""
         self.over = True
         self._client.arrived()
+
+    def close(self, cause: str) -> None:
+        """It will not come."""
+        self.arrived()
+
+    def turn_away(self, _error: bytes, cause: str) -> None:
+        """The same."""
+        self.arrived()
 
 
 @dataclass(slots=True, eq=False)

@@ -18,12 +18,11 @@ from proxy.hotpath.order.reply_order import MOST_HELD, Segment
 from proxy.hotpath.upstream.in_flight import InFlightEntry
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller
-from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT
 from proxy.rules.limit_membership import LimitMembership
 from proxy.session.client_upstream import UpstreamClient
 from proxy.session.guarded import guarded
-from proxy.session.item import FollowUp, Item, ReadRun, ScriptSearch
+from proxy.session.item import FollowUp, Item, ReadRun
 from proxy.session.ports.client import ClientTransport, EffectivePolicy
 from proxy.session.ports.client_identity import UNNAMED, Origin
 from proxy.session.ports.login_port import LoginPort
@@ -31,7 +30,7 @@ from proxy.session.ports.open_trace import OpenTrace
 from proxy.session.ports.pool_key import PoolKey
 from proxy.session.ports.pool_waiter import UpstreamWait
 from proxy.session.ports.ports import CommandName, Ports
-from proxy.session.running_procedure import RunningProcedure
+from proxy.session.progress import Step
 from proxy.session.state import (
     LACKING,
     POOLED,
@@ -57,7 +56,8 @@ class Session(UpstreamClient):
     """One client. ``may_have_follow_ups`` says that something may have to follow the commands that are under way, and
     ``deferred`` holds what has to wait until it may. ``overtaking`` is the place of the reply to the command that has
     overtaken others, which the next one waits for. ``lacking`` says since when the next command waits for something
-    that Keyrail lacks, and how many commands had been sent by then.
+    that Keyrail lacks, and how many commands had been sent by then. ``search`` is that for scripts of a command whose
+    text is still to come.
     """
 
     __slots__ = (
@@ -82,8 +82,6 @@ class Session(UpstreamClient):
         "overtaking",
         "probe",
         "redirects",
-        "resolved",
-        "running_procedure",
         "search",
         "slot",
         "trace",
@@ -125,13 +123,11 @@ class Session(UpstreamClient):
         self.overtaking: Segment | None = None
         self.lacking: tuple[float, int] | None = None
         self.held: Item | None = None
-        self.running_procedure: RunningProcedure | None = None
-        self.resolved: Decision | None = None
         self.may_have_follow_ups = False
         self.deferred: dict[Hashable, FollowUp] | None = None
         self.no_hidden_commands = ""
         self.no_transactions = False
-        self.search: ScriptSearch | None = None
+        self.search: Step[None] | None = None
         self.probe: CommandName | None = None
         self.trace: OpenTrace | None = None
         self.redirects: Callable[[UpstreamPipeline, InFlightEntry, bytes], None] | None = None

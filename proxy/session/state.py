@@ -208,8 +208,7 @@ class Waiting:
 class Pinned:
     """An upstream of this client's own. ``blocked`` counts its commands there that may block, ``reply_mode`` is what
     CLIENT REPLY and MONITOR have chosen (``reply_mode.py``), and ``silence`` what CLIENT REPLY alone has while MONITOR
-    relays. While WAIT waits, ``covered`` says whether the upstream speaks for all of the client's writes, as far as
-    that is known. ``spoiled``: it may hold state that no other client may get, and that this one may lose."""
+    relays. ``spoiled``: it may hold state that no other client may get, and that this one may lose."""
 
     upstream: PrivatePipeline
     keeping: Keeping = Keeping.SERVING
@@ -218,7 +217,6 @@ class Pinned:
     silence: int = reply_mode.ON
     reply_mode: int = reply_mode.ON
     blocked: int = 0
-    covered: bool | None = None
     spoiled: bool = False
 
     @property

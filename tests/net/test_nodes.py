@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,8 @@ from proxy.net.topology.slot_map import ClusterNode, SlotMap, SlotRange
 from proxy.session.ports.pool_key import Node
 
 LAST = 16383
+LOOP: Any = SimpleNamespace()
+"""An event loop that is not needed for so few."""
 
 
 class Waiter:
@@ -121,8 +125,8 @@ def test_who_waits_is_told_after_the_next_look(cluster: Cluster) -> None:
     gone.gone = True
     for each in (waiter, gone):
         nodes.await_look(each)
-    nodes.looked()
-    nodes.looked()
+    nodes.looked(LOOP)
+    nodes.looked(LOOP)
     assert (waiter.came, gone.came) == (1, 0)
 
 

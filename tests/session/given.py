@@ -248,6 +248,8 @@ class FakeRoute(
         self.asked: list[tuple[PoolKey, Questions, Callable[[Sequence[bytes] | None], None]]] = []
         self.timers: list[Callable[[], None]] = []
         self.moment = 1000.0
+        self.tick = 0.0
+        """Seconds from one look at the clock to the next."""
         self.generation = 0
         self.calls = array("Q", bytes(8 * len(FAST)))
         self.put_in_force(policy)
@@ -501,6 +503,7 @@ class FakeRoute(
         return self.left(waited)
 
     def now(self) -> float:
+        self.moment += self.tick
         return self.moment
 
     def clock(self) -> float:

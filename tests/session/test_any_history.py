@@ -40,8 +40,8 @@ def _leaves_no_simple_commands(owner: object, name: str) -> Break:
     def broken(patch: pytest.MonkeyPatch) -> None:
         ends = getattr(owner, name)
 
-        def end(session: Session) -> None:
-            ends(session)
+        def end(session: Session, reply: bytes) -> None:
+            ends(session, reply)
             session.intake.simple = bytes(len(session.intake.simple))
 
         patch.setattr(owner, name, end)
@@ -63,7 +63,7 @@ MOST_SEEDS = 150
 ANOTHER_REPLY = "a node answers another command"
 BREAKS: dict[str, tuple[Break, str]] = {
     "a transaction without a node ends, and the intake goes on to forward nothing": (
-        _leaves_no_simple_commands(nodeless_multi, "_leave"),
+        _leaves_no_simple_commands(nodeless_multi, "_end"),
         "the intake forwards",
     ),
     "a transaction ends at its node, and the intake goes on to forward nothing": (

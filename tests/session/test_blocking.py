@@ -28,6 +28,17 @@ def blocked(*words: str) -> tuple[Routed, Upstream]:
     return client, lent
 
 
+@pytest.mark.parametrize(
+    "line", ["BLPOP c 5", "BLPOP c 0.001", "BLMPOP 1.23456 1 c LEFT", "XREAD BLOCK 2 STREAMS c 0", "BZPOPMIN c 0"]
+)
+def test_the_first_time_it_is_sent_as_it_is(line: str) -> None:
+    client = Routed(FakeRoute())
+    client.route.tick = 0.0001
+    client.say(*line.split())
+    (lent,) = client.route.lent
+    assert arguments(lent.taken()) == [line.encode().split()]
+
+
 @pytest.mark.parametrize("error", [b"-MOVED 5 127.0.0.1:7001\r\n", b"-ASK 5 h:1\r\n", b"-UNBLOCKED force unblock\r\n"])
 def test_where_its_slot_leaves_it_is_sent_to_the_new_owner(error: bytes) -> None:
     client, lent = blocked("BLPOP", "c", "10")

@@ -13,6 +13,7 @@ from proxy.rules.scripts.memory import script_key
 from proxy.rules.scripts.rule import NOSCRIPT
 from proxy.rules.scripts.text import ScriptCalls, read_script
 from proxy.rules.verdict import Rewrite
+from proxy.session.dispatcher.dispatcher import Dispatcher
 from tests.rules.given import scripts_of
 from tests.session.given import Client, FakeRoute, Upstream, call, route_with
 from tests.steps import steps
@@ -211,13 +212,24 @@ def test_a_library_that_is_loaded_is_asked_about_again(route: FakeRoute) -> None
     assert len(route.asked) == 1
 
 
-def test_the_library_of_a_rewritten_command_is_learnt_and_its_reply_is_edited(route: FakeRoute) -> None:
+def rewrite(patch: pytest.MonkeyPatch, argv: list[bytes]) -> None:
+    """A rule rewrites each command of this name, and changes its reply."""
+    judge, name = Dispatcher._judge, argv[0]
+    decision = Decision(Rewrite(argv, lambda frame: b"+as " + frame[1:]))
+    patch.setattr(
+        Dispatcher, "_judge", lambda self, item: decision if item.command.argv[0] == name else judge(self, item)
+    )
+
+
+def test_the_library_of_a_rewritten_command_is_learnt_and_its_reply_is_edited(
+    route: FakeRoute, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = Client(route)
     client.say("FCALL", "f", 0)
     tell(route, listed(b"l", b"f"), listed(b"l", b"f", LIBRARY))
     upstream(client).answer(b":1\r\n")
     client.heard()
-    client.resolved = Decision(Rewrite([b"FUNCTION", b"LOAD", b"REPLACE", LIBRARY], lambda frame: b"+as " + frame[1:]))
+    rewrite(monkeypatch, [b"FUNCTION", b"LOAD", b"REPLACE", LIBRARY])
     client.say("FUNCTION", "LOAD", LIBRARY)
     upstream(client).answer(b"$1\r\nl\r\n")
     assert client.heard() == b"+as 1\r\nl\r\n"
@@ -225,10 +237,10 @@ def test_the_library_of_a_rewritten_command_is_learnt_and_its_reply_is_edited(ro
     assert len(route.asked) == 1
 
 
-def test_a_reply_inside_a_transaction_is_learnt_from_and_edited() -> None:
+def test_a_reply_inside_a_transaction_is_learnt_from_and_edited(monkeypatch: pytest.MonkeyPatch) -> None:
     client = Client(route_with(RULES % "edits"))
     client.send(call("MULTI"))
-    client.resolved = Decision(Rewrite([b"SELECT", b"3"], lambda frame: b"+as " + frame[1:]))
+    rewrite(monkeypatch, [b"SELECT", b"3"])
     client.send(call("SELECT", "1") + call("EXEC"))
     upstream(client).answer(b"+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n")
     assert client.heard() == b"+OK\r\n+QUEUED\r\n*1\r\n+as OK\r\n"

@@ -14,6 +14,7 @@ from proxy.policy.model import TRANSPARENT, Mode
 from proxy.rules.verdict import PASS, Rewrite, Surround
 from proxy.session.commands import sending
 from proxy.session.commands.exec_abort import ABORTING_COMMAND
+from proxy.session.dispatcher.dispatcher import Dispatcher
 from proxy.session.policy import judging
 from proxy.session.policy.judging import judge
 from proxy.session.ports.pool_key import PoolKey
@@ -441,15 +442,18 @@ def test_a_long_answer_does_not_wait_for_others() -> None:
         "CLIENT TRACKING ON hidden",
     ],
 )
-def test_what_a_rule_wants_of_a_command_about_the_connection_is_refused_and_not_dropped(line: str) -> None:
+def test_what_a_rule_wants_of_a_command_about_the_connection_is_refused_and_not_dropped(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     route = FakeRoute()
     client = Client(route)
     words = line.removesuffix(" hidden").encode().split()
     if line.endswith(" hidden"):
         surround = Surround(lambda line, replies: (), "a PING", before=((b"PING",),))
-        client.resolved = Decision(PASS, hidden=(HiddenCommands(surround, "rule", Mode.ENFORCE),))
+        decision = Decision(PASS, hidden=(HiddenCommands(surround, "rule", Mode.ENFORCE),))
     else:
-        client.resolved = Decision(Rewrite(words, lambda frame: frame))
+        decision = Decision(Rewrite(words, lambda frame: frame))
+    monkeypatch.setattr(Dispatcher, "_judge", lambda self, item: decision)
     client.say(*words)
     assert client.heard().startswith(b"-DENIED keyrail: a rule changes the reply to ")
     assert b"".join(upstream.taken() for upstream in route.all_upstreams()) == b""

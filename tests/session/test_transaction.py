@@ -46,6 +46,17 @@ def test_one_that_comes_in_pieces_has_an_upstream_of_its_own_until_exec(cut: int
     assert route.pools == {}
 
 
+def test_one_of_which_the_rest_arrives_while_multi_waits_is_whole() -> None:
+    route = FakeRoute()
+    client = Client(route)
+    client.send(call("GET", "a") + WHOLE[: len(call("MULTI"))])
+    client.send(WHOLE[len(call("MULTI")) :])
+    assert route.upstream().taken() == call("GET", "a")
+    route.upstream().answer(b"$-1\r\n")
+    assert route.upstream().taken() == WHOLE
+    assert not client.is_pinned()
+
+
 @pytest.mark.parametrize(
     "inside",
     [

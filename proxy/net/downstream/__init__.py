@@ -7,6 +7,7 @@ patience.py       whether a client has given up what it sent
 attention.py      notes that a worker is there to accept, and finds out when it was not
 worker_loads.py   how many clients each worker has, in memory that all workers see
 admission.py      how many clients a worker takes
+waiting.py        brings clients on that wait, a portion at a time, and forgets none
 reply_timeout.py  closes clients that have waited too long for a reply
 backlog.py        commands in flight and queued, and the age of the oldest
 buffers.py        a limit on the sum of all client buffers

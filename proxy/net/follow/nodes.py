@@ -1,5 +1,6 @@
 """The nodes of a cluster as sessions see them: who owns a slot, whom a redirect names, and when to look again."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from proxy.cluster.cluster_answers import Presented
@@ -9,6 +10,7 @@ from proxy.commands.error_texts import ASKS, endpoint_named
 from proxy.commands.slots import SLOTS
 from proxy.hotpath.cluster.router import UNOWNED
 from proxy.net.config.endpoint import Endpoint
+from proxy.net.downstream.waiting import bring_on
 from proxy.net.pool.replicas import Answered, Replicas
 from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.topology import Change
@@ -136,9 +138,7 @@ class Nodes(NodePort):
             for follower in list(self._followers):
                 follower.changed(came=bool(change.came))
 
-    def looked(self) -> None:
+    def looked(self, loop: asyncio.AbstractEventLoop) -> None:
         """The cluster has been looked at: whoever waited for that goes on."""
         waiting, self._waiting = self._waiting, []
-        for waiter in waiting:
-            if not waiter.gone:
-                waiter.arrived()
+        bring_on(loop, waiting)

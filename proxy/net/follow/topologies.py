@@ -34,7 +34,7 @@ def watch_over(topology: Topology, nodes: Nodes | None, connections: Connections
     adopt, count = connections.adopt, connections.count
     if isinstance(topology, Cluster) and nodes is not None:
         adopted = partial(_adopted, connections, nodes)
-        return ClusterWatch(topology, loop, seconds, adopted, nodes.looked, count, log_as)
+        return ClusterWatch(topology, loop, seconds, adopted, partial(nodes.looked, loop), count, log_as)
     if isinstance(topology, Primary) and topology.login.sentinels is not None:
         return SentinelWatch(topology, topology.login.sentinels, loop, seconds, adopt, count, log_as)
     if isinstance(topology, Primary):

@@ -19,11 +19,13 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from hmac import compare_digest
 
 from proxy.net.connection.group_counts import GroupCount
 from proxy.net.connection.upstream import UpstreamConnection
+from proxy.net.downstream.waiting import bring_on
 from proxy.net.logins.node_logins import NodeLogins, OneASecond, shown_user
 from proxy.net.pool.connections import Connections
 from proxy.net.pool.pool import turn_away
@@ -224,8 +226,7 @@ class Logins(LoginPort):
         else:
             self.refused(client, login)
         self._settle(client, login, frame, upstream)
-        for waiter in ask.waiting:
-            self._loop.call_soon(waiter.arrived)
+        self._loop.call_soon(partial(bring_on, self._loop, ask.waiting))
 
     async def _open(self, until: float) -> UpstreamConnection | None:
         # None if there is time for another attempt: the loss of the server may not have shown yet. Raises OSError.

@@ -5,12 +5,14 @@ no table has a command, the first client that sends it asks Redis; other clients
 """
 
 import asyncio
+from functools import partial
 from typing import NamedTuple
 
 from proxy.commands.table import STANDARD, Table
 from proxy.net.connection.engine import Engine, complete_table
 from proxy.net.connection.group_counts import GroupCount, counts_in
 from proxy.net.connection.upstream import UpstreamConnection
+from proxy.net.downstream.waiting import bring_on
 from proxy.net.policy.rights import NAMES, Rights
 from proxy.net.topology.topology import Topology
 from proxy.session.ports.pool_key import Node, PoolKey
@@ -41,7 +43,7 @@ class _Probe(NamedTuple):
     """The session that asks about a command, and the sessions that wait for the answer."""
 
     waiter: PoolWaiter
-    waiting: list[PoolWaiter]
+    waiting: dict[PoolWaiter, None]
 
 
 class Capabilities(CapabilityPort):
@@ -231,11 +233,11 @@ class Capabilities(CapabilityPort):
 
     def await_probe(self, waiter: PoolWaiter, name: CommandName) -> None:
         """Wait for that session's answer."""
-        self._probing[name].waiting.append(waiter)
+        self._probing[name].waiting[waiter] = None
 
     def begin_probe(self, waiter: PoolWaiter, name: CommandName) -> None:
         """A session is about to ask."""
-        self._probing[name] = _Probe(waiter, [])
+        self._probing[name] = _Probe(waiter, {})
 
     def behind(self, waiter: PoolWaiter) -> list[PoolWaiter]:
         """The sessions that wait for this session's question."""
@@ -245,6 +247,4 @@ class Capabilities(CapabilityPort):
         """It has its answer."""
         if lacking and len(self._lacking) < _UNKNOWN_REMEMBERED and sum(map(len, name)) <= _LONGEST_REMEMBERED:
             self._lacking.add(name)
-        for waiter in self._probing.pop(name).waiting:
-            if not waiter.gone:
-                self._loop.call_soon(waiter.arrived)
+        self._loop.call_soon(partial(bring_on, self._loop, self._probing.pop(name).waiting))

@@ -22,6 +22,7 @@ from proxy.commands.table import Lane
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.net.connection.engine import Engine, described_by
 from proxy.net.connection.upstream import UpstreamConnection
+from proxy.net.downstream.waiting import bring_on
 from proxy.net.policy.capabilities import Capabilities
 from proxy.net.policy.policies import Policies
 from proxy.net.pool.connections import Connections
@@ -60,7 +61,7 @@ class Checkout(PoolPort):
         self._policies = policies
         self._clients = clients
         self._learning: Counter[str | None] = Counter()
-        self._awaiting: defaultdict[str, list[PoolWaiter]] = defaultdict(list)
+        self._awaiting: defaultdict[str, dict[PoolWaiter, None]] = defaultdict(dict)
         self._watched: WeakSet[UpstreamConnection] = WeakSet()
 
     # Shared
@@ -350,7 +351,7 @@ class Checkout(PoolPort):
         """Whether Keyrail is learning for the first time what this user may run; then ``waiter`` waits for that."""
         if self._capabilities.knows_user(user) or not self._learning[user]:
             return False
-        self._awaiting[user].append(waiter)
+        self._awaiting[user][waiter] = None
         return True
 
     async def _learn_user(self, upstream: UpstreamConnection, user: str) -> None:
@@ -393,5 +394,4 @@ class Checkout(PoolPort):
             if not self._learning[user]:
                 self._capabilities.rights.beginning.discard(user)
                 self._capabilities.able.setdefault(user, frozenset())
-            for waiter in self._awaiting.pop(user, ()):
-                self._loop.call_soon(waiter.arrived)
+            self._loop.call_soon(partial(bring_on, self._loop, self._awaiting.pop(user, ())))

@@ -14,6 +14,7 @@ from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.net.config.settings import Settings
 from proxy.net.connection.failures import Failures
 from proxy.net.connection.upstream import UpstreamConnection
+from proxy.net.downstream.waiting import bring_on
 from proxy.net.policy.capabilities import Capabilities
 from proxy.net.policy.policies import Policies
 from proxy.net.pool.connection_set import ConnectionSet
@@ -156,7 +157,7 @@ class Connections:
     def on_resume(self, upstream: UpstreamConnection) -> None:
         """A shared connection takes commands again."""
         pool = self.pools.of(upstream.key)
-        pool.wake(pool.waiting_shared[upstream.lane])
+        bring_on(self.loop, pool.take_waiting(upstream.lane))
 
     def count(self, event: str) -> None:
         """Count an event for the metrics."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from proxy.commands.error_texts import DATABASE_LACKING
 from proxy.net.connection.connect import UpstreamRefusedError
+from proxy.net.downstream.waiting import bring_on
 from proxy.net.pool.opening import Opening
 from proxy.net.pool.supply import Supply
 from proxy.net.topology.topology import Topology
@@ -58,9 +59,7 @@ class Databases:
         try:
             await asyncio.gather(*(self._ask(node, number) for node in nodes))
         finally:
-            for waiter in self._waiting.pop(number):
-                if not waiter.gone:
-                    waiter.arrived()
+            bring_on(asyncio.get_running_loop(), self._waiting.pop(number))
 
     async def _ask(self, node: Node, number: int) -> None:
         frame = b""

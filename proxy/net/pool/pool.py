@@ -13,7 +13,7 @@ or HELLO. When the last connection of a login is lost, Keyrail closes the client
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from proxy.commands.table import Lane
 from proxy.net.connection.upstream import UpstreamConnection
@@ -36,11 +36,22 @@ class Wait(UpstreamWait):
         self.lane = lane
         self.until = until
         self.ended = False
+        self._left = False
         self._queue().append(self)
         pool.wanting[pool] = None
 
+    @property
+    def gone(self) -> bool:
+        """Whether its session waits no more."""
+        return self._left or self.waiter.gone
+
+    def arrived(self) -> None:
+        """There may be a connection for it."""
+        self.waiter.arrived()
+
     def end(self) -> None:
         """Leave the queue."""
+        self._left = True
         if not self.ended:
             self.ended = True
             self._queue().remove(self)
@@ -165,6 +176,15 @@ class Pool:
             wait.ended = True
             if not wait.waiter.gone:
                 wait.waiter.arrived()
+
+    def take_waiting(self, lane: Lane) -> Sequence[Wait]:
+        """Whoever waits for a shared connection of this lane, to be brought on: the queue is empty then."""
+        queue = self.waiting_shared[lane]
+        waiting = [*queue]
+        queue.clear()
+        for wait in waiting:
+            wait.ended = True
+        return waiting
 
     def take_over(self, other: "Pool") -> None:
         """Whoever waits in another pool waits here from now on."""

@@ -20,6 +20,7 @@ from proxy.net.connection.connect import Opened, UpstreamRefusedError, set_to
 from proxy.net.connection.failures import Failures
 from proxy.net.connection.tls import handshake_failure, reason_of
 from proxy.net.connection.upstream import Keeper, UpstreamConnection
+from proxy.net.downstream.waiting import bring_on
 from proxy.net.policy.capabilities import Capabilities
 from proxy.net.policy.policies import Policies
 from proxy.net.pool.connection_set import ConnectionSet
@@ -240,7 +241,7 @@ class Supply:
         home = self._pools.is_home(pool.key)
         if home and lane is Lane.FAST:
             self._reach(pool.key.node)
-        pool.wake(pool.waiting_shared[lane])
+        bring_on(self._loop, pool.take_waiting(lane))
         if home:
             self.supply_all()
 

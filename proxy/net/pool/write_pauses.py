@@ -23,6 +23,7 @@ from typing import Any
 from proxy.hotpath.upstream.write_gate import WriteGate
 from proxy.net.connection.connect import UpstreamRefusedError
 from proxy.net.connection.upstream import UpstreamConnection
+from proxy.net.downstream.waiting import bring_on
 from proxy.net.pool.connections import Connections
 from proxy.net.pool.write_probe import runs_writes
 from proxy.session.ports.pause_port import PausePort
@@ -35,13 +36,12 @@ _ANNOUNCED_SECONDS = 2.0
 """How long a pause may take to begin: longer than all workers need to settle."""
 _UNPROVED_SECONDS = 10.0
 _ANSWER_SECONDS = 0.2
-_AT_ONCE = 64
 
 TellOthers = Callable[[], Awaitable[object]]
 
 
 class _Wait(UpstreamWait):
-    """One client that waits for the end of a pause, or for its beginning."""
+    """One client that waits for the end of a pause."""
 
     def __init__(self, waiter: Waiter, waiting: "dict[_Wait, None]") -> None:
         self.waiter = waiter
@@ -52,12 +52,15 @@ class _Wait(UpstreamWait):
         """It waits no more."""
         self._waiting.pop(self, None)
 
-    def arrive(self) -> None:
-        """Bring its command on, unless it waits no more."""
-        if self in self._waiting:
-            self.end()
-            if not self.waiter.gone:
-                self.waiter.arrived()
+    @property
+    def gone(self) -> bool:
+        """Whether it waits no more."""
+        return self not in self._waiting or self.waiter.gone
+
+    def arrived(self) -> None:
+        """Bring its command on."""
+        self.end()
+        self.waiter.arrived()
 
 
 class WritePauses(PausePort):
@@ -75,7 +78,6 @@ class WritePauses(PausePort):
         self._probes: dict[Node, asyncio.Task[None]] = {}
         self._again: set[Node] = set()
         self._waiting: dict[_Wait, None] = {}
-        self._announcing: dict[_Wait, None] = {}
         self._unproved: dict[str | None, float] = {}
         connections.on_stuck(self.suspect)
 
@@ -96,13 +98,11 @@ class WritePauses(PausePort):
         no success is known."""
         return self._loop.time() - self._unproved.get(user, float("-inf")) >= _UNPROVED_SECONDS
 
-    def announce(self, waiter: Waiter, user: str | None) -> UpstreamWait:
+    def announce(self, waiter: Waiter, user: str | None) -> None:
         """A command is about to be sent that makes Redis hold writes back. Call ``arrived`` when it may be."""
         self._unproved = {each: since for each, since in self._unproved.items() if not self.announces(each)}
         self._unproved[user] = self._loop.time()
-        wait = _Wait(waiter, self._announcing)
-        self._connections.all.start(self._announce(wait))
-        return wait
+        self._connections.all.start(self._announce(waiter))
 
     def answered(self, user: str | None, announced: bool, reply: bytes) -> bytes:
         """The reply to that command: find out how long Redis does so."""
@@ -117,10 +117,10 @@ class WritePauses(PausePort):
 
     # A pause that is announced
 
-    async def _announce(self, wait: _Wait) -> None:
+    async def _announce(self, waiter: Waiter) -> None:
         others = [] if self.hold_others is None else [self.hold_others()]
         await asyncio.gather(self.hold(), *others, return_exceptions=True)
-        wait.arrive()
+        bring_on(self._loop, [waiter])
 
     async def hold(self) -> None:
         """Send no more writes on shared connections, and wait until those that were sent are answered."""
@@ -175,13 +175,7 @@ class WritePauses(PausePort):
         self.gate.closed = bool(self._announced or self._probes)
 
     def _wake(self) -> None:
-        self._wake_some([*self._waiting])
-
-    def _wake_some(self, waits: Sequence[_Wait]) -> None:
-        for each in waits[:_AT_ONCE]:
-            each.arrive()
-        if len(waits) > _AT_ONCE:
-            self._loop.call_soon(self._wake_some, waits[_AT_ONCE:])
+        bring_on(self._loop, [*self._waiting])
 
     # A pause around Keyrail
 

@@ -53,6 +53,7 @@ from proxy.net.downstream.idle_clients import IdleClients, LeftClients
 from proxy.net.downstream.patience import Patience
 from proxy.net.downstream.reply_timeout import ReplyTimeout
 from proxy.net.downstream.route_clients import RouteClients
+from proxy.net.downstream.waiting import WaitingClients
 from proxy.net.follow.nodes import Nodes
 from proxy.net.follow.script_exchange import FindCalls, ScriptExchange
 from proxy.net.follow.topologies import watch_over
@@ -206,7 +207,10 @@ class Route(RoutePort):
             readers,
             asks_replicas=asks_replicas,
         )
-        self._reply_timeout = ReplyTimeout(loop, self.clients, settings.upstream_timeout, count)
+        self._waiting_clients = (
+            WaitingClients(loop, self.clients, count),
+            ReplyTimeout(loop, self.clients, settings.upstream_timeout, count),
+        )
         self._idle_clients = IdleClients(loop, self.clients, settings.client_idle_timeout, count)
         self._left_clients = LeftClients(loop, self.clients, self._is_silent, count)
         self._internal_queries = InternalQueries(self._checkout)
@@ -336,7 +340,8 @@ class Route(RoutePort):
         """Start to connect. If Redis is down, this is no error. Raises ClusterFoundError and TlsError."""
         self._connections.supply.begin()
         self._latency_probe.begin()
-        self._reply_timeout.begin()
+        for each in self._waiting_clients:
+            each.begin()
         self._ticker.turn()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.connect_timeout):
@@ -373,7 +378,8 @@ class Route(RoutePort):
         self.readiness.close()
         self.stop_accepting()
         self._latency_probe.end()
-        self._reply_timeout.end()
+        for each in self._waiting_clients:
+            each.end()
         self._idle_clients.end()
         self._left_clients.end()
         self.clients.close()

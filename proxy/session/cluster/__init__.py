@@ -1,5 +1,6 @@
 """Commands with a cluster upstream, and those that need a connection of their own there or elsewhere.
 
+node_of_keys.py         the node of a command's keys
 node_connections.py     the connection for a command of one node of a cluster
 idle_connections.py     connections for commands that must not queue behind others
 unqueued_commands.py    commands that must not queue behind others: SCRIPT KILL, CLIENT UNPAUSE, CONFIG SET …

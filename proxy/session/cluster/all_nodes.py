@@ -17,17 +17,16 @@ from proxy.commands.command import Command
 from proxy.commands.over_nodes import Destination, Join
 from proxy.commands.spec import Spec
 from proxy.commands.table import Lane
-from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.session.cluster import idle_connections
 from proxy.session.cluster.node_connections import (
     any_node,
     connection_to,
     has_waited,
+    keep_to_lane,
     no_connection,
     note,
     wait_for_node,
-    waits_for_lane,
 )
 from proxy.session.commands import sending, switching
 from proxy.session.item import Item
@@ -38,21 +37,21 @@ from proxy.session.ports.ports import Questions
 from proxy.session.session import Session
 
 
-def send(session: Session, nodes: NodePort, item: Item, most_in_page: Callable[[Command], int | None]) -> int:
+def send(session: Session, nodes: NodePort, item: Item, most_in_page: Callable[[Command], int | None]) -> None:
     """Send the command to all nodes that it is for. A page of a walk may have ``most_in_page`` keys; None: the policy
     does not say."""
     command = item.command
     if command.spec.over_nodes.destination is Destination.PUBLISH:
-        return _publish(session, nodes, item)
+        _publish(session, nodes, item)
+        return
     primaries = stood_for(nodes, session.origin)
     if command.spec.state in idle_connections.STATES:
-        return _unqueued(session, nodes, item, primaries)
+        _unqueued(session, nodes, item, primaries)
+        return
     if _is_about_all_keys(command.spec) and misses_keys(nodes, session.origin):
         # Those that were not removed would be there again, and those that were not counted are there all the time.
-        return wait_for_node(session, nodes, item, None, command.spec.lane, KEYS_LOST)
+        wait_for_node(session, nodes, item, None, command.spec.lane, KEYS_LOST)
     upstreams = connections_to(session, nodes, item, primaries or [None], command.spec.lane)
-    if isinstance(upstreams, int):
-        return upstreams
     note(session, item)
     if command.spec.over_nodes.destination is Destination.WALK:
         others = [node for node in nodes.primaries() if node not in primaries]
@@ -64,7 +63,6 @@ def send(session: Session, nodes: NodePort, item: Item, most_in_page: Callable[[
         _fan_out(session, nodes, item, primaries, upstreams)
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
-    return TAKEN
 
 
 def _is_about_all_keys(spec: Spec) -> bool:
@@ -74,10 +72,9 @@ def _is_about_all_keys(spec: Spec) -> bool:
     return spec.write or ("readonly" in spec.flags and not asks_for_one)
 
 
-def _publish(session: Session, nodes: NodePort, item: Item) -> int:
+def _publish(session: Session, nodes: NodePort, item: Item) -> None:
     # Clients of all addresses are reached; they are counted on the nodes that answer.
-    if waits_for_lane(session, Lane.FAST):
-        return WAIT
+    keep_to_lane(session, Lane.FAST)
     node = any_node(session, nodes)  # where the patterns of its address are, which it counts
     others = [each for each in nodes.primaries() if each is not node and nodes.reachable(each)]
     upstreams = []
@@ -85,12 +82,11 @@ def _publish(session: Session, nodes: NodePort, item: Item) -> int:
         upstream = None if each is None else connection_to(session, each, Lane.FAST)
         if upstream is not None:
             upstreams.append(upstream)
-        elif each is node or session.awaited is not None or not has_waited(session, item):
-            return wait_for_node(session, nodes, item, each, Lane.FAST)
+        elif each is node or not has_waited(session, item):
+            wait_for_node(session, nodes, item, each, Lane.FAST)
     note(session, item)
     publish(session.sender, item.command, upstreams[0], upstreams[1:], item.edit, session.ports.route.after)
     switching.wait_until_drained(session)
-    return TAKEN
 
 
 def _fan_out(
@@ -115,20 +111,16 @@ def _fan_out(
     send_fan_out(session.sender, out.without(missing), ready, item.edit, replicas)
 
 
-def _unqueued(session: Session, nodes: NodePort, item: Item, primaries: Sequence[Node]) -> int:
-    if idle_connections.waits_for_own(session, item.command):
-        return WAIT
+def _unqueued(session: Session, nodes: NodePort, item: Item, primaries: Sequence[Node]) -> None:
+    idle_connections.wait_for_own(session, item.command)
     if not primaries:
-        return wait_for_node(session, nodes, item, None, item.command.spec.lane)
+        wait_for_node(session, nodes, item, None, item.command.spec.lane)
     found = idle_connections.reserve(session, nodes, item, primaries)
-    if isinstance(found, int):
-        return found
     if item.trace is not None:
         item.trace.without_reply()
     session.sender.forwarded += 1
     _fan_out(session, nodes, item, primaries, found.upstreams)
     idle_connections.await_reply(session, found.taken)
-    return TAKEN
 
 
 def _walk(
@@ -151,14 +143,13 @@ def _walk(
 
 def connections_to(
     session: Session, nodes: NodePort, item: Item, wanted: Sequence[Node | None], lane: Lane
-) -> list[UpstreamPipeline] | int:
-    """A shared connection to each; otherwise what becomes of the command."""
-    if waits_for_lane(session, lane):
-        return WAIT
+) -> list[UpstreamPipeline]:
+    """A shared connection to each."""
+    keep_to_lane(session, lane)
     found = []
     for node in wanted:
         upstream = None if node is None else connection_to(session, node, lane)
         if upstream is None:
-            return wait_for_node(session, nodes, item, node, lane)
+            wait_for_node(session, nodes, item, node, lane)
         found.append(upstream)
     return found

@@ -11,6 +11,8 @@ stays in its place.
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from proxy.cluster.hidden_nodes import hidden_own_error, hidden_redirect
 from proxy.commands.error_texts import ASKS, SLOT_CANNOT_BE_SERVED, UNBLOCKED
@@ -19,13 +21,18 @@ from proxy.commands.spec import Spec
 from proxy.commands.table import Lane
 from proxy.commands.values import whole_number
 from proxy.commands.words import word_of
-from proxy.hotpath.intake.intake import TAKEN, WAIT
+from proxy.hotpath.cluster.router import UNOWNED
 from proxy.hotpath.upstream.in_flight import AS_IT_IS, EDIT, InFlightEntry
-from proxy.session.cluster.node_connections import wait_for_node
+from proxy.session.cluster.node_connections import has_waited, leave_node, unserved, wait_for_node
+from proxy.session.cluster.node_of_keys import locate
 from proxy.session.commands import switching
-from proxy.session.item import BlockedCommand, Item
+from proxy.session.item import Arrival, Item
+from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.node_port import NodePort
+from proxy.session.ports.pool_key import Node
+from proxy.session.progress import Refused, Step, taken
 from proxy.session.session import Session
+from proxy.session.state import Awaited
 from proxy.wire.encode import encode_command
 
 _ASKING = encode_command([b"ASKING"])
@@ -39,17 +46,46 @@ _OPTION_ARGUMENTS = {b"GROUP": 2, b"COUNT": 1, b"BLOCK": 1}
 """Of XREAD and XREADGROUP, before STREAMS."""
 
 
-def send(session: Session, nodes: NodePort, item: Item) -> int:
-    """Send it and wait for its reply. When something has come, ``under_way`` says what becomes of it."""
-    asks = None if item.blocked is None else item.blocked.asks
-    waited = 0.0 if item.blocked is None else session.ports.route.now() - item.blocked.since
-    argv = shortened(item.command.spec, item.command.argv, waited)
-    if asks is not None:
-        session.node = asks
-    upstream = switching.to_drained_private(session)
-    if upstream is None:
-        return WAIT
-    blocked, _ = begin(session, item)
+@dataclass(slots=True)
+class BlockedCommand:
+    """A command that blocks: since when it was first sent, and when it was sent last. ``refused``: a node has answered
+    it because of its slot or role, so that nothing has run. Then ``asks`` is the node that ASK names; without one,
+    ``error`` is the reply where that goes on for too long."""
+
+    since: float | None = None
+    sent_at: float = 0.0
+    refused: bool = False
+    asks: Node | None = None
+    error: bytes = b""
+
+    def begin(self, now: float) -> float:
+        """It is sent; for how many seconds it has been blocked before."""
+        self.sent_at, self.refused, self.asks, self.error = now, False, None, b""
+        if self.since is None:
+            self.since = now
+        return now - self.since
+
+
+def send(session: Session, nodes: NodePort, item: Item) -> Step[None]:
+    """Send it, and wait for its reply."""
+    return _until_answered(session, nodes, item, switching.to_drained_private(session))
+
+
+def _until_answered(session: Session, nodes: NodePort, item: Item, upstream: PrivatePipeline) -> Step[None]:
+    blocked = BlockedCommand()
+    while True:
+        _send(session, nodes, item, upstream, blocked)
+        yield from switching.until_drained(session)
+        if not blocked.refused:
+            return
+        if blocked.asks is None:
+            yield from look(session, nodes, item, blocked)
+        upstream = yield from taken(partial(_connection, session, nodes, item, blocked.asks))
+
+
+def _send(session: Session, nodes: NodePort, item: Item, upstream: PrivatePipeline, blocked: BlockedCommand) -> None:
+    asks = blocked.asks
+    argv = shortened(item.command.spec, item.command.argv, blocked.begin(session.ports.route.now()))
     session.on_its_own.blocked += 1
     session.sender.forwarded += 1
     if asks is not None:
@@ -57,45 +93,37 @@ def send(session: Session, nodes: NodePort, item: Item) -> int:
 
     def answered(frame: bytes) -> bytes:
         own = item.command.spec.own_errors
-        left = refused(frame, own_errors=own)
-        if left and ASKS.hinted(frame) and asks is None:
+        blocked.refused = refused(frame, own_errors=own)
+        if blocked.refused and ASKS.hinted(frame) and asks is None:
             blocked.asks = nodes.redirected(frame, upstream.key.node)
-        return (hidden_own_error if own else hidden_redirect)(_answered(item, blocked, frame, left=left))
+        return (hidden_own_error if own else hidden_redirect)(_answered(item, blocked, frame))
 
     reply = InFlightEntry(session.sender, 1, EDIT, answered)
     if not item.command.spec.own_errors:
         reply.sent = AS_IT_IS
     session.sender.issue(upstream, encode_command(argv), reply, commands=1)
-    switching.wait_until_drained(session)
-    return WAIT
 
 
-def under_way(session: Session, nodes: NodePort, item: Item) -> int | None:
-    """What becomes of a command that may have been sent already; None for one that is to be sent, perhaps again."""
-    blocked = item.blocked
-    if blocked is None or blocked.phase == "waits":
-        return None
-    if blocked.phase == "answered":
-        return TAKEN
-    if blocked.phase == "sent":
-        switching.wait_until_drained(session)
-        return WAIT
-    blocked.phase = "waits"
-    if blocked.asks is not None:
-        return None
+def look(session: Session, nodes: NodePort, item: Item, blocked: BlockedCommand) -> Step[None]:
+    """Wait until the cluster has been looked at, as a node has refused the command."""
     if session.ports.route.now() - blocked.sent_at > _LONG:
         item.held_since = None
-    return wait_for_node(session, nodes, item, None, Lane.FAST, blocked.error)
+    if has_waited(session, item):
+        raise Refused(blocked.error or unserved(session, (session.node,)))
+    looked = Arrival(session)
+    nodes.await_look(looked)
+    while not looked.over and not has_waited(session, item):
+        session.wait_for(Awaited.UPSTREAM)
+        yield
 
 
-def begin(session: Session, item: Item) -> tuple[BlockedCommand, float]:
-    """The command is being sent; for how many seconds it has been blocked before."""
-    now = session.ports.route.now()
-    blocked = item.blocked
-    if blocked is None:
-        blocked = item.blocked = BlockedCommand(now)
-    blocked.phase, blocked.sent_at, blocked.asks, blocked.error = "sent", now, None, b""
-    return blocked, now - blocked.since
+def _connection(session: Session, nodes: NodePort, item: Item, asks: Node | None) -> PrivatePipeline:
+    # To the node that owns its slot by now, or to the one that ASK has named.
+    leave_node(session)
+    if locate(session, nodes, item.command.spec, item.raw) == UNOWNED and asks is None:
+        wait_for_node(session, nodes, item, None, Lane.FAST)
+    session.node = asks or session.node
+    return switching.to_drained_private(session)
 
 
 def refused(frame: bytes, *, own_errors: bool) -> bool:
@@ -103,13 +131,11 @@ def refused(frame: bytes, *, own_errors: bool) -> bool:
     return UNBLOCKED.begin(frame, own_errors=own_errors)
 
 
-def _answered(item: Item, blocked: BlockedCommand, frame: bytes, *, left: bool) -> bytes:
-    if left:
-        blocked.phase = "refused"
+def _answered(item: Item, blocked: BlockedCommand, frame: bytes) -> bytes:
+    if blocked.refused:
         if SLOT_CANNOT_BE_SERVED.hinted(frame):
             blocked.error = frame
         return b""
-    blocked.phase = "answered"
     return frame if item.edit is None else item.edit(frame)
 
 

@@ -6,13 +6,12 @@ ends waits does without those that do not come in time: it is needed most while 
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from proxy.commands.command import Command
 from proxy.commands.rows import ROWS
 from proxy.commands.table import ConnectionState, Lane
 from proxy.commands.words import word_of
-from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.session.cluster.node_connections import (
     connection_to,
@@ -22,11 +21,12 @@ from proxy.session.cluster.node_connections import (
     wait_for_idle,
     wait_for_node,
 )
-from proxy.session.commands import sending, switching
+from proxy.session.commands import switching
 from proxy.session.item import Item
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.node_port import NodePort
 from proxy.session.ports.pool_key import Node
+from proxy.session.progress import NotYet, Refused
 from proxy.session.session import Session
 from proxy.session.state import Awaited
 
@@ -69,41 +69,46 @@ def await_reply(session: Session, taken: Iterable[PrivatePipeline]) -> None:
 # With a cluster upstream
 
 
-def waits_for_own(session: Session, command: Command) -> bool:
-    """Whether the command waits for replies to its own client, which it may not overtake. On a connection of its own
-    none of them wait behind anybody."""
-    if session.sender.pending_replies == 0 or (session.state.upstream is None and may_overtake(session, command)):
-        return False
-    switching.wait_until_drained(session)
-    return True
+def wait_for_own(session: Session, command: Command) -> None:
+    """The command waits for replies to its own client, if it may not overtake them. On a connection of its own none of
+    them wait behind anybody."""
+    if session.state.upstream is not None or not may_overtake(session, command):
+        switching.drained(session)
 
 
-def reserve(session: Session, nodes: NodePort, item: Item, wanted: Sequence[Node]) -> Reserved | int:
-    """A connection to each of these nodes; otherwise what becomes of the command."""
+def reserve(session: Session, nodes: NodePort, item: Item, wanted: Sequence[Node]) -> Reserved:
+    """A connection to each of these nodes: all, or none is taken."""
     ends_waits = item.command.spec.state is ConnectionState.IDLE
     waited = item.held_since is not None and has_waited(session, item)
     upstreams: list[UpstreamPipeline | None] = []
     taken: list[PrivatePipeline] = []
     missing: Node | None = None
-    for node in wanted:
-        if ends_waits and not nodes.reachable(node):
-            upstreams.append(None)
-            continue
-        shared = None if ends_waits else _free_shared(session, node, item.command.spec.lane)
-        found = shared or _idle(session, node, item)
-        upstreams.append(found)
-        if found is None:
-            missing = missing or node
-        elif found is not shared and isinstance(found, PrivatePipeline):
-            taken.append(found)
-    if missing is None or (ends_waits and waited):
-        if any(upstream is not None for upstream in upstreams):
-            return Reserved(upstreams, taken)
-        sending.refuse(session, unreached(session, nodes, wanted[0]))
-        return TAKEN
+    try:
+        for node in wanted:
+            if ends_waits and not nodes.reachable(node):
+                upstreams.append(None)
+                continue
+            shared = None if ends_waits else _free_shared(session, node, item.command.spec.lane)
+            found = shared or _idle(session, node, item)
+            upstreams.append(found)
+            if found is None:
+                missing = missing or node
+            elif found is not shared and isinstance(found, PrivatePipeline):
+                taken.append(found)
+    except NotYet:
+        _release(session, taken)
+        raise
+    if missing is not None and not (ends_waits and waited):
+        _release(session, taken)
+        _wait(session, nodes, item, missing)
+    if all(upstream is None for upstream in upstreams):
+        raise Refused(unreached(session, nodes, wanted[0]))
+    return Reserved(upstreams, taken)
+
+
+def _release(session: Session, taken: Iterable[PrivatePipeline]) -> None:
     for upstream in taken:
         session.ports.pools.release(upstream)
-    return _wait(session, nodes, item, missing)
 
 
 def _free_shared(session: Session, node: Node, lane: Lane) -> UpstreamPipeline | None:
@@ -123,13 +128,9 @@ def _idle(session: Session, node: Node, item: Item) -> UpstreamPipeline | None:
     return found
 
 
-def _wait(session: Session, nodes: NodePort, item: Item, node: Node) -> int:
-    if session.awaited is not None:
-        return WAIT
+def _wait(session: Session, nodes: NodePort, item: Item, node: Node) -> NoReturn:
     ends_waits = item.command.spec.state is ConnectionState.IDLE
     if ends_waits or session.ports.pools.opens_private(session.key._replace(node=node)):
-        return wait_for_idle(session, nodes, item, node)
-    if session.sender.pending_replies > 0:
-        switching.wait_until_drained(session)
-        return WAIT
-    return wait_for_node(session, nodes, item, node, item.command.spec.lane)
+        wait_for_idle(session, nodes, item, node)
+    switching.drained(session)
+    wait_for_node(session, nodes, item, node, item.command.spec.lane)

@@ -9,18 +9,19 @@ from proxy.commands.command import Command
 from proxy.commands.over_nodes import Destination
 from proxy.commands.table import ConnectionState
 from proxy.hotpath.cluster.router import SEVERAL_SLOTS, UNOWNED
-from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.hotpath.upstream.in_flight import ONCE, RAN
 from proxy.session.cluster import idle_connections
-from proxy.session.cluster.node_connections import connection_to, unreached, wait_for_node, waits_for_lane
-from proxy.session.cluster.over_nodes import CROSSSLOT, answered, hide_nodes, leave_node, locate
+from proxy.session.cluster.node_connections import connection_to, keep_to_lane, leave_node, unreached, wait_for_node
+from proxy.session.cluster.node_of_keys import locate
+from proxy.session.cluster.over_nodes import CROSSSLOT, hide_nodes
 from proxy.session.cluster.subscribing import is_confined
-from proxy.session.commands import sending, switching
+from proxy.session.commands import switching
 from proxy.session.commands.keyrail_command import confined_error
 from proxy.session.commands.pinned import may_block
 from proxy.session.item import Item
 from proxy.session.ports.node_port import NodePort
 from proxy.session.ports.pool_key import Node
+from proxy.session.progress import Refused
 from proxy.session.session import Session
 from proxy.session.state import POOLED
 from proxy.wire.encode import encode_error
@@ -34,33 +35,31 @@ _WITH_STATE = encode_error(
 )
 
 
-def route(session: Session, item: Item, name: str) -> int:
-    """What has become of the command for the node of this name."""
+def send(session: Session, item: Item, name: str) -> None:
+    """Send the command to the node of this name."""
     nodes, command = session.ports.nodes, item.command
     if nodes is None:
-        return answered(session, item, _NO_CLUSTER)
+        raise Refused(_NO_CLUSTER)
     presented = nodes.presented(session.origin.listener)
     own = own_answer(command, presented, session.key.protocol, valkey=session.ports.capabilities.is_valkey())
     if own is not None and own.startswith(b"-"):
-        return answered(session, item, own)
+        raise Refused(own)
     if own is not None or not _fits(session, command):
-        return answered(session, item, _unfit(command))
+        raise Refused(_unfit(command))
     if is_confined(session):
-        return answered(session, item, confined_error(command.spec))
+        raise Refused(confined_error(command.spec))
     if session.state.transaction is not None:
-        sending.refuse(session, _WITH_STATE)
-        return TAKEN
+        raise Refused(_WITH_STATE)
     node = named(nodes, name)
     if node is None:
-        return answered(session, item, _unknown(nodes, name))
+        raise Refused(_unknown(nodes, name))
     if item.hidden:
-        return answered(session, item, _accompanied(command))
-    if not leave_node(session):
-        return WAIT
+        raise Refused(_accompanied(command))
+    leave_node(session)
     if session.state is not POOLED:
-        return answered(session, item, _WITH_STATE)
+        raise Refused(_WITH_STATE)
     hide_nodes(session, item, presented)
-    return _to_node(session, nodes, item, node)
+    _to_node(session, nodes, item, node)
 
 
 def named(nodes: NodePort, name: str) -> Node | None:
@@ -77,43 +76,38 @@ def _fits(session: Session, command: Command) -> bool:
     )
 
 
-def _to_node(session: Session, nodes: NodePort, item: Item, node: Node) -> int:
+def _to_node(session: Session, nodes: NodePort, item: Item, node: Node) -> None:
     number, lane = locate(session, nodes, item.command.spec, item.raw), item.command.spec.lane
     of_keys = item.command.spec.over_nodes.destination is not Destination.SLOT_NUMBER
     if number == SEVERAL_SLOTS:
-        return answered(session, item, CROSSSLOT)
+        raise Refused(CROSSSLOT)
     if number == UNOWNED and of_keys:
-        return wait_for_node(session, nodes, item, None, lane)
+        wait_for_node(session, nodes, item, None, lane)
     if session.node is not None and session.node is not node and of_keys:
-        return answered(session, item, _elsewhere(nodes, item.command, node, session.node))
+        raise Refused(_elsewhere(nodes, item.command, node, session.node))
     if item.command.spec.state in idle_connections.STATES:
-        return _past_others(session, nodes, item, node)
-    if waits_for_lane(session, lane):
-        return WAIT
+        _past_others(session, nodes, item, node)
+        return
+    keep_to_lane(session, lane)
     upstream = connection_to(session, node, lane)
     if upstream is None:
-        return wait_for_node(session, nodes, item, node, lane, unreached(session, nodes, node))
+        wait_for_node(session, nodes, item, node, lane, unreached(session, nodes, node))
     if item.trace is not None:
         item.trace.without_reply()
     session.sender.wrote = session.sender.wrote or not item.reads
     session.sender.send_elsewhere(upstream, item.raw, item.edit, RAN if item.command.spec.own_errors else ONCE)
     switching.wait_until_drained(session)
-    return TAKEN
 
 
-def _past_others(session: Session, nodes: NodePort, item: Item, node: Node) -> int:
-    if idle_connections.waits_for_own(session, item.command):
-        return WAIT
+def _past_others(session: Session, nodes: NodePort, item: Item, node: Node) -> None:
+    idle_connections.wait_for_own(session, item.command)
     found = idle_connections.reserve(session, nodes, item, (node,))
-    if isinstance(found, int):
-        return found
     (upstream,) = found.upstreams
     assert upstream is not None, "it was looked for at one node alone"
     if item.trace is not None:
         item.trace.without_reply()
     session.sender.send_elsewhere(upstream, item.raw, item.edit, ONCE)
     idle_connections.await_reply(session, found.taken)
-    return TAKEN
 
 
 def _unfit(command: Command) -> bytes:

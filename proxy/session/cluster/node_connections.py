@@ -8,12 +8,12 @@ answered CLUSTERDOWN, and the client stays. If the node has refused the login, t
 """
 
 from collections.abc import Iterable, Sequence
+from typing import NoReturn
 
 from proxy.commands.table import Lane
 from proxy.hotpath.intake.command_sender import CommandSender
-from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
-from proxy.session.commands import sending, switching
+from proxy.session.commands import switching
 from proxy.session.commands.switching import HELD_SECONDS
 from proxy.session.item import Item
 from proxy.session.policy.node_questions import stood_for
@@ -21,6 +21,7 @@ from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.node_port import NodePort
 from proxy.session.ports.pool_key import Node
 from proxy.session.ports.pool_waiter import LOGIN_LOST
+from proxy.session.progress import NotYet, Refused
 from proxy.session.session import Session
 from proxy.session.state import Awaited
 from proxy.wire.encode import encode_error
@@ -43,17 +44,16 @@ def _with_connection(session: Session, nodes: Sequence[Node]) -> Sequence[Node]:
     return [node for node in nodes if session.ports.pools.has_pool(session.key._replace(node=node))] or nodes
 
 
-def waits_for_lane(session: Session, lane: Lane) -> bool:
-    """Whether a command waits for the replies to those before it, as it or they are of the slow lane: on two
-    connections to one node, it could run before them."""
-    if session.sender.pending_replies == 0 or (lane is Lane.FAST and session.intake.direct):
-        return False
-    switching.wait_until_drained(session)
-    return True
+def keep_to_lane(session: Session, lane: Lane) -> None:
+    """A command waits for the replies to those before it, if it or they are of the slow lane: on two connections to
+    one node, it could run before them."""
+    if lane is not Lane.FAST or not session.intake.direct:
+        switching.drained(session)
 
 
-def connection_to(session: Session, node: Node, lane: Lane) -> UpstreamPipeline | None:
-    """The connection for a command of this node; None where there is none now, or the session waits for replies."""
+def ready_connection(session: Session, node: Node, lane: Lane) -> UpstreamPipeline | None:
+    """The connection for a command of this node; None where there is none now, or its replies from that node are still
+    pending on another one."""
     session.settle_nodes()
     used = session.sender.nodes
     if lane is not Lane.FAST or used is None or node.number >= len(used):
@@ -63,11 +63,18 @@ def connection_to(session: Session, node: Node, lane: Lane) -> UpstreamPipeline 
         return current
     busy = in_flight_to(session, node)
     if busy is not None and (lane is not Lane.FAST or not busy.usable):
-        switching.wait_until_drained(session)
         return None
     found = busy or session.ports.pools.shared(session.key._replace(node=node), lane)
     if used is not None:
         used[node.number] = found
+    return found
+
+
+def connection_to(session: Session, node: Node, lane: Lane) -> UpstreamPipeline | None:
+    """The same for a command that waits until no such reply is pending."""
+    found = ready_connection(session, node, lane)
+    if found is None and in_flight_to(session, node) is not None:
+        switching.must_drain(session)
     return found
 
 
@@ -94,6 +101,13 @@ def connection_again(session: Session, node: Node, lane: Lane = Lane.FAST) -> Up
     if current is None or not current.usable or current.closed:
         current = used[node.number] = session.ports.pools.shared(session.key._replace(node=node), Lane.FAST)
     return current
+
+
+def leave_node(session: Session) -> None:
+    """Give back a connection to one node that holds nothing of the client any more."""
+    if session.state.upstream is not None and not session.keeps_pin():
+        switching.drained(session)
+        session.unpin()
 
 
 def in_flight_to(session: Session, node: Node) -> UpstreamPipeline | None:
@@ -169,33 +183,28 @@ def unserved(session: Session, among: Iterable[Node | None]) -> bytes:
 
 def wait_for_node(
     session: Session, nodes: NodePort, item: Item, node: Node | None, lane: Lane, error: bytes = b""
-) -> int:
+) -> NoReturn:
     """Let the command wait for a connection to this node, or for any that owns its slot, unless it has waited: then it
-    is answered with the error, or why there is none."""
-    if session.awaited is not None:
-        return WAIT
+    is refused with the error, or why there is none."""
     if has_waited(session, item):
-        if item.trace is not None:
-            item.trace.without_reply()
-        sending.refuse(session, error or unserved(session, (node or session.node,)))
-        return TAKEN
+        raise Refused(error or unserved(session, (node or session.node,)))
     waiter = _HeldCommand(session, nodes, item)
     if node is None:
         session.wait_for(Awaited.UPSTREAM)
         nodes.await_look(waiter)
-    else:
-        session.wait_for_upstream(session.ports.pools.await_shared(waiter, session.key._replace(node=node), lane))
-    return WAIT
+        raise NotYet
+    key = session.key._replace(node=node)
+    switching.must_wait_for_upstream(session, session.ports.pools.await_shared(waiter, key, lane))
 
 
-def wait_for_idle(session: Session, nodes: NodePort, item: Item, node: Node) -> int:
+def wait_for_idle(session: Session, nodes: NodePort, item: Item, node: Node) -> NoReturn:
     """Let the command wait for a connection to this node on which nothing is pending, unless it has waited."""
     if has_waited(session, item):
-        return wait_for_node(session, nodes, item, node, Lane.FAST, unreached(session, nodes, node))
+        raise Refused(unreached(session, nodes, node))
     waiter = _HeldCommand(session, nodes, item)
-    session.wait_for_upstream(session.ports.pools.await_private_anywhere(waiter, session.key._replace(node=node)))
     session.ports.route.after(HELD_SECONDS + _A_MOMENT, waiter.arrived)
-    return WAIT
+    key = session.key._replace(node=node)
+    switching.must_wait_for_upstream(session, session.ports.pools.await_private_anywhere(waiter, key))
 
 
 def note(session: Session, item: Item) -> None:

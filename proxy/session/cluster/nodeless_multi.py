@@ -7,14 +7,15 @@ for which the client's address stands.
 """
 
 from proxy.cluster.own_answers import has_its_arguments
+from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState, Lane
-from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.hotpath.upstream.in_flight import EDIT, InFlightEntry
 from proxy.session.cluster.node_connections import CLUSTERDOWN, any_node, unserved, wait_for_node
 from proxy.session.commands import cached_answers, sending, switching
 from proxy.session.commands.exec_abort import ABORTING_COMMAND
 from proxy.session.item import Item
 from proxy.session.ports.node_port import NodePort
+from proxy.session.progress import Refused
 from proxy.session.session import Session
 from proxy.session.state import NodelessMulti, Transaction, ended, nodeless
 from proxy.wire.encode import OK, encode_command
@@ -42,7 +43,7 @@ LEAVES = frozenset({ConnectionState.RESET, ConnectionState.QUIT})
 """Commands that end the transaction without a word to any node."""
 
 
-def begin(session: Session, *, spoiled: bool = False) -> int:
+def begin(session: Session, *, spoiled: bool = False) -> None:
     """Answer MULTI. If it is ``spoiled``, nothing of the transaction runs."""
     state = nodeless(session.state, Transaction(0, session.key.database))
     state.spoiled = spoiled
@@ -51,37 +52,51 @@ def begin(session: Session, *, spoiled: bool = False) -> int:
     session.intake.simple = bytes(len(session.intake.simple))
     cached_answers.begin_transaction(session)
     sending.answer(session, OK)
-    return TAKEN
 
 
-def unreachable(session: Session, item: Item) -> int:
+def unreachable(session: Session, item: Item) -> None:
     """No node could be reached in time for the command: the client gets an error, and stays."""
     if type(session.state) is NodelessMulti and item.command.spec.state is ConnectionState.EXEC:
-        return _ended(session, _BECAUSE + unserved(session, (session.node,))[1:])
-    sending.refuse(session, unserved(session, (session.node,)))
-    return TAKEN
+        _end(session, _BECAUSE + unserved(session, (session.node,))[1:])
+    else:
+        sending.refuse(session, unserved(session, (session.node,)))
 
 
-def meet(session: Session, nodes: NodePort, item: Item, state: NodelessMulti) -> int | None:
-    """What becomes of the next command; None for one that goes on: it takes the transaction to its node, or ends it."""
+def meet(session: Session, nodes: NodePort, item: Item, state: NodelessMulti) -> bool:
+    """Whether the next command is answered here; one that goes on takes the transaction to its node, or ends it."""
     spec = item.command.spec
     if spec.state in LEAVES:
-        return None
-    if spec.state is ConnectionState.DISCARD and has_its_arguments(item.command):
-        return _ended(session, OK)
-    if spec.state is ConnectionState.EXEC:
-        if state.spoiled:
-            return _ended(session, _ABORTED)
-        if not has_its_arguments(item.command):
-            return _ended(session, _BAD_EXEC)
-        if not state.kept:
-            return _ended(session, _NOTHING)
-    elif _may_be_kept(session, item, state):
+        return False
+    answer = _answer(item.command, state)
+    if answer:
+        _end(session, answer)
+        return True
+    if spec.state is not ConnectionState.EXEC and _may_be_kept(session, item, state):
         state.kept.append((item.raw, item.edit))
         state.writes = state.writes or (spec.may_replicate and not item.reads)
         sending.answer(session, _QUEUED)
-        return TAKEN
-    return _place(session, nodes, item, state)
+        return True
+    try:
+        _place(session, nodes, item, state)
+    except Refused as refused:
+        if spec.state is not ConnectionState.EXEC:
+            raise
+        _end(session, refused.error)
+        return True
+    return False
+
+
+def _answer(command: Command, state: NodelessMulti) -> bytes:
+    # The reply to what ends the transaction without a word to any node; empty for all else.
+    if command.spec.state is ConnectionState.DISCARD and has_its_arguments(command):
+        return OK
+    if command.spec.state is not ConnectionState.EXEC:
+        return b""
+    if state.spoiled:
+        return _ABORTED
+    if not has_its_arguments(command):
+        return _BAD_EXEC
+    return b"" if state.kept else _NOTHING
 
 
 def _may_be_kept(session: Session, item: Item, state: NodelessMulti) -> bool:
@@ -93,14 +108,8 @@ def _may_be_kept(session: Session, item: Item, state: NodelessMulti) -> bool:
     return len(state.kept) < MOST_KEPT and size < MOST_KEPT_BYTES
 
 
-def _ended(session: Session, reply: bytes) -> int:
+def _end(session: Session, reply: bytes) -> None:
     sending.answer(session, reply)
-    _leave(session)
-    return TAKEN
-
-
-def _leave(session: Session) -> None:
-    # The transaction has been answered.
     transaction = session.state.transaction
     cached_answers.end_transaction(session)
     session.state = ended(session.state)
@@ -110,22 +119,16 @@ def _leave(session: Session) -> None:
         session.adopt()
 
 
-def _place(session: Session, nodes: NodePort, item: Item, state: NodelessMulti) -> int | None:
+def _place(session: Session, nodes: NodePort, item: Item, state: NodelessMulti) -> None:
     if session.node is None and not item.command.known_keys:
         session.node = any_node(session, nodes)
     if session.node is None and state.spoiled:
-        sending.refuse(session, CLUSTERDOWN)
-        return TAKEN
+        raise Refused(CLUSTERDOWN)
     if session.node is None:
         ends = item.command.spec.state is ConnectionState.EXEC
         error = _BECAUSE + CLUSTERDOWN[1:] if ends else CLUSTERDOWN
-        outcome = wait_for_node(session, nodes, item, None, Lane.FAST, error)
-        if outcome == TAKEN and ends:
-            _leave(session)
-        return outcome
+        wait_for_node(session, nodes, item, None, Lane.FAST, error)
     upstream = switching.to_private(session)
-    if upstream is None:
-        return WAIT
     running = state.transaction
     running.first = session.sender.forwarded
     session.set_state(session.state)
@@ -140,7 +143,6 @@ def _place(session: Session, nodes: NodePort, item: Item, state: NodelessMulti) 
         sender.note_write(upstream)
     if state.spoiled:
         sender.hide(upstream, ABORTING_COMMAND)
-    return None
 
 
 def _begun(session: Session, frame: bytes) -> bytes:

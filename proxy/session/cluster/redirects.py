@@ -35,7 +35,7 @@ from proxy.hotpath.upstream.in_flight import (
 )
 from proxy.hotpath.upstream.outgoing import MOST_KEPT
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
-from proxy.session.cluster.node_connections import connection_to
+from proxy.session.cluster.node_connections import ready_connection
 from proxy.session.cluster.refused_commands import Frame, RefusedCommand, SentRound, is_kept
 from proxy.session.commands.switching import HELD_SECONDS
 from proxy.session.guarded import guarded
@@ -193,7 +193,7 @@ class Redirects:
         target = node, asks = self._target(first)
         if node is None:
             return False
-        upstream = connection_to(self._session, node, first.facts.lane)
+        upstream = ready_connection(self._session, node, first.facts.lane)
         if upstream is None or not upstream.admits(self._session.sender):
             return False
         self._sent.clear()

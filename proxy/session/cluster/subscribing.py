@@ -7,12 +7,10 @@ Redis allows a subscribed client.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 from proxy.cluster.own_answers import has_its_arguments
 from proxy.commands.slots import slot_of
 from proxy.commands.spec import ConnectionState, Spec
-from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.rules.verdict import chained
 from proxy.session.cluster.node_connections import has_waited, unserved
 from proxy.session.cluster.subscriber import Subscriber
@@ -22,6 +20,7 @@ from proxy.session.commands.keyrail_command import confined_error
 from proxy.session.commands.switching import HELD_SECONDS
 from proxy.session.item import Change, Item
 from proxy.session.ports.node_port import NodePort
+from proxy.session.progress import Refused, Step
 from proxy.session.session import Session
 from proxy.session.state import Awaited
 from proxy.wire.encode import encode_bulk, encode_error, encode_null
@@ -33,14 +32,15 @@ _CROSSSLOT = encode_error("CROSSSLOT Keys in request don't hash to the same slot
 _A_MOMENT = 0.01
 
 
-def route(session: Session, nodes: NodePort, item: Item) -> int | None:
-    """What has become of the command; None for one that is not about subscriptions, and allowed."""
+def send(session: Session, nodes: NodePort, item: Item) -> Step[None] | bool:
+    """Deal with a command about subscriptions, or one that a subscribed client may not send: whether that is done, or
+    what is left of it. Not for any other."""
     spec, transaction = item.command.spec, session.state.transaction
     if spec.state in _STATES and transaction is None and has_its_arguments(item.command):
         return _change(session, nodes, item)
     subscriber = _subscriber(session)
     if subscriber is None or not subscriber.confines():
-        return None
+        return False
     if item.trace is not None:
         item.trace.without_reply()
         item.trace = None
@@ -48,8 +48,8 @@ def route(session: Session, nodes: NodePort, item: Item) -> int | None:
         return _ping(session, subscriber, item)
     if spec.state not in _ALLOWED:
         sending.answer(session, confined_error(spec))
-        return TAKEN
-    return None
+        return True
+    return False
 
 
 def _subscriber(session: Session) -> Subscriber | None:
@@ -63,23 +63,21 @@ def is_confined(session: Session) -> bool:
     return session.subscriber is not None and session.subscriber.confines()
 
 
-def _ping(session: Session, subscriber: Subscriber, item: Item) -> int | None:
-    # It asks a connection that carries subscriptions, as the client wants to know whether messages can come.
-    if session.sender.pending_replies > 0:
-        switching.wait_until_drained(session)
-        return WAIT
+def _ping(session: Session, subscriber: Subscriber, item: Item) -> bool:
+    # It asks a connection that carries subscriptions, as the client wants to know whether messages can come. Where that
+    # is lost, another one is asked.
+    switching.drained(session)
     if item.ping is not None and item.ping.reply:
         session.sender.forwarded += 1
         session.sender.answer(_pong(item.ping.reply))
         session.sender.flush()
-        return TAKEN
+        return True
     if item.ping is None or not subscriber.awaits(item.ping):
         item.ping = subscriber.ping(item.raw)
-    if item.ping is None:
-        item.edit = chained(_pong, item.edit)
-        return None
-    session.wait_for(Awaited.SUBSCRIPTION)
-    return WAIT
+    if item.ping is not None:
+        switching.must_wait(session, Awaited.SUBSCRIPTION)
+    item.edit = chained(_pong, item.edit)
+    return False
 
 
 def _pong(frame: bytes) -> bytes:
@@ -89,30 +87,23 @@ def _pong(frame: bytes) -> bytes:
     return b"*2\r\n$4\r\npong\r\n" + (frame if frame.startswith(b"$") else b"$0\r\n\r\n")
 
 
-def _change(session: Session, nodes: NodePort, item: Item) -> int:
-    if session.sender.pending_replies > 0:
-        switching.wait_until_drained(session)
-        return WAIT
+def _change(session: Session, nodes: NodePort, item: Item) -> Step[None]:
+    switching.drained(session)
     verb = item.command.name.lower().encode()
     opening = verb in OPENING
     kind = (OPENING if opening else CLOSING).index(verb)
     subscriber = _subscriber(session)
-    if item.change is not None and subscriber is not None:
-        return _go_on(session, nodes, subscriber, item, item.change)
     if kind == SHARD_CHANNELS and _crosses_slots(session, nodes, item.command.argv[1:]):
-        sending.answer(session, _CROSSSLOT)
-        return TAKEN
+        raise Refused(_CROSSSLOT)
     if subscriber is None:
         subscriber = session.subscriber = Subscriber(session, nodes)
         session.sender.notify_on_advance = True
     known = subscriber.names[kind]
     names = frozenset(item.command.argv[1:]) or frozenset(known)
-    item.change = Change(kind, opening, names - known if opening else names & known)
-    if item.change.names:
-        has_waited(session, item)
-        subscriber.begin(item.change)
-        _await_end(session, item.change)
-    return _go_on(session, nodes, subscriber, item, item.change)
+    change = Change(kind, opening, names - known if opening else names & known)
+    if change.names:
+        subscriber.begin(change)
+    return _until_done(session, nodes, subscriber, item, change)
 
 
 def _crosses_slots(session: Session, nodes: NodePort, channels: Sequence[bytes]) -> bool:
@@ -120,38 +111,24 @@ def _crosses_slots(session: Session, nodes: NodePort, channels: Sequence[bytes])
     return nodes.presented(session.origin.listener) is not None and len(set(map(slot_of, channels))) > 1
 
 
-def _await_end(session: Session, change: Change) -> None:
-    session.ports.route.after(HELD_SECONDS + _A_MOMENT, partial(_look_again, session, change))
-
-
-def _look_again(session: Session, change: Change) -> None:
-    if _is_under_way(session, change):
-        session.arrived()
-    if _is_under_way(session, change):
-        _await_end(session, change)
-
-
-def _is_under_way(session: Session, change: Change) -> bool:
-    subscriber = _subscriber(session)
-    return subscriber is not None and subscriber.change is change
-
-
-def _go_on(session: Session, nodes: NodePort, subscriber: Subscriber, item: Item, change: Change) -> int:
-    done = not change.error and subscriber.is_done(change)
-    if not done and not change.error and not has_waited(session, item):
-        session.wait_for(Awaited.SUBSCRIPTION)
-        return WAIT
+def _until_done(session: Session, nodes: NodePort, subscriber: Subscriber, item: Item, change: Change) -> Step[None]:
+    cancel = session.ports.route.after(HELD_SECONDS + _A_MOMENT, session.arrived)
+    try:
+        while not (done := subscriber.is_done(change)) and not change.error and not has_waited(session, item):
+            session.wait_for(Awaited.SUBSCRIPTION)
+            yield
+    finally:
+        cancel()
+    done = done and not change.error
     named = item.command.argv[1:] or list(subscriber.names[change.kind])
     count = subscriber.count(change.kind)
     subscriber.end(change, done=done)
     session.intake.simple = session.plain_commands()
     if not done:
-        sending.refuse(session, change.error or unserved(session, nodes.primaries()))
-        return TAKEN
+        raise Refused(change.error or unserved(session, nodes.primaries()))
     session.sender.forwarded += 1
     session.sender.answer(b"".join(_confirmations(item.command.spec, session.key.protocol, named, count, change)))
     session.sender.flush()
-    return TAKEN
 
 
 def _confirmations(spec: Spec, protocol: int, named: Sequence[bytes], count: int, change: Change) -> Iterator[bytes]:

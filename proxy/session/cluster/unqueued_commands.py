@@ -7,58 +7,60 @@ administrators stays on the shared upstream if no reply is pending there, or if 
 Of its own client's commands it overtakes only reads whose replies cannot show whether it has run.
 """
 
-from collections.abc import Callable
+from typing import NoReturn
 
 from proxy.commands.table import ConnectionState
-from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.session.cluster.idle_connections import await_reply, may_overtake
 from proxy.session.cluster.node_connections import wait_for_idle
 from proxy.session.commands import switching
 from proxy.session.commands.forwarding import dispatch, forward
+from proxy.session.commands.handler import Handler
 from proxy.session.item import Item
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.session import Session
 
 
-def _end_wait(session: Session, item: Item) -> int:
+def _end_wait(session: Session, item: Item) -> None:
     if session.state.upstream is not None:
-        return _on_its_own(session, item)
-    if session.sender.pending_replies > 0 and not may_overtake(session, item.command):
-        switching.wait_until_drained(session)
-        return WAIT
+        _on_its_own(session, item)
+        return
+    if not may_overtake(session, item.command):
+        switching.drained(session)
     # On a new connection SELECT would wait for a script that runs.
     upstream = session.ports.pools.private_anywhere(session.place())
     if upstream is None:
-        return _await_idle(session, item)
+        _await_idle(session, item)
     _send_elsewhere(session, upstream, item)
-    return TAKEN
 
 
-def _administer(session: Session, item: Item) -> int:
+def _administer(session: Session, item: Item) -> None:
     if session.state.upstream is not None:
-        return _on_its_own(session, item)
+        _on_its_own(session, item)
+    elif not session.ports.route.pooling or item.hidden:
+        forward(session, item)
+    else:
+        upstream = _idle(session, item)
+        if upstream is None:
+            # Another client's write could come between it and the next command, and hold that back.
+            dispatch(session, item)
+            switching.wait_until_drained(session)
+        else:
+            _send_elsewhere(session, upstream, item)
+
+
+def _idle(session: Session, item: Item) -> PrivatePipeline | None:
+    # An idle upstream; None where the shared one is idle, or where no other is to be had.
     pools = session.ports.pools
-    if not session.ports.route.pooling or item.hidden:
-        return forward(session, item)
-    if session.sender.pending_replies == 0:
-        shared = switching.to_shared(session, item.command.spec.lane)
-        if shared is None:
-            return WAIT
-        if shared.head is None:
-            return _on_shared(session, item)
-    elif not may_overtake(session, item.command):
-        switching.wait_until_drained(session)
-        return WAIT
+    if not may_overtake(session, item.command):
+        switching.drained(session)
+    if session.sender.pending_replies == 0 and switching.to_shared(session, item.command.spec.lane).head is None:
+        return None
     upstream = pools.private_alike(session.place())
-    if upstream is not None:
-        _send_elsewhere(session, upstream, item)
-        return TAKEN
-    if pools.opens_private(session.place()):
-        return _await_idle(session, item)
-    if session.sender.pending_replies > 0:
-        switching.wait_until_drained(session)
-        return WAIT
-    return _on_shared(session, item)
+    if upstream is None and pools.opens_private(session.place()):
+        _await_idle(session, item)
+    if upstream is None:
+        switching.drained(session)
+    return upstream
 
 
 def _send_elsewhere(session: Session, upstream: PrivatePipeline, item: Item) -> None:
@@ -67,29 +69,20 @@ def _send_elsewhere(session: Session, upstream: PrivatePipeline, item: Item) -> 
     await_reply(session, (upstream,))
 
 
-def _on_shared(session: Session, item: Item) -> int:
-    # Another client's write could come between it and the next command, and hold that back.
-    dispatch(session, item)
-    switching.wait_until_drained(session)
-    return TAKEN
-
-
-def _on_its_own(session: Session, item: Item) -> int:
-    upstream = switching.to_private(session)
-    assert upstream is not None, "it has one already"
+def _on_its_own(session: Session, item: Item) -> None:
+    switching.to_private(session)
     session.sender.notify_when_idle = True
     dispatch(session, item)
-    return TAKEN
 
 
-def _await_idle(session: Session, item: Item) -> int:
+def _await_idle(session: Session, item: Item) -> NoReturn:
     if session.ports.nodes is not None and session.node is not None:
-        return wait_for_idle(session, session.ports.nodes, item, session.node)
-    session.wait_for_upstream(session.ports.pools.await_private_anywhere(session, session.place()))
-    return WAIT
+        wait_for_idle(session, session.ports.nodes, item, session.node)
+    wait = session.ports.pools.await_private_anywhere(session, session.place())
+    switching.must_wait_for_upstream(session, wait)
 
 
-HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {
+HANDLERS: dict[ConnectionState, Handler] = {
     ConnectionState.IDLE: _end_wait,
     ConnectionState.ADMIN: _administer,
 }

@@ -24,18 +24,19 @@ from proxy.commands.table import Lane
 from proxy.commands.values import whole_number
 from proxy.hotpath.cluster.router import UNOWNED, Router
 from proxy.hotpath.intake.command_sender import EVERY_NODE
-from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.hotpath.upstream.in_flight import NOTE, InFlightEntry, ReplySink
 from proxy.hotpath.upstream.upstream_pipeline import bit_of
 from proxy.session.cluster import blocking
+from proxy.session.cluster.blocking import BlockedCommand
 from proxy.session.cluster.node_connections import wait_for_node
-from proxy.session.commands import sending, switching
+from proxy.session.commands import switching
 from proxy.session.commands.pinned import WAIT_CHANNEL, WAIT_REFUSED
 from proxy.session.guarded import guarded
 from proxy.session.item import Item
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.node_port import NodePort
 from proxy.session.ports.pool_key import Node
+from proxy.session.progress import NotYet, Refused, Step, taken
 from proxy.session.session import Session
 from proxy.session.state import POOLED, Waiting, ended, waiting
 from proxy.wire.encode import encode_command, encode_error
@@ -48,26 +49,28 @@ _NOBODY = ReplySink()
 """Receives replies that no client gets."""
 
 
-def wait(session: Session, nodes: NodePort, item: Item) -> int:
-    """Ask them. Called again when something has come: until then the command waits."""
-    outcome = blocking.under_way(session, nodes, item)
-    if outcome is not None:
-        return outcome
+def send(session: Session, nodes: NodePort, item: Item) -> Step[None]:
+    """Ask them, and wait for their replies."""
     if session.state is not POOLED:
-        sending.answer(session, _HAS_STATE)
-        return TAKEN
-    if session.sender.pending_replies > 0:
-        switching.wait_until_drained(session)
-        return WAIT
+        raise Refused(_HAS_STATE)
+    return _until_answered(session, nodes, item, _connections(session, nodes, item))
+
+
+def _until_answered(session: Session, nodes: NodePort, item: Item, upstreams: list[PrivatePipeline]) -> Step[None]:
+    blocked = BlockedCommand()
+    while True:
+        _send(session, nodes, item, upstreams, blocked)
+        yield from switching.until_drained(session)
+        if not blocked.refused:
+            return
+        yield from blocking.look(session, nodes, item, blocked)
+        upstreams = yield from taken(partial(_connections, session, nodes, item))
+
+
+def _router(session: Session) -> Router:
     router = session.intake.config.router
     assert router is not None, "a cluster has one"
-    asked = _asked(session.sender.written_nodes, nodes, router)
-    if not asked:
-        return wait_for_node(session, nodes, item, None, Lane.FAST)
-    upstreams = _connections(session, asked)
-    if upstreams is not None:
-        _send(session, nodes, item, router, upstreams)
-    return WAIT
+    return router
 
 
 def _asked(written: int, nodes: NodePort, router: Router) -> Sequence[Node]:
@@ -81,15 +84,17 @@ def _asked(written: int, nodes: NodePort, router: Router) -> Sequence[Node]:
     return [node for node in primaries if written & bit_of(node.number)]
 
 
-def _send(session: Session, nodes: NodePort, item: Item, router: Router, upstreams: list[PrivatePipeline]) -> None:
-    _, seconds = blocking.begin(session, item)
-    argv = _shortened(item.command.argv, seconds)
+def _send(
+    session: Session, nodes: NodePort, item: Item, upstreams: list[PrivatePipeline], blocked: BlockedCommand
+) -> None:
+    argv = _shortened(item.command.argv, blocked.begin(session.ports.route.now()))
+    router = _router(session)
     state = session.state = waiting(session.state, upstreams)
     session.settle_nodes()
     sender = session.sender
     sender.forwarded += 1
     joined = joiner(Join.MIN, item.command.name, [nodes.alias(upstream.key.node) for upstream in upstreams])
-    asked = _Asked(session, item, joined, state)
+    asked = _Asked(session, item, joined, state, blocked)
     sender.hold(asked.place)
     for upstream in list(upstreams):
         frames: list[bytes] = []
@@ -98,14 +103,13 @@ def _send(session: Session, nodes: NodePort, item: Item, router: Router, upstrea
         chunk = encode_command([b"SPUBLISH", channel, b""]) + encode_command(list(argv))
         sender.issue(upstream, chunk, InFlightEntry(_NOBODY, 2, NOTE, frames.append), commands=1)
         upstream.when_drained(partial(asked.ended, upstream))
-    switching.wait_until_drained(session)
 
 
 class _Asked:
     """A WAIT that has been sent to some nodes: ``frames`` has their replies, two of each, to the message and to WAIT.
     The client awaits its reply at ``place``."""
 
-    def __init__(self, session: Session, item: Item, joined: Joiner, state: Waiting) -> None:
+    def __init__(self, session: Session, item: Item, joined: Joiner, state: Waiting, blocked: BlockedCommand) -> None:
         self.place = session.sender.begin_order().place()
         self.frames: list[list[bytes]] = []
         self.ports = session.ports
@@ -113,6 +117,7 @@ class _Asked:
         self._item = item
         self._joined = joined
         self._state = state
+        self._blocked = blocked
         self._left = len(state.upstreams)
 
     @guarded
@@ -134,13 +139,11 @@ class _Asked:
             return
         session.state = ended(session.state)
         session.settle_nodes()
-        assert item.blocked is not None, "it has been sent"
         lost = any(len(frames) < 2 for frames in self.frames)
         if lost or any(_refused(frame) for frames in self.frames for frame in frames):
-            item.blocked.phase = "refused"
+            self._blocked.refused = True
             session.sender.release(self.place, b"")
             return
-        item.blocked.phase = "answered"
         reply = self._reply()
         session.sender.release(self.place, reply if item.edit is None else item.edit(reply))
 
@@ -167,18 +170,23 @@ def _shortened(argv: Sequence[bytes], seconds: float) -> Sequence[bytes]:
     return [*argv[:-1], b"%d" % max(1, timeout - int(seconds * 1000))]
 
 
-def _connections(session: Session, primaries: Sequence[Node]) -> list[PrivatePipeline] | None:
+def _connections(session: Session, nodes: NodePort, item: Item) -> list[PrivatePipeline]:
     # All of them, or none: the command waits for the one that is missing.
+    switching.drained(session)
+    primaries = _asked(session.sender.written_nodes, nodes, _router(session))
+    if not primaries:
+        wait_for_node(session, nodes, item, None, Lane.FAST)
     found: list[PrivatePipeline] = []
     pools = session.ports.pools
     for node in primaries:
         key = session.key._replace(node=node)
         upstream = pools.private_anywhere(key)
         if upstream is None:
-            session.wait_for_upstream(pools.await_private_anywhere(switching.private_waiter(session), key))
+            wait = pools.await_private_anywhere(switching.private_waiter(session), key)
+            session.wait_for_upstream(wait)
             for each in found:
                 pools.release(each)
-            return None
+            raise NotYet
         found.append(upstream)
     return found
 

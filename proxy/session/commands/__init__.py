@@ -6,6 +6,7 @@ client_reply.py     CLIENT REPLY: which commands are answered
 cached_answers.py   reads that are answered from memory, and the keys that all other commands hold
 hidden_commands.py  hidden commands beside a client's own
 follow_ups.py       hidden commands after a reply, such as EXPIRE for a new key
+handler.py          what a handler of commands is
 forwarding.py       commands without connection state
 pinned.py           commands that need a private connection: blocking commands, WAIT, MONITOR, unknown commands …
 keyrail_command.py  KEYRAIL …: commands that Keyrail answers

@@ -19,9 +19,8 @@ from proxy.commands.cached_reads import (
 )
 from proxy.commands.command import Command, KeysUnknownError
 from proxy.hotpath.cache.cached_reads import COUNTED, MIXED, MOST_PARTS, NOT_KEPT, CachedReads
-from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.session import reply_mode
-from proxy.session.commands import sending
+from proxy.session.commands import sending, switching
 from proxy.session.item import Item
 from proxy.session.session import Session
 from proxy.session.state import POOLED, Awaited
@@ -32,10 +31,10 @@ _REPLY_ON = encode_command([b"CLIENT", b"REPLY", b"ON"])
 _REPLY_OFF = encode_command([b"CLIENT", b"REPLY", b"OFF"])
 
 
-def answer(session: Session, reads: CachedReads, item: Item) -> int | None:
-    """Answer a read from memory, or have it wait until memory has its reply; None where Redis has to answer."""
+def answer(session: Session, reads: CachedReads, item: Item) -> bool:
+    """Answer a read from memory, which may have to fetch it first; False where Redis has to answer."""
     if not _may_be_answered(session, reads, item):
-        return None
+        return False
     if reads.roles[item.command.spec.id] == CACHED:
         payload = reads.answer(item.raw)
     else:
@@ -45,19 +44,18 @@ def answer(session: Session, reads: CachedReads, item: Item) -> int | None:
             session.trace.without_reply()
             session.trace = None
         sending.answer(session, payload)
-        return TAKEN
+        return True
     if reads.outcome == COUNTED:
         item.holds = False
-        return None
+        return False
     caches = session.ports.caches
     if reads.outcome in (NOT_KEPT, MIXED) or caches is None:
-        return None
+        return False
     if item.awaited_reply is None or item.awaited_reply.over:
         item.awaited_reply, item.holds = caches.seek(reads, item.command, item.raw, session, item.awaited_reply)
-        if item.awaited_reply is None:
-            return None
-    session.wait_for(Awaited.MEMORY)
-    return WAIT
+    if item.awaited_reply is not None:
+        switching.must_wait(session, Awaited.MEMORY)
+    return False
 
 
 def _may_be_answered(session: Session, reads: CachedReads, item: Item) -> bool:

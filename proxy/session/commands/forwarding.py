@@ -1,27 +1,22 @@
 """Commands without connection state go to a shared upstream, or to their client's own if it has one."""
 
-from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.session.commands import hidden_commands, script_units, sending, switching
 from proxy.session.item import Item, JudgedCommand
 from proxy.session.session import Session
 
 
-def forward(session: Session, item: Item) -> int:
+def forward(session: Session, item: Item) -> None:
     """A command that needs no connection state."""
-    if session.state.blocked and session.sender.pending_replies > 0 and item.hidden:
+    if session.state.blocked and item.hidden:
         # Its follow-ups would be lost if the client left before the command that blocks has ended.
-        switching.wait_until_drained(session)
-        return WAIT
-    upstream = switching.to_shared(session, item.command.spec.lane)
-    if upstream is None:
-        return WAIT
+        switching.drained(session)
+    switching.to_shared(session, item.command.spec.lane)
     dispatch(session, item)
-    return TAKEN
 
 
-def forward_unchanged(session: Session, judged: JudgedCommand) -> int:
+def forward_unchanged(session: Session, judged: JudgedCommand) -> None:
     """A command about the connection, of a form in which it changes nothing: Redis says so in its own words."""
-    return forward(session, Item(judged.command, judged.raw, reads=judged.command.spec.only_reads))
+    forward(session, Item(judged.command, judged.raw, reads=judged.command.spec.only_reads))
 
 
 def dispatch(session: Session, item: Item) -> None:

@@ -5,15 +5,14 @@ nothing. What spans workers comes from the supervisor, and says how old it is. I
 array is Redis's own), before a login they are not answered, and a policy can refuse them like any other command.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from proxy.commands.keyrail_commands import CONTAINER
 from proxy.commands.table import ConnectionState, Spec
-from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.policy.explain import explain
 from proxy.rules.rule import takes
-from proxy.session.commands import sending
+from proxy.session.commands import sending, switching
+from proxy.session.commands.handler import Handler
 from proxy.session.item import JudgedCommand
 from proxy.session.policy import judging
 from proxy.session.ports.info_query import TRAFFIC, InfoQuery, read_options, shortened
@@ -58,7 +57,7 @@ _EXPLAINED = 20
 _NO_ANSWER = encode_error("ERR Keyrail: its supervisor does not answer; try again")
 
 
-def answer(session: Session, item: JudgedCommand) -> int:
+def answer(session: Session, item: JudgedCommand) -> None:
     """Answer one of the commands, or the error that Redis would have for it."""
     command = item.command
     spec = command.spec
@@ -70,8 +69,7 @@ def answer(session: Session, item: JudgedCommand) -> int:
     elif session.state.subscriptions is not None and session.state.subscriptions.confines():
         sending.answer(session, confined_error(spec))
     else:
-        return _tell(session, spec, words[2:])
-    return TAKEN
+        _tell(session, spec, words[2:])
 
 
 def unknown_subcommand(argv: list[bytes]) -> bytes:
@@ -90,31 +88,30 @@ def wrong_number(spec: Spec) -> bytes:
     return encode_error(f"ERR wrong number of arguments for '{spec.name.lower()}' command")
 
 
-def _tell(session: Session, spec: Spec, arguments: list[bytes]) -> int:
+def _tell(session: Session, spec: Spec, arguments: list[bytes]) -> None:
     subject = spec.name.partition("|")[2]
     if subject == "EXPLAIN":
         compiled = session.ports.policies.rehearsal(session.key, session.caller())
         judging.note_calls(session, _EXPLAINED)
         explained = str(explain(compiled, arguments, judging.context_of(session))).split("\n")
         sending.answer(session, encode_value(explained, session.key.protocol))
-        return TAKEN
+        return
     if subject == "HELP":
         sending.answer(session, encode_lines(_HELP))
-        return TAKEN
+        return
     query, count = InfoQuery(subject.lower()), 0
     if query.subject in TRAFFIC:
         try:
             query, count = read_options(query.subject, arguments)
         except ValueError as error:
             sending.answer(session, encode_error(f"ERR {error}. Try {CONTAINER} HELP."))
-            return TAKEN
+            return
     elif len(arguments) > 1:
         sending.answer(session, wrong_number(spec))
-        return TAKEN
+        return
     told = session.ports.supervisor.group_info(session, query)
     if told is None:
-        session.wait_for(Awaited.GROUP)
-        return WAIT
+        switching.must_wait(session, Awaited.GROUP)
     if not told:
         sending.answer(session, _NO_ANSWER)
     elif count:
@@ -123,7 +120,6 @@ def _tell(session: Session, spec: Spec, arguments: list[bytes]) -> int:
         sending.answer(session, _rules(told, arguments, session.key.protocol))
     else:
         sending.answer(session, encode_value(told, session.key.protocol))
-    return TAKEN
 
 
 def _rules(told: dict[str, Any], arguments: list[bytes], protocol: int) -> bytes:
@@ -137,4 +133,4 @@ def _rules(told: dict[str, Any], arguments: list[bytes], protocol: int) -> bytes
     return encode_error(f"ERR no rule '{name[:64]}' in this policy. Try {CONTAINER} RULES.")
 
 
-HANDLERS: dict[ConnectionState, Callable[[Session, JudgedCommand], int]] = {ConnectionState.KEYRAIL: answer}
+HANDLERS: dict[ConnectionState, Handler] = {ConnectionState.KEYRAIL: answer}

@@ -4,20 +4,20 @@ Some give it back with their reply (BLPOP and its relatives, WAIT, a command tha
 hold it for the rest of the session: what they set, only Redis knows.
 """
 
-from collections.abc import Callable
-
 from proxy.cluster.own_answers import has_its_arguments
 from proxy.commands.command import Command
 from proxy.commands.error_texts import COMMAND_UNKNOWN, REPLY_MODE_UNKNOWN, SAYS_NOTHING
 from proxy.commands.table import NOTIFICATIONS, ConnectionState, Table
 from proxy.commands.words import word_of
-from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.hotpath.upstream.in_flight import EDIT, PEEK, InFlightEntry
 from proxy.session import reply_mode
 from proxy.session.commands import client_reply, hidden_commands, keyrail_command, sending, switching
 from proxy.session.commands.forwarding import forward, forward_unchanged
+from proxy.session.commands.handler import Handler
 from proxy.session.item import Item, JudgedCommand
+from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.ports import CommandName
+from proxy.session.progress import Step
 from proxy.session.session import Session
 from proxy.session.state import Awaited, Event, Keeping, Pinned
 from proxy.wire.encode import encode_command, encode_error
@@ -47,11 +47,11 @@ def may_block(session: Session, command: Command) -> bool:
     return session.effective_policy.table.keys.blocks(command.spec.id, Request.from_argv(command.argv))
 
 
-def _blocking(session: Session, item: Item) -> int:
+def _blocking(session: Session, item: Item) -> None:
     if not may_block(session, item.command):
-        return forward(session, item)
-    if switching.to_drained_private(session) is None:
-        return WAIT
+        forward(session, item)
+        return
+    switching.to_drained_private(session)
     session.sender.notify_when_idle = True
     if not item.hidden:
         submit_blocking(session, item)
@@ -59,7 +59,6 @@ def _blocking(session: Session, item: Item) -> int:
         session.on_its_own.blocked += 1
     else:
         switching.release_pin(session)
-    return TAKEN
 
 
 def submit_blocking(session: Session, item: Item) -> None:
@@ -78,61 +77,59 @@ def submit_blocking(session: Session, item: Item) -> None:
     session.sender.submit_with_action(item.raw, PEEK, answered)
 
 
-def _wait(session: Session, item: Item) -> int:
+def _wait(session: Session, item: Item) -> Step[None] | None:
     # WAIT speaks of the writes of its own connection: hidden commands move this one's offset up to what the server has
     # written by now, which covers all writes of this client that have been answered. In Redis any command does; in
     # Valkey only one that is propagated, and a message on a shard channel that nobody knows is one and changes nothing.
     upstream = switching.to_private(session)
-    if upstream is None:
-        return WAIT
-    if session.state.subscriptions is not None and session.sender.pending_replies > 0:
-        switching.wait_until_drained(session)
-        return WAIT
-    state = session.on_its_own
-    asks = has_its_arguments(item.command)
-    if asks and state.covered is None and session.state.reply_mode == reply_mode.ON and not _confined(session):
-
-        def answered(frame: bytes) -> bytes:
-            state.covered = session.ports.capabilities.any_command_covers() or not frame.startswith(b"-")
-            return b""
-
-        session.sender.hide(session.on_its_own.upstream, _PING)
-        session.sender.issue(upstream, _SHARD_MESSAGE, InFlightEntry(session.sender, 1, EDIT, answered))
-        session.happens(Event.LOGGED_IN)
-        switching.wait_until_drained(session)
-        return WAIT
-    covered, state.covered = state.covered, None
-    if asks and covered is False:
-        sending.answer(session, WAIT_REFUSED)
-        switching.release_pin(session)
-        return TAKEN
+    if session.state.subscriptions is not None:
+        switching.drained(session)
+    if has_its_arguments(item.command) and session.state.reply_mode == reply_mode.ON and not _confined(session):
+        return _wait_covered(session, item, upstream)
     session.sender.notify_when_idle = True
     submit_blocking(session, item)
-    return TAKEN
+    return None
 
 
-def _pin(session: Session, item: Item) -> int:
-    if switching.to_drained_private(session) is None:
-        return WAIT
+def _wait_covered(session: Session, item: Item, upstream: PrivatePipeline) -> Step[None]:
+    covered, asked = False, None
+
+    def answered(frame: bytes) -> bytes:
+        nonlocal covered
+        covered = session.ports.capabilities.any_command_covers() or not frame.startswith(b"-")
+        return b""
+
+    while upstream is not asked:  # it may have been lost since, and another one is there
+        asked = upstream
+        session.sender.hide(upstream, _PING)
+        session.sender.issue(upstream, _SHARD_MESSAGE, InFlightEntry(session.sender, 1, EDIT, answered))
+        session.happens(Event.LOGGED_IN)
+        yield from switching.until_drained(session)
+        upstream = yield from switching.until_private(session)
+    if not covered:
+        sending.answer(session, WAIT_REFUSED)
+        switching.release_pin(session)
+        return
+    session.sender.notify_when_idle = True
+    submit_blocking(session, item)
+
+
+def _pin(session: Session, item: Item) -> None:
+    switching.to_drained_private(session)
     session.happens(Event.UNKNOWN)
     hidden_commands.note_state(session, item.command)
     sending.submit(session, item.raw, item.edit)
-    return TAKEN
 
 
-def _monitor(session: Session, item: JudgedCommand) -> int:
+def _monitor(session: Session, item: JudgedCommand) -> None:
     # Its lines look like replies, so no reply may be pending when they begin, and nothing is counted afterwards.
-    upstream = switching.to_private(session)
-    if upstream is None:
-        return WAIT
-    if session.sender.pending_replies > 0:
-        switching.wait_until_drained(session)
-        return WAIT
+    switching.to_private(session)
+    switching.drained(session)
     session.happens(Event.UNKNOWN)
     if session.state.reply_mode != reply_mode.ON:
         client_reply.relay(session)
         sending.submit(session, item.raw)
-        return TAKEN
+        return
 
     def answered(frame: bytes) -> bytes:
         if frame.startswith(b"+") and not session.gone:
@@ -141,28 +138,25 @@ def _monitor(session: Session, item: JudgedCommand) -> int:
 
     sending.submit(session, item.raw, answered)
     switching.wait_until_drained(session)
-    return TAKEN
 
 
-def _reply(session: Session, item: JudgedCommand) -> int:
+def _reply(session: Session, item: JudgedCommand) -> None:
     # Redis answers only where it refuses: a subscriber, or a user without the command. So it is asked first, with a
     # mode that it does not know, which changes nothing.
-    if switching.to_private(session) is None:
-        return WAIT
-    if session.state.subscriptions is not None and session.sender.pending_replies > 0:
-        switching.wait_until_drained(session)
-        return WAIT
+    switching.to_private(session)
+    if session.state.subscriptions is not None:
+        switching.drained(session)
     argv = item.command.argv
     mode = word_of(argv[2]) if len(argv) == 3 else b""
     if session.state.reply_mode == reply_mode.RELAYED or _confined(session):
         sending.submit(session, item.raw)
         if mode in _SILENCES and not _confined(session):
             _silence(session.on_its_own, _SILENCES[mode])
-        return TAKEN
+        return
     if session.state.reply_mode != reply_mode.ON or mode not in (b"OFF", b"SKIP"):
         session.happens(Event.UNKNOWN)
         _choose(session, mode, item.raw)
-        return TAKEN
+        return
 
     def answered(frame: bytes) -> bytes:
         if session.gone or not REPLY_MODE_UNKNOWN.begin(frame):
@@ -173,7 +167,6 @@ def _reply(session: Session, item: JudgedCommand) -> int:
 
     session.sender.submit_with_action(_REPLY_IN_NO_MODE, EDIT, answered)
     switching.wait_until_drained(session)
-    return TAKEN
 
 
 def _choose(session: Session, mode: bytes, raw: bytes) -> None:
@@ -203,7 +196,7 @@ def _confined(session: Session) -> bool:
     return session.state.subscriptions is not None and session.state.subscriptions.confines()
 
 
-def _unknown(session: Session, item: JudgedCommand) -> int:
+def _unknown(session: Session, item: JudgedCommand) -> None:
     # Neither the table nor the upstream's own COMMAND knows it. If the engine says so too, nothing has happened to the
     # connection; if not, it may hold anything.
     argv = item.command.argv
@@ -212,29 +205,23 @@ def _unknown(session: Session, item: JudgedCommand) -> int:
     if session.probe not in (None, name) and session.sender.pending_replies == 0:
         # It was to ask about this command, which has another name for the engine that has come meanwhile.
         session.end_probe()
-    state = session.state
-    if type(state) is Pinned and state.keeping is Keeping.FOR_GOOD:
-        return forward_unchanged(session, item)
-    if session.ports.capabilities.lacks(name):
-        return (
-            _lacking(session, item, name)
-            if session.state.reply_mode == reply_mode.ON
-            else forward_unchanged(session, item)
-        )
-    asks = session.probe is not None and session.state.upstream is not None
-    if asks or (session.state.upstream is None and session.sender.pending_replies > 0):
-        switching.wait_until_drained(session)
-        return WAIT
+    lacking = session.ports.capabilities.lacks(name)
+    if lacking and session.state.reply_mode == reply_mode.ON and not _kept_for_good(session):
+        _lacking(session, item, name)
+        return
+    if lacking or _kept_for_good(session):
+        forward_unchanged(session, item)
+        return
+    if session.probe is not None or session.state.upstream is None:
+        switching.drained(session)
     if session.probe is None:
         if session.ports.capabilities.probing(name):
-            session.wait_for(Awaited.PROBE)
             session.ports.capabilities.await_probe(session, name)
-            return WAIT
+            switching.must_wait(session, Awaited.PROBE)
         # From here on the others wait, or all clients of a crowd would open an upstream to ask the same.
         session.probe = name
         session.ports.capabilities.begin_probe(session, name)
-    if switching.to_private(session) is None:
-        return WAIT
+    switching.to_private(session)
 
     def answered(line: bytes) -> None:
         lacking = _says_unknown(line)
@@ -251,14 +238,16 @@ def _unknown(session: Session, item: JudgedCommand) -> int:
     else:
         session.happens(Event.UNKNOWN)
         sending.submit(session, item.raw)
-    return TAKEN
 
 
-def _lacking(session: Session, item: JudgedCommand, name: CommandName) -> int:
+def _kept_for_good(session: Session) -> bool:
+    state = session.state
+    return type(state) is Pinned and state.keeping is Keeping.FOR_GOOD
+
+
+def _lacking(session: Session, item: JudgedCommand, name: CommandName) -> None:
     # The engine did not know it, so it goes over a shared upstream. A module may have been loaded since.
     upstream = switching.to_shared(session, item.command.spec.lane)
-    if upstream is None:
-        return WAIT
 
     def answered(line: bytes) -> None:
         if _says_unknown(line) or SAYS_NOTHING.hinted(line):
@@ -272,7 +261,6 @@ def _lacking(session: Session, item: JudgedCommand, name: CommandName) -> int:
 
     session.sender.forwarded += 1
     session.sender.submit_with_action(item.raw, PEEK, answered)
-    return TAKEN
 
 
 def _says_unknown(line: bytes) -> bool:
@@ -305,17 +293,16 @@ def error_for_name(argv: list[bytes], table: Table) -> bytes:
     )
 
 
-def _refused(session: Session, item: JudgedCommand) -> int:
+def _refused(session: Session, item: JudgedCommand) -> None:
     sending.answer(session, _REPLICATION_REFUSED)
-    return TAKEN
 
 
-HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {
+HANDLERS: dict[ConnectionState, Handler] = {
     ConnectionState.BLOCKING: _blocking,
     ConnectionState.WAIT: _wait,
     ConnectionState.PIN: _pin,
 }
-CONNECTION_HANDLERS: dict[ConnectionState, Callable[[Session, JudgedCommand], int]] = {
+CONNECTION_HANDLERS: dict[ConnectionState, Handler] = {
     ConnectionState.MONITOR: _monitor,
     ConnectionState.REPLY: _reply,
     ConnectionState.UNKNOWN: _unknown,

@@ -6,30 +6,26 @@ RESP2 a subscription begins only when no other reply is pending, and while there
 its first word. The client stays pinned until its last subscription ends.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from proxy.commands.table import ConnectionState
-from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.hotpath.upstream.in_flight import CONFIRM
 from proxy.session.commands import client_reply, switching
+from proxy.session.commands.handler import Handler
 from proxy.session.item import JudgedCommand
 from proxy.session.session import Session
 from proxy.session.subscription import Subscriptions
 
 
-def _change(session: Session, item: JudgedCommand) -> int:
+def _change(session: Session, item: JudgedCommand) -> None:
     argv = item.command.argv
     upstream = switching.to_private(session)
-    if upstream is None:
-        return WAIT
     verb = item.command.name.lower().encode()
     closing = Subscriptions.closes(verb)
     subscriptions = session.state.subscriptions
-    if session.sender.pending_replies > 0 and (subscriptions is None or not (closing or subscriptions.opening)):
+    if subscriptions is None or not (closing or subscriptions.opening):
         # Nothing could follow the commands before this one once Redis lets the client do little else.
-        switching.wait_until_drained(session)
-        return WAIT
+        switching.drained(session)
     if subscriptions is None:
         subscriptions = session.on_its_own.subscriptions = Subscriptions(session.key.protocol)
         upstream.follow(subscriptions)
@@ -42,14 +38,13 @@ def _change(session: Session, item: JudgedCommand) -> int:
     silent = client_reply.falls_on(session)
     if bare and not closing and silent:
         session.sender.issue(upstream, item.raw)
-        return TAKEN
+        return
     due = (-1 if closing else 1) if bare else len(argv) - 1
     count: Any = subscriptions.outstanding
     session.sender.submit_with_action(item.raw, CONFIRM, (verb, lambda: count(verb)), due)
-    return TAKEN
 
 
-HANDLERS: dict[ConnectionState, Callable[[Session, JudgedCommand], int]] = {
+HANDLERS: dict[ConnectionState, Handler] = {
     ConnectionState.SUBSCRIBE: _change,
     ConnectionState.UNSUBSCRIBE: _change,
 }

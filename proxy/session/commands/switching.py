@@ -3,12 +3,15 @@
 All pending replies of a client come from one upstream, but for what is sent elsewhere on purpose
 (``unqueued_commands``). It is *pooled* (``upstream`` is a shared upstream, and the intake forwards plain commands by
 itself) or *pinned* (it has an upstream of its own). Before it changes upstreams, all pending replies must have come:
-the command waits (``WAIT``), and ``Session.on_idle`` brings it again.
+the command waits (``NotYet``), and ``Session.on_idle`` brings it again.
 
       pooled ──(MULTI, WATCH, SUBSCRIBE, BLPOP, CLIENT ID …)──> pinned
         ^                                                         │
         └──────(the state has ended, no reply is pending)─────────┘
 """
+
+from functools import partial
+from typing import NoReturn
 
 from proxy.commands.table import Lane
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
@@ -16,7 +19,8 @@ from proxy.session import reply_mode
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.node_port import NodePort
 from proxy.session.ports.pool_key import PoolKey
-from proxy.session.ports.pool_waiter import LOGIN_LOST, PoolWaiter
+from proxy.session.ports.pool_waiter import LOGIN_LOST, PoolWaiter, UpstreamWait
+from proxy.session.progress import NotYet, Step, taken
 from proxy.session.session import Session
 from proxy.session.state import (
     POOLED,
@@ -52,8 +56,8 @@ def choose_ready(session: Session) -> bool:
     return session.intake.direct
 
 
-def to_shared(session: Session, lane: Lane) -> UpstreamPipeline | None:
-    """The upstream for a command without state; None when the command has to wait."""
+def to_shared(session: Session, lane: Lane) -> UpstreamPipeline:
+    """The upstream for a command without state."""
     if not session.ports.route.pooling:
         private = to_private(session)
         session.happens(Event.UNKNOWN)
@@ -62,10 +66,8 @@ def to_shared(session: Session, lane: Lane) -> UpstreamPipeline | None:
     state = session.state
     if type(state) is Pinned:
         if session.keeps_pin() or (session.sender.pending_replies > 0 and state.keeping is not Keeping.RETURNING):
-            return current
-        if session.sender.pending_replies > 0:
-            wait_until_drained(session)
-            return None
+            return state.upstream
+        drained(session)
         session.unpin()
         current = None
     # A client with pending replies on the slow lane stays there: it never has some on two lanes.
@@ -74,44 +76,36 @@ def to_shared(session: Session, lane: Lane) -> UpstreamPipeline | None:
     )
     if stays and current is not None and current.usable and not current.closed:
         return current
-    if session.sender.pending_replies > 0:
-        wait_until_drained(session)
-        return None
+    drained(session)
     found = shared_of(session, session.key, lane)
-    if found is None:
-        return None
     session.sender.upstream = found
     session.intake.direct = lane is Lane.FAST
     return found
 
 
-def shared_of(session: Session, key: PoolKey, lane: Lane) -> UpstreamPipeline | None:
-    """A shared connection of this pool; None when the command has to wait for one."""
+def shared_of(session: Session, key: PoolKey, lane: Lane) -> UpstreamPipeline:
+    """A shared connection of this pool."""
     found = session.ports.pools.shared(key, lane)
     if found is None:
         nodes = session.ports.nodes
         waiter = session if nodes is None else _ClientOfNodes(session, nodes, shared=True)
-        session.wait_for_upstream(session.ports.pools.await_shared(waiter, key, lane))
-    else:
-        session.unreached_since = None
+        must_wait_for_upstream(session, session.ports.pools.await_shared(waiter, key, lane))
+    session.unreached_since = None
     return found
 
 
-def to_private(session: Session) -> PrivatePipeline | None:
-    """An upstream of this client's own; None when the command has to wait."""
+def to_private(session: Session) -> PrivatePipeline:
+    """An upstream of this client's own."""
     state = session.state
     if type(state) is Pinned:
         state.happens(Event.NEEDED)
         session.intake.direct = state.reply_mode == reply_mode.ON
         return state.upstream
-    if session.sender.pending_replies > 0:
-        wait_until_drained(session)
-        return None
+    drained(session)
     key = session.place()
     found = session.ports.pools.private(key)
     if found is None:
-        session.wait_for_upstream(session.ports.pools.await_private(private_waiter(session), key))
-        return None
+        must_wait_for_upstream(session, session.ports.pools.await_private(private_waiter(session), key))
     _pin(session, found)
     _introduce(session, found)
     return found
@@ -164,24 +158,21 @@ class _ClientOfNodes:
             self._session.turn_away(error, cause)
 
 
-def to_drained_private(session: Session) -> PrivatePipeline | None:
+def to_drained_private(session: Session) -> PrivatePipeline:
     """The same for a command behind which nothing could follow the commands before it: once those are answered."""
-    if session.state.upstream is not None and session.sender.pending_replies > 0:
-        wait_until_drained(session)
-        return None
+    drained(session)
     return to_private(session)
 
 
-def to_settled_private(session: Session) -> PrivatePipeline | None:
+def to_settled_private(session: Session) -> PrivatePipeline:
     """The same for a command before which nothing may be unanswered, the names that the connection is given included:
     once all is."""
     upstream = to_drained_private(session)
-    if upstream is None or upstream.head is None:
-        return upstream
-    session.happens(Event.LOGGED_IN)
-    session.wait_for(Awaited.REPLIES)
-    upstream.when_drained(session.arrived)
-    return None
+    if upstream.head is not None:
+        session.happens(Event.LOGGED_IN)
+        upstream.when_drained(session.arrived)
+        must_wait(session, Awaited.REPLIES)
+    return upstream
 
 
 def _pin(session: Session, upstream: PrivatePipeline) -> None:
@@ -240,6 +231,40 @@ def wait_until_drained(session: Session) -> None:
     assert session.sender.pending_replies > 0, "nothing would ever bring the next command on"
     session.wait_for(Awaited.REPLIES)
     session.sender.notify_when_idle = True
+
+
+def drained(session: Session) -> None:
+    """The command is behind all that is pending: until no reply is, it waits."""
+    if session.sender.pending_replies > 0:
+        must_drain(session)
+
+
+def must_drain(session: Session) -> NoReturn:
+    """The same where it is known that some are pending."""
+    wait_until_drained(session)
+    raise NotYet
+
+
+def until_drained(session: Session) -> Step[None]:
+    """No reply is pending, for a command in the middle."""
+    return taken(partial(drained, session))
+
+
+def until_private(session: Session) -> Step[PrivatePipeline]:
+    """An upstream of the client's own, for a command in the middle."""
+    return taken(partial(to_private, session))
+
+
+def must_wait(session: Session, awaited: Awaited) -> NoReturn:
+    """The command waits until somebody calls ``arrived``."""
+    session.wait_for(awaited)
+    raise NotYet
+
+
+def must_wait_for_upstream(session: Session, wait: UpstreamWait) -> NoReturn:
+    """The same, for an upstream: this wait ends with it."""
+    session.wait_for_upstream(wait)
+    raise NotYet
 
 
 def depart(session: Session, holds: bool) -> None:

@@ -1,27 +1,27 @@
 """The dispatcher judges each command of a client, then has it routed to a handler (``routing.py``).
 
-A command that waits (``WAIT``: for an upstream, for replies, for another session's answer) comes back by ``arrived``.
+A command that waits (for an upstream, for replies, for another session's answer) is held, and goes on by ``arrived``.
 The policy does not judge it twice.
 """
 
 from proxy.commands.command import Command
-from proxy.commands.spec import Lane
+from proxy.commands.spec import ConnectionState, Lane
 from proxy.commands.wrapped import node_of, wrapped_in
-from proxy.hotpath.intake.intake import ENDED, TAKEN, WAIT
+from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.policy.decision import Decision
 from proxy.rules.verdict import Answer, Refuse, ReplyEdit, Rewrite, chained
 from proxy.session import reply_mode
 from proxy.session.client_link import BYTES_WAIT
-from proxy.session.cluster import named_node, node_connections, nodeless_multi, over_nodes, redirects
+from proxy.session.cluster import named_node, node_connections, node_of_keys, nodeless_multi, redirects
 from proxy.session.commands import client_reply, follow_ups, sending, switching
 from proxy.session.dispatcher import leaving, n_plus_one, refusals, routing, streaming
-from proxy.session.item import Item
+from proxy.session.item import NOTHING_FOLLOWS, Following, Item
 from proxy.session.logins import login
 from proxy.session.policy import judging, procedure, scripts
-from proxy.session.ports.node_port import NodePort
 from proxy.session.ports.open_trace import OpenTrace
 from proxy.session.ports.pool_key import UNAUTHENTICATED
+from proxy.session.progress import NotYet, Step
 from proxy.session.replicas import replica_reads
 from proxy.session.session import Handlers, Session
 from proxy.session.state import Awaited
@@ -63,19 +63,20 @@ class Dispatcher:
             table = session.effective_policy.table
             command = Command(table, request.arguments(), table.specs[command_id])
             item = Item(command, data[request.start : request.end], reads=True)
-            if session.ports.nodes is not None:
-                self._locate(session.ports.nodes, command, item.raw, None)
-            return routing.route(session, item, data, request.end)
+            self._locate(item)
+            return self._go_on(item)
         passes, session.intake.passes = session.intake.passes, False
         if not passes and self._waits():
             return WAIT
         held = session.held
         if held is not None:
-            return self._resume(held, data, request.end)
+            if held.following is not NOTHING_FOLLOWS:
+                held.following = Following(data, request.end)
+            return self._resume(held)
         table = session.effective_policy.table
         command = Command(table, request.arguments(), table.specs[command_id])
         wrapper, command = self._unwrapped(command)
-        if session.n_plus_one is not None and session.resolved is None:
+        if session.n_plus_one is not None:
             n_plus_one.meet(session, session.n_plus_one, command)
         if session.intake.sampled:
             size = request.end - request.start
@@ -86,11 +87,16 @@ class Dispatcher:
         elif command.spec.lane is Lane.SLOW and session.ports.traces.follows_slow():
             size, traces = request.end - request.start, session.ports.traces
             session.trace = OpenTrace(traces, session, command, 0, size, traces.clock())
-        if passes:
-            session.resolved = replica_reads.passed(session, command_id, data, request)
+        decision = replica_reads.passed(session, command_id, data, request) if passes else None
         if wrapper is not None:
-            return self._take(command, encode_command(command.argv), b"", 0, wrapper=wrapper)
-        return self._take(command, data[request.start : request.end], data, request.end, request)
+            return self._take(self._item(command, wrapper), decision)
+        item = Item(command, data[request.start : request.end], reads=command.spec.only_reads)
+        if command.spec.state is ConnectionState.MULTI:
+            item.following = Following(data, request.end)
+        return self._take(item, decision, data, request)
+
+    def _item(self, command: Command, wrapper: Command | None) -> Item:
+        return Item(command, encode_command(command.argv), reads=command.spec.only_reads, wrapper=wrapper)
 
     def _unwrapped(self, command: Command) -> tuple[Command | None, Command]:
         # KEYRAIL NODE and the command that it carries, which is what is judged and counted; or None, and any other.
@@ -112,7 +118,10 @@ class Dispatcher:
             command = Command(table, request.arguments(), table.specs[command_id])
             session.ports.reports.inspect(session.effective_policy.compiled.lowered[command_id], command, session)
 
-    def _resume(self, held: Item, data: bytes, end: int) -> int:
+    def _go_on(self, item: Item) -> int:
+        return TAKEN if routing.go_on(self.session, item) else WAIT
+
+    def _resume(self, held: Item) -> int:
         session = self.session
         session.held = None
         # Another engine may have come meanwhile.
@@ -123,15 +132,20 @@ class Dispatcher:
         session.intake.command_id = (held.instead_of or held.command).spec.id
         if session.wants_login:
             error, session.wants_login = session.wants_login, b""
+            held.close()
             sending.refuse(session, login.error_before(session, held.command) or error)
             return TAKEN
+        if held.judging is not None:
+            return self._judge_on(held, held.judging)
         if not session.unreachable:
-            return routing.route(session, held, data, end)
+            return self._go_on(held)
         session.unreachable = False
         session.end_probe()
         if held.trace is not None:
             held.trace.without_reply()
-        return nodeless_multi.unreachable(session, held)
+        held.close()
+        nodeless_multi.unreachable(session, held)
+        return TAKEN
 
     def handle_inline(self, words: list[bytes], size: int) -> int:
         """Judge an inline command as the command that it is; it travels as an array."""
@@ -142,23 +156,20 @@ class Dispatcher:
             return WAIT
         held = session.held
         if held is not None:
-            return self._resume(held, b"", 0)
+            return self._resume(held)
         command = Command(session.effective_policy.table, words)
         session.intake.command_id = command.spec.id
         wrapper, command = self._unwrapped(command)
-        return self._take(command, encode_command(command.argv), b"", 0, wrapper=wrapper)
+        return self._take(self._item(command, wrapper))
 
     def _waits(self) -> bool:
-        # Whether the next command waits, for replies or for a procedure, before the policy judges it.
+        # Whether the next command waits before the policy judges it.
         session, sender, router = self.session, self.session.sender, self.session.intake.config.router
         if router is not None and sender.nodes is not None and not sender.fits(router):
             switching.wait_until_drained(session)
             return True
         if session.sender.room(session.intake.config.window) <= 0:
             session.sender.stalled = True
-            return True
-        if session.running_procedure is not None:
-            session.wait_for(Awaited.PROCEDURE)
             return True
         return self._awaits_user()
 
@@ -176,10 +187,13 @@ class Dispatcher:
         session = self.session
         if replica_reads.waits(session) or self._awaits_user():
             return WAIT
-        if session.sender.order is not None:
-            switching.wait_until_drained(session)
+        try:
+            if session.sender.order is not None:
+                switching.must_drain(session)
+            streaming.begin(session, data, request)
+        except NotYet:
             return WAIT
-        return streaming.begin(session, data, request)
+        return TAKEN
 
     def empty(self) -> None:
         """Pass it on to a private upstream where it ends states of one command (SKIP, ASKING, CACHING)."""
@@ -202,62 +216,83 @@ class Dispatcher:
         session.close_when_drained("protocol_error")
 
     def _take(
-        self,
-        command: Command,
-        raw: bytes,
-        data: bytes,
-        end: int,
-        request: Request | None = None,
-        wrapper: Command | None = None,
+        self, item: Item, decision: Decision | None = None, data: bytes = b"", request: Request | None = None
     ) -> int:
-        session = self.session
-        if session.key.user == UNAUTHENTICATED:
-            if login.from_web_page(command):
-                session.close_when_drained("web_request")
-                return ENDED
-            if error := login.error_before(session, command):
-                refusals.tell(session)
-                sending.answer(session, error)
-                return TAKEN
-        if session.ports.nodes is not None:
-            self._locate(session.ports.nodes, command, raw, wrapper)
-        decision, session.resolved = session.resolved, None
-        asked = decision is not None and decision.asked
-        learns = bool(session.effective_policy.compiled.learning)
+        session, command = self.session, item.command
+        if session.key.user == UNAUTHENTICATED and self._answers_stranger(command):
+            return TAKEN
+        self._locate(item)
+        session.search = None  # the command has arrived whole since
         if decision is None:
-            if learns and scripts.waits(session, command):
-                return WAIT
-            decision = judging.judge(session, command) if wrapper is None else self._judge_both(wrapper, command)
+            told = scripts.told(session, command) if session.effective_policy.compiled.learning else None
+            if told is not None:
+                return self._judge_on(item, self._judged(item, told))
+            decision = self._judge(item)
         if decision.pause is not None or decision.background:
-            asked = True
-            decision = procedure.settle(session, command, decision)
-            if decision is None:
-                return WAIT
-            # A connection may have been given back, and whoever waited for it has scanned requests of its own.
-            request = None
+            return self._judge_on(item, self._settled(item, decision))
+        return self._decided(item, decision, data, request)
+
+    def _answers_stranger(self, command: Command) -> bool:
+        session = self.session
+        if login.from_web_page(command):
+            session.close_when_drained("web_request")
+            return True
+        error = login.error_before(session, command)
+        if error:
+            refusals.tell(session)
+            sending.answer(session, error)
+        return bool(error)
+
+    def _judge_on(self, item: Item, judging: Step[Decision]) -> int:
+        item.judging = judging
+        try:
+            next(judging)
+        except StopIteration as end:
+            item.judging = None
+            # Others have had their turn meanwhile, and have scanned requests of their own.
+            return self._decided(item, end.value)
+        self.session.held = item
+        return WAIT
+
+    def _judged(self, item: Item, told: Step[None]) -> Step[Decision]:
+        yield from told
+        self._locate(item)
+        decision = self._judge(item)
+        if decision.pause is not None or decision.background:
+            decision = yield from self._settled(item, decision)
+        return decision
+
+    def _settled(self, item: Item, decision: Decision) -> Step[Decision]:
+        item.asked = True
+        decision = yield from procedure.settled(self.session, item.command, decision)
+        self._locate(item)
+        return decision
+
+    def _decided(self, item: Item, decision: Decision, data: bytes = b"", request: Request | None = None) -> int:
+        session, command = self.session, item.command
         verdict = decision.verdict
         if type(verdict) is Refuse:
-            return refusals.refuse(session, command, verdict)
+            refusals.refuse(session, command, verdict)
+            return TAKEN
         if type(verdict) is Answer:
-            return refusals.answer(session, command, verdict, asked=asked)
+            refusals.answer(session, command, verdict, asked=item.asked)
+            return TAKEN
+        item.hidden = decision.hidden
         if type(verdict) is Rewrite:
-            rewritten = Command(session.effective_policy.table, verdict.argv, verdict.spec)
-            judging.count_keys(session, rewritten)
-            raw = encode_command(verdict.argv)
-            reads = command.spec.only_reads
-            edit = chained(self._learn(rewritten), verdict.edit)
-            item = Item(rewritten, raw, edit, decision.hidden, reads=reads, instead_of=command, wrapper=wrapper)
-            return routing.route(session, item, data, end)
+            item.instead_of = command
+            command = item.command = Command(session.effective_policy.table, verdict.argv, verdict.spec)
+            item.raw = encode_command(verdict.argv)
+            item.edit = chained(self._learn(command), verdict.edit)
+            judging.count_keys(session, command)
+            return self._go_on(item)
         if request is None:
             judging.count_keys(session, command)
         elif session.effective_policy.compiled.policy.count_keys:
             config = session.intake.config
             found = config.keys.find(command.spec.id, request)
             config.plan.count(request, data, config.keys, found, config.counters)
-        reads = command.spec.only_reads
-        edit, terms = self._learn(command), decision.replica
-        item = Item(command, raw, edit, decision.hidden, reads=reads, terms=terms, wrapper=wrapper, asked=asked)
-        return routing.route(session, item, data, end)
+        item.edit, item.terms = self._learn(command), decision.replica
+        return self._go_on(item)
 
     def _learn(self, command: Command) -> ReplyEdit | None:
         # What rules learn from the reply, and which script has been accepted.
@@ -267,15 +302,20 @@ class Dispatcher:
             return edit
         return chained(scripts.remembering(known, command), edit)
 
-    def _locate(self, nodes: NodePort, command: Command, raw: bytes, wrapper: Command | None) -> None:
-        over_nodes.locate(self.session, nodes, command.spec, raw)
-        if wrapper is not None and self.session.node is None:
-            self.session.node = named_node.named(nodes, node_of(wrapper))
+    def _locate(self, item: Item) -> None:
+        session, nodes = self.session, self.session.ports.nodes
+        if nodes is not None:
+            node_of_keys.locate(session, nodes, item.command.spec, item.raw)
+            if item.wrapper is not None and session.node is None:
+                session.node = named_node.named(nodes, node_of(item.wrapper))
 
-    def _judge_both(self, wrapper: Command, command: Command) -> Decision:
+    def _judge(self, item: Item) -> Decision:
         # A policy can refuse KEYRAIL NODE itself.
-        decision = judging.judge(self.session, wrapper)
-        return decision if isinstance(decision.verdict, Refuse | Answer) else judging.judge(self.session, command)
+        if item.wrapper is not None:
+            decision = judging.judge(self.session, item.wrapper)
+            if isinstance(decision.verdict, Refuse | Answer):
+                return decision
+        return judging.judge(self.session, item.command)
 
     # Reading
 

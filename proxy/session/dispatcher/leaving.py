@@ -1,17 +1,16 @@
 """How a client begins anew, or ends: RESET, QUIT, and what becomes of its pending replies, its unfinished commands, and
 its private connection."""
 
-from collections.abc import Callable
 from functools import partial
 
 from proxy.commands.error_texts import WANTS_LOGIN
 from proxy.commands.table import ConnectionState
-from proxy.hotpath.intake.intake import ENDED, TAKEN, WAIT
 from proxy.hotpath.upstream.in_flight import EDIT
 from proxy.rules.context import NO_SLOT
 from proxy.session import reply_mode
 from proxy.session.commands import cached_answers, client_reply, follow_ups, sending, switching
 from proxy.session.commands.forwarding import forward_unchanged
+from proxy.session.commands.handler import Handler
 from proxy.session.item import Item
 from proxy.session.logins import login
 from proxy.session.session import Session
@@ -21,37 +20,34 @@ from proxy.wire.encode import OK
 _RESET_REPLY = b"+RESET\r\n"
 
 
-def _reset(session: Session, item: Item) -> int:
-    if session.sender.pending_replies > 0:
-        switching.wait_until_drained(session)
-        return WAIT
+def _reset(session: Session, item: Item) -> None:
+    switching.drained(session)
     without_login = session.state.upstream is None and session.ports.capabilities.unauthenticated(session.key)
     if len(item.command.argv) != 1 or (without_login and session.ports.nodes is None):
         # A form that Redis refuses, or a connection on which there is nothing to reset. With a cluster upstream, a
         # transaction or subscriptions may be on no connection of the client's, or on others.
-        return forward_unchanged(session, item)
-    if _leaves_behind(session):
-        return WAIT
+        forward_unchanged(session, item)
+        return
+    _let_all_follow(session)
     silence, relayed = client_reply.silence_of(session), session.state.reply_mode == reply_mode.RELAYED
     silent = silence == reply_mode.SKIP
     if relayed and silence != reply_mode.ON:
         if not client_reply.ends_relaying(session):
-            return ENDED
+            return
     elif relayed:
         session.sender.forwarded += 1
         client_reply.answer_relayed(session, lambda _: _reset_by(session, _RESET_REPLY))
         switching.wait_until_drained(session)
-        return TAKEN
+        return
     elif session.state.upstream is not None and not silent:
         # Subscriptions and watched keys have ended when Redis says so.
         session.sender.forwarded += 1
         session.sender.submit_with_action(item.raw, EDIT, partial(_reset_by, session))
         switching.wait_until_drained(session)
-        return TAKEN
+        return
     _start_over(session)
     if not silent:
         sending.answer(session, _RESET_REPLY)
-    return TAKEN
 
 
 def _reset_by(session: Session, frame: bytes) -> bytes:
@@ -78,11 +74,11 @@ def _start_over(session: Session) -> None:
     session.adopt()
 
 
-def _leaves_behind(session: Session) -> bool:
-    # Whether something is still to follow the commands before this one, which then waits for it: its transaction, or
-    # what it watches, comes to no other end.
+def _let_all_follow(session: Session) -> None:
+    # What is still to follow the commands before this one comes first: its transaction, or what it watches, comes to no
+    # other end.
     if not session.deferred:
-        return False
+        return
     running = session.state.transaction
     session.happens(Event.UNKNOWN)  # for another client nothing may be watched
     follow_ups.leave(session)
@@ -92,26 +88,19 @@ def _leaves_behind(session: Session) -> bool:
     session.intake.simple = session.plain_commands()
     if running is not None and running.outdated:
         session.adopt()
-    if session.sender.pending_replies == 0:
-        return False
-    switching.wait_until_drained(session)
-    return True
+    switching.drained(session)
 
 
-def _quit(session: Session, item: Item) -> int:
+def _quit(session: Session, item: Item) -> None:
     if session.state.upstream is not None and not session.state.upstream.relay:
-        if session.sender.pending_replies > 0:
-            # What is to follow the commands before this one comes first.
-            switching.wait_until_drained(session)
-            return WAIT
-        if _leaves_behind(session):
-            return WAIT
+        # What is to follow the commands before this one comes first.
+        switching.drained(session)
+        _let_all_follow(session)
         # Its state ends with Redis's own answer.
         sending.submit(session, item.raw)
     else:
         sending.answer(session, OK)
     session.close_when_drained("quit")
-    return ENDED
 
 
 def turn_away(session: Session, error: bytes, cause: str) -> None:
@@ -138,15 +127,14 @@ def leave(session: Session) -> None:
     session.reconsider()
     session.intake.finish()
     session.stop_waiting()
-    session.held = None
+    held, session.held = session.held, None
+    if held is not None:
+        held.close()
     order = sender.order
     if order is not None:
         order.abandon()
         sender.order = None
         sender.ordered = False
-    if session.running_procedure is not None:
-        session.running_procedure.cancel()
-        session.running_procedure = None
     session.end_subscriptions()
     holds = session.keeps_pin()
     sender.reads = None
@@ -158,7 +146,7 @@ def leave(session: Session) -> None:
         sender.pending_replies -= order.beyond  # of those, the sender is not told any more
 
 
-HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {
+HANDLERS: dict[ConnectionState, Handler] = {
     ConnectionState.RESET: _reset,
     ConnectionState.QUIT: _quit,
 }

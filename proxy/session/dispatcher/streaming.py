@@ -21,23 +21,25 @@ from collections.abc import Mapping
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
 from proxy.commands.words import LONGEST
-from proxy.hotpath.intake.intake import ENDED, FINISHED, TAKEN, WAIT
+from proxy.hotpath.intake.intake import FINISHED
 from proxy.policy.decision import Decision, HiddenCommands
 from proxy.rules.verdict import PASS, Answer, Refuse, ReplyEdit, Rewrite, Verdict
 from proxy.session import reply_mode
-from proxy.session.cluster import over_nodes, subscribing
+from proxy.session.cluster import node_of_keys, subscribing
 from proxy.session.commands import cached_answers, follow_ups, hidden_commands, pinned, sending, switching
 from proxy.session.dispatcher import transaction
 from proxy.session.item import Item
 from proxy.session.policy import judging, procedure, scripts
 from proxy.session.policy.paying import Paying
 from proxy.session.ports.open_trace import OpenTrace
+from proxy.session.progress import NotYet
 from proxy.session.session import Session
 from proxy.wire.encode import encode_error
 from proxy.wire.request import ARGUMENT_BYTES, COMPLETE, LARGE, MALFORMED, Request
 
 _STREAMED_STATES = frozenset({ConnectionState.POOL, ConnectionState.BLOCKING})
 
+_OVER = object()
 _ON_ITS_WAY = "its value is on its way already"
 _CANNOT_REWRITE = encode_error(
     "DENIED keyrail: the policy rewrites this command, which is not possible once a value this large is on its way; "
@@ -45,33 +47,29 @@ _CANNOT_REWRITE = encode_error(
 )
 
 
-def begin(session: Session, data: bytes, request: Request) -> int:
-    """Take over the unfinished request at ``request.start``; its arguments so far are in ``request``."""
+def begin(session: Session, data: bytes, request: Request) -> None:
+    """Take over the unfinished request at ``request.start``; its arguments so far are in ``request``. Raises
+    ``NotYet``."""
     argv = request.arguments()
     table = session.effective_policy.table
     spec = table.spec_of(argv) if argv else table.specs[0]
     collected = spec.state not in _STREAMED_STATES or (spec.container and len(argv) == 1)
     if collected or subscribing.is_confined(session):
         session.intake.collect(data[request.start :])
-        return TAKEN
-    if session.effective_policy.compiled.learning and scripts.waits(session, Command(table, argv, spec)):
-        return WAIT
-    blocked = session.state.blocked and session.sender.pending_replies > 0
-    if blocked or (session.state.upstream is not None and follow_ups.undecided(session)):
+        return
+    _ask_about_scripts(session, Command(table, argv, spec))
+    if session.state.blocked or (session.state.upstream is not None and follow_ups.undecided(session)):
         # In the middle of a value nothing can follow the commands before it, and behind one that blocks nothing runs.
-        switching.wait_until_drained(session)
-        return WAIT
+        switching.drained(session)
     session.assembling(request.position - request.start + request.bulk + ARGUMENT_BYTES * request.argc)
     if session.gone:
-        return ENDED
+        return
     if not _finds_node(session, Command(table, argv, spec), request.expected):
         session.intake.collect(data[request.start :])
-        return TAKEN
+        return
     may_block = spec.state is ConnectionState.BLOCKING and session.state.transaction is None
-    if (switching.to_drained_private if may_block else switching.to_private)(session) is None:
-        return WAIT
-    assert session.state.upstream is not None
-    at = session.state.upstream.key.node
+    upstream = (switching.to_drained_private if may_block else switching.to_private)(session)
+    at = upstream.key.node
     assert session.ports.nodes is None or at is session.node, "pieces go to the node of a key"
     if spec.process_bound:
         session.ports.pools.relies_on_process(session)
@@ -79,7 +77,17 @@ def begin(session: Session, data: bytes, request: Request) -> int:
     session.intake.unfinished = stream
     stream.begin(data[request.start : request.position])
     stream.receive(data[request.position :])
-    return TAKEN
+
+
+def _ask_about_scripts(session: Session, command: Command) -> None:
+    search, session.search = session.search, None
+    if not session.effective_policy.compiled.learning:
+        return
+    if search is None:
+        search = scripts.told(session, command)
+    if search is not None and next(search, _OVER) is not _OVER:
+        session.search = search
+        raise NotYet
 
 
 def _finds_node(session: Session, command: Command, expected: int) -> bool:
@@ -92,7 +100,7 @@ def _finds_node(session: Session, command: Command, expected: int) -> bool:
         # Its node could not be reached in time. An error can be the reply to it once it has arrived whole.
         session.unreachable = False
         return False
-    session.node = over_nodes.node_of_first(session, nodes, command, expected)
+    session.node = node_of_keys.node_of_first(session, nodes, command, expected)
     return session.node is not None
 
 
@@ -271,7 +279,7 @@ class _Stream:
             switching.release_pin(session)
         else:
             sending.answer(session, self.refusal)
-        if judging.end_if_closed_by(session, self.verdict) == ENDED:
+        if judging.end_if_closed_by(session, self.verdict):
             return
         if following:
             session.intake.pending = following

@@ -10,21 +10,21 @@ rule's error in its place and EXECABORT at EXEC, and no shadow of the transactio
 mapped back is mapped inside EXEC's array.
 """
 
-from collections.abc import Callable
-
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState, Lane
-from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.hotpath.upstream.in_flight import EDIT, MEMBERS, PEEK
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit, chained
 from proxy.session import reply_mode
-from proxy.session.cluster import nodeless_multi, over_nodes
+from proxy.session.cluster import node_connections, nodeless_multi, over_nodes
 from proxy.session.commands import cached_answers, follow_ups, hidden_commands, sending, switching, write_pauses
 from proxy.session.commands.exec_abort import ABORTING_EXEC
 from proxy.session.commands.forwarding import forward_unchanged
-from proxy.session.item import Item, JudgedCommand
+from proxy.session.commands.handler import Handler
+from proxy.session.item import Following, Item, JudgedCommand
 from proxy.session.logins import handshake
+from proxy.session.ports.node_port import NodePort
+from proxy.session.progress import Refused
 from proxy.session.session import Session
 from proxy.session.state import POOLED, Event, Transaction, begun, ended, refused, watch
 from proxy.wire.encode import encode_error
@@ -63,26 +63,26 @@ _PLAIN = frozenset(
 )
 
 
-def multi(session: Session, item: Item, data: bytes, end: int) -> int:
+def multi(session: Session, item: Item) -> None:
     """MULTI: look ahead whether the whole transaction is here, and begin it where it can run."""
     if session.state.transaction is not None:
-        return _within(session, item)
+        _within(session, item)
+        return
     if len(item.command.argv) != 1:
-        return forward_unchanged(session, item)
+        forward_unchanged(session, item)
+        return
     nodes = session.ports.nodes
-    if nodes is not None and not over_nodes.leave_node(session):
-        return WAIT
-    whole = session.state.upstream is None and _arrived_whole(session, data, end)
+    if nodes is not None:
+        node_connections.leave_node(session)
+    whole = session.state.upstream is None and _arrived_whole(session, item.following)
     if not whole and session.state.upstream is not None and follow_ups.undecided(session):
         # Redis would queue the follow-ups of the commands before this one.
-        switching.wait_until_drained(session)
-        return WAIT
-    outcome = _placed(session, item, data, end if whole else None)
-    if outcome is not None:
-        return outcome
+        switching.drained(session)
+    if whole:
+        write_pauses.check_unit(session, item.following)
+    if nodes is not None and session.state is POOLED and _placed(session, nodes, item, whole=whole):
+        return
     upstream = switching.to_shared(session, Lane.FAST) if whole else switching.to_private(session)
-    if upstream is None:
-        return WAIT
     running = Transaction(session.sender.forwarded + 1, session.key.database, session.state.watching)
 
     def answered(line: bytes) -> None:
@@ -111,19 +111,15 @@ def multi(session: Session, item: Item, data: bytes, end: int) -> int:
     if session.effective_policy.compiled.follows_slots or nodes is not None:
         # Each command is judged, so that none of the keys is missed.
         session.intake.simple = bytes(len(session.intake.simple))
-    return TAKEN
 
 
-def _placed(session: Session, item: Item, data: bytes, end: int | None) -> int | None:
-    # With a cluster upstream: at the node of the first key of those that stand behind ``end``, or of those to come.
-    nodes = session.ports.nodes
-    if end is not None and write_pauses.unit_waits(session, data, end):
-        return WAIT
-    if nodes is None or session.state is not POOLED:
-        return None
-    return (
-        nodeless_multi.begin(session) if end is None else over_nodes.place_transaction(session, nodes, item, data, end)
-    )
+def _placed(session: Session, nodes: NodePort, item: Item, *, whole: bool) -> bool:
+    # With a cluster upstream: at the node of the first key of those that stand behind it, or, where it has been
+    # answered, of those to come.
+    if whole:
+        return over_nodes.place_transaction(session, nodes, item)
+    nodeless_multi.begin(session)
+    return True
 
 
 def _forget_keys(session: Session) -> None:
@@ -131,17 +127,17 @@ def _forget_keys(session: Session) -> None:
     session.intake.simple = session.plain_commands()
 
 
-def _within(session: Session, item: JudgedCommand) -> int:
+def _within(session: Session, item: JudgedCommand) -> None:
     # A nested MULTI or WATCH is answered at once, and not queued: later positions don't count it.
     sending.submit(session, item.raw)
     if session.state.transaction is not None:
         session.state.transaction.first += 1
         session.state.transaction.watches_in_vain |= item.command.spec.state is ConnectionState.WATCH
-    return TAKEN
 
 
-def _arrived_whole(session: Session, data: bytes, end: int) -> bool:
+def _arrived_whole(session: Session, following: Following) -> bool:
     request = Request()
+    data, end = following
     config = session.intake.config
     most = config.window - session.sender.pending_replies - 2
     count = 0
@@ -157,7 +153,7 @@ def _arrived_whole(session: Session, data: bytes, end: int) -> bool:
     return False
 
 
-def queue(session: Session, item: Item) -> int:
+def queue(session: Session, item: Item) -> None:
     """A command between MULTI and EXEC."""
     state = item.command.spec.state
     if state in _IMPOSSIBLE:
@@ -168,11 +164,9 @@ def queue(session: Session, item: Item) -> int:
                 "apart; send it outside of the transaction"
             ),
         )
-        return TAKEN
+        return
     if session.ports.nodes is not None and state not in _PLAIN:
-        error = _queued_for_one_node(session, item)
-        if error is not None:
-            return over_nodes.answered(session, item, error)
+        _check_for_one_node(session, item)
     elif state not in _PLAIN:
         # It acts at EXEC and changes the connection in a way that only Redis knows by then.
         session.happens(Event.UNKNOWN)
@@ -180,7 +174,7 @@ def queue(session: Session, item: Item) -> int:
         edit = handshake.queued(session, item)
         if isinstance(edit, bytes):
             sending.refuse(session, edit)
-            return TAKEN
+            return
         if edit is not None:
             item.edit = chained(edit, item.edit)
             assert session.state.transaction is not None
@@ -191,10 +185,9 @@ def queue(session: Session, item: Item) -> int:
         hidden_commands.send(session, item)
     else:
         queue_bytes(session, item.raw, item.edit)
-    return TAKEN
 
 
-def _queued_for_one_node(session: Session, item: Item) -> bytes | None:
+def _check_for_one_node(session: Session, item: Item) -> None:
     # With a cluster upstream: bound to one node by what EXEC will have done, the client could not reach the keys of
     # others.
     state = item.command.spec.state
@@ -203,8 +196,7 @@ def _queued_for_one_node(session: Session, item: Item) -> bytes | None:
     elif state not in (ConnectionState.PIN, ConnectionState.ADMIN) and not (
         state is ConnectionState.SELECT and handshake.read_number(item.command.argv) == session.key.database
     ):
-        return encode_error(f"ERR keyrail: {item.command.name} is about all nodes: not inside MULTI")
-    return None
+        raise Refused(encode_error(f"ERR keyrail: {item.command.name} is about all nodes: not inside MULTI"))
 
 
 def _switch_database(session: Session, command: Command) -> None:
@@ -227,13 +219,15 @@ def queue_bytes(session: Session, raw: bytes, edit: ReplyEdit | None) -> None:
     sending.submit(session, raw, hidden_commands.unless_queued(edit))
 
 
-def _end(session: Session, item: JudgedCommand) -> int:
+def _end(session: Session, item: JudgedCommand) -> None:
     running = session.state.transaction
     if running is None:
         # Redis answers an error, and ends a WATCH only after a real EXEC.
-        return forward_unchanged(session, item)
+        forward_unchanged(session, item)
+        return
     if item.command.spec.state is ConnectionState.DISCARD:
-        return _discard(session, item)
+        _discard(session, item)
+        return
     if running.actions and session.state.reply_mode == reply_mode.ON:
         session.sender.forwarded += 1
         session.sender.submit_with_action(item.raw, MEMBERS, running.actions)
@@ -242,7 +236,6 @@ def _end(session: Session, item: JudgedCommand) -> int:
     _ended(session)
     if running.switches.queued:
         switching.wait_until_drained(session)
-    return TAKEN
 
 
 def abort(session: Session, error: bytes) -> None:
@@ -265,15 +258,15 @@ def _ended(session: Session) -> None:
         session.adopt()
 
 
-def _discard(session: Session, item: JudgedCommand) -> int:
+def _discard(session: Session, item: JudgedCommand) -> None:
     if len(item.command.argv) != 1:
         # Redis refuses it for its arity, and the transaction is still open. (A bad EXEC ends it all the same.)
         sending.submit(session, item.raw)
-        return TAKEN
+        return
     if session.state.reply_mode != reply_mode.ON:
         sending.submit(session, item.raw)
         _ended(session)
-        return TAKEN
+        return
     running = session.state.transaction
 
     def answered(line: bytes) -> None:
@@ -284,7 +277,6 @@ def _discard(session: Session, item: JudgedCommand) -> int:
     session.sender.forwarded += 1
     session.sender.submit_with_action(item.raw, PEEK, answered)
     switching.wait_until_drained(session)
-    return TAKEN
 
 
 def _forget(session: Session, item: JudgedCommand) -> None:
@@ -300,15 +292,13 @@ def _forget(session: Session, item: JudgedCommand) -> None:
     session.sender.submit_with_action(item.raw, PEEK, answered)
 
 
-def _watch(session: Session, item: JudgedCommand) -> int:
+def _watch(session: Session, item: JudgedCommand) -> None:
     if session.state.transaction is not None:
-        return _within(session, item)
-    if switching.to_private(session) is None:
-        return WAIT
-    if session.sender.pending_replies > 0 or (session.deferred and not session.state.watching):
-        # Follow-ups of the commands before this one may not be sent while keys are watched.
-        switching.wait_until_drained(session)
-        return WAIT
+        _within(session, item)
+        return
+    switching.to_private(session)
+    # Follow-ups of the commands before this one may not be sent while keys are watched.
+    switching.drained(session)
     state = session.on_its_own
     before = state.watching
     watching = state.unit = watch(before, item.command.argv[1:])
@@ -324,28 +314,27 @@ def _watch(session: Session, item: JudgedCommand) -> int:
         session.sender.forwarded += 1
         session.sender.submit_with_action(item.raw, PEEK, answered)
     session.set_state(state)
-    return TAKEN
 
 
-def _unwatch(session: Session, item: JudgedCommand) -> int:
+def _unwatch(session: Session, item: JudgedCommand) -> None:
     subscriptions = session.state.subscriptions
-    if subscriptions is not None and session.sender.pending_replies > 0:
-        switching.wait_until_drained(session)
-        return WAIT
+    if subscriptions is not None:
+        switching.drained(session)
     confined = subscriptions is not None and subscriptions.confines()
     if session.state.upstream is None or len(item.command.argv) != 1 or confined:
         # Redis has nothing to forget, or refuses to.
-        return forward_unchanged(session, item)
+        forward_unchanged(session, item)
+        return
     _forget(session, item)
     session.set_state(ended(session.state))
     session.slot = NO_SLOT
     if session.deferred:
         follow_ups.catch_up(session)
     session.sender.notify_when_idle = True
-    return TAKEN
 
 
-HANDLERS: dict[ConnectionState, Callable[[Session, JudgedCommand], int]] = {
+HANDLERS: dict[ConnectionState, Handler] = {
+    ConnectionState.MULTI: multi,
     ConnectionState.EXEC: _end,
     ConnectionState.DISCARD: _end,
     ConnectionState.WATCH: _watch,

@@ -5,14 +5,12 @@ refused, or the engine does not know the command, the command goes to Redis, whi
 changes nothing.
 """
 
-from collections.abc import Callable
-
 from proxy.commands.table import ConnectionState
 from proxy.commands.words import word_of
-from proxy.hotpath.intake.intake import TAKEN
 from proxy.session import reply_mode
 from proxy.session.commands import sending, switching
 from proxy.session.commands.forwarding import forward_unchanged
+from proxy.session.commands.handler import Handler
 from proxy.session.item import JudgedCommand
 from proxy.session.session import Session
 from proxy.wire.encode import OK, encode_bulk, encode_null
@@ -20,24 +18,23 @@ from proxy.wire.encode import OK, encode_bulk, encode_null
 _PRINTABLE = frozenset(range(0x21, 0x7F))
 
 
-def _name(session: Session, item: JudgedCommand) -> int:
-    if session.state.upstream is not None:
-        return _name_on_its_own(session, item)
-    if not session.ports.capabilities.keeps_names(session.key):
-        return forward_unchanged(session, item)
+def _name(session: Session, item: JudgedCommand) -> None:
     argv = item.command.argv
-    if len(argv) == 2 and word_of(argv[1]) == b"GETNAME":
+    if session.state.upstream is not None:
+        _name_on_its_own(session, item)
+    elif not session.ports.capabilities.keeps_names(session.key):
+        forward_unchanged(session, item)
+    elif len(argv) == 2 and word_of(argv[1]) == b"GETNAME":
         sending.answer(
             session, encode_bulk(session.names.client) if session.names.client else encode_null(session.key.protocol)
         )
-        return TAKEN
-    if not _note(session, argv):
-        return forward_unchanged(session, item)
-    sending.answer(session, OK)
-    return TAKEN
+    elif not _note(session, argv):
+        forward_unchanged(session, item)
+    else:
+        sending.answer(session, OK)
 
 
-def _name_on_its_own(session: Session, item: JudgedCommand) -> int:
+def _name_on_its_own(session: Session, item: JudgedCommand) -> None:
     # A private upstream has its client's names, and Redis's own answer; where none comes, a good name is taken for one
     # that Redis took. By its name a client may be of another app, as which what stands behind has to be judged.
     argv = item.command.argv
@@ -54,11 +51,10 @@ def _name_on_its_own(session: Session, item: JudgedCommand) -> int:
     if session.state.reply_mode != reply_mode.ON:
         sending.submit(session, item.raw)
         note()
-        return TAKEN
+        return
     sending.submit(session, item.raw, answered)
     if word_of(argv[1]) == b"SETNAME" and argv[2:] != [session.names.client]:
         switching.wait_until_drained(session)
-    return TAKEN
 
 
 def _note(session: Session, argv: list[bytes]) -> bool:
@@ -83,4 +79,4 @@ def valid(name: bytes) -> bool:
     return _PRINTABLE.issuperset(name)
 
 
-HANDLERS: dict[ConnectionState, Callable[[Session, JudgedCommand], int]] = {ConnectionState.NAME: _name}
+HANDLERS: dict[ConnectionState, Handler] = {ConnectionState.NAME: _name}

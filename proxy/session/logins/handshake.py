@@ -17,12 +17,12 @@ from functools import partial
 from proxy.commands.command import Command
 from proxy.commands.error_texts import GREETING_UNCHANGED, WRONG_PASSWORD
 from proxy.commands.table import ConnectionState, Lane
-from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.hotpath.upstream.in_flight import EDIT, NOTE, InFlightEntry
 from proxy.rules.verdict import ReplyEdit, chained
 from proxy.session import reply_mode
 from proxy.session.commands import client_reply, sending, switching
 from proxy.session.commands.forwarding import forward, forward_unchanged
+from proxy.session.commands.handler import Handler
 from proxy.session.commands.keyrail_command import confined_error
 from proxy.session.item import Item
 from proxy.session.logins import client_names, login
@@ -66,14 +66,14 @@ def _ask(
     refused: Callable[[bytes], None] = _nothing,
     edit: ReplyEdit | None = None,
     logs_in: bool = False,
-) -> int:
+) -> None:
     # Send a command that changes the private connection, and read no further until Redis has answered it.
     confined = session.state.subscriptions is not None and session.state.subscriptions.confines()
     if session.state.reply_mode == reply_mode.RELAYED or (session.state.reply_mode != reply_mode.ON and confined):
         # Its answer is one line among those of MONITOR, or it is refused without a word.
         session.happens(Event.UNKNOWN)
         sending.submit(session, raw)
-        return TAKEN
+        return
 
     def answered(frame: bytes) -> bytes:
         if _succeeded(frame):
@@ -83,7 +83,8 @@ def _ask(
         return frame
 
     if session.state.reply_mode == reply_mode.ON:
-        return _send(session, raw, answered, edit, logs_in)
+        _send(session, raw, answered, edit, logs_in)
+        return
     state = session.on_its_own
 
     def silently(frame: bytes) -> bytes:
@@ -99,7 +100,6 @@ def _ask(
     asked = InFlightEntry(session.sender, 1, NOTE, loud)
     session.sender.issue(state.upstream, _REPLY_ON, asked)
     switching.wait_until_drained(session)
-    return TAKEN
 
 
 def _send(
@@ -109,7 +109,7 @@ def _send(
     edit: ReplyEdit | None = None,
     logs_in: bool = False,
     behind: InFlightEntry | None = None,
-) -> int:
+) -> None:
     session.sender.forwarded += 1
     payload = chained(answered, edit)
     if logs_in:
@@ -118,31 +118,29 @@ def _send(
     else:
         session.sender.submit_with_action(raw, EDIT, payload)
     switching.wait_until_drained(session)
-    return TAKEN
 
 
-def _select(session: Session, item: Item) -> int:
+def _select(session: Session, item: Item) -> None:
     database = read_number(item.command.argv)
     if database is None:
-        return forward_unchanged(session, item)
-    if session.state.upstream is not None and session.sender.pending_replies > 0:
+        forward_unchanged(session, item)
+        return
+    if session.state.upstream is not None:
         # What is to follow the commands before this one is about their database.
-        switching.wait_until_drained(session)
-        return WAIT
+        switching.drained(session)
     lacking = session.ports.pools.lacking_database(session, database)
     if lacking is None:
-        session.wait_for(Awaited.DATABASE)
-        return WAIT
+        switching.must_wait(session, Awaited.DATABASE)
     if lacking:
         sending.answer(session, lacking)
-        return TAKEN
+        return
     target = session.key._replace(database=database)
     if session.state.upstream is None and session.ports.pools.has_pool(target):
-        return _ask_in_pool(session, target, item.raw, lambda: switching.move(session, target))
-    if switching.to_private(session) is None:
-        return WAIT
+        _ask_in_pool(session, target, item.raw, lambda: switching.move(session, target))
+        return
+    switching.to_private(session)
     _linger(session)
-    return _ask(session, item.raw, lambda: switching.move(session, target))
+    _ask(session, item.raw, lambda: switching.move(session, target))
 
 
 def read_number(argv: list[bytes]) -> int | None:
@@ -153,15 +151,10 @@ def read_number(argv: list[bytes]) -> int | None:
 
 def _ask_in_pool(
     session: Session, target: PoolKey, raw: bytes, accepted: Callable[[], None], edit: ReplyEdit | None = None
-) -> int:
+) -> None:
     # On a connection that is already what is asked for, the command changes nothing there.
-    if session.sender.pending_replies > 0:
-        switching.wait_until_drained(session)
-        return WAIT
-    upstream = switching.shared_of(session, target, Lane.FAST)
-    if upstream is None:
-        return WAIT
-    session.sender.upstream = upstream
+    switching.drained(session)
+    session.sender.upstream = switching.shared_of(session, target, Lane.FAST)
     session.intake.direct = False
 
     def answered(frame: bytes) -> bytes:
@@ -171,7 +164,7 @@ def _ask_in_pool(
             accepted()
         return frame
 
-    return _send(session, raw, answered, edit)
+    _send(session, raw, answered, edit)
 
 
 def _linger(session: Session) -> None:
@@ -188,37 +181,36 @@ def _linger_over(session: Session) -> None:
         switching.release_pin(session)
 
 
-def _auth(session: Session, item: Item) -> int:
+def _auth(session: Session, item: Item) -> None:
     given = login.read_auth(item.command.argv)
     if given is not None and login.decided_apart(session, given):
-        return _decide(session, item, given)
+        _decide(session, item, given)
+        return
     if session.state.reply_mode == reply_mode.RELAYED:
         sending.answer(session, _UNKNOWABLE)
-        return TAKEN
-    if switching.to_settled_private(session) is None:
-        return WAIT
+        return
+    switching.to_settled_private(session)
     _linger(session)
     if given is None:
-        return _ask(session, item.raw, _nothing_more)
+        _ask(session, item.raw, _nothing_more)
+        return
     accepted, refused = partial(_log_in, session, given), partial(_note_refused, session, given)
-    return _ask(session, item.raw, accepted, refused, logs_in=True)
+    _ask(session, item.raw, accepted, refused, logs_in=True)
 
 
-def _decide(session: Session, item: Item, given: Credentials) -> int:
+def _decide(session: Session, item: Item, given: Credentials) -> None:
     # A HELLO goes on without its login.
     if session.state.subscriptions is not None and session.state.subscriptions.confines():
         sending.answer(session, confined_error(item.command.spec))
-        return TAKEN
+        return
     reply = login.decide(session, given)
-    if reply is None:
-        return WAIT
     said = read_hello(item.command.argv) if item.command.spec.state is ConnectionState.HELLO else None
     if said is None or not reply.accepted:
         sending.answer(session, reply.frame)
-        return TAKEN
+        return
     argv = said.without_login()
     item.command, item.raw = Command(session.effective_policy.table, argv), encode_command(argv)
-    return _greet(session, item, said._replace(login=None))
+    _greet(session, item, said._replace(login=None))
 
 
 def _log_in(session: Session, given: Credentials) -> None:
@@ -270,25 +262,24 @@ def _learn(accepted: Callable[[], None], frame: bytes) -> bytes:
     return frame
 
 
-def _hello(session: Session, item: Item) -> int:
+def _hello(session: Session, item: Item) -> None:
     argv = item.command.argv
     said = read_hello(argv)
     gives_login = logs_in(argv)
     if gives_login and (said is None or session.state.reply_mode == reply_mode.RELAYED):
         # Some engines log in before they complain about what stands behind.
         sending.answer(session, _UNKNOWABLE)
-        return TAKEN
-    if said is None:
-        return _odd_hello(session, item)
-    if gives_login and said.name is not None and not client_names.valid(said.name):
+    elif said is None:
+        _odd_hello(session, item)
+    elif gives_login and said.name is not None and not client_names.valid(said.name):
         sending.answer(session, BAD_NAME)
-        return TAKEN
-    if said.login is not None and login.decided_apart(session, said.login):
-        return _decide(session, item, said.login)
-    return _greet(session, item, said)
+    elif said.login is not None and login.decided_apart(session, said.login):
+        _decide(session, item, said.login)
+    else:
+        _greet(session, item, said)
 
 
-def _greet(session: Session, item: Item, said: Hello) -> int:
+def _greet(session: Session, item: Item, said: Hello) -> None:
     plain = said.login is None and (said.name is None or client_names.valid(said.name))
     target = session.key._replace(protocol=said.protocol)
     accepted = _greeting(session, said)
@@ -302,11 +293,11 @@ def _greet(session: Session, item: Item, said: Hello) -> int:
 
     if session.state.upstream is None and plain and session.ports.pools.has_pool(target):
         raw = encode_command([b"HELLO", b"%d" % said.protocol])
-        return _ask_in_pool(session, target, raw, accepted, item.edit)
-    if switching.to_settled_private(session) is None:
-        return WAIT
+        _ask_in_pool(session, target, raw, accepted, item.edit)
+        return
+    switching.to_settled_private(session)
     _linger(session)
-    return _ask(session, item.raw, accepted, refused, item.edit, said.login is not None)
+    _ask(session, item.raw, accepted, refused, item.edit, said.login is not None)
 
 
 def _greeting(session: Session, said: Hello) -> Callable[[], None]:
@@ -322,19 +313,18 @@ def _greeting(session: Session, said: Hello) -> Callable[[], None]:
     return accepted
 
 
-def _odd_hello(session: Session, item: Item) -> int:
+def _odd_hello(session: Session, item: Item) -> None:
     if len(item.command.argv) <= 2:
         # No version, or one that Redis does not speak: nothing changes, so any connection will do.
-        return forward(session, item)
-    if switching.to_private(session) is None:
-        return WAIT
+        forward(session, item)
+        return
+    switching.to_private(session)
     switching.doubt(session)
     session.sender.notify_when_idle = True
     sending.submit(session, item.raw, item.edit)
-    return TAKEN
 
 
-HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {
+HANDLERS: dict[ConnectionState, Handler] = {
     ConnectionState.SELECT: _select,
     ConnectionState.AUTH: _auth,
     ConnectionState.HELLO: _hello,

@@ -92,16 +92,15 @@ def decided_apart(session: Session, login: Credentials) -> bool:
     return speaks_resp3 or session.logins.is_own(login)
 
 
-def decide(session: Session, login: Credentials) -> LoginReply | None:
-    """What becomes of the login, and the client is logged in where it was accepted; None when the command waits."""
-    if session.state.upstream is None and session.sender.pending_replies > 0:
+def decide(session: Session, login: Credentials) -> LoginReply:
+    """What becomes of the login, and the client is logged in where it was accepted."""
+    if session.state.upstream is None:
         # Replies to what it sent as another user come first.
-        switching.wait_until_drained(session)
-        return None
+        switching.drained(session)
     reply = session.logins.check(session, login)
     if reply is None:
-        session.wait_for(Awaited.LOGIN)
-    elif reply.accepted:
+        switching.must_wait(session, Awaited.LOGIN)
+    if reply.accepted:
         _enter(session, PoolKey(reply.user, *session.key[1:]), reply.local_user)
         logged_in(session)
     return reply

@@ -6,7 +6,6 @@ from functools import partial
 from proxy.commands import slots
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
-from proxy.hotpath.intake.intake import ENDED, TAKEN
 from proxy.policy.compile import NOTHING
 from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT, Context
@@ -100,12 +99,12 @@ def join_limits(session: Session) -> LimitMembership:
     return membership
 
 
-def end_if_closed_by(session: Session, verdict: Verdict) -> int:
+def end_if_closed_by(session: Session, verdict: Verdict) -> bool:
     """Close the client if the verdict says so. A transaction is ended first, as others may share its upstream."""
     if not closes(verdict) or session.state.transaction is not None:
-        return TAKEN
+        return False
     session.close_when_drained("limited")
-    return ENDED
+    return True
 
 
 def end_if_told(session: Session) -> None:

@@ -14,7 +14,6 @@ be there still: its end is counted.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from proxy.commands.command import Command
@@ -24,50 +23,50 @@ from proxy.rules.verdict import End, Procedure
 from proxy.session.policy import judging
 from proxy.session.policy.node_questions import NodeQuestions, misses_keys, stood_for
 from proxy.session.ports.ports import Questions
+from proxy.session.progress import Step
 from proxy.session.running_procedure import Answered, RunningProcedure
 from proxy.session.session import Session
 from proxy.session.state import Awaited, Keeping, Pinned
 
 
-def settle(session: Session, command: Command, decision: Decision) -> Decision | None:
-    """Run the procedure that the decision waits for; None if the command waits, which then comes back to be routed."""
+def settled(session: Session, command: Command, decision: Decision) -> Step[Decision]:
+    """Run the procedures that the decision waits for: what is decided with what they end in."""
     policy = session.effective_policy.compiled
     while True:
         for background in decision.background:
             look_on(session, policy, command, background)
-        if decision.pause is None:
+        pause, procedure = decision.pause, decision.verdict
+        if pause is None:
             return decision
-        state = session.state
-        lingers = type(state) is Pinned and state.keeping is Keeping.LINGERING
-        if lingers and session.sender.pending_replies == 0 and not session.keeps_pin():
-            # The client has just logged in: its connection may be the only one on which Keyrail can ask.
-            session.unpin()
-        session.running_procedure = running_procedure = _running_procedure(session, policy, command, decision)
-        running_procedure.begin()
-        if session.resolved is None:
-            session.wait_for(Awaited.PROCEDURE)
-            return None
-        decision, session.resolved = session.resolved, None
-
-
-def _running_procedure(
-    session: Session, policy: CompiledPolicy, command: Command, decision: Decision
-) -> RunningProcedure:
-    pause, procedure = decision.pause, decision.verdict
-    assert pause is not None
-    assert isinstance(procedure, Procedure)
-
-    def ended(end: End | Exception) -> None:
-        session.running_procedure = None
-        if session.gone:
-            return
+        assert isinstance(procedure, Procedure)
+        end = yield from _ended(session, procedure)
         resumed = policy.resume(pause, end, judging.context_of(session))
         if resumed.hits:
             session.ports.reports.report(resumed.hits, command, session)
-        session.resolved = replace(resumed, asked=True)
+        decision = resumed
+
+
+def _ended(session: Session, procedure: Procedure) -> Step[End | Exception]:
+    state = session.state
+    lingers = type(state) is Pinned and state.keeping is Keeping.LINGERING
+    if lingers and session.sender.pending_replies == 0 and not session.keeps_pin():
+        # The client has just logged in: its connection may be the only one on which Keyrail can ask.
+        session.unpin()
+    ends: list[End | Exception] = []
+
+    def ended(end: End | Exception) -> None:
+        ends.append(end)
         session.arrived()
 
-    return RunningProcedure(session.ports, _asking(session), procedure, ended)
+    running = RunningProcedure(session.ports, _asking(session), procedure, ended)
+    running.begin()
+    try:
+        while not ends:
+            session.wait_for(Awaited.PROCEDURE)
+            yield
+    finally:
+        running.cancel()
+    return ends[0]
 
 
 def _asking(session: Session) -> Callable[[Questions, Answered], None]:

@@ -14,10 +14,12 @@ from functools import partial
 from proxy.commands.command import Command
 from proxy.commands.row import ScriptUse
 from proxy.commands.rows import ROWS
+from proxy.rules.shared_state import FactKey
 from proxy.rules.verdict import ReplyEdit
-from proxy.session.item import ScriptSearch
+from proxy.session.item import Arrival
 from proxy.session.policy import judging
 from proxy.session.ports.node_port import KnownScriptsPort
+from proxy.session.progress import Step
 from proxy.session.session import Session
 from proxy.session.state import Awaited
 
@@ -29,27 +31,36 @@ _TEXTS: dict[ScriptUse | None, int] = {"text": 1, "load": 2}
 """Which argument is the text."""
 
 
-def waits(session: Session, command: Command) -> bool:
-    """Whether the command has to wait until the other workers have been asked, or until others have had their turn."""
-    before = session.search
-    if before is not None and not before.over:
+def told(session: Session, command: Command) -> Step[None] | None:
+    """Ask the other workers, or let others have their turn; None where there is no reason to."""
+    if judging.had_its_turn(session):
+        return _told(session, command, turns=True)
+    return _told(session, command) if _asked_about(session, command) else None
+
+
+def _told(session: Session, command: Command, *, turns: bool = False) -> Step[None]:
+    if turns:
+        turn = Arrival(session)
+        session.ports.route.after(0.0, turn.arrived)
+        yield from _over(session, turn)
+    asked: frozenset[FactKey] = frozenset()
+    while not (unknown := _asked_about(session, command)) <= asked:
+        search = Arrival(session)
+        if not session.ports.scripts.find(search, unknown):
+            return
+        yield from _over(session, search)
+        asked = unknown
+
+
+def _over(session: Session, search: Arrival) -> Step[None]:
+    while not search.over:
         session.wait_for(Awaited.SCRIPTS)
-        return True
-    session.search = None
-    if before is None and judging.had_its_turn(session):
-        session.search = ScriptSearch(session, frozenset())
-        session.ports.route.after(0.0, session.search.arrived)
-        session.wait_for(Awaited.SCRIPTS)
-        return True
+        yield
+
+
+def _asked_about(session: Session, command: Command) -> frozenset[FactKey]:
     unknown = session.effective_policy.compiled.unknown_to(command, partial(judging.context_of, session))
-    if (before is not None and unknown <= before.scripts) or not 0 < len(unknown) <= _MOST_ASKED:
-        return False
-    search = ScriptSearch(session, unknown)
-    if not session.ports.scripts.find(search, unknown):
-        return False
-    session.search = search
-    session.wait_for(Awaited.SCRIPTS)
-    return True
+    return unknown if len(unknown) <= _MOST_ASKED else frozenset()
 
 
 def edit_for(session: Session, command: Command) -> ReplyEdit | None:

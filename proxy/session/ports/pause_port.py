@@ -21,7 +21,7 @@ class PausePort(Protocol):
     def announces(self, user: str | None) -> bool:
         """Whether to ``announce`` a command of this user that makes Redis hold writes back: Redis may refuse it."""
 
-    def announce(self, waiter: Waiter, user: str | None) -> UpstreamWait:
+    def announce(self, waiter: Waiter, user: str | None) -> None:
         """Such a command is about to be sent: let no worker send more writes on shared connections. Call ``arrived``
         when those that were sent have been answered."""
 
