@@ -48,6 +48,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick", action="store_true", help="what README's test command runs; the default if no test is named"
     )
+    parser.addoption(
+        "--seeds",
+        type=float,
+        default=1.0,
+        metavar="TIMES",
+        help="try so many times the seeds of each generator, and at least one (default 1)",
+    )
 
 
 def is_quick(config: pytest.Config) -> bool:
@@ -58,6 +65,7 @@ def is_quick(config: pytest.Config) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     """A shell has what it runs in the background ignore SIGINT, and programs under test would inherit that."""
     config.option.quick = is_quick(config)
+    seed_budget.times = config.option.seeds
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -193,9 +201,25 @@ def rest_is_long(first: str, *rest: str) -> list[object]:
     return [pytest.param(first, id=first), *(pytest.param(each, id=each, marks=pytest.mark.long) for each in rest)]
 
 
-def seeds(few: int, all_of_them: int) -> list[object]:
-    """Seeds of a generator, of which the default run tries a few, and .ci/night the rest."""
-    return [pytest.param(each, marks=[pytest.mark.long] if each >= few else []) for each in range(all_of_them)]
+class SeedBudget:
+    """How many ``times`` the seeds of each generator are tried: ``--seeds``."""
+
+    def __init__(self) -> None:
+        self.times = 1.0
+
+    def of(self, number: int) -> int:
+        """So many seeds instead of this number; at least one."""
+        return max(1, round(number * self.times))
+
+
+seed_budget = SeedBudget()
+
+
+def seeds(few: int, all_of_them: int = 0) -> list[object]:
+    """Seeds of a generator, of which the default run tries a few, and .ci/night the rest, if there are more."""
+    by_default = seed_budget.of(few)
+    most = max(by_default, seed_budget.of(all_of_them))
+    return [pytest.param(each, marks=[pytest.mark.long] if each >= by_default else []) for each in range(most)]
 
 
 NO_POLICY = "none"

@@ -20,6 +20,7 @@ from proxy.hotpath.cluster.split import split
 from proxy.hotpath.order.join import Join
 from proxy.wire.request import Request, RequestLimits
 from tests.cluster.test_scan_walk import IDS, KEYS, Model, page
+from tests.conftest import seeds
 from tests.hotpath.gathering import Client, pack
 from tests.hotpath.routed import owners
 from tests.hotpath.test_reply_order import Node
@@ -74,7 +75,7 @@ class Asking(Client):
         assert (self.sender.order, [node.faults for node in self.connections]) == (None, [[]] * 3)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_all_kinds_in_one_pipeline(seed: int) -> None:
     client = Asking()
     client.answers_of = {
@@ -96,7 +97,7 @@ def test_all_kinds_in_one_pipeline(seed: int) -> None:
     assert (cursor != b"0", len(keys)) == (True, 3)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_a_whole_walk(seed: int) -> None:
     client, random = Asking(), Random(seed)
     cursor = b"0"

@@ -16,6 +16,7 @@ from tests.coherence.book import Book, Life
 from tests.coherence.history import Read, Some, Trail, check
 from tests.coherence.reads import Choice, Words
 from tests.coherence.writes import WRITES, Way, writings
+from tests.conftest import seeds
 from tests.resp import Failure, Value
 
 KINDS = ("hash", "string", "string", "list")
@@ -173,7 +174,7 @@ class Hunt:
 
 
 @pytest.mark.parametrize("evicts", [False, True])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_reads_of_redis_are_no_anomalies(seed: int, evicts: bool) -> None:
     hunt = Hunt(seed, evicts=evicts)
     for _ in range(STEPS):

@@ -13,6 +13,7 @@ from math import inf
 import pytest
 
 from tests.coherence.history import Bounds, Read, Register, Report, Rule, Seen, Some, Trail, Version, Wrote, check
+from tests.conftest import seeds
 
 BOUNDS = Bounds(lag=1.0)
 
@@ -178,7 +179,7 @@ def test_how_late_reads_were() -> None:
     assert made.check().late == [pytest.approx(0.5)]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_random_histories(seed: int) -> None:
     """What Redis could have answered is clean; with an older value in one place, it is not."""
     chance = random.Random(seed)

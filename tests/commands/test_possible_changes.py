@@ -7,6 +7,7 @@ import random
 import pytest
 
 from proxy.commands.possible_changes import may_change
+from tests.conftest import seeds
 from tests.resp import pack
 
 HARMLESS = [
@@ -40,7 +41,7 @@ def framed(chance: random.Random, words: tuple[str, ...]) -> bytes:
     return " ".join(lower).encode() + b"\r\n" if chance.random() < 0.3 else pack(*lower)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", seeds(200))
 def test_one_command_that_could_change_something_is_found_wherever_it_stands(seed: int) -> None:
     chance = random.Random(seed)
     harmless = [framed(chance, chance.choice(HARMLESS)) for _ in range(chance.randrange(8))]

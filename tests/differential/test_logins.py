@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import kind_named
+from tests.conftest import kind_named, seeds
 from tests.engines import EXPECTED, IN_BETWEEN, Engine
 from tests.resp import Address, Wire, pack
 from tests.server.running import Running, serve
@@ -141,7 +141,7 @@ def made_up(chance: random.Random, resets: bool) -> Steps:
     return steps
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_any_conversation_is_answered_as_directly(engine: Engine, asking: Running, seed: int) -> None:
     """Redis 6.2 wants a login before RESET, too: there Keyrail is more generous, so that is left out."""
     chance = random.Random(seed)

@@ -20,6 +20,7 @@ from proxy.net.config.endpoint import Endpoint
 from proxy.net.replicas.replica_history import Told
 from proxy.net.replicas.watched_replicas import WatchedPrimary, WatchedReplica
 from proxy.session.ports.pool_key import Node
+from tests.conftest import seeds
 from tests.hotpath.gathering import Upstream
 
 MAX_LAG = 1.0
@@ -244,7 +245,7 @@ def played(seed: int, steps: int = 3000) -> World:
     return world
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_no_client_goes_back_or_misses_its_writes_or_sees_what_is_too_old(seed: int) -> None:
     world = played(seed)
     assert sum(client.from_replicas for client in world.clients) > 100, "hardly a read was answered by a replica"
@@ -288,7 +289,7 @@ def test_a_read_is_like_the_last_one_only_until_the_client_learns_something(lear
 # What is kept
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_nothing_is_kept_of_clients_that_have_gone(seed: int) -> None:
     random = Random(seed)
     unknown, primaries = ReplicaGroup(watched=False), [WatchedPrimary(Node(number)) for number in range(3)]

@@ -14,6 +14,7 @@ from proxy.hotpath.order.interleaved import Interleaved, Strand
 from proxy.hotpath.order.reply_order import MOST_HELD, Segment
 from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.hotpath.upstream.outgoing import MOST_KEPT
+from tests.conftest import seeds
 from tests.hotpath.gathering import pack
 from tests.hotpath.routed import Routed, owners
 from tests.hotpath.test_router import Answering
@@ -62,7 +63,7 @@ def asked(random: Random, count: int) -> list[bytes]:
     return [b"%d:%d:%d" % (number, random.randint(0, 99), random.choice(SIZES)) for number in range(count)]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_replies_come_in_order_and_are_taken_apart_at_any_time(seed: int) -> None:
     random = Random(seed)
     client, nodes = started(3, cluster=seed % 2 == 0)
@@ -88,7 +89,7 @@ def test_replies_come_in_order_and_are_taken_apart_at_any_time(seed: int) -> Non
     assert (client.sender.order, client.sender.pending_replies) == (None, 0)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_a_command_is_finished_once_its_reply_has_come_in_its_turn(seed: int) -> None:
     """Also while the client always awaits something, from several nodes, of Keyrail's own and as parts of a reply."""
     random = Random(seed)

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from proxy.hotpath.order.reply_order import MOST_HELD, Segment
 from proxy.hotpath.upstream.in_flight import EDIT, HIDE, NOTE, REPLACE, InFlightEntry
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
+from tests.conftest import seeds
 from tests.hotpath.gathering import Client
 from tests.hotpath.listening import Listener, never
 
@@ -223,7 +224,7 @@ def test_a_thousand_commands_to_two_nodes(size: int) -> None:
     client.finish()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_a_node_is_lost(seed: int) -> None:
     random = Random(seed)
     client = thousand(random)

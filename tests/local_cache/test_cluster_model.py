@@ -11,6 +11,7 @@ import pytest
 
 from proxy.local_cache import fills
 from proxy.local_cache.expected import Fill
+from tests.conftest import seed_budget
 from tests.local_cache.cluster_model import CLUSTER_KEYS, SLOTS_OF_KEYS, ClusterWorld
 from tests.local_cache.playing import noticed, played
 
@@ -41,7 +42,7 @@ EVENTS = {
     "heal": 1.0,
 }
 NAMES, WEIGHTS = list(EVENTS), list(accumulate(EVENTS.values()))
-RUNS = 60
+RUNS = seed_budget.of(60)
 STEPS = 1000
 
 

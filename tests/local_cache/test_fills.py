@@ -17,6 +17,7 @@ from proxy.local_cache.expected import CacheBounds, CachedRequest, Fill, Refused
 from proxy.local_cache.fills import Fills
 from proxy.local_cache.frames import OutOfStepError
 from proxy.rules.key_globs import KeyGlob, none_fits
+from tests.conftest import seed_budget
 from tests.local_cache.model import BOUNDS, KEYS, MOST_STALE, Noticed, World, trusted
 from tests.local_cache.playing import noticed, played
 
@@ -40,7 +41,7 @@ EVENTS = {
     "late": 0.3,
 }
 """What can happen, and how often: replies from memory and changes beside each other are likely."""
-RUNS = 150
+RUNS = seed_budget.of(150)
 STEPS = 400
 
 

@@ -27,6 +27,7 @@ from proxy.net.pool.connections import Connections
 from proxy.net.topology.topology import Single
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.pool_key import PoolKey
+from tests.conftest import seed_budget
 from tests.net.test_supply import connect_to_nobody
 from tests.resp import until
 
@@ -36,7 +37,7 @@ ACTIONS = (*CALM, "promote", "demote", "second")
 REPLICA = ("take", "take", "give back", "give back", "write", "write", "second")
 PLANNED = (*CALM, "fail over")
 
-PLAYS = 300
+PLAYS = seed_budget.of(300)
 
 
 class Server:

@@ -20,7 +20,7 @@ from proxy.policy.precedence import in_share
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.merge import combined
 from proxy.wire.encode import encode_command
-from tests.conftest import Fleet
+from tests.conftest import Fleet, seeds
 from tests.engines import Engine
 from tests.net.cached_route import ALWAYS, AUDITED, HOT, PATIENCE, Keyrail, run
 from tests.policy.given import policy
@@ -619,7 +619,7 @@ def read_later(keyrail: Keyrail) -> None:
     caches._databases[0]._readable.modify(server._descriptor, 0)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_each_key_of_a_read_is_judged_alone(engine: Engine, seed: int) -> None:
     """An exception and a share of keys hold for it, whatever reads have fetched its value before."""
     rules = policy("""

@@ -9,6 +9,7 @@ import pytest
 
 from proxy.hotpath.counting.counter_snapshot import KeyCount
 from proxy.net.cache.often_read import HOT, QUIET, WORTH, OftenRead
+from tests.conftest import seeds
 
 NONE: Mapping[bytes, int] = {}
 
@@ -83,7 +84,7 @@ def test_a_key_that_has_rested_shows_first_that_it_changes_seldom() -> None:
     assert often.another_second(used(HOT), NONE, 5.0) == {b"k"}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_chance_makes_no_key_hot_that_changes_too_often(seed: int) -> None:
     """A worker without hot keys need not look at each command whether it is about one."""
     random, often = Random(seed), OftenRead()

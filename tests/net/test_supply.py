@@ -34,6 +34,7 @@ from proxy.net.pool.supply import AT_ONCE
 from proxy.net.topology.topology import Change, KnownServer
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.pool_key import SOLE_NODE, Node, PoolKey
+from tests.conftest import seed_budget
 
 HOME = PoolKey(None, 0, 2)
 
@@ -459,7 +460,7 @@ def test_a_lost_connection_that_a_session_gives_back_stays_lost(monkeypatch: pyt
 
 
 ACTIONS = ("want", "want", "want", "give back", "give back", "passive", "busy", "paid", "lose")
-ROUNDS = 150
+ROUNDS = seed_budget.of(150)
 
 
 @pytest.mark.parametrize("user", [None, "app"])

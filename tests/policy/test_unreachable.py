@@ -9,6 +9,7 @@ import pytest
 
 from proxy.policy.apps import App, Caller, identify
 from proxy.policy_yaml.errors import PolicyError, Where
+from tests.conftest import seeds
 from tests.policy.given import policy_files, problems
 
 PATTERNS = ("", "", "a", "b", "ab", "a*", "*b", "*")
@@ -112,7 +113,7 @@ def test_exceptions_that_never_hold() -> None:
         assert problems(text % said.removesuffix(",")) == [], said
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_an_app_is_an_error_if_and_only_if_no_client_is_found_to_be_of_it(seed: int) -> None:
     chance = random.Random(seed)
     callers = [Caller(user, name) for user, name in product(("a", "b", "ab", "c"), repeat=2)]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.conftest import seeds
 from tests.replicas.history import NOTHING, History, Read, Write
 
 OLDEST = 2.0
@@ -172,7 +173,7 @@ def lag_unseen(client: Client, play: Play) -> int:
     return client.floor
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_replicas_that_are_used_as_they_should_be_show_no_fault(seed: int) -> None:
     assert Play(right, seed).run() == []
 

@@ -12,6 +12,7 @@ import pytest
 from proxy.server.kill_switch import KillSwitch, standing_pause
 from proxy.server.state_file import StateError, StateFile
 from proxy.server.workers import Workers
+from tests.conftest import seeds
 
 
 class FakeWorkers:
@@ -71,7 +72,7 @@ def test_it_ends_by_itself_also_while_nobody_was_there(tmp_path: Path) -> None:
     asyncio.run(live())
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_what_is_said_to_survive_a_restart_does(tmp_path: Path, seed: int) -> None:
     """Whatever is written while its folder is there or away: what counts as kept is what the next process reads."""
     random = Random(seed)

@@ -11,9 +11,10 @@ import pytest
 from proxy.net.config.settings import ViolationsSettings
 from proxy.server.notices import LostLines
 from proxy.server.violations import ViolationLog
+from tests.conftest import seeds
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_no_loss_is_silent_for_longer_than_a_minute(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     random = Random(seed)
     now, said_at, lost, total, told = 0.0, float("-inf"), 0, 0, 0

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from tests.conftest import seeds
 from tests.session.given import LARGE, Client, FakeRoute, call
 
 PATIENCE = 1.0
@@ -25,7 +26,7 @@ def sent_by(route: FakeRoute) -> bytes:
     return b"".join(upstream.taken() for upstream in route.all_upstreams())
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", seeds(100))
 def test_what_has_waited_is_asked_about_before_it_is_sent(seed: int) -> None:
     chance = random.Random(seed)
     route = FakeRoute(pooling=chance.random() < 0.7)

@@ -14,6 +14,7 @@ from proxy.commands.slots import slot_of
 from proxy.hotpath.order.join import JoinPart
 from proxy.hotpath.upstream.in_flight import InFlightEntry
 from proxy.wire.encode import encode_bulk
+from tests.conftest import seeds
 from tests.hotpath.routed import owners
 from tests.hotpath.test_split import arguments
 from tests.policy.given import policy as policy_of
@@ -165,7 +166,7 @@ def cut(random: Random, data: bytes) -> list[bytes]:
     return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", seeds(120))
 def test_nodes_and_the_client_get_what_they_get_from_the_session(seed: int) -> None:
     random = Random(seed)
     pieces = cut(random, b"".join(program(random, random.choice([1, 4, 20]))))
@@ -178,7 +179,7 @@ def test_nodes_and_the_client_get_what_they_get_from_the_session(seed: int) -> N
     assert fast.route.calls == slow.route.calls
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", seeds(150))
 def test_moved_slots_and_errors_change_nothing_for_the_client(seed: int) -> None:
     random = Random(seed)
     pieces = cut(random, b"".join(program(random, random.choice([1, 4, 20]))))

@@ -11,6 +11,7 @@ from proxy.build_form import BUILD_FORM
 from proxy.commands.table import STANDARD
 from proxy.policy.model import TRANSPARENT
 from proxy.session.commands.exec_abort import ABORTING_COMMAND
+from tests.conftest import seeds
 from tests.policy.given import policy
 from tests.session.given import LARGE, Client, FakeRoute, call, route_with
 
@@ -300,7 +301,7 @@ def passed(route: FakeRoute) -> int:
     return len(total(route)) + sum(len(upstream.taken()) for upstream in route.discarded)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_bytes_are_paid_for_before_they_pass(seed: int) -> None:
     """A moment lets so many bytes pass, in whatever arguments they come; a full bucket pays for one command of any
     size."""
