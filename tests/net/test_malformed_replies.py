@@ -110,6 +110,8 @@ class Liar:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for each in self._open_ends:  # also those whose task has been cancelled before it began
             each.transport.abort()
+        async with asyncio.timeout(5):
+            await self._server.wait_closed()  # else uvloop's ``close`` can wait for ever
 
 
 async def answered(keyrail: Keyrail, client: Client | None, *argv: str) -> tuple[Client | None, bytes]:
