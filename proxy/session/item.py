@@ -17,14 +17,14 @@ from proxy.session.progress import Step
 from proxy.session.state import DatabaseSwitch
 
 
-class Following(NamedTuple):
+class LookAhead(NamedTuple):
     """What the client has sent behind a command: ``data`` from ``end`` on."""
 
     data: bytes
     end: int
 
 
-NOTHING_FOLLOWS = Following(b"", 0)
+NO_LOOK_AHEAD = LookAhead(b"", 0)
 
 
 @dataclass(slots=True)
@@ -70,8 +70,8 @@ class Item(JudgedCommand):
     """Whether the client's own command only reads, even if a rule has rewritten it to one that writes."""
     held_since: float | None = None
     """In seconds since the epoch, if its node could not be reached then."""
-    following: Following = NOTHING_FOLLOWS
-    """Of MULTI, which looks ahead."""
+    look_ahead: LookAhead = NO_LOOK_AHEAD
+    """Of MULTI."""
     instead_of: Command | None = None
     """The client's own command, where a rule has rewritten it."""
     hides_nodes: bool = False

@@ -55,7 +55,7 @@ BREAKS = {
     ),
     "a blocked command waits anew when its slot moves": Break(
         "session/cluster/blocking.py",
-        "            yield from look(session, nodes, item, blocked)\n",
+        "            yield from _look(session, nodes, item, blocked)\n",
         "            pass\n",
         "session/test_blocking.py::test_where_its_slot_leaves_it_is_sent_to_the_new_owner",
     ),
@@ -73,7 +73,7 @@ BREAKS = {
     ),
     "MULTI that has waited looks ahead at what was there before": Break(
         "session/dispatcher/dispatcher.py",
-        "                held.following = Following(data, request.end)\n",
+        "                held.look_ahead = LookAhead(data, request.end)\n",
         "                pass\n",
         "session/test_transaction.py::test_one_of_which_the_rest_arrives_while_multi_waits_is_whole",
     ),

@@ -12,8 +12,8 @@ from proxy.net.downstream.rounds import PORTION, Rounds
 from proxy.session.ports.pool_waiter import Waiter
 from proxy.session.session import Session
 
-LOOK_SECONDS = 1.0
-"""How often clients that wait are looked at."""
+LOOK_SECONDS = 5.0
+"""How often clients that wait are looked at. It goes through all clients of a route, so not more often."""
 
 
 def bring_on(loop: asyncio.AbstractEventLoop, waiters: Iterable[Waiter]) -> None:

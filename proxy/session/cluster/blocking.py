@@ -10,7 +10,7 @@ stays in its place.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -30,7 +30,7 @@ from proxy.session.item import Arrival, Item
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.node_port import NodePort
 from proxy.session.ports.pool_key import Node
-from proxy.session.progress import Refused, Step, taken
+from proxy.session.progress import Refused, Step, T, taken
 from proxy.session.session import Session
 from proxy.session.state import Awaited
 from proxy.wire.encode import encode_command
@@ -68,22 +68,33 @@ class BlockedCommand:
 
 def send(session: Session, nodes: NodePort, item: Item) -> Step[None]:
     """Send it, and wait for its reply."""
-    return _until_answered(session, nodes, item, switching.to_drained_private(session))
+    blocked, upstream = BlockedCommand(), switching.to_drained_private(session)
+    send_on = partial(_send, session, nodes, item, blocked)
+    again = partial(_connection, session, nodes, item, blocked)
+    return until_answered(session, nodes, item, blocked, upstream, send_on, again)
 
 
-def _until_answered(session: Session, nodes: NodePort, item: Item, upstream: PrivatePipeline) -> Step[None]:
-    blocked = BlockedCommand()
+def until_answered(
+    session: Session,
+    nodes: NodePort,
+    item: Item,
+    blocked: BlockedCommand,
+    upstreams: T,
+    send_on: Callable[[T], None],
+    again: Callable[[], T],
+) -> Step[None]:
+    """Send it on these connections, and on those that ``again`` finds, until it is answered."""
     while True:
-        _send(session, nodes, item, upstream, blocked)
+        send_on(upstreams)
         yield from switching.until_drained(session)
         if not blocked.refused:
             return
         if blocked.asks is None:
-            yield from look(session, nodes, item, blocked)
-        upstream = yield from taken(partial(_connection, session, nodes, item, blocked.asks))
+            yield from _look(session, nodes, item, blocked)
+        upstreams = yield from taken(again)
 
 
-def _send(session: Session, nodes: NodePort, item: Item, upstream: PrivatePipeline, blocked: BlockedCommand) -> None:
+def _send(session: Session, nodes: NodePort, item: Item, blocked: BlockedCommand, upstream: PrivatePipeline) -> None:
     asks = blocked.asks
     argv = shortened(item.command.spec, item.command.argv, blocked.begin(session.ports.route.now()))
     session.on_its_own.blocked += 1
@@ -104,8 +115,8 @@ def _send(session: Session, nodes: NodePort, item: Item, upstream: PrivatePipeli
     session.sender.issue(upstream, encode_command(argv), reply, commands=1)
 
 
-def look(session: Session, nodes: NodePort, item: Item, blocked: BlockedCommand) -> Step[None]:
-    """Wait until the cluster has been looked at, as a node has refused the command."""
+def _look(session: Session, nodes: NodePort, item: Item, blocked: BlockedCommand) -> Step[None]:
+    # Wait until the cluster has been looked at, as a node has refused the command.
     if session.ports.route.now() - blocked.sent_at > _LONG:
         item.held_since = None
     if has_waited(session, item):
@@ -117,8 +128,9 @@ def look(session: Session, nodes: NodePort, item: Item, blocked: BlockedCommand)
         yield
 
 
-def _connection(session: Session, nodes: NodePort, item: Item, asks: Node | None) -> PrivatePipeline:
+def _connection(session: Session, nodes: NodePort, item: Item, blocked: BlockedCommand) -> PrivatePipeline:
     # To the node that owns its slot by now, or to the one that ASK has named.
+    asks = blocked.asks
     leave_node(session)
     if locate(session, nodes, item.command.spec, item.raw) == UNOWNED and asks is None:
         wait_for_node(session, nodes, item, None, Lane.FAST)

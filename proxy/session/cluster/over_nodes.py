@@ -239,7 +239,7 @@ def place_transaction(session: Session, nodes: NodePort, item: Item) -> bool:
     """Take the connection of the first keys behind a MULTI that has arrived whole; True where there is none in time:
     then a transaction has begun that fails, as what is queued must not run alone."""
     request, config = Request(), session.intake.config
-    data, end = item.following
+    data, end = item.look_ahead
     node = None
     while node is None and request.scan(data, end, session.intake.limits) == COMPLETE:
         spec = session.effective_policy.table.specs[config.lookup.find(request)]

@@ -36,7 +36,7 @@ from proxy.session.item import Item
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.node_port import NodePort
 from proxy.session.ports.pool_key import Node
-from proxy.session.progress import NotYet, Refused, Step, taken
+from proxy.session.progress import NotYet, Refused, Step
 from proxy.session.session import Session
 from proxy.session.state import POOLED, Waiting, ended, waiting
 from proxy.wire.encode import encode_command, encode_error
@@ -53,18 +53,9 @@ def send(session: Session, nodes: NodePort, item: Item) -> Step[None]:
     """Ask them, and wait for their replies."""
     if session.state is not POOLED:
         raise Refused(_HAS_STATE)
-    return _until_answered(session, nodes, item, _connections(session, nodes, item))
-
-
-def _until_answered(session: Session, nodes: NodePort, item: Item, upstreams: list[PrivatePipeline]) -> Step[None]:
-    blocked = BlockedCommand()
-    while True:
-        _send(session, nodes, item, upstreams, blocked)
-        yield from switching.until_drained(session)
-        if not blocked.refused:
-            return
-        yield from blocking.look(session, nodes, item, blocked)
-        upstreams = yield from taken(partial(_connections, session, nodes, item))
+    blocked, again = BlockedCommand(), partial(_connections, session, nodes, item)
+    send_on = partial(_send, session, nodes, item, blocked)
+    return blocking.until_answered(session, nodes, item, blocked, again(), send_on, again)
 
 
 def _router(session: Session) -> Router:
@@ -85,7 +76,7 @@ def _asked(written: int, nodes: NodePort, router: Router) -> Sequence[Node]:
 
 
 def _send(
-    session: Session, nodes: NodePort, item: Item, upstreams: list[PrivatePipeline], blocked: BlockedCommand
+    session: Session, nodes: NodePort, item: Item, blocked: BlockedCommand, upstreams: list[PrivatePipeline]
 ) -> None:
     argv = _shortened(item.command.argv, blocked.begin(session.ports.route.now()))
     router = _router(session)

@@ -12,7 +12,7 @@ from proxy.commands.held_by_pause import held_by_pause, pauses_writes
 from proxy.commands.table import ConnectionState
 from proxy.rules.verdict import chained
 from proxy.session.commands import switching
-from proxy.session.item import Arrival, Following, Item
+from proxy.session.item import Arrival, Item, LookAhead
 from proxy.session.ports.pause_port import PausePort
 from proxy.session.progress import NotYet
 from proxy.session.session import Session
@@ -46,13 +46,13 @@ def _wait(session: Session, pauses: PausePort) -> NoReturn:
     raise NotYet
 
 
-def check_unit(session: Session, following: Following) -> None:
+def check_unit(session: Session, look_ahead: LookAhead) -> None:
     """The same for a transaction that stands whole behind MULTI."""
     pauses = session.ports.pauses
     if pauses is None or not pauses.gate.closed or not pauses.holds(None):
         return
     config, request = session.intake.config, Request()
-    data, end = following
+    data, end = look_ahead
     while request.scan(data, end, session.intake.limits) == COMPLETE:
         command_id, end = config.lookup.find(request), request.end
         if config.may_pause[command_id] != 0:

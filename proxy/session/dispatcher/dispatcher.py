@@ -16,7 +16,7 @@ from proxy.session.client_link import BYTES_WAIT
 from proxy.session.cluster import named_node, node_connections, node_of_keys, nodeless_multi, redirects
 from proxy.session.commands import client_reply, follow_ups, sending, switching
 from proxy.session.dispatcher import leaving, n_plus_one, refusals, routing, streaming
-from proxy.session.item import NOTHING_FOLLOWS, Following, Item
+from proxy.session.item import NO_LOOK_AHEAD, Item, LookAhead
 from proxy.session.logins import login
 from proxy.session.policy import judging, procedure, scripts
 from proxy.session.ports.open_trace import OpenTrace
@@ -70,8 +70,8 @@ class Dispatcher:
             return WAIT
         held = session.held
         if held is not None:
-            if held.following is not NOTHING_FOLLOWS:
-                held.following = Following(data, request.end)
+            if held.look_ahead is not NO_LOOK_AHEAD:
+                held.look_ahead = LookAhead(data, request.end)
             return self._resume(held)
         table = session.effective_policy.table
         command = Command(table, request.arguments(), table.specs[command_id])
@@ -92,7 +92,7 @@ class Dispatcher:
             return self._take(self._item(command, wrapper), decision)
         item = Item(command, data[request.start : request.end], reads=command.spec.only_reads)
         if command.spec.state is ConnectionState.MULTI:
-            item.following = Following(data, request.end)
+            item.look_ahead = LookAhead(data, request.end)
         return self._take(item, decision, data, request)
 
     def _item(self, command: Command, wrapper: Command | None) -> Item:

@@ -21,7 +21,7 @@ from proxy.session.commands import cached_answers, follow_ups, hidden_commands, 
 from proxy.session.commands.exec_abort import ABORTING_EXEC
 from proxy.session.commands.forwarding import forward_unchanged
 from proxy.session.commands.handler import Handler
-from proxy.session.item import Following, Item, JudgedCommand
+from proxy.session.item import Item, JudgedCommand, LookAhead
 from proxy.session.logins import handshake
 from proxy.session.ports.node_port import NodePort
 from proxy.session.progress import Refused
@@ -74,12 +74,12 @@ def multi(session: Session, item: Item) -> None:
     nodes = session.ports.nodes
     if nodes is not None:
         node_connections.leave_node(session)
-    whole = session.state.upstream is None and _arrived_whole(session, item.following)
+    whole = session.state.upstream is None and _arrived_whole(session, item.look_ahead)
     if not whole and session.state.upstream is not None and follow_ups.undecided(session):
         # Redis would queue the follow-ups of the commands before this one.
         switching.drained(session)
     if whole:
-        write_pauses.check_unit(session, item.following)
+        write_pauses.check_unit(session, item.look_ahead)
     if nodes is not None and session.state is POOLED and _placed(session, nodes, item, whole=whole):
         return
     upstream = switching.to_shared(session, Lane.FAST) if whole else switching.to_private(session)
@@ -135,9 +135,9 @@ def _within(session: Session, item: JudgedCommand) -> None:
         session.state.transaction.watches_in_vain |= item.command.spec.state is ConnectionState.WATCH
 
 
-def _arrived_whole(session: Session, following: Following) -> bool:
+def _arrived_whole(session: Session, look_ahead: LookAhead) -> bool:
     request = Request()
-    data, end = following
+    data, end = look_ahead
     config = session.intake.config
     most = config.window - session.sender.pending_replies - 2
     count = 0
