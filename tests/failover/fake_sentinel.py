@@ -54,7 +54,7 @@ class FakeSentinel:
         network: Any = _Sockets()
         told = self._told = Sentinel(network, (HOST, self.port), self.my_id, None)
         told.server.sentinel = cast("Sentinel", self)
-        told.server.login, told.server.password = b"watcher", self._password or None
+        self.password = self._password
         told.server.frozen = self._silent
         self._listening = await network.loop.create_server(network.accept, HOST, self.port)
         self.port = self._listening.sockets[0].getsockname()[1]
@@ -76,7 +76,7 @@ class FakeSentinel:
     def password(self, password: str) -> None:
         self._password = password
         if self._told is not None:
-            self._told.server.password = password
+            self._told.server.users = dict.fromkeys((b"default", b"watcher"), password or None)
 
     @property
     def silent(self) -> bool:

@@ -9,7 +9,7 @@ from itertools import permutations
 
 from tests.simulation.engine import Server
 from tests.simulation.loop import until
-from tests.simulation.network import Network
+from tests.simulation.network import Address, Network
 from tests.simulation.node import Node
 from tests.simulation.slots import SLOTS
 
@@ -19,12 +19,17 @@ _TICK = 0.1
 
 
 class Cluster:
-    """So many primaries, each with so many replicas. ``elects`` is whether replicas take the place of the lost."""
+    """So many primaries, each with so many replicas, at these ``places``: the primaries come first. ``elects`` is
+    whether replicas take the place of the lost, and ``kind`` what nodes are."""
 
-    def __init__(self, network: Network, primaries: int = 3, replicas: int = 1) -> None:
+    kind: type[Node] = Node
+
+    def __init__(
+        self, network: Network, primaries: int = 3, replicas: int = 1, places: Sequence[Address] | None = None
+    ) -> None:
         self.network, self.loop = network, network.loop
-        hosts = [(f"10.0.0.{number + 1}", 6379) for number in range(primaries * (1 + replicas))]
-        self.nodes = [Node(Server(network, each, databases=1), number) for number, each in enumerate(hosts)]
+        hosts = places or [(f"10.0.0.{number + 1}", 6379) for number in range(primaries * (1 + replicas))]
+        self.nodes = [self.kind(Server(network, each, databases=1), number) for number, each in enumerate(hosts)]
         self.elects = True
         for one, other in permutations(self.nodes, 2):
             one.meet(other)
@@ -72,8 +77,13 @@ class Cluster:
             source.migrating[slot] = target
 
     def move_keys(self, slots: Sequence[int], source: Node, target: Node, most: int = 1 << 30) -> int:
-        """MIGRATE: so many keys at once; the number of those that were there."""
+        """So many keys at once; the number of those that were there."""
         keys = source.keys_in(set(slots))[:most]
+        self.migrate(keys, source, target)
+        return len(keys)
+
+    def migrate(self, keys: Sequence[bytes], source: Node, target: Node) -> None:
+        """MIGRATE."""
         for key in keys:
             target.server.databases[0].put(key, *source.server.databases[0].snapshot(key))
             target.server.changed(0, key, None)
@@ -81,7 +91,6 @@ class Cluster:
             source.server.changed(0, key, None)
         for each in (source, target):
             each.server.after_command()
-        return len(keys)
 
     def close(self, slots: Sequence[int], source: Node, target: Node) -> None:
         """SETSLOT … NODE at the new owner, and at the old one."""

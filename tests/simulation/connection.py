@@ -26,7 +26,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, server: Server) -> None:
         self.server = server
         self.id = next(server.ids)
-        self.user: str | None = "default" if server.password is None else None
+        self.user = server.first_user
         self.name = b""
         self.reader = hiredis.Reader()
         self.out: list[bytes] = []
@@ -88,17 +88,18 @@ class Connection(asyncio.Protocol):
             self.refuse(row, argv, asking=asking)
             assert row is not None
             if (self.queue is None or row.name == "exec") and self.server.holds_back(row, writes=self._writes(row)):
+                self.asking = asking
                 self.block(argv, (), 0.0, retry=True)
                 return
             if self.queue is not None and "m" not in row.flags:
-                self.queue.append((row, argv))
-                self.asking = asking
+                if not (self.spoiled or self.watch_broken):
+                    self.queue.append((row, argv))
                 reply = "QUEUED"
             else:
                 reply = self.call(row, argv)
-                self.asking = self.asking or (asking and row.name == "multi")
         except Refusal as refusal:
             reply = refusal
+        self.asking = asking if self.queue is not None else self.asking and row is not None and row.name == "asking"
         self.reply(reply)
         self.server.after_command()
 
@@ -166,10 +167,18 @@ class Connection(asyncio.Protocol):
     def _redirect(self, row: Row, argv: Sequence[bytes], *, asking: bool) -> str:
         node = self.server.node
         assert node is not None
-        keys = self._keys(row, argv)
-        if not keys and self.server.primary is not None and self._writes(row):
-            return READ_ONLY
-        return node.refusal(keys, asking=asking, reads=self.readonly and not self._writes(row))
+        if row.name == "exec" and self.server.valkey and (self.spoiled or self.watch_is_broken()):
+            return ""
+        writes = self._writes(row)
+        error = node.refusal(
+            self._keys(row, argv),
+            asking=asking,
+            reads=self.readonly and not writes,
+            readonly=self.readonly,
+            channels=row.name in ("ssubscribe", "spublish"),
+            queues=self.queue is not None and row.name != "exec",
+        )
+        return error or (READ_ONLY if self.server.primary is not None and writes else "")
 
     def _keys(self, row: Row, argv: Sequence[bytes]) -> Sequence[bytes]:
         if row.name == "exec":

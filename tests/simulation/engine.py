@@ -23,15 +23,14 @@ if TYPE_CHECKING:
 
 
 class Server(Replication):
-    """A process on a host of its own. ``forbidden`` commands are refused, and so many of the next reads as it is
-    ``unable`` to answer; ``frozen``, it does nothing."""
+    """A process on a host of its own. ``users`` have passwords or none. ``forbidden`` commands are refused, and so
+    many of the next reads as it is ``unable`` to answer; ``frozen``, it does nothing."""
 
     _processes = count(1)
 
     def __init__(self, network: Network, address: Address, *, password: str | None = None, databases: int = 16) -> None:
         super().__init__(network, address)
-        self.login = b"default"
-        self.password = password
+        self.users: dict[bytes, str | None] = {b"default": password}
         self.node: Node | None = None
         self.sentinel: Sentinel | None = None
         self.valkey = False
@@ -76,6 +75,11 @@ class Server(Replication):
         for each in list(self.connections):
             each.work()
         self.catch_up()
+
+    @property
+    def first_user(self) -> str | None:
+        """Whose commands a new connection sends."""
+        return "default" if self.users[b"default"] is None else None
 
     def clock(self) -> int:
         """Milliseconds of the epoch."""

@@ -32,7 +32,7 @@ class Node:
     """``ok`` is the state of the cluster as it sees it, ``failed`` are the nodes that a majority takes for lost."""
 
     def __init__(self, server: Server, number: int) -> None:
-        self.server, self.id = server, f"{number + 1:x}" * 40
+        self.server, self.id, self.shard = server, f"{number + 1:x}" * 40, f"{number + 1:x}0" * 20
         server.node = self
         self.peers: dict[Node, Path] = {}
         self.owner: list[Node | None] = [None] * SLOTS
@@ -55,8 +55,18 @@ class Node:
 
     # What it runs
 
-    def refusal(self, keys: Sequence[bytes], *, asking: bool, reads: bool) -> str:
-        """Why it does not run a command with these keys; empty if it does (``getNodeByQuery``)."""
+    def refusal(
+        self,
+        keys: Sequence[bytes],
+        *,
+        asking: bool,
+        reads: bool = False,
+        readonly: bool = False,
+        channels: bool = False,
+        queues: bool = False,
+    ) -> str:
+        """Why it does not run a command with these keys or ``channels``, nor ``queues`` it; empty if it does
+        (``getNodeByQuery``). The connection is ``readonly``, and the command only ``reads``, too."""
         if not keys:
             return ""
         slot = slot_of(keys[0])
@@ -67,14 +77,21 @@ class Node:
             return CROSS_SLOT
         if not self.ok:
             return "CLUSTERDOWN The cluster is down"
-        missing = [not self.holds(key) for key in keys] if slot in self.migrating or slot in self.importing else []
-        if owner is self and slot in self.migrating and any(missing):
-            return self.redirect("ASK", slot, self.migrating[slot]) if all(missing) else TRY_AGAIN
-        if asking and slot in self.importing:
-            return TRY_AGAIN if len(keys) > 1 and any(missing) else ""
-        if owner is self or (reads and self.primaries[self] is owner):
+        mine = self.moving() if readonly else self
+        looks = not channels and not (queues and self.server.valkey)  # which looks when all of a transaction runs
+        moves = looks and (slot in mine.migrating or slot in mine.importing)
+        missing = [not self.holds(key) for key in keys] if moves else []
+        if owner is mine and slot in mine.migrating and any(missing):
+            return self.redirect("ASK", slot, mine.migrating[slot]) if all(missing) else TRY_AGAIN
+        if asking and slot in mine.importing:
+            return TRY_AGAIN if len({*keys}) > 1 and any(missing) else ""
+        if owner is self or ((reads or channels) and self.primaries[self] is owner):
             return ""
         return self.redirect("MOVED", slot, owner)
+
+    def moving(self) -> Node:
+        """The node whose slots that move it knows of: Valkey's replicas hear of SETSLOT."""
+        return (self.primaries[self] if self.server.valkey else None) or self
 
     @staticmethod
     def redirect(word: str, slot: int, to: Node) -> str:
@@ -102,6 +119,8 @@ class Node:
                 return Text("".join(f"{self._line(each)}\n" for each in (self, *self.peers)).encode())
             case ["SLOTS"]:
                 return [[first, last, *map(_shown, self._serving(node))] for first, last, node in self._ranges_of()]
+            case ["SHARDS"]:
+                return [self._shard(each) for each, primary in self.primaries.items() if primary is None]
             case ["KEYSLOT", key]:
                 return slot_of(key.encode())
             case ["COUNTKEYSINSLOT", slot]:
@@ -122,6 +141,26 @@ class Node:
             *(f"cluster_current_epoch:{epoch}", f"cluster_my_epoch:{self.epochs[self]}"),
         )
         return Text(b"".join(b"%b\r\n" % line.encode() for line in lines))
+
+    def _shard(self, primary: Node) -> dict[bytes, Any]:
+        nodes = [each for each, of in self.primaries.items() if primary in (each, of)]
+        shown: dict[bytes, Any] = {
+            b"slots": [slot for first, last, owner in self._ranges_of() if owner is primary for slot in (first, last)],
+            b"nodes": [self._member(each) for each in nodes],
+        }
+        return shown | {b"id": primary.shard.encode()} if self.server.valkey else shown
+
+    def _member(self, node: Node) -> dict[bytes, Any]:
+        host, port = node.server.address
+        return {
+            b"id": node.id.encode(),
+            b"port": port,
+            b"ip": host.encode(),
+            b"endpoint": host.encode(),
+            b"role": b"master" if self.primaries[node] is None else b"replica",
+            b"replication-offset": node.server.offset,
+            b"health": b"fail" if node in self.failed else b"online",
+        }
 
     def _ranges_of(self) -> list[tuple[int, int, Node]]:
         if self._ranges[0] != self._changes:
@@ -147,8 +186,8 @@ class Node:
         words += [str(self.epochs[node if primary is None else primary]), "connected"]
         words += [str(a) if a == b else f"{a}-{b}" for a, b, owner in self._ranges_of() if owner is node]
         if node is self:
-            words += [f"[{slot}->-{to.id}]" for slot, to in self.migrating.items()]
-            words += [f"[{slot}-<-{source.id}]" for slot, source in self.importing.items()]
+            words += [f"[{slot}->-{to.id}]" for slot, to in self.moving().migrating.items()]
+            words += [f"[{slot}-<-{source.id}]" for slot, source in self.moving().importing.items()]
         return " ".join(words)
 
     def publish(self, channel: bytes, message: bytes) -> None:
@@ -204,13 +243,14 @@ class Node:
         """The node whose data it really has."""
         return None if self.server.primary is None else self.server.primary.node
 
-    def assign(self, slot: int, to: Node) -> None:
-        """Believe that a slot is this node's."""
+    def assign(self, slot: int, to: Node | None) -> None:
+        """Believe that a slot is this node's, or nobody's."""
         owner = self.owner[slot]
         if owner is not None:
             self.slots[owner].discard(slot)
         self.owner[slot] = to
-        self.slots[to].add(slot)
+        if to is not None:
+            self.slots[to].add(slot)
         self._changes += 1
 
     def lose(self, slots: set[int]) -> None:
@@ -232,7 +272,7 @@ class Node:
     def _moved(self, connection: Connection) -> Refusal | None:
         assert connection.blocked is not None
         keys = [key for _, key in connection.blocked.places]
-        error = self.refusal(keys, asking=True, reads=False)
+        error = self.refusal(keys, asking=True)
         return Refusal(error) if error.startswith("MOVED") else None
 
     def follow(self, primary: Node | None) -> None:

@@ -64,17 +64,19 @@ _REPLICATES = {
 
 
 class Group:
-    """Sentinels, a primary and its replicas."""
+    """Sentinels, a primary and its replicas. The ``places`` are those of the servers, and of the Sentinels."""
 
-    def __init__(self, network: Network, replicas: int = 2, sentinels: int = 3) -> None:
+    def __init__(
+        self, network: Network, replicas: int = 2, sentinels: int = 3, places: Sequence[Address] | None = None
+    ) -> None:
         self.network, self.loop = network, network.loop
-        self.servers = [Server(network, (f"10.0.1.{number + 1}", 6379)) for number in range(1 + replicas)]
+        where = iter(places or [(f"10.0.1.{number + 1}", 6379) for number in range(1 + replicas + sentinels)])
+        self.servers = [Server(network, next(where)) for _ in range(1 + replicas)]
         self.primary = self.servers[0]
         for each in self.servers[1:]:
             each.replicate(self.primary)
         self.sentinels = [
-            Sentinel(network, (f"10.0.2.{number + 1}", 26379), f"{number + 1:x}" * 40, self.primary.address)
-            for number in range(sentinels)
+            Sentinel(network, next(where), f"{number + 1:x}" * 40, self.primary.address) for number in range(sentinels)
         ]
         for one in self.sentinels:
             one.others = {each.id: each.server.address for each in self.sentinels if each is not one}

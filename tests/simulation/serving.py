@@ -34,10 +34,10 @@ def _echo(c: Connection, argv: Sequence[bytes]) -> Any:
 @command("select", 2)
 def _select(c: Connection, argv: Sequence[bytes]) -> Any:
     number = integer(argv[1])
+    if c.server.node is not None and number and not c.server.valkey:
+        raise Refusal("ERR SELECT is not allowed in cluster mode")
     if not 0 <= number < len(c.server.databases):
         raise Refusal("ERR DB index is out of range")
-    if c.server.node is not None and number:
-        raise Refusal("ERR SELECT is not allowed in cluster mode")
     c.database = number
     return "OK"
 
@@ -46,7 +46,7 @@ def _select(c: Connection, argv: Sequence[bytes]) -> Any:
 def _auth(c: Connection, argv: Sequence[bytes]) -> Any:
     if len(argv) > 3:
         raise Refusal(SYNTAX)
-    if len(argv) == 2 and c.server.password is None:
+    if len(argv) == 2 and c.server.first_user is not None:
         text = (
             "called without any password configured for the default user. Are you sure your configuration is correct?"
         )
@@ -56,7 +56,7 @@ def _auth(c: Connection, argv: Sequence[bytes]) -> Any:
 
 
 def _log_in(c: Connection, user: bytes, password: bytes) -> None:
-    if user not in (b"default", c.server.login) or c.server.password not in (None, password.decode()):
+    if user not in c.server.users or c.server.users[user] not in (None, password.decode()):
         raise Refusal("WRONGPASS invalid username-password pair or user is disabled.")
     c.user = user.decode()
 
@@ -110,7 +110,7 @@ def _reset(c: Connection, argv: Sequence[bytes]) -> Any:
     c.reset()
     c.skipped = skipped
     c.name = b""
-    c.user = "default" if c.server.password is None else None
+    c.user = c.server.first_user
     return "RESET"
 
 
@@ -230,10 +230,10 @@ def _unwatch(c: Connection, argv: Sequence[bytes]) -> Any:
 @command("wait", 3)
 def _wait(c: Connection, argv: Sequence[bytes]) -> Any:
     if c.server.primary is not None:
+        since = "" if c.server.valkey else "since Redis 4.0 "
         raise Refusal(
-            "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is "
-            "configured to be writable (which is not the default) writes to replicas are just local and are not "
-            "propagated."
+            f"ERR WAIT cannot be used with replica instances. Please also note that {since}if a replica is configured "
+            "to be writable (which is not the default) writes to replicas are just local and are not propagated."
         )
     number, server = integer(argv[1]), c.server
     server.propagate()

@@ -14,8 +14,8 @@ Run = Callable[["Connection", Sequence[bytes]], Any]
 NONE, ONE, ALL, PAIRS = (0, 0, 0), (1, 1, 1), (1, -1, 1), (1, -1, 2)
 BLOCKING = (1, -2, 1)
 TWO = (1, 2, 1)
-MOVABLE = (-1, 0, 0)
-"""Behind a number of keys: EVAL."""
+MOVABLE, COUNTED_PAIRS = (-3, 1, 1), (-2, 1, 2)
+"""Behind a number of keys: EVAL, MSETEX."""
 
 
 class Row(NamedTuple):
@@ -34,7 +34,7 @@ class Row(NamedTuple):
         if first == 0:
             return ()
         if first < 0:
-            return argv[3 : 3 + int(argv[2])]
+            return argv[-first : step * int(argv[-first - 1]) - first : step]
         return argv[first : len(argv) + last + 1 if last < 0 else last + 1 : step]
 
     def title(self, argv: Sequence[bytes]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.replies import NIL_ARRAY, NO_INTEGER, SYNTAX, Members, Refusal
-from tests.simulation.table import ALL, BLOCKING, PAIRS, command
+from tests.simulation.table import ALL, BLOCKING, COUNTED_PAIRS, PAIRS, command
 
 if TYPE_CHECKING:
     from tests.simulation.connection import Connection
@@ -109,6 +109,17 @@ def _mset(c: Connection, argv: Sequence[bytes]) -> Any:
     for key, value in zip(argv[1::2], argv[2::2], strict=True):
         c.write(key, value, None)
     return 1 if nx else "OK"
+
+
+@command("msetex", -4, "w", COUNTED_PAIRS)
+def _msetex(c: Connection, argv: Sequence[bytes]) -> Any:
+    """With EX alone, as Keyrail sends it to Valkey 9.1. Redis 7.0 has no such command."""
+    behind = 2 + 2 * integer(argv[1])
+    if len(argv) != behind + 2 or argv[behind].upper() != b"EX":
+        raise Refusal(SYNTAX)
+    for key, value in zip(argv[2:behind:2], argv[3:behind:2], strict=True):
+        c.write(key, value, _expiry(c, b"EX", argv[-1], "msetex"))
+    return 1
 
 
 @command("append", 3, "w")
