@@ -1,8 +1,7 @@
-"""Nodes of a cluster that answer a session: they own slots, pass them on key by key, and run what they are sent.
+"""Simulated nodes of a cluster that answer a session: they own slots, and pass them on key by key.
 
-What they ran is in ``ran``, in order, with the number of each command, which is its last argument (MGET has none).
-A script (EVAL) writes as RPUSH does, and returns what its text says.
-``Routed`` is a client whose session knows the cluster by a map that can be older.
+The number of a command is its last argument (MGET has none). A script (EVAL) writes as RPUSH does, and returns what
+its text says. ``Routed`` is a client whose session knows the cluster by a map that can be older.
 """
 
 from __future__ import annotations
@@ -10,168 +9,94 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any
 
 from proxy.cluster.cluster_answers import Presented
 from proxy.cluster.own_slots import KnownMarks
 from proxy.cluster.split_commands import split_commands
 from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD, Lane
-from proxy.hotpath.cluster.router import Router
+from proxy.hotpath.cluster.router import UNOWNED, Router
 from proxy.hotpath.intake.command_sender import follow
 from proxy.session.ports.node_port import NodeFollower, NodePort
 from proxy.session.ports.pool_key import Node, PoolKey
 from proxy.session.ports.pool_waiter import PoolWaiter
-from proxy.wire.encode import encode_array, encode_bulk
 from tests.cluster.test_scan_walk import IDS
 from tests.hotpath.routed import owners, reassign
 from tests.hotpath.test_split import arguments
-from tests.resp import FrameReader, decode
 from tests.session.given import HOME, Client, FakeRoute, Upstream
+from tests.session.served import Served, network
+from tests.simulation.cluster import Cluster as SimulatedCluster
+from tests.simulation.connection import Connection
+from tests.simulation.engine import Server
+from tests.simulation.node import Node as SimulatedNode
+from tests.simulation.replies import Raw
+from tests.simulation.table import Row
 
 NODES = [Node(number) for number in range(3)]
 TAGS = "abc"
 """One tag of keys for each node: a is of the third, b of the first, c of the second one."""
 
 
-class Cluster:
-    """Three nodes. ``down`` are those that say CLUSTERDOWN."""
+class Cluster(SimulatedCluster):
+    """Three nodes, which all know at once who owns a slot. ``ran`` has the numbers of commands, in their order."""
 
     def __init__(self) -> None:
-        self.owners = owners(3)
-        self.opened: dict[int, int] = {}
-        self.held: list[dict[bytes, list[bytes]]] = [{} for _ in NODES]
-        self.down: set[int] = set()
-        self.allows_multi = True
-        self.ran: list[tuple[int, bytes]] = []
+        super().__init__(network(), 3, 0, [("127.0.0.1", 7000 + number) for number in range(3)])
+        self.ran: list[tuple[int, str]] = []
 
-    def open_slot(self, slot: int, target: int) -> None:
-        if self.owners[slot] != target:
-            self.opened.setdefault(slot, target)
+    @property
+    def owners(self) -> list[int]:
+        """The number of each slot's node."""
+        numbers: dict[SimulatedNode | None, int] = {node: number for number, node in enumerate(self.nodes)}
+        return [numbers.get(node, UNOWNED) for node in self.nodes[0].owner]
+
+    def give(self, slot: int, to: SimulatedNode | None) -> None:
+        """Another node owns a slot, or nobody."""
+        for each in self.nodes:
+            each.assign(slot, to)
+
+    def open_slot(self, slot: int, target: SimulatedNode) -> None:
+        source = self.owner(slot)
+        if source is not target and slot not in source.migrating:
+            self.open([slot], source, target)
 
     def move_key(self, key: bytes) -> None:
-        slot = slot_of(key)
-        source = self.held[self.owners[slot]]
-        if slot in self.opened and key in source:
-            self.held[self.opened[slot]][key] = source.pop(key)
+        source = self.owner(slot_of(key))
+        target = source.migrating.get(slot_of(key))
+        if target is not None and source.holds(key):
+            self.migrate([key], source, target)
 
     def close_slot(self, slot: int) -> None:
-        if slot in self.opened:
-            for key in [key for key in self.held[self.owners[slot]] if slot_of(key) == slot]:
-                self.move_key(key)
-            self.owners[slot] = self.opened.pop(slot)
+        source = self.owner(slot)
+        if (target := source.migrating.pop(slot, None)) is not None:
+            self.migrate(source.keys_in({slot}), source, target)
+            target.importing.pop(slot, None)
+            self.give(slot, target)
 
-    def refusal(self, node: int, keys: Sequence[bytes], asking: bool) -> bytes:
-        """Why this node does not run a command with these keys; empty if it does."""
-        if not keys:
-            return b""
-        slot = slot_of(keys[0])
-        if any(slot_of(key) != slot for key in keys):
-            return b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
-        if node in self.down:
-            return b"-CLUSTERDOWN The cluster is down\r\n"
-        target = self.opened.get(slot)
-        missing = [key not in self.held[node] for key in keys]
-        if self.owners[slot] == node:
-            if target is None or not any(missing):
-                return b""
-            return b"-ASK %d 127.0.0.1:700%d\r\n" % (slot, target) if all(missing) else _TRYAGAIN
-        if target == node and asking:
-            return _TRYAGAIN if len(keys) > 1 and any(missing) else b""
-        return b"-MOVED %d 127.0.0.1:700%d\r\n" % (slot, self.owners[slot])
+    def serve(self, upstream: Upstream) -> Served:
+        """A connection to the node that this one leads to."""
+        return Served(upstream, Recorded(self.nodes[max(0, upstream.key.node.number)].server, self.ran))
 
-    def run(self, node: int, argv: Sequence[bytes]) -> bytes:
-        """RPUSH and MSET keep the number, all else reads."""
-        held, name, keys = self.held[node], argv[0], keys_of(argv)
-        if name != b"MGET":
-            self.ran.append((int(argv[-1]), name))
-        if name in (b"RPUSH", b"MSET", b"EVAL"):
+
+class Recorded(Connection):
+    """A connection to a node: RPUSH, MSET and EVAL keep the number, all else reads."""
+
+    def __init__(self, server: Server, ran: list[tuple[int, str]]) -> None:
+        super().__init__(server)
+        self._ran = ran
+
+    def call(self, row: Row, argv: Sequence[bytes]) -> Any:
+        if row.name not in ("rpush", "mset", "eval", "lrange", "mget", "echo"):
+            return super().call(row, argv)
+        keys, held = row.keys_of(argv), self.db.values
+        if row.name != "mget":
+            self._ran.append((int(argv[-1]), row.name))
+        if row.name in ("rpush", "mset", "eval"):
             for key in keys:
                 held.setdefault(key, []).append(argv[-1])
-            if name == b"EVAL":
-                return argv[1] + b"\r\n"
-            return b":%d\r\n" % len(held[keys[0]]) if name == b"RPUSH" else b"+OK\r\n"
-        if name == b"ECHO":
-            return encode_bulk(argv[1])
-        return encode_array([b",".join(held.get(key, [])) for key in keys])
-
-
-_TRYAGAIN = b"-TRYAGAIN Multiple keys request during rehashing of slot\r\n"
-
-
-def keys_of(argv: Sequence[bytes]) -> Sequence[bytes]:
-    """RPUSH key number · MSET key number … · MGET key … · LRANGE key 0 number · EVAL text 1 key number · ECHO number"""
-    match argv[0]:
-        case b"RPUSH" | b"LRANGE":
-            return argv[1:2]
-        case b"EVAL":
-            return argv[3:4]
-        case b"MSET":
-            return argv[1::2]
-        case b"MGET":
-            return argv[1:]
-    return ()
-
-
-class Served:
-    """One connection to a node: what it has been sent, what it has answered and what of that has arrived."""
-
-    def __init__(self, cluster: Cluster, node: int, upstream: Upstream) -> None:
-        self.cluster = cluster
-        self.node = node
-        self.upstream = upstream
-        self.requests = FrameReader()
-        self.replies = b""
-        self.queued: list[list[bytes]] | None = None
-        self.asking = self.spoiled = False
-
-    def step(self) -> bool:
-        """Answer one more command, if there is one."""
-        self.requests.feed(self.upstream.taken())
-        frame = self.requests.frame()
-        if frame is None:
-            return False
-        self.replies += self.answer(cast("list[bytes]", decode(frame)))
-        return True
-
-    def arrive(self, most: int) -> bool:
-        """Some bytes of what it has answered reach Keyrail."""
-        piece, self.replies = self.replies[:most], self.replies[most:]
-        if piece:
-            self.upstream.answer(piece)
-        return bool(piece)
-
-    def answer(self, argv: list[bytes]) -> bytes:
-        asking, self.asking = self.asking, argv[0] == b"ASKING"
-        if self.asking:
-            return b"+OK\r\n"
-        if argv[0] == b"MULTI" and not self.cluster.allows_multi:
-            return b"-NOPERM no MULTI\r\n"
-        if argv[0] == b"EXEC" and self.queued is None:
-            return b"-ERR EXEC without MULTI\r\n"
-        if argv[0] == b"MULTI":
-            self.queued, self.spoiled, self.asking = [], False, asking
-            return b"+OK\r\n"
-        if self.queued is None:
-            return self.cluster.refusal(self.node, keys_of(argv), asking) or self.cluster.run(self.node, argv)
-        if argv[0] == b"EXEC":
-            return self._exec(asking)
-        self.asking = asking
-        error = self.cluster.refusal(self.node, keys_of(argv), asking)
-        if error:
-            self.spoiled = True
-            return error
-        self.queued.append(argv)
-        return b"+QUEUED\r\n"
-
-    def _exec(self, asking: bool) -> bytes:
-        queued, self.queued = self.queued, None
-        assert queued is not None
-        keys = [key for argv in queued for key in keys_of(argv)]
-        error = self.cluster.refusal(self.node, keys, asking)  # also if a command was refused before
-        if self.spoiled and not error:
-            return b"-EXECABORT Transaction discarded because of previous errors.\r\n"
-        return error or b"*%d\r\n" % len(queued) + b"".join(self.cluster.run(self.node, argv) for argv in queued)
+            return Raw(argv[1] + b"\r\n") if row.name == "eval" else len(held[keys[0]])
+        return argv[1] if row.name == "echo" else [b",".join(held.get(key, [])) for key in keys]
 
 
 class FakeNodes(NodePort):

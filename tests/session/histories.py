@@ -13,15 +13,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 
-from proxy.hotpath.cluster.router import UNOWNED, Router
+from proxy.hotpath.cluster.router import Router
 from proxy.policy.model import TRANSPARENT
 from proxy.session.ports.pool_key import user_named
 from tests.hotpath.routed import owners
 from tests.policy.given import policy
-from tests.session.answering import SLOTS_OF_TAGS, Answering, AnsweringConnection, AnsweringRoute, KnownNodes
+from tests.session.answering import SLOTS_OF_TAGS, USER, Answered, Answering, AnsweringRoute, KnownNodes
 from tests.session.clustered import NODES
 from tests.session.given import LARGE, Upstream, call
-from tests.session.speaker import USER, Speaker
+from tests.session.speaker import Speaker
 
 STEPS = 70
 ROUNDS = 400
@@ -44,8 +44,8 @@ rules:
 ]
 
 RIGHTS = (
-    *(b"MULTI", b"DISCARD", b"UNWATCH", b"WATCH", b"RESET", b"EXISTS", b"TTL", b"EXPIRE", b"PUBSUB", b"SPUBLISH"),
-    b"HELLO",
+    *("multi", "discard", "unwatch", "watch", "reset", "exists", "ttl", "expire", "pubsub", "spublish"),
+    "hello",
 )
 """Commands of which a user without rights may not run two: those that Keyrail sends of its own, or in another way."""
 
@@ -60,14 +60,14 @@ class History:
         self.protocol = self.chance.choice([2, 2, 3])
         self.route = AnsweringRoute(self.chance.choice(POLICIES))
         self.route.known_users.add(user_named(USER.encode()))
-        forbidden = frozenset() if all_rights else frozenset(self.chance.sample(RIGHTS, 2))
+        forbidden = [] if all_rights else self.chance.sample(RIGHTS, 2)
         self.answering = Answering(self.chance, forbidden)
         self.nodes = KnownNodes()
         self.router = Router(owners(len(NODES)))
         self.clients = [Speaker(self.route, self.nodes, self.router, self.protocol) for _ in range(2)]
-        self.connections: dict[Upstream, AnsweringConnection] = {}
+        self.connections: dict[Upstream, Answered] = {}
         self.keys = count(1)
-        self.lines: list[str] = [f"RESP{self.protocol}, not allowed: {sorted(forbidden)}"]
+        self.lines: list[str] = [f"RESP{self.protocol}, not allowed: {forbidden}"]
 
     def play(self, steps: Sequence[int]) -> None:
         """Run these steps of it, and let all that is pending come to an end."""
@@ -117,10 +117,10 @@ class History:
                 self.tell(client, f"is called, and waits for {client.awaited}")
                 client.arrived()
 
-    def living(self) -> list[AnsweringConnection]:
+    def living(self) -> list[Answered]:
         for upstream in (*self.route.all_upstreams(), *self.route.idle):
             if upstream not in self.connections:
-                self.connections[upstream] = AnsweringConnection(self.answering, upstream)
+                self.connections[upstream] = Answered(self.answering, upstream)
         return [each for each in self.connections.values() if not each.upstream.closed]
 
     def nodes_answer(self) -> None:
@@ -129,7 +129,9 @@ class History:
             for _ in range(self.chance.choice([1, 2, 5])):
                 argv = connection.step()
                 if argv is not None:
-                    self.lines.append(f"n{connection.node + 1} answers {b' '.join(argv)[: 2 * LARGE].decode()}")
+                    self.lines.append(
+                        f"n{connection.upstream.key.node.number + 1} answers {b' '.join(argv)[: 2 * LARGE].decode()}"
+                    )
             if self.chance.random() < 0.3:
                 connection.unblock(by_force=self.chance.random() < 0.15)
             size = len(connection.replies)
@@ -150,42 +152,35 @@ class History:
         kinds: list[tuple[float, Callable[[], None]]] = [
             (0.3, self.slot_moves),
             (0.25, self.keyrail_learns),
-            (0.05, self.slot_opens),
+            (0.15, self.slot_opens),
             (0.05, self.connection_is_lost),
             (0.08, self.pools_starve),
             (0.08, self.none_comes_in_time),
             (0.25, self.policy_changes),
-            (0.1, self.slot_is_between),
         ]
         self.chance.choices([each for _, each in kinds], [weight for weight, _ in kinds])[0]()
 
     def slot_moves(self) -> None:
         slot, owner = self.chance.choice(SLOTS_OF_TAGS), self.chance.randrange(len(NODES))
-        owner = UNOWNED if self.chance.random() < 0.1 else owner
-        self.answering.owners[slot] = owner
-        self.lines.append(f"slot {slot} is of {'nobody' if owner == UNOWNED else f'n{owner + 1}'}")
+        nobody = self.chance.random() < 0.1
+        self.answering.give(slot, None if nobody else self.answering.nodes[owner])
+        self.lines.append(f"slot {slot} is of {'nobody' if nobody else f'n{owner + 1}'}")
 
     def keyrail_learns(self) -> None:
         self.lines.append("Keyrail looks at the cluster")
         self.router.version += 1
-        self.nodes.owners = list(self.answering.owners)
+        self.nodes.owners = self.answering.owners
         for slot in SLOTS_OF_TAGS:
-            self.router.own(slot, slot, self.answering.owners[slot])
+            self.router.own(slot, slot, self.nodes.owners[slot])
         for follower in list(self.nodes.followers):
             follower.changed(came=False)
 
     def slot_opens(self) -> None:
         """A slot begins to move key by key, or has moved."""
-        slot = self.chance.choice(SLOTS_OF_TAGS)
-        if slot in self.answering.opened:
-            self.answering.owners[slot] = self.answering.opened.pop(slot)
-        else:
-            self.answering.opened[slot] = self.chance.randrange(len(NODES))
-        self.lines.append(f"slots that move key by key: {self.answering.opened}")
-
-    def slot_is_between(self) -> None:
-        self.answering.trying_again ^= {self.chance.choice(SLOTS_OF_TAGS)}
-        self.lines.append(f"slots with TRYAGAIN: {self.answering.trying_again}")
+        slot, node = self.chance.choice(SLOTS_OF_TAGS), self.chance.choice(self.answering.nodes)
+        self.answering.open_or_close(slot, node)
+        moving = [sorted(each.migrating) for each in self.answering.nodes]
+        self.lines.append(f"slots that move key by key from each node: {moving}")
 
     def connection_is_lost(self) -> None:
         living = [each for each in self.route.all_upstreams() if not each.closed]
@@ -232,7 +227,7 @@ class History:
         """All that can happen without anything new happens once."""
         self.route.feed()
         for connection in self.living():
-            while connection.step() is not None or connection.blocked is not None:
+            while connection.step() is not None or connection.connection.blocked is not None:
                 connection.unblock()
             connection.arrive(len(connection.replies))
         self.time_passes(1)

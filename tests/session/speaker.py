@@ -14,11 +14,9 @@ from proxy.hotpath.cluster.router import Router
 from proxy.session.state import POOLED, Keeping, Pinned
 from proxy.wire.encode import encode_bulk
 from tests.resp import FrameReader
-from tests.session.answering import AnsweringRoute, KnownNodes
+from tests.session.answering import CLIENT_ID, USER, AnsweringRoute, KnownNodes
 from tests.session.clustered import NODES, TAGS, Routed
 from tests.session.given import HOME, LARGE
-
-USER = "u"
 
 Row = tuple[float, str, str]
 MULTI: Row = (4, "MULTI", r"\+OK\r\n")
@@ -45,7 +43,7 @@ COMMANDS: list[Row] = [
     (2, "DBSIZE", ":\\d+\r\n"),
     (2, "PUBLISH ch {k}", ":\\d+\r\n"),
     (2, "WAIT 0 0", ":\\d+\r\n"),
-    (2, "CLIENT ID", ":77\r\n"),
+    (2, "CLIENT ID", f":{CLIENT_ID}\r\n"),
     (1, "CLIENT SETNAME me", r"\+OK\r\n"),
     (1, "SELECT 0", r"\+OK\r\n"),
     (2, "RESET", r"\+RESET\r\n"),
@@ -55,7 +53,7 @@ COMMANDS: list[Row] = [
     (1, "HELLO {protocol}", r"[*%].*"),
     (0.4, f"AUTH {USER} p", r"\+OK\r\n"),
     (0.3, "MONITOR x", r"\+OK\r\n"),
-    (0.3, "NOSUCH {k}", r"\+OK\r\n"),
+    (0.3, "MY.OWN {k}", r"\+OK\r\n"),
     (0.2, "SUBSCRIBE x", ".*subscribe.*"),
     (0.2, "SSUBSCRIBE x", ".*ssubscribe.*"),
     (1, "UNSUBSCRIBE x", ".*unsubscribe.*"),

@@ -51,8 +51,14 @@ def _leaves_no_simple_commands(owner: object, name: str) -> Break:
 
 def _answers(reply: Callable[[list[bytes], bytes], bytes]) -> Break:
     def broken(patch: pytest.MonkeyPatch) -> None:
-        whole = AnsweringConnection.answer
-        patch.setattr(AnsweringConnection, "answer", lambda self, argv, asking: reply(argv, whole(self, argv, asking)))
+        whole = AnsweringConnection.run
+
+        def run(self: AnsweringConnection, argv: list[bytes]) -> None:
+            before, self.out = self.out, []
+            whole(self, argv)
+            self.out = [*before, reply(argv, b"".join(self.out))]
+
+        patch.setattr(AnsweringConnection, "run", run)
 
     return broken
 

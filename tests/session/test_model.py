@@ -1,8 +1,8 @@
 """Whatever clients do, each gets the replies that it would get from its own engine.
 
-Three clients play random programs through sessions to the model engine, with requests and replies held back and cut,
-upstreams withheld, policies reloaded and clients replaced at random; the same programs are played to one model
-connection for each client.
+Three clients play random programs through sessions to a simulated engine, with requests and replies held back and cut,
+upstreams withheld, policies reloaded and clients replaced at random; the same programs are played to an engine for
+each client. No two clients have a key in common.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from proxy.hotpath.intake.intake import READING
-from proxy.session.ports.pool_key import PoolKey
 from tests.policy.given import policy
 from tests.session.given import HOME, LARGE, Client, call
-from tests.session.model import Connection, ModelRoute, ModelUpstream
+from tests.session.model import Direct, ModelRoute, ModelUpstream, engine
 
 RULES = """
     defaults: {mode: enforce}
@@ -54,29 +53,29 @@ COMMANDS = [
     "BLPOP {n} 0",
     "MY.OWN {n}",
     "NOSUCH {n}",
-    "SET k {n}",
-    "SET k " + BIG,
-    "MSET a " + BIG + " b {n}",
-    "MSET a 1 b {n}",
-    "SETNX k {n}",
-    "SET k {n} KEEPTTL",
+    "SET {k} {n}",
+    "SET {k} " + BIG,
+    "MSET {k}a " + BIG + " {k}b {n}",
+    "MSET {k}a 1 {k}b {n}",
+    "SETNX {k} {n}",
+    "SET {k} {n} KEEPTTL",
     "INCR {n}",
-    "LPUSH k x",
-    "LPUSH k " + BIG,
+    "LPUSH {k} x",
+    "LPUSH {k} " + BIG,
     "HGETALL {n}",
-    "RENAME k l",
+    "RENAME {k} {k}l",
     "LRANGE {n} 0 -1",
     "GET",
     "PING",
     "FLUSHALL",
-    "APPEND k " + BIG,
+    "APPEND {k} " + BIG,
     "MULTI",
     "MULTI x",
     "EXEC",
     "EXEC x",
     "DISCARD",
     "DISCARD x",
-    "WATCH k",
+    "WATCH {k}",
     "UNWATCH",
     "UNWATCH x",
     "SELECT 0",
@@ -100,8 +99,8 @@ COMMANDS = [
     "CLIENT REPLY OFF",
     "CLIENT REPLY SKIP",
 ]
-LIKELY = ["ECHO {n}", "EVAL {n} 0", "HGETALL {n}", "MULTI", "EXEC", "SETNX k {n}", "INCR {n}", "LPUSH k x", "PING"]
-LIKELY.append("LPUSH k " + BIG)
+LIKELY = ["ECHO {n}", "EVAL {n} 0", "HGETALL {n}", "MULTI", "EXEC", "SETNX {k} {n}", "INCR {n}", "LPUSH {k} x", "PING"]
+LIKELY.append("LPUSH {k} " + BIG)
 
 reads = st.tuples(
     st.integers(0, 2),
@@ -120,7 +119,8 @@ class Play:
         self.route = ModelRoute(POLICIES[0], pooling, window)
         self.route.known_users |= {"ann", "bob"}
         self.clients = [Client(self.route, HOME) for _ in range(3)]
-        self.direct = [Connection(PoolKey(None, 0, 2), direct=True) for _ in range(3)]
+        self.direct = [Direct(engine()) for _ in range(3)]
+        self.keys = ["k0", "k1", "k2"]
         self.expected = [b""] * 3
         self.withheld = [b""] * 3
         self.sent = 0
@@ -136,10 +136,10 @@ class Play:
         for line in lines:
             if direct.queue is not None and line.startswith(NO_MULTI):
                 continue
-            if direct.channels and line.startswith(NO_SUBSCRIBER):
+            if direct.subscribed() and line.startswith(NO_SUBSCRIBER):
                 continue
             self.sent += 1
-            words = line.replace("{n}", f"{who}-{self.sent}").split()
+            words = line.replace("{n}", f"{who}-{self.sent}").replace("{k}", self.keys[who]).split()
             self.expected[who] += direct.command([word.encode() for word in words])
             data += call(*words)
         there = int(len(data) * share)
@@ -187,7 +187,8 @@ class Play:
         """A client leaves in the middle of whatever it does, and another comes."""
         self.clients[who].close("left")
         self.clients[who] = Client(self.route, HOME)
-        self.direct[who] = Connection(PoolKey(None, 0, 2), direct=True)
+        self.direct[who] = Direct(engine())
+        self.keys[who] += "'"
         self.expected[who] = self.withheld[who] = b""
 
     def settle(self) -> None:
@@ -209,8 +210,8 @@ class Play:
 @pytest.mark.parametrize("pooling", [True, False], ids=["pooled", "unpooled"])
 @settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @example([(0, ["UNSUBSCRIBE a", "CLIENT REPLY OFF"], 1.0)], 1)
-@example([(0, ["WATCH k", "SUBSCRIBE a", "UNWATCH"], 1.0)], 1)
-@example([(0, ["CLIENT REPLY OFF", "BLPOP {n} 0", "SET k {n} KEEPTTL"], 1.0)], 1)
+@example([(0, ["WATCH {k}", "SUBSCRIBE a", "UNWATCH"], 1.0)], 1)
+@example([(0, ["CLIENT REPLY OFF", "BLPOP {n} 0", "SET {k} {n} KEEPTTL"], 1.0)], 1)
 @example([(0, ["CLIENT REPLY OFF", "MULTI", "SELECT 1", "EXEC", "PING"], 1.0)], 1)
 @given(programs, st.integers(1, 6))
 def test_every_client_hears_what_it_would_hear_alone(pooling: bool, program: list[object], window: int) -> None:

@@ -19,8 +19,10 @@ from tests.conftest import seeds
 from tests.hotpath.test_split import arguments
 from tests.policy.given import policy as policy_of
 from tests.resp import FrameReader
-from tests.session.clustered import TAGS, Cluster, ClusterRoute, Routed, Served, keys_of
+from tests.session.clustered import TAGS, Cluster, ClusterRoute, Routed
 from tests.session.given import RULES, Client, FakeRoute, call
+from tests.session.served import Served
+from tests.simulation.table import TABLE
 
 KEYS = [b"{%b}%d" % (tag.encode(), number) for tag in TAGS for number in range(3)]
 SLOTS_OF_KEYS = sorted({slot_of(key) for key in KEYS})
@@ -40,14 +42,16 @@ class Interleaved:
         self.route = ClusterRoute(window=64)
         self.client = Routed(self.route)
         self.cluster = Cluster()
-        self.cluster.allows_multi = allows_multi
+        self.allows_multi = allows_multi
         self.sent: list[tuple[bytes, ...]] = []
         self.frames: list[bytes] = []
         self.reader = FrameReader()
         self.served: dict[int, Served] = {}
+        for node in self.cluster.nodes:
+            node.server.forbidden = set() if allows_multi else {"multi"}
         for key in KEYS:
             if self.random.random() < 0.7:
-                self.cluster.held[self.cluster.owners[slot_of(key)]][key] = []
+                self.cluster.owner(slot_of(key)).server.databases[0].values[key] = [b""]
 
     def run(self, steps: int = 250) -> None:
         """So many things happen, then all that is left."""
@@ -56,12 +60,13 @@ class Interleaved:
                 [self.ask, self.step, self.arrive, self.migrate, self.learn, self.wait, self.fail],
                 [3, 8, 8, 2, 1, 1, 0.3],
             )[0]()
-        self.cluster.down.clear()
+        for node in self.cluster.nodes:
+            node.ok = True
         self.client.nodes.lost.clear()
         for slot in SLOTS_OF_KEYS:
             self.cluster.close_slot(slot)
         self.learn()
-        while sum(each.step() + each.arrive(1 << 20) for each in self.connections()) or self.wait():
+        while sum(bool(each.step()) + each.arrive() for each in self.connections()) or self.wait():
             pass
         self.hear()
 
@@ -101,7 +106,7 @@ class Interleaved:
     def connections(self) -> list[Served]:
         for upstream in self.route.all_upstreams():
             if id(upstream) not in self.served:
-                self.served[id(upstream)] = Served(self.cluster, max(0, upstream.key.node.number), upstream)
+                self.served[id(upstream)] = self.cluster.serve(upstream)
         return list(self.served.values())
 
     def step(self) -> None:
@@ -123,7 +128,7 @@ class Interleaved:
     def migrate(self) -> None:
         slot = self.random.choice(SLOTS_OF_KEYS)
         {
-            0: lambda: self.cluster.open_slot(slot, self.random.randrange(3)),
+            0: lambda: self.cluster.open_slot(slot, self.random.choice(self.cluster.nodes)),
             1: lambda: self.cluster.move_key(self.random.choice(KEYS)),
             2: lambda: self.cluster.close_slot(slot),
         }[self.random.choice([0, 1, 1, 1, 2])]()
@@ -142,7 +147,8 @@ class Interleaved:
         return bool(timers)
 
     def fail(self) -> None:
-        self.cluster.down ^= {self.random.randrange(3)}
+        node = self.random.choice(self.cluster.nodes)
+        node.ok = not node.ok
         self.client.nodes.lost ^= {self.random.randrange(3)} if self.random.random() < 0.3 else set()
 
     # What must hold
@@ -168,7 +174,7 @@ class Interleaved:
             elif words[0] == b"EVAL":
                 own = frame.startswith(OWN_REPLIES)
                 assert number not in ran or own, (words, frame)
-                assert number in ran or not own or not self.cluster.allows_multi, (words, frame)
+                assert number in ran or not own or not self.allows_multi, (words, frame)
             elif words[0] == b"ECHO":
                 assert frame == b"$%d\r\n%b\r\n" % (len(words[1]), words[1])
         self.check_order()
@@ -177,8 +183,8 @@ class Interleaved:
         last: dict[int, int] = {}
         read: dict[int, int] = {}
         for number, name in self.cluster.ran:
-            words, writes = self.sent[number], name != b"LRANGE"
-            for slot in {slot_of(key) for key in keys_of(words)}:
+            words, writes = self.sent[number], name != "lrange"
+            for slot in {slot_of(key) for key in TABLE[words[0]].keys_of(words)}:
                 before = max(last.get(slot, -1), read.get(slot, -1) if writes else -1)
                 assert number > before, f"{words} ran behind {self.sent[before]}"
                 (last if writes else read)[slot] = max(number, (last if writes else read).get(slot, -1))
