@@ -48,8 +48,6 @@ COSTLY = {
     "hotpath/test_upstream_pipeline_can_fail.py",
     "loadtest/test_cluster.py",
     "loadtest/test_workloads.py",
-    "local_cache/test_cluster_model.py",
-    "local_cache/test_fills.py",
     "net/test_demotions.py",
     "net/test_embedded.py",
     "net/test_gone_clients.py",

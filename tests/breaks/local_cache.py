@@ -6,7 +6,9 @@ from __future__ import annotations
 from tests.breaks.given import Break
 from tests.broken_program import Change
 
-MODEL = "local_cache/test_fills.py::test_no_order_of_events_can_be_noticed"
+UNIT = "local_cache/test_fills.py"
+WRITTEN = f"{UNIT}::test_a_write_drops_what_is_kept_and_no_fill_begins_while_it_can_run"
+WAITED_FOR = f"{UNIT}::test_what_may_write_any_key_is_waited_for"
 ENGINE = "valkey-9.1"
 ROUTE, READS = "net/test_local_caches.py", "hotpath/test_cached_reads.py"
 WRITES = "coherence/test_own_writes.py"
@@ -15,25 +17,65 @@ CACHE, CACHED = "hotpath/cache/reply_cache.py", "hotpath/cache/cached_reads.py"
 FILLS, EXPECTED = "local_cache/fills.py", "local_cache/expected.py"
 DATABASE = "net/cache/tracked_database.py"
 SESSION = "session/commands/cached_answers.py"
+BARRIER = "local_cache/test_barrier.py"
 SLOTS, CLUSTER = "net/cache/cluster_slots.py", "local_cache/test_cluster_slots.py"
 
 BREAKS = {
-    "a write drops nothing": Break(CACHE, "if reply.resp3 is not None:", "if False:", MODEL),
+    "a write drops nothing": Break(CACHE, "if reply.resp3 is not None:", "if False:", WRITTEN),
     "invalidations are ignored": Break(
-        CACHE, "        if key is not None:\n            self._drop(key)", "        pass", MODEL
+        CACHE,
+        "        if key is not None:\n            self._drop(key)",
+        "        pass",
+        f"{UNIT}::test_an_invalidation_drops_what_is_kept",
+    ),
+    "an invalidation between TTL and value is ignored": Break(
+        EXPECTED,
+        "self._spoilt = self._spoilt or self._begun",
+        "pass",
+        f"{UNIT}::test_an_invalidation_behind_the_ttl_makes_the_fill_keep_nothing",
+    ),
+    "replies are trusted for a minute": Break(
+        FILLS,
+        "SILENCE = 1.0",
+        "SILENCE = 60.0",
+        f"{UNIT}::test_replies_are_not_trusted_for_longer_than_redis_has_answered",
     ),
     "fills begin while a write can still run": Break(
-        CACHE, "        if self._held(key):\n", "        if False:\n", MODEL
+        CACHE, "        if self._held(key):\n", "        if False:\n", WRITTEN
     ),
-    "a fill that began before a write is kept": Break(EXPECTED, "self.key.writes != self._writes", "False", MODEL),
-    "a script that still runs is not waited for": Break(CACHE, "return bool(self._waiting)", "return False", MODEL),
+    "a fill that began before a write is kept": Break(
+        EXPECTED,
+        "self.key.writes != self._writes",
+        "False",
+        f"{UNIT}::test_a_fill_that_began_before_a_write_keeps_nothing",
+    ),
+    "a script that still runs is not waited for": Break(
+        CACHE, "return bool(self._waiting)", "return False", WAITED_FOR
+    ),
+    "what a script has changed is not waited for": Break(
+        "local_cache/barrier.py", "self._awaited = set(self._connections())", "self._awaited = set()", WAITED_FOR
+    ),
     "a lost connection leaves the cache as it is": Break(
-        FILLS, "self._source.until = 0.0\n        self._cache.clear_of(self._source)\n        ex", "ex", MODEL
+        FILLS,
+        "self._source.until = 0.0\n        self._cache.clear_of(self._source)\n        ex",
+        "ex",
+        f"{UNIT}::test_what_a_lost_connection_brought_is_found_no_more",
     ),
     "what swaps databases forgets nothing": Break(
-        CACHE, "self._forget = False\n            self.clear()", "pass", MODEL
+        CACHE, "self._forget = False\n            self.clear()", "pass", WAITED_FOR
     ),
-    "the TTL is ignored": Break(EXPECTED, "elif lifetime not in (_MISSING, _FOR_EVER):", "elif False:", MODEL),
+    "the TTL is ignored": Break(
+        EXPECTED,
+        "elif lifetime not in (_MISSING, _FOR_EVER):",
+        "elif False:",
+        f"{UNIT}::test_a_fill_asks_for_the_ttl_first_and_misses_of_one_request_share_it",
+    ),
+    "clients who look at all keys are not told apart": Break(
+        CACHE,
+        "for reader, at in self.looking.items() if reader.finished(at)}",
+        "for reader, at in self.looking.items()}",
+        BARRIER,
+    ),
     "TTLs of fields are ignored": Break(
         "net/cache/local_caches.py",
         "fields = fields_read(read, command.argv)",
@@ -153,7 +195,7 @@ BREAKS = {
         "local_cache/barrier.py",
         "set(self._connections())",
         "set(list(self._connections())[:1])",
-        "local_cache/test_barrier.py",
+        BARRIER,
     ),
     "keys of a command over slots are not held": Break(
         "hotpath/intake/runs.py",

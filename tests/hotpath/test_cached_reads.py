@@ -34,7 +34,7 @@ from proxy.session import reply_mode
 from proxy.session.commands import cached_answers
 from tests.hotpath.gathering import Client, Upstream, command_id, pack
 from tests.hotpath.routed import owners
-from tests.local_cache.model import trusted
+from tests.local_cache.given import trusted
 from tests.resp import words
 
 ROLES = bytes(map(cache_role, STANDARD.specs))

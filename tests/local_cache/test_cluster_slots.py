@@ -1,7 +1,7 @@
 """Of which slots of a cluster replies are kept and found: what the map and the nodes themselves must say for that.
 
-``test_cluster_model.py`` looks for orders of events that an application could notice. Here is what is promised beyond
-that: a node that may have lost a slot answers nothing of it, whether or not anybody could notice.
+``simulation/test_cached_and_replica_reads.py`` looks for what an application could notice. Here is what is promised
+beyond that: a node that may have lost a slot answers nothing of it, whether or not anybody could notice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from proxy.net.config.address import UpstreamAddress
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.slot_map import ClusterNode, SlotMap, SlotRange
-from tests.local_cache.model import BOUNDS, get
+from tests.local_cache.given import BOUNDS, get
 
 KEY = b"k"
 SLOT = slot_of(KEY)

@@ -1,213 +1,25 @@
-"""No order of events makes a cache answer what Redis could not have answered; and each rule that it keeps is needed."""
+"""Each rule by which a cache answers only what Redis could have answered."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 
 import pytest
 
-from proxy.build_form import BUILD_FORM
 from proxy.hotpath.cache.cached_reply import ReplyMemory, ReplySource
 from proxy.hotpath.cache.reply_cache import ReplyCache
 from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.local_cache import fills
 from proxy.local_cache.barrier import Barrier
-from proxy.local_cache.expected import CacheBounds, CachedRequest, Fill, RefusedFillError, RefusedPingError
+from proxy.local_cache.expected import CacheBounds, CachedRequest, RefusedFillError, RefusedPingError
 from proxy.local_cache.fills import Fills
 from proxy.local_cache.frames import OutOfStepError
 from proxy.rules.key_globs import KeyGlob, none_fits
-from tests.conftest import seed_budget
-from tests.local_cache.model import BOUNDS, KEYS, MOST_STALE, Noticed, World, trusted
-from tests.local_cache.playing import noticed, played
+from tests.local_cache.given import BOUNDS, trusted
 
-EVENTS = {
-    "read": 35.0,
-    "ask": 35.0,
-    "deliver": 30.0,
-    "send": 2.0,
-    "look": 1.0,
-    "delete": 0.7,
-    "script": 0.7,
-    "swap": 0.3,
-    "run": 8.0,
-    "answer": 8.0,
-    "foreign": 2.0,
-    "expire": 1.0,
-    "remove": 1.0,
-    "flush": 0.3,
-    "lose": 0.2,
-    "pass": 6.0,
-    "late": 0.3,
-}
-"""What can happen, and how often: replies from memory and changes beside each other are likely."""
-RUNS = seed_budget.of(150)
-STEPS = 400
-
-
-def step(world: World, rng: random.Random) -> None:
-    """One event."""
-    key = KEYS[0] if rng.random() < 0.7 else rng.choice(KEYS)
-    client = rng.choice(world.clients)
-    expires = rng.choice([None, None, 0.02, 0.3])
-    match rng.choices(list(EVENTS), list(EVENTS.values()))[0]:
-        case "read":
-            world.read(key)
-        case "ask":
-            world.redis.run_asked()
-        case "deliver":
-            world.deliver(rng.choice([1, 7, 40, 1000, 1000]))
-        case "send":
-            world.send(client, "set", key, expires)
-        case "look" | "delete" | "script" | "swap" as kind:
-            world.send(client, kind, key, expires)
-        case "run":
-            world.run(client)
-        case "answer":
-            world.answer(client)
-        case "foreign":
-            world.redis.write(key, None if expires is None else world.redis.now + expires, delete=rng.random() < 0.2)
-        case "expire":
-            world.redis.expire(key, rng.choice([0.01, 0.2]))
-        case "remove":
-            if world.redis.remove_expired(key):
-                world.redis.invalidate(key)
-        case "flush":
-            world.redis.flush()
-        case "lose":
-            world.lose()
-        case "pass":
-            world.redis.now += rng.choice([0.001, 0.01, 0.1])
-            world.tick()
-        case "late":
-            world.redis.now += 1.5
-
-
-def play(seed: int) -> int:
-    """One interleaving; how many replies came from memory."""
-    return played(World(), step, KEYS, STEPS, seed)
-
-
-def test_no_order_of_events_can_be_noticed() -> None:
-    assert sum(play(seed) for seed in range(RUNS)) > 10 * RUNS
-
-
-def step_or_look(world: World, rng: random.Random) -> None:
-    """The same beside clients that read any key at once, and then one from memory."""
-    client = rng.choice(world.clients)
-    match rng.choices(["look everywhere", "read", ""], [3.0, 12.0, 85.0])[0]:
-        case "look everywhere" as kind:
-            world.send(client, kind, KEYS[0])
-        case "read":
-            world.read(KEYS[0], client)
-        case _:
-            step(world, rng)
-
-
-def test_no_order_of_events_beside_looks_can_be_noticed() -> None:
-    assert sum(played(World(), step_or_look, KEYS, STEPS, seed) for seed in range(RUNS)) > 5 * RUNS
-
-
-def caught() -> bool:
-    """Whether the model notices anything in some interleaving."""
-    return noticed(play, RUNS * 4)
-
-
-def never(*_: object) -> None:
-    """In place of a rule."""
-
-
-@pytest.mark.parametrize(
-    ("where", "name", "broken"),
-    [
-        pytest.param(Fill, "changed", never, id="an invalidation between TTL and value is ignored"),
-        pytest.param(Fill, "_end_with", never, id="the TTL is ignored"),
-        pytest.param(ReplyCache, "drop", never, id="invalidations are ignored"),
-        pytest.param(ReplyCache, "_held", lambda *_: False, id="fills begin while a write can still run"),
-        pytest.param(ReplyCache, "_drop", never, id="a write drops nothing"),
-        pytest.param(ReplyCache, "waits_for_writers", lambda _: False, id="a script that still runs is not waited for"),
-        pytest.param(ReplyCache, "clear_of", never, id="a lost connection leaves the cache as it is"),
-    ],
-)
-def test_each_rule_is_needed(
-    where: type, name: str, broken: Callable[..., object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if where is ReplyCache and BUILD_FORM == "compiled":
-        pytest.skip("a compiled class cannot be changed")
-    monkeypatch.setattr(where, name, broken)
-    assert caught()
-
-
-def test_a_fill_that_began_before_a_write_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    keeps = Fill._keep
-    monkeypatch.setattr(Fill, "in_vain", lambda fill: fill._spoilt)
-    assert Fill._keep is keeps
-    assert caught()
-
-
-def test_replies_are_not_trusted_for_longer_than_redis_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fills, "SILENCE", 60.0)
-
-    def silent() -> None:
-        world = World()
-        world.settle()
-        world.read(b"a")
-        world.settle()
-        world.redis.write(b"a", None)
-        world.redis.now += MOST_STALE + 0.01
-        world.read(b"a")
-
-    with pytest.raises(Noticed, match="too old"):
-        silent()
-    monkeypatch.undo()
-    silent()
-
-
-def looked_and_read() -> None:
-    """A client looks at all keys; somebody writes one before Redis runs that, and the invalidation is under way."""
-    world = World()
-    client = world.clients[0]
-    world.settle()
-    world.redis.write(b"a", None)
-    world.settle()
-    world.read(b"a")
-    world.settle()
-    world.send(client, "look everywhere", b"a")
-    world.tick()
-    while world.redis.asked:
-        world.redis.run_asked()
-    world.deliver(1000)
-    world.redis.write(b"a", None)
-    world.run(client)
-    world.answer(client)
-    world.read(b"a", world.clients[1])
-    assert world.applications.served == 1, "others are answered"
-    world.read(b"a", client)
-    world.settle()
-    world.settle()
-    world.read(b"a", client)
-    world.settle()
-    world.read(b"a", client)
-    assert world.applications.served >= 2
-
-
-@pytest.mark.parametrize("name", ["look", "have_looked"])
-def test_who_has_looked_at_all_keys_reads_nothing_older(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_and_read()
-    if BUILD_FORM == "compiled":
-        pytest.skip("a compiled class cannot be changed")
-    monkeypatch.setattr(ReplyCache, name, never if name == "look" else lambda cache: dict(cache.looking))
-    with pytest.raises(Noticed, match="this client has seen a newer one"):
-        looked_and_read()
-
-
-def test_nothing_is_served_before_the_invalidations_of_a_script_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    def settled(self: Barrier, _now: float) -> None:
-        if self._cache.held_back and not self._cache.waits_for_writers():
-            self._cache.release()
-
-    monkeypatch.setattr(Barrier, "settle", settled)
-    assert caught()
+GET = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"
+TTL, VALUE, PONG = b":-1\r\n", b"$1\r\nv\r\n", b"+PONG\r\n"
+INVALIDATION = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"
 
 
 class Wire:
@@ -218,18 +30,92 @@ class Wire:
         self.cache = ReplyCache()
         self.fills = Fills(self.cache, ReplySource(self.cache), self.sent.append, 10.0)
         self.ended = 0
-        self.fills.receive(b"+PONG\r\n", 10.0)
+        self.fills.receive(PONG, 10.0)
         self.sent.clear()
 
-    def begin(self, request: bytes = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", fields: tuple[bytes, ...] = ()) -> bool:
+    def begin(self, request: bytes = GET, fields: tuple[bytes, ...] = ()) -> bool:
         return self.fills.begin(CachedRequest(b"k", request, fields, bytes), BOUNDS, 10.0, self.end)
 
     def end(self) -> None:
         self.ended += 1
 
-    def found(self, now: float = 10.0, request: bytes = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n") -> bytes | None:
+    def found(self, now: float = 10.0, request: bytes = GET) -> bytes | None:
         reply = self.cache.find(request, now)
         return None if reply is None else reply.resp3
+
+
+@pytest.fixture
+def wire() -> Wire:
+    """One whose reply is in memory."""
+    made = Wire()
+    assert made.begin()
+    made.fills.receive(TTL + VALUE, 10.0)
+    assert made.found() == VALUE
+    return made
+
+
+@pytest.fixture
+def client() -> ReplySink:
+    """One whose command has not been answered."""
+    made = ReplySink()
+    made.requested = made.pending_replies = 1
+    return made
+
+
+def test_an_invalidation_drops_what_is_kept(wire: Wire) -> None:
+    wire.fills.receive(INVALIDATION, 10.0)
+    assert wire.found() is None
+
+
+def test_an_invalidation_behind_the_ttl_makes_the_fill_keep_nothing() -> None:
+    wire = Wire()
+    wire.begin()
+    wire.fills.receive(TTL + INVALIDATION + VALUE, 10.0)
+    assert wire.found() is None
+
+
+def test_a_write_drops_what_is_kept_and_no_fill_begins_while_it_can_run(wire: Wire, client: ReplySink) -> None:
+    wire.cache.hold(b"k", client, 1)
+    assert wire.found() is None
+    assert not wire.begin()
+    client.pending_replies = 0
+    assert wire.found() is None
+    assert wire.begin()
+
+
+def test_a_fill_that_began_before_a_write_keeps_nothing(client: ReplySink) -> None:
+    wire = Wire()
+    wire.begin()
+    wire.cache.hold(b"k", client, 1)
+    client.pending_replies = 0
+    wire.fills.receive(TTL + VALUE, 10.0)
+    assert wire.found() is None
+
+
+@pytest.mark.parametrize("forget", [False, True])
+def test_what_may_write_any_key_is_waited_for(wire: Wire, client: ReplySink, forget: bool) -> None:
+    barrier = Barrier(wire.cache, lambda: [wire.fills])
+    wire.cache.hold_back(client, 1, forget)
+    wire.sent.clear()
+    barrier.settle(10.0)
+    wire.fills.receive(PONG * len(wire.sent), 10.0)
+    assert wire.found() is None, "it may still run"
+    client.pending_replies = 0
+    barrier.settle(10.0)
+    assert wire.found() is None, "what it has changed is not told yet"
+    wire.fills.receive(PONG, 10.0)
+    assert wire.found() == (None if forget else VALUE)
+
+
+def test_what_a_lost_connection_brought_is_found_no_more(wire: Wire) -> None:
+    wire.fills.lost()
+    assert wire.found() is None
+    assert len(wire.cache) == 0
+
+
+def test_replies_are_not_trusted_for_longer_than_redis_has_answered(wire: Wire) -> None:
+    assert wire.found(10.99) == VALUE
+    assert wire.found(11.0) is None
 
 
 def test_a_fill_asks_for_the_ttl_first_and_misses_of_one_request_share_it() -> None:
@@ -273,10 +159,10 @@ def test_of_an_error_that_lasts_it_is_kept_that_there_is_one(ttl: bytes, error: 
     wire = Wire()
     wire.begin()
     wire.fills.receive(ttl + error, 10.0)
-    known = wire.cache.find(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", 10.0)
+    known = wire.cache.find(GET, 10.0)
     assert known is not None
     assert known.resp3 is None
-    wire.fills.receive(b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n", 10.0)
+    wire.fills.receive(INVALIDATION, 10.0)
     assert len(wire.cache) == 0
 
 
@@ -302,7 +188,7 @@ def test_of_a_large_value_only_that_it_is_large_is_kept() -> None:
     for _ in range(50):
         wire.fills.receive(b"x" * 100, 10.0)
     wire.fills.receive(b"\r\n", 10.0)
-    known = wire.cache.find(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", 10.0)
+    known = wire.cache.find(GET, 10.0)
     assert known is not None
     assert known.resp3 is None
     assert wire.cache.take_touched() == {}
@@ -441,7 +327,7 @@ def test_touched_keys_are_told_once() -> None:
 
 def test_bounds_hold_for_each_fill() -> None:
     wire = Wire()
-    read = CachedRequest(b"k", b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", (), bytes)
+    read = CachedRequest(b"k", GET, (), bytes)
     wire.fills.begin(read, CacheBounds(0.5, 10, ReplyMemory(1 << 20), 1, 0), 10.0, wire.end)
     wire.fills.receive(b":-1\r\n$1\r\nv\r\n", 10.0)
     assert wire.found(10.49) == b"$1\r\nv\r\n"

@@ -18,7 +18,7 @@ from proxy.hotpath.cache.reply_cache import ReplyCache
 from proxy.hotpath.replicas.client_reads import ClientReads
 from proxy.hotpath.replicas.reader_place import ReplicaGroup
 from proxy.net.cache.missing_replies import Wait
-from tests.local_cache.model import trusted
+from tests.local_cache.given import trusted
 from tests.net.replica_stage import RULES, VALUE, Stage
 from tests.session.clustered import Routed
 from tests.session.given import Client, call, route_with

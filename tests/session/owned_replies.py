@@ -27,7 +27,7 @@ from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.policy.model import TRANSPARENT
 from proxy.wire.encode import encode_array, encode_bulk
 from tests.hotpath.routed import owners
-from tests.local_cache.model import trusted
+from tests.local_cache.given import trusted
 from tests.policy.given import policy as policy_of
 from tests.resp import FrameReader, decode
 from tests.session.clustered import NODES, TAGS, ClusterRoute, Routed

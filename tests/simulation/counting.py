@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from tests.resp import Failure, decode
+from tests.simulation.engine import Server
 from tests.simulation.world import Client, ClosedError, Keyrail, World
 from tests.simulation.writers import Wrong
 
 INCREMENT = "return redis.call('INCR', KEYS[1])"
+UNDECLARED = "return redis.call('INCR', ARGV[1])"
+BRIEF = b"k:brief"
+"""A key whose values end by their TTL."""
 
 
 class Counters:
     """What all clients of one Keyrail know. ``truth`` says which number a counter has now; in ``stale`` seconds
     everybody is answered at least that. Unless ``together``, each client knows only what it was answered itself.
-    ``others``: half of the counters are counted by others than these clients."""
+    ``others``: half of the counters are counted by others than these clients. ``undeclared``: scripts count that do not
+    say what they count."""
 
     def __init__(
         self,
@@ -28,12 +33,15 @@ class Counters:
         keys: int = 4,
         together: bool = True,
         others: bool = False,
+        undeclared: bool = False,
     ) -> None:
         self.world, self.truth, self.stale, self.together = world, truth, stale, together
         self.keys = [b"k:%d" % number for number in range(keys)]
         self.others = self.keys[: keys // 2] if others else []
+        self.undeclared = undeclared
         self.known: Counter[bytes] = Counter()
         self.reads = 0
+        self._ends: list[float] = []
         self._history: defaultdict[bytes, list[tuple[float, int]]] = defaultdict(list)
 
     async def watch(self) -> None:
@@ -44,6 +52,17 @@ class Counters:
                 if not history or history[-1][1] != now:
                     history.append((self.world.loop.now, now))
             await asyncio.sleep(0.05)
+
+    def renew(self, server: Server) -> None:
+        """Somebody writes a value that ends soon."""
+        seconds = self.world.chance.choice((0.02, 0.2))
+        self._ends.append(self.world.loop.now + seconds)
+        server.do("SET", BRIEF, len(self._ends), "PX", round(1000 * seconds))
+
+    def check_brief(self, number: int, begun: float) -> None:
+        """A read that began then was answered with this value of ``BRIEF``, or 0. Raises Wrong."""
+        if number and begun > self._ends[number - 1] + 0.001:
+            raise Wrong(f"read after the end of its TTL: {number}")
 
     def least(self, key: bytes, known: Counter[bytes]) -> int:
         """What a read that begins now must be answered at least."""
@@ -70,8 +89,13 @@ class CountingClient:
                 commands = [self._command() for _ in range(chance.choice((1, 1, 2, 3)))]
                 # What was known before counts, and what the client's own commands have done since.
                 least = {key: self._counters.least(key, self._known) for _, key in commands}
+                begun = self._counters.world.loop.now
                 for (words, key), asked in zip(commands, self._client.send(*(w for w, _ in commands)), strict=True):
-                    self._answered(words, key, least, decode(await asked))
+                    reply = decode(await asked)
+                    if key == BRIEF and not isinstance(reply, Failure):
+                        self._counters.check_brief(int(cast("bytes | None", reply) or 0), begun)
+                    else:
+                        self._answered(words, key, least, reply)
             except (ClosedError, ConnectionRefusedError):
                 self._client = None
                 self._known.clear()  # a client that comes anew is another one
@@ -81,10 +105,13 @@ class CountingClient:
 
     def _command(self) -> tuple[tuple[Any, ...], bytes]:
         chance = self._counters.world.chance
-        key = chance.choice(self._counters.keys)
-        if chance.randrange(10) >= self._writes or key in self._counters.others:
+        key = chance.choice((*self._counters.keys, *([BRIEF] * bool(self._counters._ends))))
+        if key == BRIEF or chance.randrange(10) >= self._writes or key in self._counters.others:
             return ("GET", key), key
-        return chance.choice((("INCR", key), ("INCRBY", key, 1), ("EVAL", INCREMENT, 1, key))), key
+        ways: list[tuple[Any, ...]] = [("INCR", key), ("INCRBY", key, 1), ("EVAL", INCREMENT, 1, key)]
+        if self._counters.undeclared:
+            ways.append(("EVAL", UNDECLARED, 0, key))
+        return chance.choice(ways), key
 
     def _answered(self, words: tuple[Any, ...], key: bytes, least: dict[bytes, int], reply: Any) -> None:
         if isinstance(reply, Failure):

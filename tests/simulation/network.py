@@ -54,7 +54,7 @@ class Path:
 
     def send(self, item: Any) -> None:
         """It arrives later."""
-        self._due = max(self._due, self._network.arrival())
+        self._due = max(self._due, self._network.arrival(self.source, self.target))
         self._items.append((self._due, item))
         self._schedule()
 
@@ -286,11 +286,13 @@ class Poll:
 
 
 class Network:
-    """All connections, by one seed. ``names`` are hosts by other names."""
+    """All connections, by one seed. ``names`` are hosts by other names. Between some hosts there is another weather:
+    from the first one to the second one, ``there``."""
 
     def __init__(self, loop: VirtualLoop, chance: random.Random) -> None:
         self.loop, self.chance = loop, chance
         self.weather = Weather()
+        self.there: dict[tuple[str, str], Weather] = {}
         self.names: dict[str, str] = {}
         self.cuts: set[tuple[str, str]] = set()
         self.stalled: list[Path] = []
@@ -302,9 +304,9 @@ class Network:
         self._due: dict[float, list[Callable[[], None]]] = {}
         loop.network = self
 
-    def arrival(self) -> float:
+    def arrival(self, source: str, target: str) -> float:
         """When a piece that leaves now arrives."""
-        weather, chance = self.weather, self.chance.random
+        weather, chance = self.there.get((source, target), self.weather), self.chance.random
         delay = weather.least + (weather.most - weather.least) * chance()
         while weather.lost and chance() < weather.lost:
             delay += RETRANSMISSION
@@ -346,7 +348,7 @@ class Network:
 
     async def connect(self, host: str, address: Address, protocol: Any) -> Transport:
         """Raises ConnectionRefusedError. It waits for as long as the hosts are cut off from each other."""
-        await asyncio.sleep(self.arrival() - self.loop.now)
+        await asyncio.sleep(self.arrival(host, address[0]) - self.loop.now)
         while not self.reaches(host, address[0]):
             self._healed.append(self.loop.create_future())
             await self._healed[-1]

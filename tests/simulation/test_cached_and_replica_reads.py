@@ -14,6 +14,7 @@ import pytest
 from tests.conftest import seeds
 from tests.policy.given import policy
 from tests.simulation.counting import Counters, CountingClient
+from tests.simulation.network import Weather
 from tests.simulation.slots import slot_of
 from tests.simulation.world import Keyrail, World, run
 
@@ -33,7 +34,7 @@ class Crowd:
     def __init__(self, counters: Counters, keyrail: Keyrail, count: int = 5, pause: float = 0.05) -> None:
         self._world, self._counters = counters.world, counters
         self._over = False
-        self.clients = [CountingClient(counters, keyrail, number, 3 * (number % 2)) for number in range(count)]
+        self.clients = [CountingClient(counters, keyrail, number, number % 3) for number in range(count)]
         self._world.start(counters.watch())
         self._tasks = [self._world.start(each.work(lambda: self._over, pause)) for each in self.clients]
 
@@ -46,6 +47,13 @@ class Crowd:
         self._over = True
         await asyncio.gather(*self._tasks)
         self._world.check()
+
+
+def moved_away(world: World) -> None:
+    """Clients are near to Keyrail, and servers are far, so that one connection tells long before another one."""
+    world.network.weather = Weather(most=0.02)
+    for pair in (("app", "keyrail"), ("keyrail", "app")):
+        world.network.there[pair] = Weather(0.00005, 0.0001)
 
 
 async def disturbed(world: World, seconds: float, pause: float, *acts: Callable[[], object]) -> None:
@@ -61,7 +69,8 @@ def test_one_server_is_cached(seed: int) -> None:
     async def play(world: World) -> None:
         server = world.server()
         keyrail = await world.keyrail("redis://10.0.3.1:6379", CACHED)
-        counters = Counters(world, lambda key: int(server.databases[0].values.get(key, 0)), others=True)
+        values = server.databases[0].values
+        counters = Counters(world, lambda key: int(values.get(key, 0)), others=True, undeclared=True)
         crowd = Crowd(counters, keyrail)
 
         def cut() -> None:
@@ -79,8 +88,27 @@ def test_one_server_is_cached(seed: int) -> None:
         def count() -> None:
             server.do("INCR", world.chance.choice(counters.keys))
 
-        await disturbed(world, 3.0, 0.3, count, count, count, lose, *((cut, restart) if seed % 2 else ()))
+        def renew() -> None:
+            counters.renew(server)
+
+        await disturbed(world, 3.0, 0.1, *3 * (count, count, count, renew), lose, *((cut, restart) if seed % 2 else ()))
         await crowd.goes_on(2.0)
+        await crowd.end()
+        assert keyrail.route.snapshot()["local_cache"]["hits"] > 20
+
+    run(play, seed)
+
+
+@pytest.mark.parametrize("seed", seeds(4, 100))
+def test_a_server_that_is_far_is_cached(seed: int) -> None:
+    async def play(world: World) -> None:
+        moved_away(world)
+        server = world.server()
+        keyrail = await world.keyrail("redis://10.0.3.1:6379", CACHED)
+        values = server.databases[0].values
+        counters = Counters(world, lambda key: int(values.get(key, 0)), keys=2, undeclared=True)
+        crowd = Crowd(counters, keyrail, 9, 0.01)
+        await disturbed(world, 4.0, 0.05, lambda: counters.renew(server))
         await crowd.end()
         assert keyrail.route.snapshot()["local_cache"]["hits"] > 20
 
