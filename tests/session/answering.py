@@ -103,7 +103,9 @@ class Answering(Cluster):
     def __init__(self, chance: random.Random, forbidden: Sequence[str] = ()) -> None:
         super().__init__()
         self.chance = chance
+        valkey = chance.random() < 0.5
         for node in self.nodes:
+            node.server.valkey = valkey
             node.server.forbidden |= {*forbidden}
             node.server.users[USER.encode()] = "p"
 

@@ -49,6 +49,7 @@ class Interleaved:
         self.served: dict[int, Served] = {}
         for node in self.cluster.nodes:
             node.server.forbidden = set() if allows_multi else {"multi"}
+            node.server.valkey = seed % 4 > 1
         for key in KEYS:
             if self.random.random() < 0.7:
                 self.cluster.owner(slot_of(key)).server.databases[0].values[key] = [b""]
