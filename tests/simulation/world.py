@@ -174,6 +174,9 @@ class World:
     def cluster(self, primaries: int = 3, replicas: int = 1) -> Cluster:
         """A cluster that lives."""
         cluster = Cluster(self.network, primaries, replicas)
+        valkey = self.chance.random() < 0.5
+        for node in cluster.nodes:
+            node.server.valkey = valkey
         self.start(cluster.watch())
         return cluster
 
