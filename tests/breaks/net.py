@@ -1,10 +1,37 @@
-"""Servers that are not the expected one, users, logins, and clients that wait."""
+"""Servers that are not the expected one, replicas, users, logins, and clients that wait."""
 
 from __future__ import annotations
 
 from tests.breaks.given import Break
 
+BEHIND = "simulation/test_cached_and_replica_reads.py::test_replicas_that_are_behind_answer_only_what_is_new_enough"
+PLACE = "hotpath/replicas/reader_place.py"
+
 BREAKS = {
+    "a look at replicas that is under way counts": Break(
+        PLACE, "                place.mark = self.looks\n", "                place.mark = self.looks - 1\n", BEHIND
+    ),
+    "that a client has another replica is forgotten": Break(
+        PLACE,
+        "        self._run = _NEVER\n        if self.used:\n",
+        "        self._run = _NEVER\n        if False:\n",
+        BEHIND,
+    ),
+    "what a replica lacks is read from it": Break(
+        PLACE,
+        "return self.marked or (self.replica is not None and self.replica.covered < self.mark)",
+        "return self.marked",
+        BEHIND,
+    ),
+    "the age of what a replica has does not count": Break(
+        PLACE, "near = replica.lag <= max_lag and now <= replica.until", "near = True", BEHIND
+    ),
+    "a read behind one that a replica refuses stays there": Break(
+        "session/replicas/read_retries.py",
+        "if _is_of(entry.sink, self.client)]",
+        "if _is_of(entry.sink, self.client)][:1]",
+        "net/test_order_of_read_retries.py::test_replies_have_their_places",
+    ),
     "a user's rights are those of any node": Break(
         "net/policy/rights.py",
         "frozenset.intersection(*told.values())",

@@ -152,7 +152,7 @@ class Connection(asyncio.Protocol):
             raise Refusal(f"NOPERM this user has no permissions to run the '{row.name}' command")
         if self.server.unable and "r" in row.flags:
             self.server.unable -= 1
-            raise Refusal("LOADING Redis is loading the dataset in memory")
+            raise Refusal(self.server.excuse)
         if self.server.primary is not None and self.server.node is None and self._writes(row):
             raise Refusal(READ_ONLY)
         if self.protocol == 2 and self.subscribed() and "s" not in row.flags:

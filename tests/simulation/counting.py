@@ -86,7 +86,7 @@ class CountingClient:
             try:
                 if self._client is None:
                     self._client = await self._keyrail.client("HELLO", self._hello)
-                commands = [self._command() for _ in range(chance.choice((1, 1, 2, 3)))]
+                commands = [each for _ in range(chance.choice((1, 1, 2, 3))) for each in self._commands()]
                 # What was known before counts, and what the client's own commands have done since.
                 least = {key: self._counters.least(key, self._known) for _, key in commands}
                 begun = self._counters.world.loop.now
@@ -103,24 +103,32 @@ class CountingClient:
         if self._client is not None:
             self._client.close()
 
-    def _command(self) -> tuple[tuple[Any, ...], bytes]:
+    def _commands(self) -> list[tuple[tuple[Any, ...], bytes]]:
+        """One command with its key, or a transaction."""
         chance = self._counters.world.chance
         key = chance.choice((*self._counters.keys, *([BRIEF] * bool(self._counters._ends))))
-        if key == BRIEF or chance.randrange(10) >= self._writes or key in self._counters.others:
-            return ("GET", key), key
-        ways: list[tuple[Any, ...]] = [("INCR", key), ("INCRBY", key, 1), ("EVAL", INCREMENT, 1, key)]
+        if key == BRIEF:
+            return [(("GET", key), key)]
+        if chance.randrange(10) >= self._writes or key in self._counters.others:
+            return [(chance.choice((("GET", key), ("GET", key), ("MGET", key, key))), key)]
+        ways: list[tuple[Any, ...]] = [("INCR", key), ("INCRBY", key, 1), ("EVAL", INCREMENT, 1, key), ("EXEC",)]
         if self._counters.undeclared:
             ways.append(("EVAL", UNDECLARED, 0, key))
-        return chance.choice(ways), key
+        way = chance.choice(ways)
+        begun = [(("MULTI",), key), (("INCR", key), key)] if way == ("EXEC",) else []
+        return [*begun, (way, key)]
 
     def _answered(self, words: tuple[Any, ...], key: bytes, least: dict[bytes, int], reply: Any) -> None:
         if isinstance(reply, Failure):
             self.errors[reply.text] += 1
             return
-        number = int(reply or 0)
-        if number < least[key] + (words[0] != "GET"):
+        if reply in (b"OK", b"QUEUED"):
+            return
+        reads = words[0] in ("GET", "MGET")
+        number = min(int(each or 0) for each in (reply if isinstance(reply, list) else [reply]))
+        if number < least[key] + (not reads):
             raise Wrong(f"{words} was answered {reply!r}, at least {least[key]} was known")
-        self._counters.reads += words[0] == "GET"
+        self._counters.reads += reads
         least[key] = max(least[key], number)
         self._known[key] = max(self._known[key], number)
         if self._counters.together:

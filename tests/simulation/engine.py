@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     from tests.simulation.sentinel import Sentinel
 
 
+LOADING = "LOADING Redis is loading the dataset in memory"
+
+
 class Server(Replication):
     """A process on a host of its own. ``users`` have passwords or none. ``forbidden`` commands are refused, and so
-    many of the next reads as it is ``unable`` to answer; ``frozen``, it does nothing."""
+    many of the next reads as it is ``unable`` to answer, with an ``excuse``; ``frozen``, it does nothing."""
 
     _processes = count(1)
 
@@ -38,7 +41,7 @@ class Server(Replication):
         self.scripts: dict[bytes, bytes] = {}
         self.forbidden: set[str] = set()
         self.calls: dict[str, int] = {}
-        self.unable = 0
+        self.unable, self.excuse = 0, LOADING
         self.frozen = self.alive = False
         self.paused_until = 0.0
         self.start()

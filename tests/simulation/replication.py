@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tests.simulation.connection import Connection
     from tests.simulation.engine import Server
 
+Snapshot = tuple[int, list[Database]]
+"""An offset, and the data that were there."""
 _BYTES = 37
 """Of the stream, for each change."""
 
@@ -52,6 +54,7 @@ class Link:
         self.primary.serve_waits()
 
     def end(self) -> None:
+        self._waiting.clear()
         self._there.drop()
         self._back.drop()
 
@@ -118,6 +121,18 @@ class Replication:
             self.databases, self.replid = [each.copied() for each in changes[0]], changes[1]
             server.flush(())
         server.after_command()
+
+    def snapshot(self) -> Snapshot:
+        """What it has now."""
+        return self.offset, [each.copied() for each in self.databases]
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """A replica has what it had then, and gets the rest again."""
+        self.offset, self.databases = snapshot
+        if self.link is not None:
+            primary = self.link.primary
+            self.link.end()
+            self.link.send((primary.offset, (primary.snapshot()[1], primary.replid)))
 
     # Who replicates whom
 
