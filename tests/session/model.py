@@ -52,12 +52,12 @@ class Direct(Shown):
         self.out.clear()
         return reply
 
-    def _refuse(self, row: Row | None, argv: Sequence[bytes]) -> None:
+    def _refuse(self, row: Row | None, argv: Sequence[bytes]) -> str:
         # Without a reply nobody could tell whether the database has changed.
         switches = argv[0].upper() == b"SELECT" and argv[1] == b"%d" % int(argv[1])
         if (row is not None and row.name in DENIED) or (self.queue is not None and self.off and switches):
             raise Refusal("DENIED")
-        super()._refuse(row, argv)
+        return super()._refuse(row, argv)
 
 
 class ModelUpstream(Upstream):

@@ -127,7 +127,11 @@ class Connection(asyncio.Protocol):
     def refuse(self, row: Row | None, argv: Sequence[bytes], *, asking: bool) -> None:
         """Raises Refusal, as Redis does in ``processCommand``."""
         try:
-            self._refuse(row, argv)
+            title = self._refuse(row, argv)
+            assert row is not None
+            redirect = self._redirect(row, argv, asking=asking)
+            if not redirect:
+                self._refuse_here(row, title)
         except Refusal as refusal:
             self.spoiled = True
             if row is not None and row.name == "exec":
@@ -135,50 +139,52 @@ class Connection(asyncio.Protocol):
                 text = str(refusal).removeprefix("ERR ")
                 raise Refusal(f"EXECABORT Transaction discarded because of: {text}") from None
             raise
-        assert row is not None
-        if self.server.node is not None and (error := self._redirect(row, argv, asking=asking)):
+        if redirect:
             self.spoiled = True
             if row.name == "exec":
                 self.end_transaction()
-            raise Refusal(error)
+            raise Refusal(redirect)
 
-    def _refuse(self, row: Row | None, argv: Sequence[bytes]) -> None:
+    def _refuse(self, row: Row | None, argv: Sequence[bytes]) -> str:
         if row is None:
             raise Refusal(_unknown(argv))
         title = row.title(argv)
         if self.user is None and "a" not in row.flags:
             raise Refusal("NOAUTH Authentication required.")
+        if self.queue is not None and self.server.valkey and title in ("multi", "watch", "client|reply"):
+            raise Refusal(f"ERR Command '{title}' not allowed inside a transaction")
         if row.name in self.server.forbidden:
             raise Refusal(f"NOPERM this user has no permissions to run the '{row.name}' command")
+        return title
+
+    def _refuse_here(self, row: Row, title: str) -> None:
         if self.server.unable and "r" in row.flags:
             self.server.unable -= 1
             raise Refusal(self.server.excuse)
-        if self.server.primary is not None and self.server.node is None and self._writes(row):
+        if self.server.primary is not None and self._writes(row):
             raise Refusal(READ_ONLY)
         if self.protocol == 2 and self.subscribed() and "s" not in row.flags:
             allowed = "(P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
             raise Refusal(f"ERR Can't execute '{title}': only {allowed}")
-        if self.queue is not None and self.server.valkey and title in ("multi", "watch", "client|reply"):
-            raise Refusal(f"ERR Command '{title}' not allowed inside a transaction")
 
     def _writes(self, row: Row) -> bool:
         return "w" in row.flags or (row.name == "exec" and any("w" in each.flags for each, _ in self.queue or ()))
 
     def _redirect(self, row: Row, argv: Sequence[bytes], *, asking: bool) -> str:
         node = self.server.node
-        assert node is not None
-        if row.name == "exec" and self.server.valkey and (self.spoiled or self.watch_is_broken()):
+        queued = self.queue if row.name == "exec" and self.server.valkey else None
+        names = {row.name, *(each.name for each, _ in queued or ())}
+        aborts = row.name == "exec" and self.server.valkey and (self.spoiled or self.watch_is_broken())
+        if node is None or aborts:
             return ""
-        writes = self._writes(row)
-        error = node.refusal(
+        return node.refusal(
             self._keys(row, argv),
             asking=asking,
-            reads=self.readonly and not writes,
+            reads=self.readonly and not self._writes(row),
             readonly=self.readonly,
-            channels=row.name in ("ssubscribe", "spublish"),
+            channels=not names.isdisjoint(("ssubscribe", "sunsubscribe", "spublish")),
             queues=self.queue is not None and row.name != "exec",
         )
-        return error or (READ_ONLY if self.server.primary is not None and writes else "")
 
     def _keys(self, row: Row, argv: Sequence[bytes]) -> Sequence[bytes]:
         if row.name == "exec":

@@ -236,6 +236,8 @@ class Node:
                 self.follow(by)
             elif mine is self:
                 self.lose(lost)
+            else:
+                self._end_channels(lost)
         if self.primaries[self] is not None and self.primaries[self] is not self.server_of_primary():
             self.follow(self.primaries[self])
 
@@ -262,12 +264,15 @@ class Node:
             server.databases[0].drop(key)
             server.changed(0, key, None)
         server.unblock_all(self._moved)
-        for each in list(server.connections):
+        self._end_channels(slots)
+        server.after_command()
+        self.version += 1
+
+    def _end_channels(self, slots: set[int]) -> None:
+        for each in list(self.server.connections):
             for channel in [name for name in each.subscriptions["s"] if slot_of(name) in slots]:
                 del each.subscriptions["s"][channel]
                 each.say(Push([b"sunsubscribe", channel, len(each.subscriptions["s"])]))
-        server.after_command()
-        self.version += 1
 
     def _moved(self, connection: Connection) -> Refusal | None:
         assert connection.blocked is not None

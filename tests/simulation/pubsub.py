@@ -24,7 +24,8 @@ def _ssubscribe(c: Connection, argv: Sequence[bytes]) -> Any:
     return _follow(c, argv[0].lower(), argv[1:])
 
 
-@command("unsubscribe punsubscribe sunsubscribe", -1, "s")
+@command("sunsubscribe", -1, "s", (1, -1, 1))
+@command("unsubscribe punsubscribe", -1, "s")
 def _unsubscribe(c: Connection, argv: Sequence[bytes]) -> Any:
     return _follow(c, argv[0].lower(), argv[1:] or list(c.subscriptions[_kind(argv[0])]) or [None])
 

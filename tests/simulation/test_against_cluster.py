@@ -41,7 +41,8 @@ unwatch; wait 1 0; role; info replication; flushall x
 """
 _CLUSTER = """
 asking; asking; asking; readonly; readwrite; cluster keyslot K; cluster countkeysinslot S; cluster getkeysinslot S 9;
-cluster myid; cluster nodes; cluster slots; cluster shards; cluster info; cluster nosuch; select 1; spublish K V
+cluster myid; cluster nodes; cluster slots; cluster shards; cluster info; cluster nosuch; select 1; spublish K V;
+ssubscribe K; sunsubscribe K
 """
 _SENTINEL = f"""
 sentinel get-master-addr-by-name {NAME}; sentinel get-master-addr-by-name x; sentinel sentinels {NAME};
@@ -218,6 +219,7 @@ class Twins:
 
     def end(self, chance: random.Random) -> None:
         """The real one is as it was."""
+        self.at.clear()
         while self.is_open or self.source:
             self.act(chance)
         for engine in self.real.nodes[:2]:
