@@ -13,5 +13,6 @@ policy/      the policies in force in a worker, what users may run, and what is 
 topology/    the servers behind a route, who owns a key, and what keeps connections away from other servers
 downstream/  clients' connections: accepting, admission, what they wait for, and when they are closed
 connection/  one connection to a server: opening, TLS, keepalive, timers, and what the engine is
+sockets/     plain sockets, read and written without the event loop's transports
 config/      what the operator sets: addresses, URLs and the settings of routes
 """

@@ -259,7 +259,7 @@ def test_the_end_of_a_tls_handshake_is_acknowledged_at_once(tmp_path: Path) -> N
         accepted, _ = await loop.sock_accept(listening.real)
         observed = Observed(accepted.family, accepted.type, accepted.proto, accepted.detach())
         observed.events, observed.acknowledges = events, asyncio.Event()
-        acceptor._adopt(observed)
+        acceptor._adopt(observed, None, 0.0)
         reader, writer = await asyncio.wait_for(coming, PATIENCE_SECONDS)
         try:
             assert await asyncio.wait_for(reader.readexactly(7), PATIENCE_SECONDS) == b"welcome"

@@ -15,6 +15,7 @@ from proxy.net.connection.followed import secret_of
 from proxy.net.connection.keepalive import watch_over
 from proxy.net.connection.tls import FollowedContext, reason_of
 from proxy.net.connection.upstream import Keeper, UpstreamConnection
+from proxy.net.sockets.opening import connect_tcp, connect_unix
 from proxy.session.ports.pool_key import PoolKey
 from proxy.wire.decode import read_reply
 
@@ -51,16 +52,16 @@ async def open_without_login(
     """Connect without sending anything. The connection is in database 0. Raises OSError."""
     upstream = UpstreamConnection(keeper, key._replace(database=0), loop)
     if address.path is not None:
-        await loop.create_unix_connection(lambda: upstream, str(address.path))
+        await connect_unix(loop, upstream, str(address.path))
+        return upstream
+    if tls is None:
+        transport = await connect_tcp(loop, upstream, address.host, address.port)
     else:
+        name = address.server_name or address.host
         transport, _ = await loop.create_connection(
-            lambda: upstream,
-            address.host,
-            address.port,
-            ssl=None if tls is None else tls.current(),
-            server_hostname=(address.server_name or address.host) if tls is not None else None,
+            lambda: upstream, address.host, address.port, ssl=tls.current(), server_hostname=name
         )
-        watch_over(transport.get_extra_info("socket"))
+    watch_over(transport.get_extra_info("socket"))
     return upstream
 
 

@@ -21,6 +21,7 @@ from proxy.hotpath.upstream.sender_listener import ReplyRecipient
 from proxy.net.connection.own_commands import OwnCommands
 from proxy.net.connection.slow_reader import LATER_PATIENCE, PATIENCE, SlowReader
 from proxy.net.connection.unsent import discard_unsent
+from proxy.net.sockets.opening import schedule_of
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.pool_key import PoolKey
 
@@ -105,7 +106,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
     """Bound to the pipeline's method, so that each read costs one call."""
 
     def __init__(self, keeper: Keeper, key: PoolKey, loop: asyncio.AbstractEventLoop) -> None:
-        self.pipeline = PrivatePipeline(self, loop.call_soon, key, keeper.errors, keeper.redirects)
+        self.pipeline = PrivatePipeline(self, schedule_of(loop), key, keeper.errors, keeper.redirects)
         self.data_received = self.pipeline.receive
         self.unauthenticated = False
         self.followed: Callable[[UpstreamConnection], None] | None = None

@@ -34,6 +34,8 @@ from proxy.net.connection.tls import handshake_failure
 from proxy.net.downstream.admission import Admission
 from proxy.net.downstream.client import ClientConnection
 from proxy.net.downstream.patience import Patience, waiting_connections
+from proxy.net.sockets.opening import ready_sockets, take_accepted
+from proxy.net.sockets.ready_sockets import ReadySockets
 
 _AT_ONCE = 64
 """Connections that are accepted in a turn of the event loop."""
@@ -100,7 +102,8 @@ class Acceptor:
         self._closed = False
         self._left = 0
         self._turned = 0.0
-        self._waiting: deque[tuple[socket.socket, float]] = deque()
+        self._sockets = ready_sockets(loop) if tls is None else None
+        self._waiting: deque[tuple[socket.socket, object, float]] = deque()
         self._connecting: set[asyncio.Task[None]] = set()
 
     def listen(self) -> None:
@@ -163,7 +166,7 @@ class Acceptor:
     def _accept_some(self, most: int) -> bool:
         for _ in range(most):
             try:
-                connection, _ = self._sock.accept()
+                connection, peer = self._sock.accept()
             except BlockingIOError:
                 self.listen()
                 return False
@@ -172,7 +175,7 @@ class Acceptor:
                     return False
                 continue
             self._admission.accepted()
-            self._waiting.append((connection, self._loop.time()))
+            self._waiting.append((connection, peer, self._loop.time()))
         return True
 
     def _adopt_next(self) -> None:
@@ -190,23 +193,36 @@ class Acceptor:
         clients = gone = 0
         while self._waiting and gone < _GONE_AT_ONCE and (clients < _CLIENTS_AT_ONCE or time.thread_time() < until):
             oldest = not crowd or clients % _OLDEST == 0
-            connection, since = self._waiting.popleft() if oldest else self._waiting.pop()
-            if self._adopt(connection, self._loop.time() - since):
+            connection, peer, since = self._waiting.popleft() if oldest else self._waiting.pop()
+            if self._adopt(connection, peer, self._loop.time() - since):
                 clients += 1
             else:
                 gone += 1
 
-    def _adopt(self, connection: socket.socket, waited: float = 0.0) -> bool:
+    def _adopt(self, connection: socket.socket, peer: object, waited: float) -> bool:
         # Whether it becomes a client.
         if self._patience.refuses(connection, waited, encrypted=self._tls is not None):
             # Reset, and not closed, so that a client that has not left learns at once that nothing was answered.
             self._failures.note("accept", _GAVE_UP, f"{self._name}: a client has given up before it was accepted")
             self._close(connection)
             return False
+        if self._sockets is not None:
+            self._take(self._sockets, connection, peer)
+            return True
         connecting = self._loop.create_task(self._connect(connection))
         self._connecting.add(connecting)
         connecting.add_done_callback(self._connecting.discard)
         return True
+
+    def _take(self, sockets: ReadySockets, connection: socket.socket, peer: object) -> None:
+        try:
+            take_accepted(sockets, connection, peer, self._new_client())
+        except Exception as error:  # noqa: BLE001 - it is this connection's alone
+            self._close(connection)
+            if isinstance(error, OSError):
+                self._fail(error)
+            else:
+                self._loop.call_exception_handler({"message": "a client could not be served", "exception": error})
 
     async def _connect(self, connection: socket.socket) -> None:
         try:

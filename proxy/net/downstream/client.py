@@ -35,7 +35,7 @@ class Route(Protocol):
 class ClientConnection(asyncio.BaseProtocol):
     """A client's TCP, TLS or unix socket connection."""
 
-    __slots__ = ("_route", "data_received", "session")
+    __slots__ = ("_route", "_tls", "data_received", "session")
 
     data_received: Callable[[bytes], None]
     """The intake's own: a call here would cost one more for each read."""
@@ -50,6 +50,7 @@ class ClientConnection(asyncio.BaseProtocol):
         logins: LoginPort | None = None,
     ) -> None:
         self._route = route
+        self._tls: ClientTls | None = None
         self.session = Session(HANDLERS, ports, home, limits, listener, logins)
         self.data_received = self.session.intake.receive
 
@@ -58,15 +59,19 @@ class ClientConnection(asyncio.BaseProtocol):
         wire = cast("asyncio.Transport", transport)
         wire.set_write_buffer_limits(high=_HIGH_WATER, low=_LOW_WATER)
         peer = wire.get_extra_info("peername")
-        certificate = wire.get_extra_info("peercert")
         address = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "unix"
+        tls = wire.get_extra_info("ssl_object")
+        certificate = None if tls is None else wire.get_extra_info("peercert")
         self.session.connected(wire, address, subject_of(certificate) if certificate else "")
-        self._follow_close_notify(self._close_notify)
+        if isinstance(tls, ClientTls):
+            self._tls = tls
+            tls.on_close_notify = self._close_notify
         self._route.client_connected(self.session)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has left, or was closed."""
         self._follow_close_notify(None)
+        self._tls = None
         self.session.when_read_again = None
         self.session.connection_lost()
         self._route.client_closed(self.session, self.session.end_cause)
@@ -76,10 +81,8 @@ class ClientConnection(asyncio.BaseProtocol):
         return self.session.end_of_stream()
 
     def _follow_close_notify(self, call: Callable[[], None] | None) -> None:
-        transport = self.session.transport
-        tls = transport.get_extra_info("ssl_object") if transport is not None else None
-        if isinstance(tls, ClientTls):
-            tls.on_close_notify = call
+        if self._tls is not None:
+            self._tls.on_close_notify = call
 
     def _close_notify(self) -> None:
         self._follow_close_notify(_nothing)

@@ -1,0 +1,169 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""The plain sockets of one event loop: which of them are ready, and what is done when all of these have been read.
+
+They are watched by an epoll descriptor of their own, and the event loop watches that one alone. When it wakes up, a
+pass asks which sockets are ready, and lets each read once, so that none keeps the others waiting; then what the reads
+have gathered for each connection is written. So many clients' commands become one piece for Redis, and an event of the
+loop costs once for all of them.
+
+Between two rounds, a socket can be closed, and another one get its descriptor. So an event is only a hint: what is
+there is what the system call says then.
+"""
+
+import asyncio
+import select
+import weakref
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+from proxy.net.sockets.system_calls import wait
+
+_AT_ONCE = 512
+"""Events that are asked for at once. If there are as many, more are asked for before the event loop goes on."""
+_ROUNDS = 16
+"""Times that a pass asks at most, so that timers are not kept waiting."""
+_EVENTS = 0xFFFF_FFFF
+
+
+class ReadySocket:
+    """A socket that can be watched. ``watched`` are the events that it is watched for."""
+
+    __slots__ = ("descriptor", "watched")
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.watched = 0
+
+    def on_ready(self, events: int) -> None:
+        """Read and write what can be. It raises nothing."""
+        raise NotImplementedError
+
+
+class ReadySockets:
+    """Those of ``loop``, which they do not keep alive. While none is watched, the loop watches nothing for them."""
+
+    __slots__ = ("_count", "_descriptor", "_due", "_epoll", "_loop", "_ready", "_running", "_sockets", "_spare")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = weakref.ref(loop)
+        self._epoll: select.epoll | None = None
+        self._descriptor = -1
+        self._sockets: list[ReadySocket | None] = []
+        self._count = 0
+        self._ready = array("q", bytes(8 * _AT_ONCE))
+        self._due: list[Callable[[], object]] = []
+        self._spare: list[Callable[[], object]] = []
+        self._running = False
+
+    def schedule(self, act: Callable[[], object]) -> None:
+        """Call ``act`` when the sockets that are ready now have been read: in this pass, or in the loop's next turn."""
+        self._due.append(act)
+        if not self._running:
+            self._run_later()
+
+    def call_soon(self, act: Callable[..., object], *arguments: Any) -> None:
+        """Call ``act`` in the next turn of the loop, unless the loop has gone."""
+        loop = self._loop()
+        if loop is not None and not loop.is_closed():
+            loop.call_soon(act, *arguments)
+
+    def report(self, message: str, error: BaseException) -> None:
+        """An error that nobody else gets: the loop logs it."""
+        loop = self._loop()
+        if loop is not None:
+            loop.call_exception_handler({"message": message, "exception": error})
+
+    def watch(self, ready: ReadySocket, events: int) -> None:
+        """Watch a socket for these events, or no more for any. Before it is closed, it is not watched any more.
+
+        Raises OSError where the system has no room for it.
+        """
+        if events == ready.watched:
+            return
+        if ready.watched == 0:
+            self._add(ready, events)
+        elif events == 0:
+            self._remove(ready)
+        elif self._epoll is not None:
+            self._epoll.modify(ready.descriptor, events)
+        ready.watched = events
+
+    def _add(self, ready: ReadySocket, events: int) -> None:
+        if self._epoll is None:
+            self._begin()
+        assert self._epoll is not None, "it has begun"
+        self._epoll.register(ready.descriptor, events)
+        missing = ready.descriptor + 1 - len(self._sockets)
+        if missing > 0:
+            self._sockets.extend([None] * missing)
+        self._sockets[ready.descriptor] = ready
+        self._count += 1
+
+    def _remove(self, ready: ReadySocket) -> None:
+        self._sockets[ready.descriptor] = None
+        self._count -= 1
+        if self._epoll is not None:
+            self._epoll.unregister(ready.descriptor)
+            if self._count == 0:
+                self._end()
+
+    def _begin(self) -> None:
+        loop = self._loop()
+        assert loop is not None, "a loop that has gone has no new sockets"
+        self._epoll = select.epoll()
+        self._descriptor = self._epoll.fileno()
+        loop.add_reader(self._descriptor, self._pass)
+
+    def _end(self) -> None:
+        loop, epoll, self._epoll = self._loop(), self._epoll, None
+        if loop is not None and not loop.is_closed():
+            loop.remove_reader(self._descriptor)
+        if epoll is not None:
+            epoll.close()
+
+    def _pass(self) -> None:
+        self._running = True
+        try:
+            for _ in range(_ROUNDS):
+                count = 0 if self._epoll is None else wait(self._epoll, self._descriptor, self._ready)
+                self._let_read(count)
+                self._run_due()
+                if count < _AT_ONCE:
+                    break
+        finally:
+            self._running = False
+            if self._due:
+                self._run_later()
+
+    def _let_read(self, count: int) -> None:
+        for index in range(count):
+            event = self._ready[index]
+            ready = self._sockets[event >> 32]
+            if ready is not None:
+                ready.on_ready(event & _EVENTS)
+
+    def _run(self) -> None:
+        # In a turn of the loop without a pass, or after one that has run all.
+        self._running = False
+        self._run_due()
+
+    def _run_later(self) -> None:
+        self._running = True
+        self.call_soon(self._run)
+
+    def _run_due(self) -> None:
+        # What these arrange is for the next round: it may arrange more, and so on.
+        due = self._due
+        if not due:
+            return
+        self._due = self._spare
+        self._spare = due
+        try:
+            for act in due:
+                try:
+                    act()
+                except Exception as error:  # noqa: BLE001 - the others' bytes have to leave all the same
+                    self.report("what a connection has gathered could not be written", error)
+        finally:
+            due.clear()
