@@ -378,7 +378,9 @@ def test_a_descriptor_that_is_used_again_within_a_pass_is_not_taken_for_the_one_
     play(OWN, case)
 
 
-def test_what_is_scheduled_runs_once_when_all_that_is_ready_has_been_read() -> None:
+def test_what_is_scheduled_runs_once_in_the_turn_behind_all_reads() -> None:
+    """And not behind the reads themselves: the timers of that turn say whether this process has paused."""
+
     async def case(stage: Stage) -> None:
         order: list[object] = []
         schedule = schedule_of(stage.loop)
@@ -392,18 +394,19 @@ def test_what_is_scheduled_runs_once_when_all_that_is_ready_has_been_read() -> N
             def on_data(_: bytes, index: int = index) -> None:
                 order.append(index)
                 if len(order) == 1:
+                    stage.loop.call_soon(order.append, "next turn")
                     schedule(flush)
 
             protocol.on_data = on_data
             peer.send(b"bytes")
-        await until(lambda: len(order) == 6)
-        assert sorted(order[:5], key=str) == [0, 1, 2, 3, 4]
-        assert order[5] == "flush"
-        schedule(flush)
-        assert len(order) == 6, "nothing that is scheduled runs at once"
         await until(lambda: len(order) == 7)
+        assert sorted(order[:5], key=str) == [0, 1, 2, 3, 4]
+        assert order[5:] == ["next turn", "flush"]
+        schedule(flush)
+        assert len(order) == 7, "nothing that is scheduled runs at once"
+        await until(lambda: len(order) == 8)
         await _turns(3)
-        assert len(order) == 7
+        assert len(order) == 8
 
     play(OWN, case)
 

@@ -104,6 +104,7 @@ class Acceptor:
         self._turned = 0.0
         self._sockets = ready_sockets(loop) if tls is None else None
         self._waiting: deque[tuple[socket.socket, object, float]] = deque()
+        self._taking = 0
         self._connecting: set[asyncio.Task[None]] = set()
 
     def listen(self) -> None:
@@ -134,7 +135,8 @@ class Acceptor:
     def _room(self) -> int:
         # Who waits needs an open file, as a client does.
         most = self._admission.most
-        free = most - self._admission.clients - len(self._connecting) - len(self._waiting) if most > 0 else _AT_ONCE
+        coming = self._taking + len(self._connecting) + len(self._waiting)
+        free = most - self._admission.clients - coming if most > 0 else _AT_ONCE
         return max(min(free, _AT_ONCE), 0 if self._waiting else 1)
 
     def _leave(self, count: int) -> None:
@@ -207,7 +209,10 @@ class Acceptor:
             self._close(connection)
             return False
         if self._sockets is not None:
-            self._take(self._sockets, connection, peer)
+            # In the next turn: what was sent during a pause of this process may end a shared connection in this one,
+            # with all clients that have sent something on it.
+            self._taking += 1
+            self._loop.call_soon(self._take, self._sockets, connection, peer)
             return True
         connecting = self._loop.create_task(self._connect(connection))
         self._connecting.add(connecting)
@@ -215,6 +220,7 @@ class Acceptor:
         return True
 
     def _take(self, sockets: ReadySockets, connection: socket.socket, peer: object) -> None:
+        self._taking -= 1
         try:
             take_accepted(sockets, connection, peer, self._new_client())
         except Exception as error:  # noqa: BLE001 - it is this connection's alone

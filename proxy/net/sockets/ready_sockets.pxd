@@ -22,7 +22,6 @@ cdef class ReadySockets:
     cdef long long[::1] _ready
     cdef list _due
     cdef list _spare
-    cdef bint _running
 
     cpdef schedule(self, act)
     cpdef watch(self, ReadySocket ready, long long events)
@@ -35,7 +34,5 @@ cdef class ReadySockets:
     cpdef _pass(self)
     @cython.locals(index=cython.Py_ssize_t, event=cython.longlong, ready=ReadySocket)
     cdef _let_read(self, Py_ssize_t count)
-    cpdef _run(self)
-    cdef _run_later(self)
     @cython.locals(due=list)
-    cdef _run_due(self)
+    cpdef _run(self)

@@ -2,9 +2,10 @@
 """The plain sockets of one event loop: which of them are ready, and what is done when all of these have been read.
 
 They are watched by an epoll descriptor of their own, and the event loop watches that one alone. When it wakes up, a
-pass asks which sockets are ready, and lets each read once, so that none keeps the others waiting; then what the reads
-have gathered for each connection is written. So many clients' commands become one piece for Redis, and an event of the
-loop costs once for all of them.
+pass asks which sockets are ready, and lets each read once, so that none keeps the others waiting. What the reads have
+gathered for each connection is written in the loop's next turn. So many clients' commands become one piece for Redis,
+and an event of the loop costs once for all of them. Before that turn writes, its timers have run: after a pause of this
+process they say so, and what clients have given up meanwhile does not leave.
 
 Between two rounds, a socket can be closed, and another one get its descriptor. So an event is only a hint: what is
 there is what the system call says then.
@@ -43,7 +44,7 @@ class ReadySocket:
 class ReadySockets:
     """Those of ``loop``, which they do not keep alive. While none is watched, the loop watches nothing for them."""
 
-    __slots__ = ("_count", "_descriptor", "_due", "_epoll", "_loop", "_ready", "_running", "_sockets", "_spare")
+    __slots__ = ("_count", "_descriptor", "_due", "_epoll", "_loop", "_ready", "_sockets", "_spare")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = weakref.ref(loop)
@@ -54,13 +55,12 @@ class ReadySockets:
         self._ready = array("q", bytes(8 * _AT_ONCE))
         self._due: list[Callable[[], object]] = []
         self._spare: list[Callable[[], object]] = []
-        self._running = False
 
     def schedule(self, act: Callable[[], object]) -> None:
-        """Call ``act`` when the sockets that are ready now have been read: in this pass, or in the loop's next turn."""
+        """Call ``act`` in the loop's next turn, when the sockets that are ready now have been read."""
+        if not self._due:
+            self.call_soon(self._run)
         self._due.append(act)
-        if not self._running:
-            self._run_later()
 
     def call_soon(self, act: Callable[..., object], *arguments: Any) -> None:
         """Call ``act`` in the next turn of the loop, unless the loop has gone."""
@@ -123,18 +123,11 @@ class ReadySockets:
             epoll.close()
 
     def _pass(self) -> None:
-        self._running = True
-        try:
-            for _ in range(_ROUNDS):
-                count = 0 if self._epoll is None else wait(self._epoll, self._descriptor, self._ready)
-                self._let_read(count)
-                self._run_due()
-                if count < _AT_ONCE:
-                    break
-        finally:
-            self._running = False
-            if self._due:
-                self._run_later()
+        for _ in range(_ROUNDS):
+            count = 0 if self._epoll is None else wait(self._epoll, self._descriptor, self._ready)
+            self._let_read(count)
+            if count < _AT_ONCE:
+                break
 
     def _let_read(self, count: int) -> None:
         for index in range(count):
@@ -144,19 +137,8 @@ class ReadySockets:
                 ready.on_ready(event & _EVENTS)
 
     def _run(self) -> None:
-        # In a turn of the loop without a pass, or after one that has run all.
-        self._running = False
-        self._run_due()
-
-    def _run_later(self) -> None:
-        self._running = True
-        self.call_soon(self._run)
-
-    def _run_due(self) -> None:
-        # What these arrange is for the next round: it may arrange more, and so on.
+        # What these arrange is for the turn behind it: it may arrange more, and so on.
         due = self._due
-        if not due:
-            return
         self._due = self._spare
         self._spare = due
         try:
