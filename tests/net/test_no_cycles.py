@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from types import FunctionType, MethodType
+from typing import Any
 
 import pytest
+import uvloop
 
 from proxy.net.config.address import parse_listen, parse_upstream
 from proxy.net.config.settings import ListenerSettings
@@ -22,6 +24,7 @@ from proxy.net.follow.topologies import topology_of
 from proxy.net.logins.entrance import Entrance
 from proxy.net.policy.plan_compiler import PlanCompiler
 from proxy.net.route.route import Route
+from proxy.net.sockets.opening import ready_sockets, take_accepted
 from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.policy_yaml.shipped import packaged
@@ -68,7 +71,9 @@ class Speaker:
         for each in (mine, theirs):
             each.setblocking(False)
         loop = asyncio.get_running_loop()
-        await loop.connect_accepted_socket(lambda: route._new_client(entrance), theirs)
+        sockets = ready_sockets(loop)
+        assert sockets is not None
+        take_accepted(sockets, theirs, None, route._new_client(entrance))
         self._reader, self._writer = await asyncio.open_connection(sock=mine)
         self._frames = FrameReader()
 
@@ -139,13 +144,18 @@ async def cycles(url: str, chosen: Policy, lines: Sequence[str], *, reloads: boo
 def test_commands_leave_no_cycle(fleet: Fleet, chosen: str, kind: str) -> None:
     rules = {"none": lambda: TRANSPARENT, "asking": lambda: policy(ASKING), "strict": _strict}[chosen]()
     url = fleet.engine("valkey-9.1", "no cycles").url
-    assert asyncio.run(cycles(url, rules, KINDS[kind], reloads=False)) == []
+    assert _run(cycles(url, rules, KINDS[kind], reloads=False)) == []
 
 
 def test_a_reload_leaves_no_cycle(fleet: Fleet) -> None:
     url = fleet.engine("valkey-9.1", "no cycles").url
     lines = [line for kind in ("read", "write", "a look at a size") for line in KINDS[kind]]
-    assert asyncio.run(cycles(url, _strict(), lines, reloads=True)) == []
+    assert _run(cycles(url, _strict(), lines, reloads=True)) == []
+
+
+def _run(asked: Coroutine[Any, Any, list[str]]) -> list[str]:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # as a worker does
+        return runner.run(asked)
 
 
 def _strict() -> Policy:

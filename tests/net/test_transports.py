@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import gc
 import os
 import random
 import select
 import socket
 import struct
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import uvloop
 
 from proxy.net.sockets import ready_sockets as module
+from proxy.net.sockets import transport
 from proxy.net.sockets.opening import connect_tcp, connect_unix, ready_sockets, schedule_of, take_accepted
 from proxy.net.sockets.transport import SocketTransport
 from tests.conftest import seeds
@@ -433,6 +437,58 @@ def test_what_fails_keeps_nothing_else_from_leaving() -> None:
     play(OWN, case)
 
 
+def test_what_came_during_a_pause_is_read_in_one_pass() -> None:
+    """The timers behind it would take what is unread for missing: see ``proxy/net/connection/deadline.py``."""
+
+    async def case(stage: Stage) -> None:
+        protocol, peer = await stage.connection()
+        protocol.transport.pause_reading()
+        protocol.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, LARGE)
+        await stage.loop.sock_sendall(peer, bytes(LARGE // 8))
+        protocol.transport.resume_reading()
+        sockets = ready_sockets(stage.loop)
+        assert sockets is not None
+        sockets._pass()
+        assert len(protocol.received) == LARGE // 8
+
+    play(OWN, case)
+
+
+def test_a_read_that_fails_loses_the_connection_and_leaves_no_hole_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def case(stage: Stage) -> None:
+        protocol, peer = await stage.connection()
+        monkeypatch.setattr(transport, "receive", fail)
+        peer.send(b"lost")
+        await until(lambda: "lost" in protocol.events)
+        assert isinstance(protocol.error, MemoryError)
+        assert len(stage.reported) == 1
+
+    def fail(descriptor: int) -> bytes:
+        os.read(descriptor, 100)
+        raise MemoryError
+
+    if not transport.__file__.endswith(".py"):
+        pytest.skip("compiled, the call cannot be replaced")
+    play(OWN, case)
+
+
+def test_where_nothing_can_be_watched_the_next_connection_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def case(stage: Stage) -> None:
+        monkeypatch.setattr(select, "epoll", fail)
+        broken, _ = await stage.connection()
+        await until(lambda: "lost" in broken.events)
+        assert isinstance(broken.error, OSError)
+        monkeypatch.undo()
+        protocol, peer = await stage.connection()
+        peer.send(b"bytes")
+        await until(lambda: protocol.received == b"bytes")
+
+    def fail() -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    play(OWN, case)
+
+
 def test_more_sockets_than_are_asked_for_at_once_are_all_read_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     async def case(stage: Stage) -> None:
         pairs = [await stage.connection(tcp=False) for _ in range(40)]
@@ -514,6 +570,60 @@ def test_a_connection_is_opened_by_any_event_loop(
             await connect_unix(loop, Recorder(), path)
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
+
+
+class TwoAddresses(uvloop.Loop):
+    """Each name has the address of nobody and that of a server."""
+
+    ports: tuple[int, ...] = ()
+
+    async def getaddrinfo(self, *_: Any, **__: Any) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)) for port in self.ports]
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_refused_connection_is_freed_without_the_garbage_collector(answers: bool) -> None:
+    async def main(loop: TwoAddresses) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            loop.ports = (nobody.getsockname()[1], server.getsockname()[1])[: 1 + answers]
+            protocol = Recorder()
+            kept = weakref.ref(protocol)
+            if answers:
+                (await connect_tcp(loop, protocol, "two.example", 1)).abort()
+                events = protocol.events
+                await until(lambda: "lost" in events)
+            else:
+                with pytest.raises(ConnectionRefusedError, match="Connection refused"):
+                    await connect_tcp(loop, protocol, "two.example", 1)
+            del protocol
+            await asyncio.sleep(0)
+            assert kept() is None
+
+    gc.disable()
+    try:
+        with asyncio.Runner(loop_factory=TwoAddresses) as runner:
+            runner.run(main(cast("TwoAddresses", runner.get_loop())))
+    finally:
+        gc.enable()
+
+
+def test_a_unix_socket_whose_queue_is_full_says_so(tmp_path: Path) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        with socket.socket(socket.AF_UNIX) as server, contextlib.ExitStack() as held:
+            server.bind(str(tmp_path / "s"))
+            server.listen(0)
+            for _ in range(10):
+                waiting = held.enter_context(socket.socket(socket.AF_UNIX))
+                waiting.setblocking(False)
+                if waiting.connect_ex(str(tmp_path / "s")):
+                    break
+            with pytest.raises(BlockingIOError):
+                await connect_unix(loop, Recorder(), str(tmp_path / "s"))
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())
 
 

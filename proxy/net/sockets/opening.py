@@ -4,6 +4,7 @@ With uvloop on Linux, they are ``SocketTransport``; elsewhere, and for TLS, the 
 """
 
 import asyncio
+import errno
 import os
 import select
 import socket
@@ -52,15 +53,15 @@ async def connect_tcp(
     if sockets is None:
         transport, _ = await loop.create_connection(lambda: protocol, host, port)
         return transport
-    errors: list[OSError] = []
+    reasons: dict[str, int | None] = {}  # an exception that is kept would keep the protocol in a circle
     for family, kind, number, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         try:
             return await _connect(loop, sockets, protocol, socket.socket(family, kind, number), address)
         except OSError as error:
-            errors.append(error)
-    if len({str(error) for error in errors}) == 1:
-        raise errors[0]
-    raise OSError("; ".join(map(str, errors)) or f"{host} has no address")
+            reasons[str(error)] = error.errno
+    if len(reasons) == 1 and None not in reasons.values():
+        raise _failure(*reasons.values())
+    raise OSError("; ".join(reasons) or f"{host} has no address")
 
 
 async def connect_unix(loop: asyncio.AbstractEventLoop, protocol: asyncio.BaseProtocol, path: str) -> asyncio.Transport:
@@ -92,12 +93,28 @@ async def _connect(
 
 
 async def _reach(loop: asyncio.AbstractEventLoop, connection: socket.socket, address: Any) -> None:
-    try:
-        await loop.sock_connect(connection, address)
-    except OSError as error:
-        if error.errno is None:
-            raise
-        raise OSError(error.errno, os.strerror(error.errno)) from None  # and not that "Connect call failed"
+    # The loop's own ``sock_connect`` would resolve the address again, in a thread, and takes EAGAIN for a beginning,
+    # which says of a unix socket that its server's queue is full.
+    code = connection.connect_ex(address)
+    if code == errno.EINPROGRESS:
+        writable = loop.create_future()
+        loop.add_writer(connection, _settle, writable)
+        try:
+            await writable
+        finally:
+            loop.remove_writer(connection)
+        code = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if code:
+        raise _failure(code)
+
+
+def _settle(waiting: "asyncio.Future[None]") -> None:
+    if not waiting.done():
+        waiting.set_result(None)
+
+
+def _failure(code: int | None) -> OSError:
+    return OSError(code, os.strerror(code or 0))
 
 
 def _send_at_once(connection: socket.socket) -> None:

@@ -22,6 +22,7 @@ cdef class ReadySockets:
     cdef long long[::1] _ready
     cdef list _due
     cdef list _spare
+    cdef public bint more
 
     cpdef schedule(self, act)
     cpdef watch(self, ReadySocket ready, long long events)

@@ -21,9 +21,13 @@ from typing import Any
 from proxy.net.sockets.system_calls import wait
 
 _AT_ONCE = 512
-"""Events that are asked for at once. If there are as many, more are asked for before the event loop goes on."""
+"""Events that are asked for at once."""
 _ROUNDS = 16
-"""Times that a pass asks at most, so that timers are not kept waiting."""
+"""Times that a pass asks at most, so that timers are not kept waiting: again, where there were as many events, or a
+socket may hold more. What came during a pause of this process is read before the timers behind it run (``deadline``).
+"""
+FAULTS = (Exception, asyncio.CancelledError)
+"""What ends a connection, and nothing else: a protocol has failed."""
 _EVENTS = 0xFFFF_FFFF
 
 
@@ -42,9 +46,12 @@ class ReadySocket:
 
 
 class ReadySockets:
-    """Those of ``loop``, which they do not keep alive. While none is watched, the loop watches nothing for them."""
+    """Those of ``loop``, which they do not keep alive. While none is watched, the loop watches nothing for them.
 
-    __slots__ = ("_count", "_descriptor", "_due", "_epoll", "_loop", "_ready", "_sockets", "_spare")
+    ``more``: a socket has given as much as is read at once, so it may hold more.
+    """
+
+    __slots__ = ("_count", "_descriptor", "_due", "_epoll", "_loop", "_ready", "_sockets", "_spare", "more")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = weakref.ref(loop)
@@ -55,6 +62,7 @@ class ReadySockets:
         self._ready = array("q", bytes(8 * _AT_ONCE))
         self._due: list[Callable[[], object]] = []
         self._spare: list[Callable[[], object]] = []
+        self.more = False
 
     def schedule(self, act: Callable[[], object]) -> None:
         """Call ``act`` in the loop's next turn, when the sockets that are ready now have been read."""
@@ -90,13 +98,16 @@ class ReadySockets:
         ready.watched = events
 
     def _add(self, ready: ReadySocket, events: int) -> None:
-        if self._epoll is None:
-            self._begin()
-        assert self._epoll is not None, "it has begun"
-        self._epoll.register(ready.descriptor, events)
         missing = ready.descriptor + 1 - len(self._sockets)
         if missing > 0:
             self._sockets.extend([None] * missing)
+        epoll = self._begin() if self._epoll is None else self._epoll
+        try:
+            epoll.register(ready.descriptor, events)
+        except BaseException:
+            if self._count == 0:
+                self._end()
+            raise
         self._sockets[ready.descriptor] = ready
         self._count += 1
 
@@ -108,12 +119,14 @@ class ReadySockets:
             if self._count == 0:
                 self._end()
 
-    def _begin(self) -> None:
+    def _begin(self) -> select.epoll:
         loop = self._loop()
         assert loop is not None, "a loop that has gone has no new sockets"
-        self._epoll = select.epoll()
-        self._descriptor = self._epoll.fileno()
-        loop.add_reader(self._descriptor, self._pass)
+        epoll = select.epoll()
+        loop.add_reader(epoll.fileno(), self._pass)
+        self._epoll = epoll
+        self._descriptor = epoll.fileno()
+        return epoll
 
     def _end(self) -> None:
         loop, epoll, self._epoll = self._loop(), self._epoll, None
@@ -125,8 +138,9 @@ class ReadySockets:
     def _pass(self) -> None:
         for _ in range(_ROUNDS):
             count = 0 if self._epoll is None else wait(self._epoll, self._descriptor, self._ready)
+            self.more = False
             self._let_read(count)
-            if count < _AT_ONCE:
+            if count < _AT_ONCE and not self.more:
                 break
 
     def _let_read(self, count: int) -> None:
@@ -145,7 +159,7 @@ class ReadySockets:
             for act in due:
                 try:
                     act()
-                except Exception as error:  # noqa: BLE001 - the others' bytes have to leave all the same
+                except FAULTS as error:  # the others' bytes have to leave all the same
                     self.report("what a connection has gathered could not be written", error)
         finally:
             due.clear()

@@ -9,6 +9,10 @@ cdef extern from *:
     #include <sys/epoll.h>
     #endif
 
+    #ifndef MSG_NOSIGNAL /* not on macOS, where Python ignores SIGPIPE */
+    #define MSG_NOSIGNAL 0
+    #endif
+
     #define KEYRAIL_PIECE (1 << 18)
     #define KEYRAIL_READY 512
 

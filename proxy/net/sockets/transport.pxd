@@ -4,7 +4,7 @@ from proxy.net.sockets.ready_sockets cimport ReadySocket, ReadySockets
 from proxy.net.sockets.system_calls cimport receive, send
 
 cdef long long _IN, _OUT
-cdef Py_ssize_t _JOINED, _HIGH_WATER
+cdef Py_ssize_t _MUCH, _JOINED, _HIGH_WATER
 
 
 cdef class SocketTransport(ReadySocket):

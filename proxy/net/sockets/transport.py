@@ -16,10 +16,12 @@ import select
 import socket
 from collections import deque
 
-from proxy.net.sockets.ready_sockets import ReadySocket, ReadySockets
+from proxy.net.sockets.ready_sockets import FAULTS, ReadySocket, ReadySockets
 from proxy.net.sockets.system_calls import receive, send
 
 _IN, _OUT = getattr(select, "EPOLLIN", 1), getattr(select, "EPOLLOUT", 4)  # as in Linux: no other system has them
+_MUCH = 1 << 16
+"""Bytes of one read, behind which more may be waiting."""
 _JOINED = 1 << 20
 """Bytes; unsent pieces that are no more together are sent as one."""
 _HIGH_WATER = 1 << 16
@@ -72,7 +74,7 @@ class SocketTransport(ReadySocket):
         assert protocol is not None, "a connection begins once"
         try:
             protocol.connection_made(self)  # type: ignore[arg-type]  # it has the methods that Keyrail uses
-        except Exception as error:  # noqa: BLE001 - it is this connection's alone
+        except FAULTS as error:
             self._fail("a protocol could not take its connection", error)
         self._watch()
 
@@ -92,14 +94,19 @@ class SocketTransport(ReadySocket):
         except OSError as error:
             self._lose(error)
             return
+        except FAULTS as error:  # such as MemoryError: something may be missing now
+            self._fail("what has come could not be taken", error)
+            return
         if data is None:
             return
+        if len(data) >= _MUCH:
+            self._sockets.more = True
         try:
             if data:
                 self._receive(data)
             else:
                 self._end_of_stream()
-        except Exception as error:  # noqa: BLE001 - it is this connection's alone
+        except FAULTS as error:
             self._fail("a protocol could not take what has come", error)
 
     def _end_of_stream(self) -> None:
@@ -130,7 +137,11 @@ class SocketTransport(ReadySocket):
             sent = self._try(data, 0)
             if sent < 0 or sent == len(data):
                 return
-            self._unsent = deque((data,))
+            try:
+                self._unsent = deque((data,))
+            except FAULTS as error:  # the rest would be missing
+                self._fail("what is written could not be kept", error)
+                return
             self._offset = sent
             self._size = len(data) - sent
             self._watch()
@@ -195,7 +206,7 @@ class SocketTransport(ReadySocket):
                 protocol.pause_writing()
             else:
                 protocol.resume_writing()
-        except Exception as error:  # noqa: BLE001 - it is this connection's alone
+        except FAULTS as error:
             self._fail("a protocol could not pause or resume", error)
 
     def set_write_buffer_limits(self, high: int, low: int | None = None) -> None:
@@ -233,7 +244,7 @@ class SocketTransport(ReadySocket):
             return self._socket
         return self._peer if name == "peername" else None
 
-    def _fail(self, message: str, error: Exception) -> None:
+    def _fail(self, message: str, error: BaseException) -> None:
         self._sockets.report(message, error)
         self._lose(error)
 
@@ -243,8 +254,10 @@ class SocketTransport(ReadySocket):
         self.lost = self._closing = True
         self._unsent = None
         self._size = 0
-        self._sockets.watch(self, 0)
-        self._sockets.call_soon(self._tell_lost, error)
+        try:
+            self._sockets.watch(self, 0)
+        finally:
+            self._sockets.call_soon(self._tell_lost, error)
 
     def _tell_lost(self, error: BaseException | None) -> None:
         protocol, connection = self._protocol, self._socket
@@ -265,5 +278,5 @@ class SocketTransport(ReadySocket):
         if events != self.watched:
             try:
                 self._sockets.watch(self, events)
-            except OSError as error:  # the system has no room for it: see man 2 epoll_ctl
+            except FAULTS as error:  # the system has no room for it: see man 2 epoll_ctl
                 self._lose(error)
