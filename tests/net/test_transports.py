@@ -454,6 +454,29 @@ def test_what_came_during_a_pause_is_read_in_one_pass() -> None:
     play(OWN, case)
 
 
+def test_a_pass_is_announced_and_nobody_is_read_to_whom_somebody_objects() -> None:
+    async def case(stage: Stage) -> None:
+        refused, refused_peer = await stage.connection()
+        read, peer = await stage.connection()
+        sockets = ready_sockets(stage.loop)
+        assert sockets is not None
+        order: list[str] = []
+        sockets.before_pass = lambda: order.append("pass")
+        sockets.looks[1] = lambda protocol: order.append("look") or protocol is not refused  # type: ignore[func-returns-value]  # None, then whether
+        read.on_data = lambda _: order.append("read")
+        for each in (refused_peer, peer):
+            each.send(b"bytes")
+        await until(lambda: "read" in order)
+        assert order[0] == "pass"
+        assert order[order.index("read") - 1] == "look"
+        assert refused.received == b""
+        del sockets.looks[1]
+        await until(lambda: refused.received == b"bytes")
+        sockets.before_pass = None
+
+    play(OWN, case)
+
+
 def test_a_read_that_fails_loses_the_connection_and_leaves_no_hole_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     async def case(stage: Stage) -> None:
         protocol, peer = await stage.connection()
@@ -641,16 +664,18 @@ class Peer:
         self.to_send += data
         self.push()
 
-    def push(self) -> None:
+    def push(self) -> bool:
         with contextlib.suppress(BlockingIOError):
             while self.to_send:
                 del self.to_send[: self.sock.send(self.to_send)]
+        return not self.to_send
 
-    def read(self, most: int) -> None:
+    def read(self, most: int) -> bool:
         with contextlib.suppress(BlockingIOError):
             piece = self.sock.recv(most)
             self.ended = self.ended or not piece
             self.received += piece
+        return self.ended
 
 
 @FORMS
@@ -670,9 +695,9 @@ def test_in_any_history_no_byte_is_lost_doubled_or_reordered(form: str, seed: in
             if chance.random() < 0.3:
                 await asyncio.sleep(0)
         protocol.transport.resume_reading()
-        await until(lambda: [peer.push(), protocol.received == there][1])
+        await until(lambda: peer.push() and protocol.received == there)
         protocol.transport.close()
-        await until(lambda: [peer.read(1 << 16), peer.ended][1])
+        await until(lambda: peer.read(1 << 16))
         assert bytes(peer.received) == bytes(here)
         await until(lambda: "lost" in protocol.events)
         told = [each for each in protocol.events if each in ("pause", "resume")]

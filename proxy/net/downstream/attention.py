@@ -39,6 +39,7 @@ class Attention:
             self._sockets.register(descriptor, select.POLLIN)
         self._patience = patience
         self._paused = paused
+        self._pause = patience or float("inf")
         self._seconds = min(_MOST_SECONDS, max(_LEAST_SECONDS, patience / _TURNS)) if patience else _MOST_SECONDS
         self._turned = time.monotonic()
         self._attends = False
@@ -48,6 +49,11 @@ class Attention:
         """The worker is about to accept."""
         self._turned = time.monotonic()
         self._turns.begin()
+
+    def look(self) -> None:
+        """Clients' sockets are about to be read: whoever has to know of a pause knows it before. Timers come later."""
+        if time.monotonic() - self._turned > self._pause:
+            self._turn()
 
     def end(self) -> None:
         """It accepts no more."""

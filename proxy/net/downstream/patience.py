@@ -68,6 +68,11 @@ class Patience:
             return True
         return self._is_over(age) and not encrypted and may_change(_unread(sock))
 
+    def gave_up(self, transport: ClientTransport | None, pause: float) -> bool:
+        """Whether a client has left, or may have given up what has come and is unread: as for ``refuses``."""
+        sock = _socket_of(transport)
+        return sock is None or self.refuses(sock, pause, encrypted=False)
+
     def is_late(self, transport: ClientTransport | None, pause: float) -> bool:
         """Whether what came last from the client has waited too long, or the client has left. Where the system does not
         tell for how long it has waited, it is for this ``pause``."""

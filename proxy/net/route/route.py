@@ -184,7 +184,7 @@ class Route(RoutePort):
         self._relearning = Relearning(
             self._connections, self._checkout, self._capabilities, self._policies, self.clients
         )
-        self._late_writes = LateWrites(loop, self._connections.all, self._patience)
+        self._late_writes = LateWrites(loop, self._connections.all, self.clients, self._patience)
         memory = self._policies.memory
         self._scripts = ScriptExchange(find_calls, lambda: memory.each(SharedFacts).values())
         count = self._connections.count

@@ -22,6 +22,8 @@ cdef class ReadySockets:
     cdef long long[::1] _ready
     cdef list _due
     cdef list _spare
+    cdef public object before_pass
+    cdef public dict looks
     cdef public bint more
 
     cpdef schedule(self, act)
@@ -29,6 +31,7 @@ cdef class ReadySockets:
     cpdef report(self, str message, error)
     cdef _add(self, ReadySocket ready, long long events)
     cdef _remove(self, ReadySocket ready)
+    cpdef bint may_read(self, protocol) except -1
     cdef _begin(self)
     cdef _end(self)
     @cython.locals(count=cython.int)

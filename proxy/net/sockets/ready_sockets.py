@@ -48,10 +48,23 @@ class ReadySocket:
 class ReadySockets:
     """Those of ``loop``, which they do not keep alive. While none is watched, the loop watches nothing for them.
 
+    ``before_pass`` is called before any is read, and each of ``looks`` before a protocol's own is: whether it may be.
     ``more``: a socket has given as much as is read at once, so it may hold more.
     """
 
-    __slots__ = ("_count", "_descriptor", "_due", "_epoll", "_loop", "_ready", "_sockets", "_spare", "more")
+    __slots__ = (
+        "_count",
+        "_descriptor",
+        "_due",
+        "_epoll",
+        "_loop",
+        "_ready",
+        "_sockets",
+        "_spare",
+        "before_pass",
+        "looks",
+        "more",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = weakref.ref(loop)
@@ -62,6 +75,8 @@ class ReadySockets:
         self._ready = array("q", bytes(8 * _AT_ONCE))
         self._due: list[Callable[[], object]] = []
         self._spare: list[Callable[[], object]] = []
+        self.before_pass: Callable[[], object] | None = None
+        self.looks: dict[object, Callable[[object], bool]] = {}
         self.more = False
 
     def schedule(self, act: Callable[[], object]) -> None:
@@ -135,7 +150,16 @@ class ReadySockets:
         if epoll is not None:
             epoll.close()
 
+    def may_read(self, protocol: object) -> bool:
+        """Whether nobody objects to reading this protocol's socket."""
+        for look in self.looks.values():  # noqa: SIM110 - compiled, a generator costs more
+            if not look(protocol):
+                return False
+        return True
+
     def _pass(self) -> None:
+        if self.before_pass is not None:
+            self.before_pass()
         for _ in range(_ROUNDS):
             count = 0 if self._epoll is None else wait(self._epoll, self._descriptor, self._ready)
             self.more = False

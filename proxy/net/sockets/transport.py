@@ -89,6 +89,8 @@ class SocketTransport(ReadySocket):
             self._send_more()
 
     def _read(self) -> None:
+        if self._sockets.looks and not self._sockets.may_read(self._protocol):
+            return
         try:
             data = receive(self.descriptor)
         except OSError as error:
