@@ -116,7 +116,7 @@ def disturbed(how: str, running: Running) -> Iterator[None]:
     yield
     if "then dies" in how:
         os.kill(some[0], signal.SIGKILL)
-    elif "stop" in how:
+    elif how.startswith("stop"):
         for pid in some:
             os.kill(pid, signal.SIGCONT)
     if "supervisor" in how:
