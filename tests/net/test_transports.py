@@ -462,7 +462,12 @@ def test_a_pass_is_announced_and_nobody_is_read_to_whom_somebody_objects() -> No
         assert sockets is not None
         order: list[str] = []
         sockets.before_pass = lambda: order.append("pass")
-        sockets.looks[1] = lambda protocol: order.append("look") or protocol is not refused  # type: ignore[func-returns-value]  # None, then whether
+
+        def look(protocol: object) -> bool:
+            order.append("look")
+            return protocol is not refused
+
+        sockets.looks[1] = look
         read.on_data = lambda _: order.append("read")
         for each in (refused_peer, peer):
             each.send(b"bytes")
