@@ -24,7 +24,7 @@ import pytest
 
 from tests.conftest import seeds
 from tests.engines import Engine
-from tests.resp import Address, FrameReader, Wire, pack
+from tests.resp import Address, Closed, FrameReader, Wire, pack
 from tests.server.running import Running, serve, ticks
 
 PATIENCE, TIMEOUT = "400ms", 0.9
@@ -185,3 +185,29 @@ def test_no_write_runs_that_its_client_has_given_up(
         stay = [each for each in clients[20:] if not each.writes and each.leaves == "stays"]
         listen_until(stay, lambda: all(each.answered for each in stay), 30.0)
         assert all(each.answered for each in stay), (how, [each.said for each in stay if not each.answered])
+
+
+@pytest.mark.parametrize("policy", ["none", "strict"])
+def test_behind_a_pause_only_who_has_given_up_a_write_is_closed(policy: str, new_engine: Callable[..., Engine]) -> None:
+    """All of them would share a connection to Redis."""
+    engine = new_engine()
+    options = ("--policy", policy, "--workers", "1", "--accept-patience", PATIENCE)
+    with serve("--listen", "127.0.0.1:0", "--upstream", engine.url, *options) as running, ExitStack() as held:
+        port = running.ready().ports()[0]
+        late, reading, asking = (held.enter_context(Wire(Address(port=port))) for _ in range(3))
+        for each in (late, reading, asking):
+            assert each.ask("GET", "user:1") == b"$-1\r\n"
+        with disturbed("stop all", running):
+            late.say("SET", "user:1", "OLD", "EX", "600")
+            reading.say("GET", "user:1")
+            asking.say("PING")
+            listen_until([], lambda: False, TIMEOUT)
+            new = held.enter_context(Wire(Address(port=port)))
+            new.say("SET", "user:2", "NEW", "EX", "600")
+        assert reading.frame() == b"$-1\r\n"
+        assert asking.frame() == b"+PONG\r\n"
+        assert new.frame() == b"+OK\r\n"
+        with pytest.raises(Closed):
+            late.frame()
+        assert engine.do("GET", "user:1") is None
+        running.await_metric('keyrail_client_closes_total{cause="gave_up",route="default"}', 1.0)

@@ -134,18 +134,21 @@ class PolicyGeneration:
         # A reload identifies all clients, and many of them are alike. A client may have a name of a megabyte.
         if len(caller.client_name) > _LONGEST_KEPT:
             return able, identify(self.policy.apps, caller)
-        known = self._identified
-        if caller not in known:
-            if len(known) >= _CALLERS_KEPT:
-                known.clear()
-            known[caller] = identify(self.policy.apps, caller)
-        return able, known[caller]
+        try:
+            return able, self._identified[caller]
+        except KeyError:
+            if len(self._identified) >= _CALLERS_KEPT:
+                self._identified.clear()
+            app = self._identified[caller] = identify(self.policy.apps, caller)
+            return able, app
 
     def effective_policy(self, whose: Whose) -> EffectivePolicy:
         """The effective policy; it is bound if it does not exist yet."""
-        if whose not in self.effective_policies:
+        found = self.effective_policies.get(whose)
+        if found is None:
             self._add(whose, self._bound(whose))
-        return self.effective_policies[whose]
+            found = self.effective_policies[whose]
+        return found
 
     async def bind(self, clients: Collection[tuple[frozenset[str], Caller]]) -> None:
         """In a thread, bind the effective policies of these clients, and those of clients of no app."""

@@ -23,6 +23,7 @@ from proxy.net.downstream.patience import Patience
 from proxy.net.pool.connection_set import ConnectionSet
 from proxy.net.sockets.opening import ready_sockets
 from proxy.session.session import Session
+from proxy.session.state import POOLED
 
 _AT_ONCE = 0.25
 """Seconds in which the event loop has surely read from every client, on its way back from a pause."""
@@ -75,8 +76,8 @@ class LateWrites:
         client = protocol.session if isinstance(protocol, ClientConnection) else None
         if client is None or client in self._harmless or client not in self._clients:
             return True
-        if client.intake.unread() or client.intake.phase == WAITING or client.sender.pending_replies:
-            return True  # there is more of it than what is unread
+        if not _has_nothing_here(client):
+            return True
         if self._patience.gave_up(client.transport, self._pause()):
             self._connections.events["late_writes"] += 1
             client.close("gave_up")
@@ -105,3 +106,9 @@ class LateWrites:
         if not isinstance(client, Session) or client in self._harmless:
             return False  # or a command of Keyrail's own
         return self._patience.is_late(client.transport, self._pause())
+
+
+def _has_nothing_here(client: Session) -> bool:
+    """Whether all that a client has asked is answered or unread: no reply is pending, no transaction open."""
+    at_rest = client.state is POOLED and client.sender.pending_replies == 0
+    return at_rest and client.intake.phase != WAITING and client.intake.unread() == 0

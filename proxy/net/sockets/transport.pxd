@@ -32,7 +32,8 @@ cdef class SocketTransport(ReadySocket):
     cdef Py_ssize_t _try(self, bytes data, Py_ssize_t start) except -2
     @cython.locals(sent=cython.Py_ssize_t, piece=bytes)
     cdef _send_more(self)
-    cdef _join(self)
+    @cython.locals(pieces=list, size=cython.Py_ssize_t)
+    cdef _join(self, unsent)
     cdef _after_sending(self)
     cdef _tell_writing(self)
     cpdef Py_ssize_t get_write_buffer_size(self) except -1

@@ -22,8 +22,8 @@ from proxy.net.sockets.system_calls import receive, send
 _IN, _OUT = getattr(select, "EPOLLIN", 1), getattr(select, "EPOLLOUT", 4)  # as in Linux: no other system has them
 _MUCH = 1 << 16
 """Bytes of one read, behind which more may be waiting."""
-_JOINED = 1 << 20
-"""Bytes; unsent pieces that are no more together are sent as one."""
+_JOINED = 1 << 18
+"""Bytes; the first unsent pieces that are no more together are sent as one."""
 _HIGH_WATER = 1 << 16
 
 
@@ -165,8 +165,8 @@ class SocketTransport(ReadySocket):
     def _send_more(self) -> None:
         unsent = self._unsent
         while unsent:
-            if len(unsent) > 1 and self._size <= _JOINED:
-                self._join()
+            if len(unsent) > 1 and len(unsent[0]) - self._offset < _JOINED:
+                self._join(unsent)
             piece = unsent[0]
             sent = self._try(piece, self._offset)
             if sent < 0:
@@ -181,14 +181,15 @@ class SocketTransport(ReadySocket):
             self._unsent = None
         self._after_sending()
 
-    def _join(self) -> None:
-        unsent = self._unsent
-        if unsent is not None:
-            unsent[0] = unsent[0][self._offset :]
-            self._offset = 0
-            joined = b"".join(unsent)
-            unsent.clear()
-            unsent.append(joined)
+    def _join(self, unsent: "deque[bytes]") -> None:
+        # The first pieces, so that many small ones cost one call.
+        pieces = [unsent.popleft()[self._offset :]]
+        size = len(pieces[0])
+        while unsent and size + len(unsent[0]) <= _JOINED:
+            pieces.append(unsent.popleft())
+            size += len(pieces[-1])
+        unsent.appendleft(b"".join(pieces))
+        self._offset = 0
 
     def _after_sending(self) -> None:
         if self._closing and self._unsent is None:
