@@ -19,6 +19,7 @@ from loadtest import (
     failover,
     failover_primary,
     kernel,
+    limits,
     local_cache,
     logins,
     memory,
@@ -38,6 +39,7 @@ from loadtest.benchmark import RunError
 from loadtest.placement import PLACEMENTS
 from loadtest.processes import StartError
 from loadtest.quick import Course
+from loadtest.targets import KEYRAIL_NONE, Target
 
 _SHARE_TIMES = 40
 _STRICT = targets.REPOSITORY / "policies" / "strict.yaml"
@@ -63,6 +65,7 @@ def main() -> int:
         ("staleness", "how late a write is seen by clients of a local cache"),
         ("replicas", "reads spread over two replicas, beside the same at the primary"),
         ("builds", "CPU per command of two builds of Keyrail"),
+        ("limits", "CPU per command and per client, beside nutcracker, another build and other proxies"),
     ):
         verb = verbs.add_parser(name, help=about)
         verb.add_argument("--keyrail", help="program to measure (default: the installed one, else this source tree)")
@@ -97,6 +100,11 @@ def main() -> int:
             verb.add_argument("--policy", type=Path, default=_STRICT, help="(default: policies/strict.yaml)")
         if name == "builds":
             verb.add_argument("--before", required=True, help="program of the build to compare with")
+        if name == "limits":
+            verb.add_argument("--before", help="program of the build to compare with")
+            verb.add_argument(
+                "--peer", type=limits.peer, action="append", default=[], help="a proxy that runs: NAME=HOST:PORT,PID"
+            )
         if name == "memory":
             verb.add_argument("--connections", type=int, default=5000, help="(default: %(default)s)")
         if name == "crowd":
@@ -137,6 +145,9 @@ def _measure(program: list[str], chosen: argparse.Namespace) -> None:
         return _crowd(program, chosen.redis, chosen.connections, course)
     if chosen.verb == "builds":
         return _builds(shlex.split(chosen.before), program, chosen.redis, course)
+    if chosen.verb == "limits":
+        before = shlex.split(chosen.before) if chosen.before else None
+        return _limits(program, before, chosen.peer, chosen.redis, course)
     return _OF_A_COURSE[chosen.verb](program, chosen.redis, course)
 
 
@@ -306,6 +317,23 @@ def _builds(before: list[str], after: list[str], redis_program: str, course: Cou
     }
     page = report.builds_markdown(samples, about)
     _finish(_named("builds", course, form), page, about, samples)
+
+
+def _limits(
+    program: list[str], before: list[str] | None, peers: list[Target], redis_program: str, course: Course
+) -> None:
+    with limits.side_by_side(redis_program, program, before, peers) as (redis, ways):
+        samples = list(limits.rounds(redis, ways, peers, course, _say))
+        about = {
+            **{way.name: way.about for way in ways},
+            **_machine(),
+            "processors": str(course.placement),
+            "load": f"{quick.CLIENTS} clients, 64-byte values, {course.rounds} rounds",
+            "again": _again("limits", course, " --before PROGRAM" if before else ""),
+        }
+        form = next(way.about for way in ways if way.name == KEYRAIL_NONE)
+    page = report.limits_markdown(samples, [peer.name for peer in peers], about)
+    _finish(_named("limits", course, form), page, about, samples)
 
 
 def _named(verb: str, course: Course, form: str) -> str:

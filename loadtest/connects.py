@@ -66,12 +66,13 @@ def rounds(ways: Sequence[Target], course: Course, say: Callable[[str], None]) -
     """In each round clients come to every target, in an order that rotates."""
     for number in range(course.rounds):
         for target in targets.rotated(ways, number):
-            sample = _measure(target, number, course)
+            sample = measure(target, number, course)
             say(f"{number + 1}/{course.rounds} {target.name}: {sample.proxy_cpu:.1f} µs, {sample.rate:,.0f}/s")
             yield sample
 
 
-def _measure(target: Target, number: int, course: Course) -> Sample:
+def measure(target: Target, number: int, course: Course) -> Sample:
+    """What clients that come and go cost this target, in one run."""
     assert target.pid is not None
     batches = max(2, round(CLIENTS * course.scale / BATCH))
     with course.placement.loading():

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from loadtest import builds, cluster, connects, crowd, local_cache, logins, replicas, soak, traces
+from loadtest import builds, cluster, connects, crowd, limits, local_cache, logins, replicas, soak, traces
 from loadtest.memory import Measured
 from loadtest.quick import Sample
 from loadtest.rules import NO_RULE
@@ -149,6 +149,35 @@ def local_cache_goals() -> list[Goal]:
     return promised
 
 
+def limits_goals(peers: Sequence[str]) -> list[Goal]:
+    """The limits of Keyrail before one Redis, compiled. Peers have no bounds: their figures are shown."""
+    none, strict, before = KEYRAIL_NONE, limits.KEYRAIL_STRICT, limits.BEFORE
+    bounds = [
+        *((verb, depth, none, before, 0.9 if depth == 1 else 0.95) for depth in (1, 16, 64) for verb in ("GET", "SET")),
+        ("GET", 1, strict, NUTCRACKER, 0.86),
+        ("SET", 1, strict, NUTCRACKER, 0.82),
+        ("GET", 16, strict, NUTCRACKER, 0.23),
+        ("SET", 16, strict, NUTCRACKER, 0.34),
+        ("GET", 64, strict, NUTCRACKER, 0.10),
+        ("SET", 64, strict, NUTCRACKER, 0.16),
+        ("SET", 16, strict, none, 1.15),
+        (limits.CLIENT, 1, none, NUTCRACKER, 1.8),
+        (limits.CLIENT, 1, strict, NUTCRACKER, 2.1),
+        *((verb, depth, strict, peer, 1.0) for peer in peers for depth in (1, 16, 64) for verb in ("GET", "SET")),
+    ]
+    return [
+        Goal(
+            f"{what} P={depth}: proxy CPU of {own}, of {to}'s",
+            _proxy_cpu,
+            (what, depth, own),
+            (what, depth, to),
+            most,
+            True,
+        )
+        for what, depth, own, to, most in bounds
+    ]
+
+
 def judge(samples: Sequence[Sample], promised: Sequence[Goal]) -> list[Outcome]:
     """The outcome of every goal whose two sides were measured."""
     by_case: dict[tuple[str, int, str], dict[int, Sample]] = {}
@@ -190,6 +219,12 @@ def local_cache_markdown(samples: Sequence[Sample], about: Mapping[str, str]) ->
     beside = "a responder that only answers"
     page = _page("Hot keys answered from memory", samples, about, order, local_cache_goals(), beside)
     return page + _proxy_cpu_of_cells([sample for sample in samples if sample.target in {own, to}], own, to)
+
+
+def limits_markdown(samples: Sequence[Sample], peers: Sequence[str], about: Mapping[str, str]) -> str:
+    """The report on what is left of the way to what a machine allows."""
+    order = (NUTCRACKER, KEYRAIL_NONE, limits.KEYRAIL_STRICT, limits.BEFORE, *peers)
+    return _page("How near the limit", samples, about, order, limits_goals(peers))
 
 
 RULE_GOAL = 1.05
