@@ -36,7 +36,6 @@ from proxy.net.policy.garbage_collector import uncollected
 from proxy.net.policy.plan_compiler import PlanUnavailableError, WantedPlans
 from proxy.net.policy.policies import SWITCH_SECONDS
 from proxy.net.route.route import Route
-from proxy.net.sockets.opening import ready_sockets
 from proxy.net.topology.known_scripts import ScriptNews
 from proxy.net.topology.topology import Single
 from proxy.policy.model import Policy
@@ -205,9 +204,6 @@ class Worker:
                 raise started
         self._loads.begin()
         self._attention.begin()
-        sockets = ready_sockets(asyncio.get_running_loop())
-        if sockets is not None:
-            sockets.before_pass = self._attention.look
         for handed in self._start.sockets:
             try:
                 self._serve(handed)

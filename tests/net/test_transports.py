@@ -382,9 +382,7 @@ def test_a_descriptor_that_is_used_again_within_a_pass_is_not_taken_for_the_one_
     play(OWN, case)
 
 
-def test_what_is_scheduled_runs_once_in_the_turn_behind_all_reads() -> None:
-    """And not behind the reads themselves: the timers of that turn say whether this process has paused."""
-
+def test_what_is_scheduled_runs_once_when_all_that_is_ready_has_been_read() -> None:
     async def case(stage: Stage) -> None:
         order: list[object] = []
         schedule = schedule_of(stage.loop)
@@ -405,7 +403,7 @@ def test_what_is_scheduled_runs_once_in_the_turn_behind_all_reads() -> None:
             peer.send(b"bytes")
         await until(lambda: len(order) == 7)
         assert sorted(order[:5], key=str) == [0, 1, 2, 3, 4]
-        assert order[5:] == ["next turn", "flush"]
+        assert order[5:] == ["flush", "next turn"]
         schedule(flush)
         assert len(order) == 7, "nothing that is scheduled runs at once"
         await until(lambda: len(order) == 8)
@@ -454,14 +452,40 @@ def test_what_came_during_a_pause_is_read_in_one_pass() -> None:
     play(OWN, case)
 
 
-def test_a_pass_is_announced_and_nobody_is_read_to_whom_somebody_objects() -> None:
+def test_a_pause_is_told_before_anything_is_read_and_before_anything_is_written() -> None:
+    async def case(stage: Stage) -> None:
+        protocol, peer = await stage.connection()
+        sockets = ready_sockets(stage.loop)
+        assert sockets is not None
+        order: list[str] = []
+
+        def read(_: bytes) -> None:
+            order.append("read")
+            sockets.schedule(lambda: order.append("flush"))
+
+        protocol.on_data = read
+        sockets.on_pause, sockets.pause, sockets.turned = lambda: order.append("pause"), 0.0, 0.0
+        peer.send(b"bytes")
+        await until(lambda: "flush" in order)
+        assert order == ["pause", "read", "pause", "flush"]
+        sockets.schedule(lambda: order.append("flush"))
+        await until(lambda: len(order) == 6)
+        assert order[4:] == ["pause", "flush"]
+        sockets.pause = float("inf")
+        peer.send(b"bytes")
+        await until(lambda: len(order) == 8)
+        assert order[6:] == ["read", "flush"]
+
+    play(OWN, case)
+
+
+def test_nobody_is_read_to_whom_somebody_objects() -> None:
     async def case(stage: Stage) -> None:
         refused, refused_peer = await stage.connection()
         read, peer = await stage.connection()
         sockets = ready_sockets(stage.loop)
         assert sockets is not None
         order: list[str] = []
-        sockets.before_pass = lambda: order.append("pass")
 
         def look(protocol: object) -> bool:
             order.append("look")
@@ -472,12 +496,10 @@ def test_a_pass_is_announced_and_nobody_is_read_to_whom_somebody_objects() -> No
         for each in (refused_peer, peer):
             each.send(b"bytes")
         await until(lambda: "read" in order)
-        assert order[0] == "pass"
         assert order[order.index("read") - 1] == "look"
         assert refused.received == b""
         del sockets.looks[1]
         await until(lambda: refused.received == b"bytes")
-        sockets.before_pass = None
 
     play(OWN, case)
 

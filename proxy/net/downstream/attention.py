@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 
 from proxy.net.connection.periodic import Periodic
 from proxy.net.downstream.worker_loads import WorkerLoads
+from proxy.net.sockets.opening import ready_sockets
 
 _MOST_SECONDS = 0.25
 _LEAST_SECONDS = 0.02
@@ -39,7 +40,7 @@ class Attention:
             self._sockets.register(descriptor, select.POLLIN)
         self._patience = patience
         self._paused = paused
-        self._pause = patience or float("inf")
+        self._ready_sockets = ready_sockets(loop)
         self._seconds = min(_MOST_SECONDS, max(_LEAST_SECONDS, patience / _TURNS)) if patience else _MOST_SECONDS
         self._turned = time.monotonic()
         self._attends = False
@@ -49,20 +50,23 @@ class Attention:
         """The worker is about to accept."""
         self._turned = time.monotonic()
         self._turns.begin()
-
-    def look(self) -> None:
-        """Clients' sockets are about to be read: whoever has to know of a pause knows it before. Timers come later."""
-        if time.monotonic() - self._turned > self._pause:
-            self._turn()
+        if self._ready_sockets is not None and self._patience > 0.0:
+            # Their sockets may be read before timers run.
+            self._ready_sockets.turned, self._ready_sockets.pause = self._turned, self._patience
+            self._ready_sockets.on_pause = self._turn
 
     def end(self) -> None:
         """It accepts no more."""
         self._turns.end()
+        if self._ready_sockets is not None:
+            self._ready_sockets.on_pause = None
 
     def _turn(self) -> None:
         now = time.monotonic()
         before, self._turned = self._turned, now
         away = now - before
+        if self._ready_sockets is not None:
+            self._ready_sockets.turned = now
         if away > 2 * self._seconds and away > self._patience / 2:
             self._attends = False
             if 0.0 < self._patience < away:

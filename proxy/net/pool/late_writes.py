@@ -7,8 +7,7 @@ as what is late may still come:
                      write is closed, alone
     read, or of TLS  a connection to Redis looks before it writes. One that would send something of a client who may
                      have given up is closed, with all whose replies are pending on it: nobody can take a client's
-                     bytes out of what leaves. What was read before anybody knew of the pause leaves in the loop's
-                     next turn, whose timers find the pause
+                     bytes out of what leaves. Whoever writes looks for a pause first
 """
 
 import asyncio

@@ -31,7 +31,7 @@ def ready_sockets(loop: asyncio.AbstractEventLoop) -> ReadySockets | None:
 
 
 def schedule_of(loop: asyncio.AbstractEventLoop) -> Callable[[Callable[[], object]], object]:
-    """What calls something in the next turn, when all that can be read now has been read."""
+    """What calls something when all that can be read now has been read."""
     sockets = ready_sockets(loop)
     return loop.call_soon if sockets is None else sockets.schedule
 

@@ -1,6 +1,6 @@
 cimport cython
 
-from proxy.net.sockets.system_calls cimport wait
+from proxy.net.sockets.system_calls cimport clock, wait
 
 cdef int _AT_ONCE, _ROUNDS
 cdef long long _EVENTS
@@ -22,7 +22,10 @@ cdef class ReadySockets:
     cdef long long[::1] _ready
     cdef list _due
     cdef list _spare
-    cdef public object before_pass
+    cdef bint _awaited
+    cdef public double turned
+    cdef public double pause
+    cdef public object on_pause
     cdef public dict looks
     cdef public bint more
 
@@ -34,9 +37,13 @@ cdef class ReadySockets:
     cpdef bint may_read(self, protocol) except -1
     cdef _begin(self)
     cdef _end(self)
-    @cython.locals(count=cython.int)
+    @cython.locals(awaited=cython.bint)
     cpdef _pass(self)
+    cdef _look_for_pause(self)
+    @cython.locals(count=cython.int)
+    cdef _read_all(self)
     @cython.locals(index=cython.Py_ssize_t, event=cython.longlong, ready=ReadySocket)
     cdef _let_read(self, Py_ssize_t count)
-    @cython.locals(due=list)
     cpdef _run(self)
+    @cython.locals(due=list)
+    cdef _run_due(self)

@@ -2,10 +2,10 @@
 """The plain sockets of one event loop: which of them are ready, and what is done when all of these have been read.
 
 They are watched by an epoll descriptor of their own, and the event loop watches that one alone. When it wakes up, a
-pass asks which sockets are ready, and lets each read once, so that none keeps the others waiting. What the reads have
-gathered for each connection is written in the loop's next turn. So many clients' commands become one piece for Redis,
-and an event of the loop costs once for all of them. Before that turn writes, its timers have run: after a pause of this
-process they say so, and what clients have given up meanwhile does not leave.
+pass asks which sockets are ready, and lets each read once, so that none keeps the others waiting; then what the reads
+have gathered for each connection is written. So many clients' commands become one piece for Redis, and an event of the
+loop costs once for all of them. Before it reads, and before it writes, a pass looks whether this process has paused:
+what clients have given up meanwhile must not leave.
 
 Between two rounds, a socket can be closed, and another one get its descriptor. So an event is only a hint: what is
 there is what the system call says then.
@@ -18,7 +18,7 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
-from proxy.net.sockets.system_calls import wait
+from proxy.net.sockets.system_calls import clock, wait
 
 _AT_ONCE = 512
 """Events that are asked for at once."""
@@ -48,11 +48,13 @@ class ReadySocket:
 class ReadySockets:
     """Those of ``loop``, which they do not keep alive. While none is watched, the loop watches nothing for them.
 
-    ``before_pass`` is called before any is read, and each of ``looks`` before a protocol's own is: whether it may be.
-    ``more``: a socket has given as much as is read at once, so it may hold more.
+    Somebody tells when this process last ``turned``, and is called (``on_pause``) if that is more than ``pause``
+    seconds ago. Each of ``looks`` is asked before a protocol's socket is read: whether it may be. ``more``: a socket
+    has given as much as is read at once, so it may hold more.
     """
 
     __slots__ = (
+        "_awaited",
         "_count",
         "_descriptor",
         "_due",
@@ -61,9 +63,11 @@ class ReadySockets:
         "_ready",
         "_sockets",
         "_spare",
-        "before_pass",
         "looks",
         "more",
+        "on_pause",
+        "pause",
+        "turned",
     )
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -75,15 +79,19 @@ class ReadySockets:
         self._ready = array("q", bytes(8 * _AT_ONCE))
         self._due: list[Callable[[], object]] = []
         self._spare: list[Callable[[], object]] = []
-        self.before_pass: Callable[[], object] | None = None
+        self._awaited = False
+        self.turned = 0.0
+        self.pause = float("inf")
+        self.on_pause: Callable[[], object] | None = None
         self.looks: dict[object, Callable[[object], bool]] = {}
         self.more = False
 
     def schedule(self, act: Callable[[], object]) -> None:
-        """Call ``act`` in the loop's next turn, when the sockets that are ready now have been read."""
-        if not self._due:
-            self.call_soon(self._run)
+        """Call ``act`` when the sockets that are ready now have been read: in this pass, or in the loop's next turn."""
         self._due.append(act)
+        if not self._awaited:
+            self._awaited = True
+            self.call_soon(self._run)
 
     def call_soon(self, act: Callable[..., object], *arguments: Any) -> None:
         """Call ``act`` in the next turn of the loop, unless the loop has gone."""
@@ -158,8 +166,23 @@ class ReadySockets:
         return True
 
     def _pass(self) -> None:
-        if self.before_pass is not None:
-            self.before_pass()
+        self._look_for_pause()
+        awaited, self._awaited = self._awaited, True
+        try:
+            self._read_all()
+            self._look_for_pause()
+            self._run_due()
+        finally:
+            self._awaited = awaited
+            if self._due and not awaited:
+                self._awaited = True
+                self.call_soon(self._run)
+
+    def _look_for_pause(self) -> None:
+        if self.on_pause is not None and clock() - self.turned > self.pause:
+            self.on_pause()
+
+    def _read_all(self) -> None:
         for _ in range(_ROUNDS):
             count = 0 if self._epoll is None else wait(self._epoll, self._descriptor, self._ready)
             self.more = False
@@ -175,6 +198,12 @@ class ReadySockets:
                 ready.on_ready(event & _EVENTS)
 
     def _run(self) -> None:
+        # In a turn of the loop in which no pass has done it.
+        self._awaited = False
+        self._look_for_pause()
+        self._run_due()
+
+    def _run_due(self) -> None:
         # What these arrange is for the turn behind it: it may arrange more, and so on.
         due = self._due
         self._due = self._spare

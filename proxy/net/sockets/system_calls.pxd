@@ -5,6 +5,7 @@ cdef extern from *:
     """
     #include <errno.h>
     #include <sys/socket.h>
+    #include <time.h>
     #ifdef __linux__
     #include <sys/epoll.h>
     #endif
@@ -38,6 +39,12 @@ cdef extern from *:
         return -1;
     }
 
+    static double keyrail_clock(void) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    }
+
     /* Of what Cython passes for an array, this takes the address. */
     #define KEYRAIL_WAIT(descriptor, array, most) keyrail_wait(descriptor, (long long *)(array).data, most)
 
@@ -57,10 +64,12 @@ cdef extern from *:
     """
     object _receive "keyrail_receive" (int descriptor)
     Py_ssize_t _send "keyrail_send" (int descriptor, const char *data, Py_ssize_t start, Py_ssize_t end) except -1
+    double _clock "keyrail_clock" ()
     int _wait "KEYRAIL_WAIT" (int descriptor, long long[::1] ready, Py_ssize_t most) except -1
 
 cdef bint _INTERPRETED
 
 cpdef receive(int descriptor)
 cpdef Py_ssize_t send(int descriptor, bytes data, Py_ssize_t start) except -1
+cpdef double clock() except -1
 cpdef int wait(epoll, int descriptor, long long[::1] ready) except -1

@@ -7,6 +7,7 @@ Compiled, these are calls of C, which stands in the ``.pxd``.
 import errno
 import os
 import select
+import time
 from array import array
 
 _INTERPRETED = __file__.endswith((".py", ".pyc"))
@@ -36,6 +37,13 @@ def send(descriptor: int, data: bytes, start: int) -> int:
         return os.write(descriptor, memoryview(data)[start:] if start else data)
     except BlockingIOError:
         return 0
+
+
+def clock() -> float:
+    """What ``time.monotonic`` tells."""
+    if not _INTERPRETED:
+        return _clock()  # type: ignore[name-defined,no-any-return]  # noqa: F821 - C
+    return time.monotonic()
 
 
 def wait(epoll: "select.epoll", descriptor: int, ready: "array[int]") -> int:

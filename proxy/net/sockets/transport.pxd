@@ -32,7 +32,7 @@ cdef class SocketTransport(ReadySocket):
     cdef Py_ssize_t _try(self, bytes data, Py_ssize_t start) except -2
     @cython.locals(sent=cython.Py_ssize_t, piece=bytes)
     cdef _send_more(self)
-    @cython.locals(pieces=list, size=cython.Py_ssize_t)
+    @cython.locals(pieces=list, size=cython.Py_ssize_t, piece=bytes)
     cdef _join(self, unsent)
     cdef _after_sending(self)
     cdef _tell_writing(self)

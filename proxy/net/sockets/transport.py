@@ -183,11 +183,12 @@ class SocketTransport(ReadySocket):
 
     def _join(self, unsent: "deque[bytes]") -> None:
         # The first pieces, so that many small ones cost one call.
-        pieces = [unsent.popleft()[self._offset :]]
-        size = len(pieces[0])
+        piece = unsent.popleft()[self._offset :]
+        pieces, size = [piece], len(piece)
         while unsent and size + len(unsent[0]) <= _JOINED:
-            pieces.append(unsent.popleft())
-            size += len(pieces[-1])
+            piece = unsent.popleft()
+            pieces.append(piece)
+            size += len(piece)
         unsent.appendleft(b"".join(pieces))
         self._offset = 0
 
