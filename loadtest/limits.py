@@ -13,7 +13,7 @@ import redis as redis_py
 
 from loadtest import benchmark, connects, targets, workloads
 from loadtest.benchmark import RunError
-from loadtest.quick import CLIENTS, WORKLOADS, Course, Sample, Workload, measure, sampled, spent, told
+from loadtest.quick import CLIENTS, WORKLOADS, Course, Sample, Workload, measure, run_benchmark, sampled, spent, told
 from loadtest.rules import as_it_is
 from loadtest.targets import KEYRAIL_NONE, Redis, Target
 
@@ -79,19 +79,9 @@ def _measure_peer(_: Redis, way: Target, workload: Workload, number: int, course
     if not benchmark.available():
         raise RunError("peers are measured with redis-benchmark, which is not installed")
     commands = max(CLIENTS * workload.pipeline, int(workload.commands * course.scale))
-    argv = ["GET", f"{workloads.GET_PREFIX}__rand_int__"]
-    if workload.name == "SET":
-        argv = ["SET", f"{workloads.SET_PREFIX}__rand_int__", workloads.VALUE.decode(), "EX", str(workloads.LIFETIME)]
     begun = spent(way, [])
     with course.placement.loading():
-        measured = benchmark.run(
-            way.port,
-            argv,
-            clients=CLIENTS,
-            pipeline=workload.pipeline,
-            commands=commands,
-            keyspace=workloads.KEYSPACE,
-        )
+        measured = run_benchmark(way, workload, commands)
     return sampled((workload.name, workload.pipeline, way.name, number), measured, commands, begun, spent(way, []))
 
 

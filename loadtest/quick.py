@@ -181,23 +181,23 @@ def _stats(connections: Sequence[redis_py.Redis]) -> Counter[str]:
     return found
 
 
+def run_benchmark(target: Target, workload: Workload, commands: int) -> Measured:
+    """One run by redis-benchmark."""
+    argv = ["GET", f"{workloads.GET_PREFIX}__rand_int__"]
+    if workload.name == "SET":
+        argv = ["SET", f"{workloads.SET_PREFIX}__rand_int__", workloads.VALUE.decode()]
+        if not target.stamps_lifetimes:
+            argv += ["EX", str(workloads.LIFETIME)]
+    elif workload.name == "MGET":
+        argv = ["MGET", *[f"{workloads.GET_PREFIX}__rand_int__"] * workloads.MGET_KEYS]
+    return benchmark.run(
+        target.port, argv, clients=CLIENTS, pipeline=workload.pipeline, commands=commands, keyspace=workloads.KEYSPACE
+    )
+
+
 def _sender(connection: redis_py.Redis, target: Target, workload: Workload, commands: int) -> Callable[[], Measured]:
     if workload.only is None and benchmark.available():
-        argv = ["GET", f"{workloads.GET_PREFIX}__rand_int__"]
-        if workload.name == "SET":
-            argv = ["SET", f"{workloads.SET_PREFIX}__rand_int__", workloads.VALUE.decode()]
-            if not target.stamps_lifetimes:
-                argv += ["EX", str(workloads.LIFETIME)]
-        elif workload.name == "MGET":
-            argv = ["MGET", *[f"{workloads.GET_PREFIX}__rand_int__"] * workloads.MGET_KEYS]
-        return lambda: benchmark.run(
-            target.port,
-            argv,
-            clients=CLIENTS,
-            pipeline=workload.pipeline,
-            commands=commands,
-            keyspace=workloads.KEYSPACE,
-        )
+        return lambda: run_benchmark(target, workload, commands)
     chance = random.Random(_SEED)
     if workload.name == "mix":
         workloads.preload_mixed(connection)

@@ -504,6 +504,28 @@ def test_nobody_is_read_to_whom_somebody_objects() -> None:
     play(OWN, case)
 
 
+def test_a_look_that_fails_loses_its_own_connection_alone() -> None:
+    async def case(stage: Stage) -> None:
+        broken, broken_peer = await stage.connection()
+        whole, peer = await stage.connection()
+        sockets = ready_sockets(stage.loop)
+        assert sockets is not None
+
+        def look(protocol: object) -> bool:
+            if protocol is broken:
+                raise OSError(errno.EMFILE, "no file can be opened")
+            return True
+
+        sockets.looks[1] = look
+        for each in (broken_peer, peer):
+            each.send(b"bytes")
+        await until(lambda: whole.received == b"bytes" and "lost" in broken.events)
+        assert broken.received == b""
+        del sockets.looks[1]
+
+    play(OWN, case)
+
+
 def test_a_read_that_fails_loses_the_connection_and_leaves_no_hole_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     async def case(stage: Stage) -> None:
         protocol, peer = await stage.connection()

@@ -223,7 +223,7 @@ class Acceptor:
         self._taking -= 1
         try:
             take_accepted(sockets, connection, peer, self._new_client())
-        except Exception as error:  # noqa: BLE001 - it is this connection's alone
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is reported, and the next client is served
             self._close(connection)
             if isinstance(error, OSError):
                 self._fail(error)

@@ -160,7 +160,7 @@ class ReadySockets:
 
     def may_read(self, protocol: object) -> bool:
         """Whether nobody objects to reading this protocol's socket."""
-        for look in self.looks.values():  # noqa: SIM110 - compiled, a generator costs more
+        for look in self.looks.values():  # noqa: SIM110 - compiled as a function of C, it can hold no generator
             if not look(protocol):
                 return False
         return True

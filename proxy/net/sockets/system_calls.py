@@ -4,7 +4,6 @@
 Compiled, these are calls of C, which stands in the ``.pxd``.
 """
 
-import errno
 import os
 import select
 import time
@@ -13,7 +12,6 @@ from array import array
 _INTERPRETED = __file__.endswith((".py", ".pyc"))
 _PIECE = 1 << 16
 """Bytes that are received at once, as plain Python. More would be taken from the system, and given back, each time."""
-_WOULD_BLOCK = (errno.EAGAIN, errno.EWOULDBLOCK)
 
 
 def receive(descriptor: int) -> bytes | None:

@@ -89,9 +89,9 @@ class SocketTransport(ReadySocket):
             self._send_more()
 
     def _read(self) -> None:
-        if self._sockets.looks and not self._sockets.may_read(self._protocol):
-            return
         try:
+            if self._sockets.looks and not self._sockets.may_read(self._protocol):
+                return
             data = receive(self.descriptor)
         except OSError as error:
             self._lose(error)
