@@ -165,8 +165,8 @@ class CompiledPolicy:
             case Pass(skipped=why, would_refuse=refused):
                 audited = () if refused is None else _hit(rule, Mode.AUDIT, "refused")
                 return (*audited, Hit(rule, mode, "skipped", why)) if why else audited
-            case Refuse():
-                return _hit(rule, mode, "refused")
+            case Refuse(error=error):
+                return (Hit(rule, mode, "refused", error=error),)
             case Rewrite():
                 return _hit(rule, mode, "rewritten")
             case Answer():

@@ -1,6 +1,6 @@
 """The decision of a policy about one command, and the steps that lead to it: each rule at its place, in its mode."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from proxy.commands.command import Command
@@ -20,12 +20,14 @@ reply is worth counting; `moved`: a replica may answer."""
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One verdict of a rule, for counting. `detail` is text: why the rule was skipped, or where it failed."""
+    """One verdict of a rule, for counting. `detail` is text: why the rule was skipped, or where it failed. `error` is
+    that of a refusal that a rule has judged; a plan that refuses makes none."""
 
     rule: str
     mode: Mode
     what: What
     detail: str = ""
+    error: bytes = field(default=b"", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,8 +84,7 @@ class Refusals:
 
     def shown(self, key: bytes) -> str:
         """A key as the policy's ``redact`` allows, in quotes."""
-        text = self._binding.show_key(key)
-        return f"'{text if len(text) <= _LONGEST_NAME else text[:_LONGEST_NAME] + '…'}'"
+        return quoted(self._binding.show_key(key))
 
     def _contact(self, owner: Owner) -> str:
         contact = "" if owner is None else self._binding.contacts.get(owner.app, "")
@@ -97,6 +96,11 @@ class Refusals:
         possible = cause in exemptions.possible if cause else self._binding.may_exempt
         library = library_of(command) if possible else None
         return "" if library is None else exemptions.hint(library, cause or self.rule)
+
+
+def quoted(shown_key: str) -> str:
+    """A key as errors quote it."""
+    return f"'{shown_key if len(shown_key) <= _LONGEST_NAME else shown_key[:_LONGEST_NAME] + '…'}'"
 
 
 _ONE_LINE = dict.fromkeys([*range(32), 127, 0x85, 0x2028, 0x2029], " ")

@@ -7,7 +7,7 @@
                               "first_seen": …, "last_seen": …, "inspected": 3,
                               "shapes": [{"shape": "user:{int}", "count": 3}], "other_shapes": 0,
                               "clients": [{"user", "client_name", "library", "address", "count"}], "other_clients": 0,
-                              "sample": {"time", "mode", "what", "command", "shape", "key", "user", …}}}}]}]}
+                              "sample": {"time", "mode", "what", "command", "shape", "words", "why", "user", …}}}}]}]}
 
 A rule about the local cache also has ``"local_cache": {"enforce": {"hits", "bytes", "saved_redis_seconds"}, "audit":
 {…}}``: what it has answered from memory, and in other modes what it would have answered.
@@ -15,11 +15,13 @@ A rule about the local cache also has ``"local_cache": {"enforce": {"hits", "byt
 Each rule of the policy is listed, even without hits; ``out_of`` is the number of commands that it could have judged.
 Rules that let replicas answer also have ``reads``: how many commands replicas could have answered, of all apps.
 All counts begin when the rule came into force in this process group. Shapes and clients are counted over the
-``inspected`` hits: in a flood, not all hits are inspected. ``mode`` is the present mode, for clients of no app and for
-each app. ``age`` is in seconds.
+``inspected`` hits: in a flood, not all hits are inspected. A client's name has its ids folded, and its address is only
+there if neither a user of its own nor a name tells it from others. The ``words`` of a sample have no values
+(``traffic.command_form``). ``mode`` is the present mode, for clients of no app and for each app. ``age`` is in seconds.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from proxy.net.policy.cache_scope import cache_rules
@@ -28,8 +30,13 @@ from proxy.policy.model import Policy, PolicyRule
 from proxy.policy.precedence import effective_mode
 from proxy.server.workers import Workers
 from proxy.traffic.cache_figures import CacheFigures
-from proxy.traffic.evidence import Record, Records, present
+from proxy.traffic.evidence import LABEL_FIELDS, moment
+from proxy.traffic.evidence_rows import VerdictKey, VerdictRow
 from proxy.traffic.rule_totals import MOVABLE
+
+Verdicts = dict[VerdictKey, VerdictRow]
+_MOST_NAMED = 12
+"""Shapes and clients with their own counts."""
 
 
 def rule_stats(workers: Workers) -> dict[str, Any]:
@@ -43,10 +50,14 @@ def rule_stats(workers: Workers) -> dict[str, Any]:
 def route_rule_stats(workers: Workers, route: int) -> dict[str, Any]:
     """Return one route's."""
     its, policy = workers.figures()[route], workers.policies[route]
-    evidence, out_of = workers.evidence(route), its.counters.get("out_of", {})
+    found = workers.evidence.verdicts(route)
+    by_rule: dict[str, Verdicts] = {}
+    for key, row in found.items():
+        by_rule.setdefault(key.rule, {})[key] = row
+    out_of = its.counters.get("out_of", {})
     about_cache, cached = cache_rules(policy), its.counters.get("local_cache_rules", {})
     rules = [
-        _rule(policy, rule, workers.paused, evidence, out_of.get(rule.name, {}))
+        _rule(policy, rule, workers.paused, by_rule.get(rule.name, {}), out_of.get(rule.name, {}))
         | (_from_memory(cached.get(rule.name, {})) if rule.name in about_cache else {})
         for rule in policy.rules
     ]
@@ -58,34 +69,74 @@ def _from_memory(figures: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rule(
-    policy: Policy, rule: PolicyRule, paused: bool, evidence: Records, out_of: Mapping[str, int]
+    policy: Policy, rule: PolicyRule, paused: bool, verdicts: Verdicts, out_of: Mapping[str, int]
 ) -> dict[str, Any]:
-    total = Record()
     asked = 0
     by_app: dict[str, dict[str, Any]] = {}
     for app in (None, *policy.apps):
         name = UNKNOWN if app is None else app.name
         if rule.app not in ("", name):
             continue
-        record = evidence.get((rule.name, name))
-        if record is not None:
-            total.merge(record)
+        its = {key: row for key, row in verdicts.items() if key.who.app == name}
         # Hits arrive a moment before their commands are added up.
-        least = 0 if record is None else sum(record.hits.values())
-        its = max(out_of.get(name, 0), least)
-        asked += its
+        commands = max(out_of.get(name, 0), sum(row.count for row in its.values()))
+        asked += commands
         mode = str(effective_mode(policy, rule, app, paused).stage)
-        found = {"hits": {}} if record is None else present(record)
-        by_app[name] = {"mode": mode, "hits": found.pop("hits"), "out_of": its, **found}
-    summary = present(total)
+        found = _present(its) if its else {"hits": {}}
+        by_app[name] = {"mode": mode, "hits": found.pop("hits"), "out_of": commands, **found}
+    summary = _present(verdicts)
+    hits = sum(row.count for row in verdicts.values())
     return {
         "rule": rule.name,
         "mode": str(effective_mode(policy, rule, None, paused).stage),
         "where": str(rule.where),
         "hits": summary["hits"],
         "out_of": asked,
-        **({"reads": max(out_of.get(MOVABLE, 0), sum(total.hits.values()))} if rule.settings.moves_reads else {}),
+        **({"reads": max(out_of.get(MOVABLE, 0), hits)} if rule.settings.moves_reads else {}),
         "first_seen": summary["first_seen"],
         "last_seen": summary["last_seen"],
         "apps": by_app,
+    }
+
+
+def _present(verdicts: Verdicts) -> dict[str, Any]:
+    hits, shapes, clients = Counter[str](), Counter[str](), Counter[tuple[str, ...]]()
+    for key, row in verdicts.items():
+        hits[f"{key.mode} {key.outcome}"] += row.count
+        if key.command:
+            clients[key.who[1:]] += row.count
+        if key.shape:
+            shapes[key.shape] += row.count
+    return {
+        "hits": dict(sorted(hits.items())),
+        "first_seen": moment(min((row.first for row in verdicts.values()), default=0.0)),
+        "last_seen": moment(max((row.last for row in verdicts.values()), default=0.0)),
+        "inspected": clients.total(),
+        "shapes": [{"shape": name, "count": count} for name, count in shapes.most_common(_MOST_NAMED)],
+        "other_shapes": _others(shapes),
+        "clients": [
+            {**dict(zip(LABEL_FIELDS, who, strict=True)), "count": count}
+            for who, count in clients.most_common(_MOST_NAMED)
+        ],
+        "other_clients": _others(clients),
+        "sample": _newest_sample(verdicts.items()),
+    }
+
+
+def _others(counts: Counter[Any]) -> int:
+    return counts.total() - sum(count for _, count in counts.most_common(_MOST_NAMED))
+
+
+def _newest_sample(verdicts: Iterable[tuple[VerdictKey, VerdictRow]]) -> dict[str, Any] | None:
+    found = [(row.exemplars[0], key) for key, row in verdicts if row.exemplars]
+    if not found:
+        return None
+    newest, key = max(found, key=lambda each: each[0].at)
+    named = {"mode": key.mode, "what": key.outcome, "command": key.command, "shape": key.shape}
+    return {
+        "time": moment(newest.at),
+        **{name: value for name, value in named.items() if value},
+        "words": newest.words,
+        **({"why": newest.why} if newest.why else {}),
+        **{name: value for name, value in zip(LABEL_FIELDS, key.who[1:], strict=True) if value},
     }

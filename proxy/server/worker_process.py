@@ -12,7 +12,6 @@ from proxy.server.leases import Demands
 from proxy.server.listeners import Listeners
 from proxy.server.requests import Channel
 from proxy.server.run_queue import RunQueueWait
-from proxy.traffic.evidence import Records
 
 
 @dataclass(slots=True, eq=False)
@@ -24,7 +23,6 @@ class WorkerProcess:
     channel: Channel
     serving: bool = False
     report: WorkerReport | None = None
-    evidence: list[Records] = field(default_factory=list)
     heard: float = field(default_factory=time.monotonic)
     forgiven: float = 0.0
     """Seconds since then in which the supervisor itself was stopped, or this worker waited for a CPU."""

@@ -44,6 +44,7 @@ from proxy.server.control import (
     WritesHeld,
 )
 from proxy.server.figures import RouteFigures, add_numbers, counters_of, merge_snapshots
+from proxy.server.group_evidence import GroupEvidence
 from proxy.server.group_plans import GroupPlans
 from proxy.server.hung_workers import SILENT_SECONDS, TURN_SECONDS, HungWorkers, silence
 from proxy.server.leases import Leases, deal_out
@@ -65,7 +66,6 @@ from proxy.server.violations import Violations
 from proxy.server.worker_process import WorkerProcess, launch
 from proxy.server.worker_sharing import WorkerSharing
 from proxy.session.ports.info_query import InfoQuery
-from proxy.traffic.evidence import Records, merge_records
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.redaction import Redaction
 from proxy.traffic.time_series import TimeSeries
@@ -107,6 +107,8 @@ class Workers:
         self._on_change = on_change
         self.time_series = tuple(TimeSeries(settings.traffic_memory) for _ in settings.routes)
         """The recent traffic of each route, over all workers, ended ones included."""
+        self.evidence = GroupEvidence([route.name for route in settings.routes])
+        """What rules have found, and for whom."""
         self._settings = settings
         self._listeners = listeners
         self._sharing = WorkerSharing(settings.workers)
@@ -118,7 +120,6 @@ class Workers:
         """The servers of each route, as a worker has said last."""
         self._node_names = GroupNodeNames(len(settings.routes))
         self._departed: list[dict[str, Any]] = [{} for _ in settings.routes]
-        self._departed_evidence: list[Records] = [{} for _ in settings.routes]
         self._tasks: list[asyncio.Task[None]] = []
         self._orders = 0
         self._stopping = asyncio.Event()
@@ -181,11 +182,6 @@ class Workers:
         """Return how the route's keys are shown."""
         return Redaction(self.policies[route].redact, self._settings.secret)
 
-    def evidence(self, route: int) -> Records:
-        """Return the findings of a route's rules, over all workers."""
-        parts = [worker.evidence[route] for worker in self._workers.values() if worker.evidence]
-        return merge_records([self._departed_evidence[route], *parts])
-
     async def replace_policies(self, policies: tuple[Policy, ...]) -> str | None:
         """Put new policies in force in every worker, or in none; return the problem, or None.
 
@@ -205,6 +201,8 @@ class Workers:
                 worker.channel.request(prepare)
         await self._have_all(Commit(prepare.generation))
         self._plans.forget_others()
+        for route, policy in enumerate(policies):
+            self.evidence.keep(route, policy.rule_names)
         return None
 
     async def pause(self, paused: bool) -> None:
@@ -366,7 +364,7 @@ class Workers:
                 worker.heard, worker.forgiven = time.monotonic(), 0.0
                 self._on_change()
             case News(routes):
-                self._note(worker, routes)
+                self._note(routes)
             case SeenScripts():
                 self._pass_on(worker, notification)
             case SeenServers(routes):
@@ -409,11 +407,9 @@ class Workers:
             for interval in intervals:
                 time_series.add(interval)
 
-    def _note(self, worker: WorkerProcess, routes: Sequence[VerdictUpdate]) -> None:
-        if not worker.evidence:
-            worker.evidence = [{} for _ in routes]
-        for route, (known, seen) in enumerate(zip(worker.evidence, routes, strict=True)):
-            known.update(seen.records)
+    def _note(self, routes: Sequence[VerdictUpdate]) -> None:
+        for route, seen in enumerate(routes):
+            self.evidence.add(route, seen.rows, time.time())
             self._violations.take(route, seen.lines)
 
     def _fail(self, reason: str) -> None:
@@ -431,6 +427,4 @@ class Workers:
         if worker.report is not None:
             for departed, snapshot in zip(self._departed, worker.report.routes, strict=True):
                 add_numbers(departed, counters_of(snapshot))
-        for route, records in enumerate(worker.evidence):
-            self._departed_evidence[route] = merge_records([self._departed_evidence[route], records])
         self._on_change()

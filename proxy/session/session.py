@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 from proxy.commands.command import Command
+from proxy.hotpath.counting.call_counts import CallCounts
 from proxy.hotpath.intake.command_sender import CommandSender
 from proxy.hotpath.intake.intake import READING, Intake
 from proxy.hotpath.intake.intake_handler import IntakeHandler
@@ -50,6 +51,10 @@ class Handlers(NamedTuple):
     redirected: Callable[["Session", UpstreamPipeline, InFlightEntry, bytes], bytes | None]
     turn_away: Callable[["Session", bytes, str], None]
     leave: Callable[["Session"], None]
+
+
+_UNIDENTIFIED = CallCounts(0)
+"""Until it is known who the client is."""
 
 
 class Session(UpstreamClient):
@@ -102,7 +107,7 @@ class Session(UpstreamClient):
     ) -> None:
         effective_policy = ports.policies.effective_policy(home, Caller(home.user_name, listener=listener))
         sender = CommandSender(self, effective_policy.config.window // 2)
-        intake = Intake(effective_policy.config, limits, sender, handlers.dispatcher(self))
+        intake = Intake(effective_policy.config, limits, sender, handlers.dispatcher(self), _UNIDENTIFIED)
         super().__init__(ports, sender, intake, home)
         self.handlers = handlers
         self.local = 0
@@ -114,6 +119,7 @@ class Session(UpstreamClient):
         self.names = UNNAMED
         self.origin = Origin(listener)
         self.effective_policy: EffectivePolicy = effective_policy
+        self.count_by_identity()
         self.slot = NO_SLOT
         self.judged_calls = 0
         self.limit_membership: LimitMembership | None = None
@@ -187,10 +193,15 @@ class Session(UpstreamClient):
         self.effective_policy = self.ports.policies.effective_policy(self.key, self.caller())
         self.intake.config = self.effective_policy.config
         self.intake.simple = self.plain_commands()
+        self.count_by_identity()
         self.settle_reads()
         self._choose_replicas_anew()
         if self.held is not None:
             self.held.terms = None  # of the policy before: the primary answers
+
+    def count_by_identity(self) -> None:
+        """Who the client is may have changed: its commands are counted with those of all that are not told from it."""
+        self.intake.calls = self.ports.policies.calls_of(self)
 
     def settle_reads(self) -> None:
         """Who the client is, its database or the policy has changed: so may what it is answered from memory."""
@@ -346,6 +357,7 @@ class Session(UpstreamClient):
             self.adopt()
         else:
             self.settle_reads()
+            self.count_by_identity()
 
     def end_of_stream(self) -> bool:
         """The client sends no more: whether it has still to be answered. One that is blocked has left."""

@@ -11,12 +11,17 @@ An *exemplar* is a real command whose values are replaced by their lengths, as `
 that. Its keys are shown as the policy's ``traffic.redact`` allows.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+MOST_VERDICTS, MOST_COMMANDS, MOST_FORMS = 5_000, 10_000, 5_000
+"""The most rows of each kind that one route has before they are handed on, or kept for one hour."""
 MOST_EXEMPLARS = 3
 """The most exemplars of one row."""
+
+Row = TypeVar("Row")
+Weighed = TypeVar("Weighed")
 
 
 class Identity(NamedTuple):
@@ -128,8 +133,8 @@ class EvidenceRows:
     commands: dict[CommandKey, int] = field(default_factory=dict)
     forms: dict[FormKey, FormRow] = field(default_factory=dict)
 
-    def __bool__(self) -> bool:
-        return bool(self.verdicts or self.commands or self.forms)
+    def __len__(self) -> int:
+        return len(self.verdicts) + len(self.commands) + len(self.forms)
 
     def add(self, more: "EvidenceRows") -> None:
         """Add the evidence of another worker, hour or process group."""
@@ -139,6 +144,39 @@ class EvidenceRows:
             self.commands[command] = self.commands.get(command, 0) + count
         for form, found in more.forms.items():
             self.forms.setdefault(form, FormRow()).add(found)
+
+    def fold(self) -> None:
+        """Fold the lightest rows, if there are too many, into those of what is not told apart."""
+        fold_verdicts(self.verdicts, MOST_VERDICTS)
+        if len(self.commands) > MOST_COMMANDS:
+            for command in _lightest(self.commands, MOST_COMMANDS, lambda count: count):
+                count = self.commands.pop(command)
+                self.commands[command.others] = self.commands.get(command.others, 0) + count
+        if len(self.forms) > MOST_FORMS:
+            for form in _lightest(self.forms, MOST_FORMS, lambda row: row.count):
+                row = self.forms.pop(form)
+                self.forms.setdefault(form.others, FormRow()).add(FormRow(row.count, row.seen))
+
+
+def fold_verdicts(verdicts: dict[VerdictKey, VerdictRow], most: int) -> None:
+    """Of rules with more rows than `most`, fold the lightest half into the rows of what is not told apart."""
+    if len(verdicts) <= most:
+        return
+    by_rule: dict[str, dict[VerdictKey, VerdictRow]] = {}
+    for key, row in verdicts.items():
+        if key.command:
+            by_rule.setdefault(key.rule, {})[key] = row
+    for rows in by_rule.values():
+        if len(rows) > most:
+            for key in _lightest(rows, most, lambda row: row.count):
+                row = verdicts.pop(key)
+                row.exemplars = []
+                verdicts.setdefault(key.others, VerdictRow()).add(row)
+
+
+def _lightest(rows: Mapping[Row, Weighed], most: int, weight: Callable[[Weighed], int]) -> list[Row]:
+    # All but the heaviest half, so that the next row does not fold again.
+    return sorted(rows, key=lambda row: weight(rows[row]))[: max(0, len(rows) - most // 2)]
 
 
 def newest(known: Iterable[Exemplar], more: Iterable[Exemplar]) -> list[Exemplar]:

@@ -8,11 +8,13 @@ import pytest
 from proxy.hotpath.counting.sampler import Sampler
 from proxy.net.downstream.client import ClientConnection, log_fault
 from proxy.net.policy.command_times import CommandTimesAtRedis
+from proxy.net.policy.evidence_recorder import EvidenceRecorder
 from proxy.net.policy.expiries import Expiries
 from proxy.net.policy.tracer import Tracer
 from proxy.session.ports.client import ServedClient
 from proxy.session.ports.open_trace import OpenTrace
 from proxy.session.session import Session
+from proxy.traffic.redaction import Redaction
 from tests.session.given import HOME, Client, FakeRoute, call
 
 
@@ -104,7 +106,12 @@ def test_a_fault_over_figures_stays_with_the_figures(caplog: pytest.LogCaptureFi
     (trace,) = route.observed
     assert isinstance(trace, OpenTrace)
     trace.client = cast("ServedClient", None)  # nobody whose figures these could be
-    tracer = Tracer(Sampler(1), Expiries(route.ask, lambda _: False), CommandTimesAtRedis(lambda _, answered: None))
+    tracer = Tracer(
+        Sampler(1),
+        Expiries(route.ask, lambda _: False),
+        CommandTimesAtRedis(lambda _, answered: None),
+        EvidenceRecorder(Redaction()),
+    )
     for _ in range(16):
         tracer.observe(trace)
     assert caplog.text.count("missing in the figures") == 16

@@ -5,15 +5,22 @@ import pytest
 from proxy.hotpath.counting.sampler import Sampler
 from proxy.net.policy import tracer as module
 from proxy.net.policy.command_times import CommandTimesAtRedis
+from proxy.net.policy.evidence_recorder import EvidenceRecorder
 from proxy.net.policy.expiries import Expiries
 from proxy.net.policy.tracer import Tracer
+from proxy.traffic.redaction import Redaction
 from tests.session.given import Client, route_with
 
 
 @pytest.mark.parametrize(("counts", "told"), [("on", [b"report:7"]), ("off", [])])
 def test_a_large_reply_tells_its_key_if_the_policy_counts_keys(counts: str, told: list[bytes]) -> None:
     route = route_with(f"rules: {{}}\ntraffic: {{count_keys: {counts}}}\n")
-    tracer = Tracer(Sampler(1), Expiries(route.ask, lambda _: False), CommandTimesAtRedis(lambda _, answered: None))
+    tracer = Tracer(
+        Sampler(1),
+        Expiries(route.ask, lambda _: False),
+        CommandTimesAtRedis(lambda _, answered: None),
+        EvidenceRecorder(Redaction()),
+    )
     tracer.observe_large(Client(route), b"report:7", 5 << 20)
     tracer.another_second(1, route.counters.harvest(10))
     (interval,) = tracer.intervals()
@@ -24,7 +31,12 @@ def test_connections_that_have_ended_are_counted_by_client_and_few_clients_are_k
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     route = route_with("rules: {}\n")
-    tracer = Tracer(Sampler(1), Expiries(route.ask, lambda _: False), CommandTimesAtRedis(lambda _, answered: None))
+    tracer = Tracer(
+        Sampler(1),
+        Expiries(route.ask, lambda _: False),
+        CommandTimesAtRedis(lambda _, answered: None),
+        EvidenceRecorder(Redaction()),
+    )
     monkeypatch.setattr(module, "_MOST_ENDED", 2)
     for name in (b"a", b"a", b"b", b"c"):
         client = Client(route)
@@ -40,7 +52,7 @@ def test_few_commands_of_the_slow_lane_are_traced_each_second_and_none_without_t
     route = route_with("rules: {}\n")
     for traces, most in ((5, module._MOST_SLOW), (0, 0)):
         sampler, times = Sampler(traces), CommandTimesAtRedis(lambda _, answered: None)
-        tracer = Tracer(sampler, Expiries(route.ask, lambda _: False), times)
+        tracer = Tracer(sampler, Expiries(route.ask, lambda _: False), times, EvidenceRecorder(Redaction()))
         assert sum(tracer.follows_slow() for _ in range(1000)) == most
         tracer.another_second(1, route.counters.harvest(10))
         assert tracer.follows_slow() is (most > 0)

@@ -40,6 +40,7 @@ from proxy.server.control import (
 from proxy.server.requests import Channel, Packed, RequestFailed, TypedReply
 from proxy.server.worker import Worker
 from proxy.server.worker_sharing import WorkerSharing
+from proxy.traffic.evidence_rows import EvidenceRows
 from tests.resp import PATIENCE_SECONDS
 
 KEY = script_key(b"1")
@@ -98,7 +99,7 @@ class FakeRoute:
 
     def verdict_update(self) -> VerdictUpdate:
         self._do("seen")
-        return VerdictUpdate([], {})
+        return VerdictUpdate([], EvidenceRows())
 
     def intervals(self) -> list[object]:
         return []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from hiredis import pack_command
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD, ConnectionState, Lane, Spec, Table
+from proxy.hotpath.counting.call_counts import CallCounts
 from proxy.hotpath.counting.counters import Counters
 from proxy.hotpath.counting.sampler import Sampler
 from proxy.hotpath.intake.intake import WAITING
@@ -251,7 +251,8 @@ class FakeRoute(
         self.tick = 0.0
         """Seconds from one look at the clock to the next."""
         self.generation = 0
-        self.calls = array("Q", bytes(8 * len(FAST)))
+        self.counts = CallCounts(len(STANDARD.specs))
+        self.counted: Counter[int] = Counter()
         self.put_in_force(policy)
         self.logins = FakeLogins()
         self.user_changes = 0
@@ -274,8 +275,6 @@ class FakeRoute(
             plain,
             self.window,
             self.sampler,
-            None,
-            self.calls if standard else array("Q", bytes(8 * len(fast))),
         )
         self._effective_policy = EffectivePolicy(config, rules, table, self.generation)
 
@@ -304,6 +303,16 @@ class FakeRoute(
 
     def effective_policy(self, key: PoolKey, caller: Caller) -> EffectivePolicy:
         return self._effective_policy
+
+    def calls_of(self, client: ServedClient) -> CallCounts:
+        table = client.effective_policy.table
+        return self.counts if table is STANDARD else CallCounts(len(table.specs))
+
+    @property
+    def calls(self) -> Counter[int]:
+        """The commands so far, by id."""
+        self.counted.update(dict(self.counts.take()))
+        return Counter(self.counted)
 
     def rehearsal(self, key: PoolKey, caller: Caller) -> CompiledPolicy:
         return self._effective_policy.compiled

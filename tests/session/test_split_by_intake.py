@@ -303,7 +303,7 @@ def test_each_connection_says_who_is_lost_with_it() -> None:
 
 def test_keys_are_counted_and_commands_too() -> None:
     route, client = started()
-    before, forwarded = sum(route.calls), client.sender.forwarded
+    before, forwarded = route.calls.total(), client.sender.forwarded
     client.say("EXISTS", "a", "b")
     assert client.awaited is None
-    assert (sum(route.calls) - before, client.sender.forwarded - forwarded) == (1, 1)
+    assert (route.calls.total() - before, client.sender.forwarded - forwarded) == (1, 1)

@@ -1,6 +1,7 @@
 cimport cython
 
 from proxy.hotpath.intake.command_sender cimport CommandSender
+from proxy.hotpath.counting.call_counts cimport CallCounts
 from proxy.hotpath.plan.hot_path_config cimport HotPathConfig
 from proxy.hotpath.intake.runs cimport Runs
 from proxy.wire.request cimport Request
@@ -36,7 +37,7 @@ cdef class Intake(Runs):
     @cython.locals(assembly=Assembly, code=cython.int)
     cdef _assemble(self)
     @cython.locals(position=cython.Py_ssize_t, end=cython.Py_ssize_t, outcome=cython.int, code=cython.int,
-                   config=HotPathConfig, request=Request, sender=CommandSender)
+                   config=HotPathConfig, calls=CallCounts, request=Request, sender=CommandSender)
     cdef _advance(self, bytes data)
-    @cython.locals(words=list, config=HotPathConfig, outcome=cython.int)
+    @cython.locals(words=list, calls=CallCounts, outcome=cython.int)
     cdef int _inline(self, handler, bytes data, Py_ssize_t position, Py_ssize_t end) except -1

@@ -30,6 +30,7 @@ The states that exclude each other are the ``phase``. What stands beside it is i
     again, direct                 of ``Runs``
 """
 
+from proxy.hotpath.counting.call_counts import CallCounts
 from proxy.hotpath.intake.command_sender import CommandSender
 from proxy.hotpath.intake.intake_handler import IntakeHandler, RequestStream
 from proxy.hotpath.intake.runs import FULL, REFUSED, SPECIAL, STALLED, Runs
@@ -82,9 +83,14 @@ class Intake(Runs):
     )
 
     def __init__(
-        self, config: HotPathConfig, limits: RequestLimits, sender: CommandSender, handler: IntakeHandler
+        self,
+        config: HotPathConfig,
+        limits: RequestLimits,
+        sender: CommandSender,
+        handler: IntakeHandler,
+        calls: CallCounts | None = None,
     ) -> None:
-        super().__init__(config, limits, sender, handler)
+        super().__init__(config, limits, sender, handler, calls)
         self.phase = _READING
         self.running = False
         self.pending: bytes | None = None
@@ -226,11 +232,12 @@ class Intake(Runs):
             if code == COMPLETE:
                 outcome = _TAKEN  # the command was sent in parts
             elif code == SPECIAL:
+                calls = self.calls  # of who it is before the command
                 outcome = handler.handle(self.command_id, data, request)
                 if outcome != _WAIT:
-                    config.calls[self.command_id] += 1
+                    calls.numbers[self.command_id] += 1
             elif code == REFUSED:
-                config.calls[self.command_id] += 1
+                self.calls.numbers[self.command_id] += 1
                 handler.refused(self.command_id, request)
                 handler.refuse(config.plan.error)
             elif code == EMPTY:
@@ -267,8 +274,8 @@ class Intake(Runs):
         if not words:
             handler.empty()
             return _TAKEN
-        config = self.config
+        calls = self.calls
         outcome = handler.handle_inline(words, end - position)
         if outcome != _WAIT:
-            config.count(self.command_id)
+            calls.add(self.command_id)
         return outcome

@@ -3,6 +3,7 @@ cimport cython
 from proxy.hotpath.cache.cached_reads cimport CachedReads
 from proxy.hotpath.replicas.client_reads cimport ClientReads
 from proxy.hotpath.intake.command_sender cimport CommandSender
+from proxy.hotpath.counting.call_counts cimport CallCounts
 from proxy.hotpath.plan.hot_path_config cimport HotPathConfig
 from proxy.hotpath.cluster.key_splitter cimport KeySplitter
 from proxy.hotpath.plan.leased_tokens cimport TokenSpender
@@ -28,6 +29,7 @@ cdef class Runs:
     cdef public CommandSender sender
     cdef public object handler
     cdef public HotPathConfig config
+    cdef public CallCounts calls
     cdef public RequestLimits limits
     cdef public bytes simple
     cdef public bint direct
@@ -63,7 +65,7 @@ cdef class Runs:
     cdef bint _turn_to(self, OpenRun run, bytes data, const unsigned char *p, UpstreamPipeline source) except -1
     @cython.locals(sender=CommandSender, place=cython.int)
     cdef int _answer(self, HotPathConfig config, OpenRun run, bytes data, const unsigned char *p, bytes payload) except -1
-    cdef int _remember(self, HotPathConfig config, bytes payload) except -1
+    cdef int _remember(self, bytes payload) except -1
     @cython.locals(request=Request, plan=Plan, router=Router, sender=CommandSender, commands=SplitCommands,
                    reads=ClientReads, remembers=CachedReads, code=cython.int, command_id=cython.int, kinds="const unsigned char *", parts=cython.Py_ssize_t,
                    decision=cython.int, name=bytes, wrote=cython.bint, node=cython.int, simple="const unsigned char *")

@@ -15,6 +15,7 @@ from proxy.hotpath.cache.cached_reads import COUNTED, MISSED, UNASKED, UNREAD, C
 from proxy.hotpath.cluster.key_splitter import REACHED, KeySplitter
 from proxy.hotpath.cluster.portions import Portions
 from proxy.hotpath.cluster.router import SEVERAL_SLOTS
+from proxy.hotpath.counting.call_counts import CallCounts
 from proxy.hotpath.intake.command_sender import CommandSender
 from proxy.hotpath.intake.intake_handler import IntakeHandler
 from proxy.hotpath.intake.open_run import OpenRun, SpareRun
@@ -57,7 +58,7 @@ class Runs:
 
     ``direct``: the connection chosen last may take runs; ``simple`` says which commands may join one. ``again``: the
     next command is one that the handler has made wait; it goes there, not into a run. ``missed``: the plan lets it go
-    on, and it may be answered from memory, once that has the reply.
+    on, and it may be answered from memory, once that has the reply. ``calls`` counts the client's commands.
 
     What a client may still spend under the limits of its policy is in ``token_sets``; the session puts them there when
     it judges a first command, and takes them away (None) when they may no longer be the right ones.
@@ -67,6 +68,7 @@ class Runs:
     __slots__ = (
         "again",
         "cached_reads",
+        "calls",
         "command_id",
         "config",
         "direct",
@@ -81,9 +83,15 @@ class Runs:
     )
 
     def __init__(
-        self, config: HotPathConfig, limits: RequestLimits, sender: CommandSender, handler: IntakeHandler
+        self,
+        config: HotPathConfig,
+        limits: RequestLimits,
+        sender: CommandSender,
+        handler: IntakeHandler,
+        calls: CallCounts | None,
     ) -> None:
         self.config = config
+        self.calls = CallCounts(len(config.pooled)) if calls is None else calls
         self.limits = limits
         self.sender = sender
         self.handler: IntakeHandler | None = handler
@@ -199,7 +207,7 @@ class Runs:
         if simple[command_id] == MAY_WRITE:
             run.wrote = True
         run.count += 1
-        config.calls[command_id] += 1
+        self.calls.numbers[command_id] += 1
         run.end = request.end
         if decision != PASS:
             run.splice.put(p, run.start, request.start)
@@ -304,7 +312,7 @@ class Runs:
         run.leave(sender, data, p, config.request.end)
         if run.reads is not None:
             run.reads.note(place, False)  # memory may know more than its replica
-        self._remember(config, payload)
+        self._remember(payload)
         run.room = sender.room(config.window)
         run.answered += len(payload)
         if run.answered > _MOST_ANSWERED or len(payload) > _LARGE_ANSWER:
@@ -314,10 +322,10 @@ class Runs:
                 return _FULL
         return _ANSWERED
 
-    def _remember(self, config: HotPathConfig, payload: bytes) -> int:
+    def _remember(self, payload: bytes) -> int:
         self.sender.answer(payload)
         self.sender.remembered += 1
-        config.calls[self.command_id] += 1
+        self.calls.numbers[self.command_id] += 1
         return 0
 
     def _split(self, config: HotPathConfig, portions: Portions | None, p: bytes) -> int:
@@ -364,7 +372,7 @@ class Runs:
         sender.forward_split(portions, _SPLITTER, commands, command_id, name)
         if remembers is not None and (decision != PASS or remembers.outcome != COUNTED):
             remembers.hold(command_id, request, p, config.keys, sender, sender.requested)
-        config.calls[command_id] += 1
+        self.calls.numbers[command_id] += 1
         return COMPLETE
 
     def _answer_split(self, config: HotPathConfig, remembers: CachedReads, p: bytes) -> int:
@@ -380,7 +388,7 @@ class Runs:
             return _SPECIAL
         if sender.reads is not None:
             sender.reads.note_everywhere(False)  # memory may know more than its replicas
-        self._remember(config, payload)
+        self._remember(payload)
         if len(payload) > _LARGE_ANSWER or len(sender.out) >= _MOST_AT_ONCE:
             sender.flush()
             if sender.full:

@@ -29,7 +29,6 @@ cdef class HotPathConfig:
     cdef public Router router
     cdef public SplitCommands split_commands
     cdef public TokenSpender spender
-    cdef unsigned long long[::1] calls
     cdef public bytes beside
     cdef public bytes hides_absence
     cdef public bytes may_pause
@@ -39,4 +38,3 @@ cdef class HotPathConfig:
     cpdef bint passes(self, int command_id, const unsigned char *data, list token_sets) except -1
     @cython.locals(plan=Plan, request=Request, spender=TokenSpender, decision=cython.int)
     cpdef int spend_and_decide(self, int command_id, const unsigned char *data, list token_sets) except -1
-    cpdef int count(self, Py_ssize_t command_id) except -1

@@ -2,8 +2,6 @@
 # cython: initializedcheck=False
 """The parts of the policy in force for a client that the hot path needs."""
 
-from array import array
-
 from proxy.commands.keys import KeyFinder
 from proxy.commands.lookup import Lookup
 from proxy.hotpath.cluster.router import Router
@@ -34,7 +32,6 @@ class HotPathConfig:
     ``beside`` has a 1 for commands that tell nothing of keys: reads of replicas do not depend on them.
     ``hides_absence`` has one for reads whose reply does not always show that their key does not exist.
     ``may_pause`` has one for commands that Redis may hold back while the ``gate`` is closed.
-    ``calls`` counts commands by their id; without one, nobody reads the figures.
     """
 
     def __init__(
@@ -49,7 +46,6 @@ class HotPathConfig:
         window: int = 1024,
         sampler: Sampler | None = None,
         router: Router | None = None,
-        calls: "array[int] | None" = None,
         split_commands: SplitCommands | None = None,
         beside: bytes | None = None,
         hides_absence: bytes | None = None,
@@ -72,7 +68,6 @@ class HotPathConfig:
         self.hides_absence = bytes(len(pooled)) if hides_absence is None else hides_absence
         self.may_pause = bytes(len(pooled)) if may_pause is None else may_pause
         self.gate = WriteGate() if gate is None else gate
-        self.calls = array("Q", bytes(8 * len(pooled))) if calls is None else calls
 
     def passes(self, command_id: int, data: bytes, token_sets: list[TokenSet] | None) -> bool:
         """Whether the plan lets the command that ``request`` holds go on as it is. If so, it is paid for."""
@@ -107,8 +102,3 @@ class HotPathConfig:
                 spender.take(request.end - request.start)
             spender.settle()
         return decision
-
-    def count(self, command_id: int) -> None:
-        """Count one command; an id of another table, which this one may not have, is left out."""
-        if command_id < len(self.calls):
-            self.calls[command_id] += 1

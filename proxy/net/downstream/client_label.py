@@ -3,9 +3,13 @@
 from proxy.session.ports.client import ServedClient
 from proxy.session.ports.client_identity import Names
 from proxy.traffic.evidence import ClientLabel
+from proxy.traffic.evidence_rows import Identity
 from proxy.traffic.key_text import shown
+from proxy.traffic.shapes import shape
 
 _LONGEST_NAME = 64
+_MOST_KNOWN = 4096
+_NO_USER_OF_ITS_OWN = "default"
 
 
 def client_label(client: ServedClient) -> ClientLabel:
@@ -21,3 +25,23 @@ def label_of(user_name: str, names: Names, address: str) -> ClientLabel:
     name = names.client.decode("utf-8", "replace")
     user = shown(user_name.encode("utf-8", "surrogateescape"))
     return (user[:_LONGEST_NAME], name[:_LONGEST_NAME], library[:_LONGEST_NAME], address)
+
+
+class Identities:
+    """Who clients are for evidence: found once for all that are alike, since each connection asks."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str, Names, str], Identity] = {}
+
+    def of(self, client: ServedClient) -> Identity:
+        """The identity of a client."""
+        app, user, names = client.effective_policy.compiled.app, client.user_name, client.names
+        host = client.origin.host if user == _NO_USER_OF_ITS_OWN and not names.client else ""
+        known = self._known.get((app, user, names, host))
+        if known is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            user_label, _, library, _ = label_of(user, names, host)
+            known = Identity(app, user_label, shape(names.client)[:_LONGEST_NAME], library, host)
+            self._known[app, user, names, host] = known
+        return known

@@ -11,7 +11,8 @@ policies.py             the policy in force, and how another one replaces it
 policy_generation.py    one policy, bound for what each user may run and for each app
 plan_compiler.py        makes plans, each once for all workers
 verdicts.py             decisions of rules: counters, evidence, violations
-command_counts.py       commands by name
+evidence_recorder.py    verdicts and forms of commands, crossed with clients, until the supervisor takes them
+command_counts.py       commands by name, and by who has sent them
 tracer.py               traces of commands, and the figures made from them
 supervisor_requests.py  questions to the supervisor
 """

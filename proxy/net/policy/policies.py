@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequ
 from typing import Any, Protocol
 
 from proxy.hotpath.cluster.router import Router
+from proxy.hotpath.counting.call_counts import CallCounts
 from proxy.hotpath.counting.counters import Counters
 from proxy.hotpath.counting.sampler import Sampler
 from proxy.hotpath.upstream.write_gate import WriteGate
@@ -41,7 +42,7 @@ from proxy.policy.model import Policy
 from proxy.policy.zones import Zones
 from proxy.rules.memory import Memory
 from proxy.session.policy.judging import end_if_told
-from proxy.session.ports.client import EffectivePolicy
+from proxy.session.ports.client import EffectivePolicy, ServedClient
 from proxy.session.ports.pool_key import UNAUTHENTICATED, Node, PoolKey
 from proxy.session.ports.ports import PolicyPort
 from proxy.session.session import Session
@@ -98,7 +99,7 @@ class Policies(PolicyPort):
         self._paused = paused
         self._start = start
         self.gate = WriteGate()
-        self._parts = HotPathParts(counters, sampler, router, Request(), self.calls, self.gate)
+        self._parts = HotPathParts(counters, sampler, router, Request(), self.gate)
         table = known.table()
         self._current = PolicyGeneration(policy, generation, find_plans, table, self.memory, paused, self._parts)
         self._caches: CacheFollower | None = None
@@ -240,6 +241,10 @@ class Policies(PolicyPort):
         if self._current.incomplete:
             self._complete_later()
         return found
+
+    def calls_of(self, client: ServedClient) -> CallCounts:
+        """The counters of the commands of this client, and of all that evidence does not tell from it."""
+        return self.calls.of(client.effective_policy.table, client)
 
     def _complete_later(self) -> None:
         if self._current.incomplete and self._completing is not self._current:

@@ -23,7 +23,6 @@ from proxy.hotpath.counting.sampler import Sampler
 from proxy.hotpath.plan.hot_path_config import MAY_WRITE, READS, HotPathConfig
 from proxy.hotpath.upstream.write_gate import WriteGate
 from proxy.net.policy.cache_scope import CacheScope
-from proxy.net.policy.command_counts import CommandCounts
 from proxy.net.policy.garbage_collector import uncollected
 from proxy.net.policy.plan_compiler import FindPlans, WantedPlans, added_to_standard
 from proxy.net.policy.rights import NAMES
@@ -58,7 +57,6 @@ class HotPathParts:
     sampler: Sampler
     router: Router | None
     request: Request
-    calls: CommandCounts
     gate: WriteGate
 
 
@@ -184,7 +182,6 @@ class PolicyGeneration:
             self._pinned,
             sampler=parts.sampler,
             router=parts.router,
-            calls=parts.calls.of(self.table),
             beside=self._beside,
             hides_absence=self._hides_absence,
             split_commands=self._split_commands,

@@ -12,6 +12,7 @@ from proxy.hotpath.counting.counter_snapshot import CounterSnapshot
 from proxy.hotpath.counting.sampler import Sampler
 from proxy.net.downstream.client_label import client_label, label_of
 from proxy.net.policy.command_times import CommandTimesAtRedis
+from proxy.net.policy.evidence_recorder import EvidenceRecorder
 from proxy.net.policy.expiries import Expiries
 from proxy.session.ports.client import ServedClient
 from proxy.session.ports.client_identity import Names
@@ -49,12 +50,15 @@ class Tracer(TracePort):
     # Not the loop's time: uvloop's has whole milliseconds, taken at the beginning of the turn.
     clock = staticmethod(time.monotonic)
 
-    def __init__(self, sampler: Sampler, expiries: Expiries, times: CommandTimesAtRedis) -> None:
+    def __init__(
+        self, sampler: Sampler, expiries: Expiries, times: CommandTimesAtRedis, evidence: EvidenceRecorder
+    ) -> None:
         self._latencies = Latencies()
         self._observed: list[tuple[float, OpenTrace]] = []
         self._sampler = sampler
         self._expiries = expiries
         self._times = times
+        self._evidence = evidence
         self._followable = 0
         self._each = 1
         self._interval = IntervalStats(time.time())
@@ -119,6 +123,7 @@ class Tracer(TracePort):
         if not counts_keys:
             return  # latencies may be recorded, keys may not
         self._interval.see(trace, schema)
+        self._evidence.see_form(open_trace.command, client, trace.weight, at)
         self._expiries.wonder(trace, client.key, self._expires)
 
     def _see_time(self, trace: Trace, spec: Spec) -> None:

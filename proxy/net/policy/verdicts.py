@@ -1,29 +1,33 @@
 """The decisions of rules on one route: counters, evidence, and a line for each violation if the operator wants that.
 
     count      by rule, mode and outcome: keyrail_verdicts_total
-    evidence   by rule and application, with shapes, clients and a sample: /rules and KEYRAIL RULES
+    rows       by rule, client, command and shape, with exemplars: /rules, KEYRAIL RULES, and what is kept as evidence
     lines      one for each violation, a few for each rule and second: the newest ones, and the log of --violations
     warnings   one for each `warn`, a few a second, on standard error, unless the lines go there
 
 An enforced rewrite, or hidden commands, have corrected the command: that is counted, but it is no violation. Nor is a
 read that replicas may answer. Every hit is counted. Keys and clients are inspected a limited number of times a second,
-also for commands that a plan refuses.
+also for commands that a plan refuses; the other hits are counted in the row of those that are not told apart.
 """
 
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from proxy.commands.command import Command
 from proxy.net.downstream.client_label import client_label
+from proxy.net.policy.evidence_recorder import EvidenceRecorder, folded_key
 from proxy.policy.decision import Hit
 from proxy.policy.model import Mode
+from proxy.policy.wording import shown_by
+from proxy.rules.refusals import quoted
 from proxy.session.ports.client import ServedClient
 from proxy.session.ports.ports import ReportPort
-from proxy.traffic.evidence import ClientLabel, Evidence, Records, moment
+from proxy.traffic.evidence import ClientLabel
+from proxy.traffic.evidence_rows import CommandKey, EvidenceRows, VerdictKey
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.shapes import shape
 from proxy.traffic.violations import LineBudget, violation_line
@@ -31,8 +35,8 @@ from proxy.traffic.violations import LineBudget, violation_line
 _LINES_PER_SECOND, _LINES_AT_ONCE = 10, 50
 _WARNINGS_PER_SECOND = 10
 _INSPECTIONS_PER_SECOND = 500
-_SAMPLE_SECONDS = 1.0
-_MOST_KEYS = 8
+_MOST_SHOWN = 24
+"""Arguments that an error may show, beside the keys."""
 _MENDED = frozenset({"rewritten", "answered", "accompanied", "followed"})
 
 _log = logging.getLogger("keyrail.route")
@@ -40,10 +44,10 @@ _log = logging.getLogger("keyrail.route")
 
 @dataclass(slots=True)
 class VerdictUpdate:
-    """The news since the last call: lines for violations, and the changed records of evidence."""
+    """The news since the last call: lines for violations, and what is to be kept as evidence."""
 
     lines: list[bytes]
-    records: Records
+    rows: EvidenceRows
 
 
 class Verdicts(ReportPort):
@@ -53,10 +57,10 @@ class Verdicts(ReportPort):
     """
 
     def __init__(self, route: str, redaction: Redaction, *, tells: bool, logs: bool, warns: bool) -> None:
-        self.evidence = Evidence()
+        self.evidence = EvidenceRecorder(redaction)
         self._route = route
         self._least_redaction = redaction
-        self._redaction = redaction
+        self._shown_in_errors = shown_by(Redact.NONE)
         self._tells = tells
         self._logs = logs
         self._warns = warns
@@ -64,7 +68,7 @@ class Verdicts(ReportPort):
         self._lines: list[bytes] = []
         self._line_budgets: dict[str, LineBudget] = {}
         self._dropped: Counter[str] = Counter()
-        self._inspected: Counter[tuple[str, str]] = Counter()
+        self._inspected: Counter[VerdictKey] = Counter()
         self._inspections_left = _INSPECTIONS_PER_SECOND
         self._warnings_left = _WARNINGS_PER_SECOND
 
@@ -82,27 +86,30 @@ class Verdicts(ReportPort):
 
     def show_keys(self, redact: Redact) -> None:
         """Keys are shown as `redact` says, or less of them."""
-        self._redaction = self._least_redaction.at_least(redact)
+        self.evidence.redaction = self._least_redaction.at_least(redact)
+        self._shown_in_errors = shown_by(redact)
 
     def keep(self, rules: Iterable[str], redact: Redact) -> None:
-        """Set the rules in force, and drop the evidence of other rules."""
+        """Set the rules in force."""
         self.show_keys(redact)
         kept = set(rules)
-        self.evidence.keep(kept)
         self._line_budgets = {rule: found for rule, found in self._line_budgets.items() if rule in kept}
 
     def add(self, hit: Hit, count: int, app: str) -> None:
         """Count a decision that a plan has made ``count`` times."""
-        self.count(hit, count, app)
+        key = folded_key(hit, app)
+        inspected = min(count, self._inspected[key])  # these have their rows
+        self._inspected[key] -= inspected
+        self._counts[hit.rule, app, hit.mode.value, hit.what] += inspected
+        self.count(hit, count - inspected, app)
         if self._is_told(hit):
-            inspected = min(count, self._inspected[hit.rule, app])
-            self._inspected[hit.rule, app] -= inspected
             self._line_budget(hit.rule).dropped += count - inspected
 
     def count(self, hit: Hit, count: int, app: str) -> None:
         """Count decisions that nobody needs to be told of."""
-        self._counts[hit.rule, app, hit.mode.value, hit.what] += count
-        self.evidence.record(hit.rule, app).count(hit.mode.value, hit.what, count, time.time())
+        if count:
+            self._counts[hit.rule, app, hit.mode.value, hit.what] += count
+            self.evidence.count(hit, count, app, time.time())
 
     def report(self, hits: Sequence[Hit], command: Command, client: ServedClient) -> None:
         """Record the decisions of rules about one command."""
@@ -111,11 +118,11 @@ class Verdicts(ReportPort):
         for hit in hits:
             mode = hit.mode.value
             self._counts[hit.rule, app, mode, hit.what] += 1
-            self.evidence.record(hit.rule, app).count(mode, hit.what, 1, now)
         if self.may_inspect():
             self._inspect(hits, command, client, now)
         else:
             for hit in hits:
+                self.evidence.count(hit, 1, app, now)
                 if self._is_told(hit):
                     self._line_budget(hit.rule).dropped += 1
 
@@ -127,27 +134,18 @@ class Verdicts(ReportPort):
     def inspect(self, hits: Sequence[Hit], command: Command, client: ServedClient) -> None:
         """Inspect a command that a plan has refused and counted."""
         for hit in hits:
-            self._inspected[hit.rule, client.effective_policy.compiled.app] += 1
+            self._inspected[folded_key(hit, client.effective_policy.compiled.app)] += 1
         self._inspect(hits, command, client, time.time())
 
     def _inspect(self, hits: Sequence[Hit], command: Command, client: ServedClient, now: float) -> None:
         app = client.effective_policy.compiled.app
         who = client_label(client)
-        host = who[3].rpartition(":")[0] or who[3]
-        shapes = [shape(key.name) for key in command.known_keys[:_MOST_KEYS]]
         for hit in hits:
-            record = self.evidence.record(hit.rule, app)
-            record.inspected += 1
-            record.clients.add((*who[:3], host))
-            for each in shapes:
-                record.shapes.add(each)
-            if not 0 <= now - record.sampled < _SAMPLE_SECONDS:
-                record.sampled = now
-                record.sample = {"time": moment(now), **self._fields(hit, command, who)}
+            self.evidence.see(hit, command, client, self._why(hit, command), now)
             if self._is_told(hit):
                 self._tell(hit, app, command, who, now)
             if self._warns:
-                self._warn(hit, command, who)
+                self._warn(hit, command, client, who)
 
     def _is_told(self, hit: Hit) -> bool:
         if hit.what == "moved":
@@ -167,32 +165,48 @@ class Verdicts(ReportPort):
 
     def _fields(self, hit: Hit, command: Command, who: ClientLabel) -> dict[str, Any]:
         fields: dict[str, Any] = {"mode": hit.mode.value, "what": hit.what, "command": command.name}
-        if hit.detail:
-            fields["why"] = hit.detail
+        why = self._why(hit, command)
+        if why:
+            fields["why"] = why
         keys = command.known_keys
         if keys:
             fields["shape"] = shape(keys[0].name)
-            fields["key"] = self._redaction.of(keys[0].name)
+            fields["key"] = self.evidence.redaction.of(keys[0].name)
         if len(keys) > 1:
             fields["keys"] = len(keys)
         fields |= zip(("user", "client_name", "library", "address"), who, strict=True)
         return fields
 
-    def _warn(self, hit: Hit, command: Command, who: ClientLabel) -> None:
+    def _why(self, hit: Hit, command: Command) -> str:
+        # Why the rule refuses: the part of its error before what to do instead, with keys as they may be shown here.
+        if hit.detail or not hit.error:
+            return hit.detail
+        why = hit.error.decode("utf-8", "replace").strip().partition(": ")[2]
+        if self.evidence.redaction.kind is not Redact.NONE:
+            for argument in {*(key.name for key in command.known_keys), *command.argv[1:_MOST_SHOWN]}:
+                why = why.replace(quoted(self._shown_in_errors(argument)), quoted(self.evidence.redaction.of(argument)))
+        short = why.partition("; ")[0]
+        return why if short.count("'") % 2 else short
+
+    def _warn(self, hit: Hit, command: Command, client: ServedClient, who: ClientLabel) -> None:
         if hit.mode is not Mode.WARN or self._warnings_left <= 0:
             return
         self._warnings_left -= 1
         user, name, _, address = who
+        keys = command.known_keys
         _log.warning(
-            "rule %s would have %s %s from %s (user %s, name %r)", hit.rule, hit.what, command.name, address, user, name
+            "rule %s would have %s %s%s from app %s at %s (user %s, name %r)%s",
+            *(hit.rule, hit.what, command.name, f" of {shape(keys[0].name)}" if keys else ""),
+            *(client.effective_policy.compiled.app, address, user, name),
+            f": {self._why(hit, command)}" if hit.error else "",
         )
 
     # Results
 
-    def verdict_update(self) -> VerdictUpdate:
-        """The news since the last call."""
+    def verdict_update(self, commands: Mapping[CommandKey, int]) -> VerdictUpdate:
+        """The news since the last call, with the `commands` since then."""
         lines, self._lines = self._lines, []
-        return VerdictUpdate(lines, self.evidence.changed())
+        return VerdictUpdate(lines, self.evidence.take(commands))
 
     def figures(self) -> dict[str, dict[str, dict[str, int]]]:
         """By rule and app, then by mode and outcome: ``{"names": {"unknown": {"audit refused": 3}}}``."""

@@ -218,7 +218,7 @@ class Route(RoutePort):
         self._expiries = Expiries(
             self._internal_queries.ask, self._checkout.has_spare, None if nodes is None else nodes.owner
         )
-        self._tracer = Tracer(sampler, self._expiries, CommandTimesAtRedis(self._ask_home))
+        self._tracer = Tracer(sampler, self._expiries, CommandTimesAtRedis(self._ask_home), self._verdicts.evidence)
         self._caches = LocalCaches(
             loop,
             topology,
@@ -496,4 +496,5 @@ class Route(RoutePort):
 
     def verdict_update(self) -> VerdictUpdate:
         """The decisions of rules since the last call: lines for the log, and evidence."""
-        return self._verdicts.verdict_update()
+        self._policies.calls.release(self.clients)
+        return self._verdicts.verdict_update(self._policies.calls.news())

@@ -269,7 +269,7 @@ class _Stream:
         assert self.judged is not None
         # Another engine may have come meanwhile.
         self.judged = self.judged.known_to(session.effective_policy.table)
-        session.intake.config.count(self.judged.spec.id)
+        session.intake.calls.add(self.judged.spec.id)
         trace = self._trace(self.judged)
         if self.refusal is None:
             judging.count_keys(session, self.judged)

@@ -67,9 +67,11 @@ def _note(session: Session, argv: list[bytes]) -> bool:
         attribute = word_of(argv[2])
         if attribute == b"LIB-NAME":
             session.names = session.names._replace(library=argv[3])
+            session.count_by_identity()
             return True
         if attribute == b"LIB-VER":
             session.names = session.names._replace(version=argv[3])
+            session.count_by_identity()
             return True
     return False
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeAlias
 from proxy.commands.command import Command
 from proxy.commands.table import Lane
 from proxy.hotpath.cache.cached_reads import CachedReads
+from proxy.hotpath.counting.call_counts import CallCounts
 from proxy.hotpath.intake.command_sender import CommandSender
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller
@@ -154,6 +155,9 @@ class PolicyPort(Protocol):
 
     def effective_policy(self, key: PoolKey, caller: Caller) -> EffectivePolicy:
         """The policy in force for a client of this pool."""
+
+    def calls_of(self, client: ServedClient) -> CallCounts:
+        """The counters of the commands of this client, and of all that evidence does not tell from it."""
 
     def rehearsal(self, key: PoolKey, caller: Caller) -> CompiledPolicy:
         """The policy in force for a client of this pool, to try commands on: nothing comes of it."""

@@ -1,0 +1,62 @@
+"""What is kept of a command never has a value, and equal forms are equal for rules."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from proxy.commands.command import Command
+from proxy.commands.table import STANDARD
+from proxy.traffic.command_form import exemplar, form_of
+from proxy.traffic.redaction import Redact, Redaction
+
+SHOWN = Redaction(Redact.NONE)
+
+
+def command(line: str) -> Command:
+    return Command(STANDARD, [word.encode() for word in shlex.split(line)])
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "form"),
+    [
+        ("SET a:1 hello EX 300 NX", "SET a:1 <5 bytes> EX 300 NX", "keys=1 data=1 largest=8 EX=512 NX"),
+        ("set a:1 nx px 20", "SET a:1 <2 bytes> PX 20", "keys=1 data=1 largest=2 PX=32"),
+        ("SETEX a:1 60 v", "SETEX a:1 60 <1 bytes>", "keys=1 data=1 largest=1 2:64"),
+        ("LRANGE l 0 -1", "LRANGE l 0 -1", "keys=1 2:0 3:-1"),
+        ("INCRBY account 4111111111111111", "INCRBY account <16 bytes>", "keys=1 data=1 largest=16"),
+        ("MSET a 1 b 22 c 333", "MSET a <1 bytes> b <2 bytes> c <3 bytes>", "keys=4 data=4 largest=4"),
+        ("SCAN 0 MATCH u:* COUNT 1000", "SCAN 0 <5 bytes> <3 bytes> COUNT 1000", "data=2 largest=8 1:0 COUNT=1024"),
+        ("EVAL script 1 k secret", "EVAL <6 bytes> 1 k <6 bytes>", "keys=1 data=2 largest=8 2:1"),
+        ("CONFIG SET maxmemory 1gb", "CONFIG SET <9 bytes> <3 bytes>", "data=2 largest=16"),
+        ("PUBLISH channel text", "PUBLISH <7 bytes> <4 bytes>", "data=2 largest=8"),
+        ("KEYS user:*", "KEYS <6 bytes>", "data=1 largest=8"),
+        ("NONSENSE a b", "NONSENSE <1 bytes> <1 bytes>", ""),
+        ("LPUSH l EX 300", "LPUSH l <2 bytes> <3 bytes>", "keys=1 data=2 largest=4"),
+    ],
+)
+def test_words_and_form(line: str, words: str, form: str) -> None:
+    sent = command(line)
+    assert " ".join(exemplar(sent, SHOWN, 1.0).words) == words
+    if form:
+        assert form_of(sent) == form
+
+
+def test_a_long_command_is_cut_and_says_so() -> None:
+    words = exemplar(command("MGET " + " ".join(f"k{n}" for n in range(100))), SHOWN, 1.0).words
+    assert (len(words), words[-1]) == (25, "<77 more>")
+
+
+def test_no_command_brings_a_value_into_its_words_or_its_form() -> None:
+    """Every command of the table, with data at all places that are no keys."""
+    secret = b"4111111111111111"
+    for spec in STANDARD.specs[1:]:
+        for more in range(5):
+            names = [word.encode() for word in spec.name.split("|")]
+            sent = Command(STANDARD, [*names, *[secret] * (max(0, abs(spec.arity) - len(names)) + more)])
+            keys = {key.index for key in sent.known_keys}
+            told = exemplar(sent, SHOWN, 1.0).words
+            shown = [index for index, word in enumerate(told) if secret.decode() in word and index not in keys]
+            assert len(shown) <= len(set(shown) & {1, 2, 3, len(told) - 1}), (spec.name, told)
+            assert secret.decode() not in form_of(sent)
