@@ -98,8 +98,9 @@ def _is_url(text: str) -> bool:
         return False
 
 
-def add_options(parser: ArgumentParser) -> None:
-    """Add the options for the admin port's address and token."""
+def add_options(parser: ArgumentParser, *, several: bool = False) -> None:
+    """Add the options for the admin port's address and token; `several` addresses are separated by commas."""
     default = DEFAULT_ADMIN_URL
-    parser.add_argument("--admin", metavar="URL", default=default, help=f"the admin port (default {default})")
+    metavar, ports = ("URL[,URL…]", "the admin ports") if several else ("URL", "the admin port")
+    parser.add_argument("--admin", metavar=metavar, default=default, help=f"{ports} (default {default})")
     parser.add_argument("--token-file", metavar="FILE", type=Path, help="the admin port's token")
