@@ -178,15 +178,14 @@ class Verdicts(ReportPort):
         return fields
 
     def _why(self, hit: Hit, command: Command) -> str:
-        # Why the rule refuses: the part of its error before what to do instead, with keys as they may be shown here.
+        # Why the rule refuses, and what to do instead: its error without its head, with keys as they may be shown here.
         if hit.detail or not hit.error:
             return hit.detail
         why = hit.error.decode("utf-8", "replace").strip().partition(": ")[2]
         if self.evidence.redaction.kind is not Redact.NONE:
             for argument in {*(key.name for key in command.known_keys), *command.argv[1:_MOST_SHOWN]}:
                 why = why.replace(quoted(self._shown_in_errors(argument)), quoted(self.evidence.redaction.of(argument)))
-        short = why.partition("; ")[0]
-        return why if short.count("'") % 2 else short
+        return why
 
     def _warn(self, hit: Hit, command: Command, client: ServedClient, who: ClientLabel) -> None:
         if hit.mode is not Mode.WARN or self._warnings_left <= 0:
