@@ -2,6 +2,7 @@
 
 verbs.py        all verbs and their options
 serve.py        run the proxy
+init/           ask five questions and write a first policy
 check.py        validate policies and run their tests
 doctor/         examine a Redis and a policy before any traffic
 explain.py      show the effect of a policy on a command

@@ -4,6 +4,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TypeAlias
 
 import hiredis
 
@@ -11,7 +12,7 @@ from proxy.cli.doctor.examination import Examination, admits_anybody
 from proxy.net.config.address import Verify
 from proxy.net.config.settings import PolicySource, RouteSettings, Settings
 from proxy.net.connection import lacking
-from proxy.net.connection.engine import is_replica
+from proxy.net.connection.engine import complete_table, is_replica
 from proxy.policy.compile import needs_of
 from proxy.policy.precedence import is_active
 from proxy.server.exposure import ASK_CLIENTS, GIVE_CA, INTERCEPTED, anybody_acts_as, lets_anybody_in, on_this_machine
@@ -42,6 +43,9 @@ class Finding:
     def __str__(self) -> str:
         advice = f"\n     {self.remedy}" if self.remedy else ""
         return f"{self.gravity.name:4} {self.text}{advice}"
+
+
+Check: TypeAlias = Callable[[Examination], Awaitable[Finding]]
 
 
 def ok(text: str) -> Finding:
@@ -106,6 +110,14 @@ async def check_permissions(seen: Examination) -> Finding:
     return ok(
         f"Redis has all commands that rules send, and the user may run them: {', '.join(sorted(needs)) or 'none'}"
     )
+
+
+async def check_renamed(seen: Examination) -> Finding:
+    """Whether Redis calls its commands by the names that rules use."""
+    await complete_table(seen.upstream, seen.engine, seen.engine.table)
+    if seen.engine.features_off:
+        return warn("; ".join(seen.engine.features_off), "allow COMMAND, or start serve with --aliases")
+    return ok("Redis calls all commands by the names that rules use")
 
 
 async def check_eviction(seen: Examination) -> Finding:
@@ -197,7 +209,7 @@ def check_clients(seen: Examination) -> Finding:
     return ok("clients beyond this machine have to log in, or to show a certificate")
 
 
-CHECKS: tuple[Callable[[Examination], Awaitable[Finding]], ...] = (
+CHECKS: tuple[Check, ...] = (
     check_version,
     check_cluster,
     check_role,

@@ -1,8 +1,9 @@
 """One run of `keyrail doctor`: reads the policy, connects to Redis, and runs every check."""
 
 import resource
+from collections.abc import Sequence
 
-from proxy.cli.doctor.checks import CHECKS, Finding, check_clients, fail, warn
+from proxy.cli.doctor.checks import CHECKS, Check, Finding, check_clients, fail, warn
 from proxy.cli.doctor.examination import Examination, connect, find_server
 from proxy.net.config.address import UpstreamAddress
 from proxy.net.config.settings import ListenerSettings, PolicySource, RouteSettings
@@ -17,9 +18,12 @@ _SECONDS = 5.0
 
 
 async def examine(
-    address: UpstreamAddress, source: PolicySource, listeners: tuple[ListenerSettings, ...] = ()
+    address: UpstreamAddress,
+    source: PolicySource,
+    listeners: tuple[ListenerSettings, ...] = (),
+    checks: Sequence[Check] = CHECKS,
 ) -> list[Finding]:
-    """All findings; at least one."""
+    """The findings of these checks; at least one."""
     try:
         (policy,) = read_policies([RouteSettings("default", (), address, source)])
     except PolicyError as error:
@@ -37,7 +41,7 @@ async def examine(
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     seen = Examination(address, policy, opened.upstream, opened.engine or Engine(), files, _SECONDS, listeners)
     try:
-        found = doubtful + [await check(seen) for check in CHECKS]
+        found = doubtful + [await check(seen) for check in checks]
         return [*found, check_clients(seen)] if listeners else found
     except OSError as error:
         return [fail(f"{address}: {reason_of(error)}", "the connection was lost during the examination")]
