@@ -13,6 +13,7 @@ incidents.py    list incidents
 remedy.py       limit one key for one app for a while
 top/            watch a running proxy, like `top`
 admin_port.py   the HTTP client for a running proxy's admin port
+evidence_source.py  where verbs take their evidence from
 line.py         an argument parser whose errors are one line
 tour.py         the text that `serve --embedded` prints
 """

@@ -301,6 +301,9 @@ class Row(NamedTuple):
     """The command that does the same and can state a lifetime."""
 
     # What it stores and reads
+    numbers: tuple[int, ...] = ()
+    """The arguments that are numbers and no data, beside those of options: times, ranks, offsets, counts. Negative ones
+    count from the end."""
     stores: Stores | None = None
     """Every command that may take memory has one."""
     grows: Grows | None = None

@@ -5,11 +5,12 @@
     keys=1 data=1 largest=64 EX=512 NX      the form: what rules judge by, besides the name of the key; numbers are
                                             rounded up to powers of two, so that there are few forms
 
-A number is shown behind an option that takes one, and at the places of `_NUMBERS`. Members, fields, messages, texts and
+A number is shown behind an option that takes one, and where the command's row says that it is no data. Members, fields, messages, texts and
 arguments of scripts are data, as are numbers at all other places: one of them may be the number of a bank account.
 """
 
 from proxy.commands.command import Command
+from proxy.commands.rows import ALL
 from proxy.commands.values import values_of, whole_number
 from proxy.commands.words import LONGEST, word_of
 from proxy.traffic.evidence_rows import Exemplar
@@ -33,17 +34,7 @@ _BEFORE_NUMBERS = frozenset(
 _TYPES = frozenset(b"STRING LIST SET ZSET HASH STREAM M KM FT MI".split())
 _BEFORE_TYPES = frozenset({b"TYPE"})
 _OPTIONS = _FLAGS | _BEFORE_NUMBERS | _BEFORE_TYPES
-_NUMBERS = {
-    (2,): "EXPIRE PEXPIRE EXPIREAT PEXPIREAT SETEX PSETEX SETRANGE SETBIT GETBIT LINDEX LREM SPOP SRANDMEMBER LPOP "
-    "RPOP EVAL EVALSHA EVAL_RO EVALSHA_RO FCALL FCALL_RO RESTORE MOVE HSCAN SSCAN ZSCAN HRANDFIELD ZRANDMEMBER ZPOPMIN "
-    "ZPOPMAX ZUNIONSTORE ZINTERSTORE ZDIFFSTORE",
-    (2, 3): "LRANGE LTRIM ZRANGE ZREVRANGE GETRANGE SUBSTR ZREMRANGEBYRANK BITCOUNT",
-    (1,): "SCAN SELECT WAIT ZUNION ZINTER ZDIFF SINTERCARD ZINTERCARD LMPOP ZMPOP MSETEX",
-    (1, 2): "SWAPDB BLMPOP BZMPOP",
-    (-1,): "BLPOP BRPOP BZPOPMIN BZPOPMAX BRPOPLPUSH BLMOVE",
-}
-_NUMBERS_OF = {name: places for places, names in _NUMBERS.items() for name in names.split()}
-"""Arguments that are numbers and no data, by command; negative ones count from the end."""
+_NUMBERS = {row.name: row.numbers for row in ALL if row.numbers}
 
 
 def exemplar(command: Command, redaction: Redaction, at: float, why: str = "") -> Exemplar:
@@ -100,7 +91,7 @@ def _shown(command: Command) -> dict[int, str]:
     shown = dict(enumerate(names))
     values = {value.index for value in values_of(command)}
     keys = {key.index for key in command.known_keys}
-    numbers = {place % size for place in _NUMBERS_OF.get(command.spec.name, ()) if -size < place < size}
+    numbers = {place % size for place in _NUMBERS.get(command.spec.name, ()) if -size < place < size}
     before = b""
     for index in range(len(names), min(size, 2 * _MOST_WORDS)):
         argument, word = argv[index], b""
