@@ -39,12 +39,15 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def small_disk(within: Path) -> Iterator[Path]:
+def small_disk(within: Path, size: str = "64k") -> Iterator[Path]:
     """A new one, in a folder."""
     folder = within / "disk"
     folder.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], capture_output=True, text=True, check=False
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if mounted.returncode != 0:
         pytest.skip(f"no small disk can be mounted here: {mounted.stderr.strip()}")

@@ -35,6 +35,7 @@ READS = {"open", "read_text", "read_bytes", "fdopen", "mkstemp"}
 ELSEWHERE = {
     "policy_yaml/regular_file.py": "the one place",
     "server/state_file.py": "a temporary file of its own, from a thread",
+    "server/evidence/schema.py": "to make it; SQLite opens it",
     "server/incidents.py": "a temporary file of its own, and the file's end, from a thread",
     "server/violations.py": "to write, without waiting, from a thread",
     "server/process_figures.py": "/proc",

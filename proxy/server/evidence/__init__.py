@@ -1,7 +1,14 @@
 """The evidence that is kept, in a file of the state folder or in memory, and what it says of policies.
 
 model.py         what is added and what is read
-json_form.py     the same as JSON, for /evidence
+bounds.py        how much is kept: texts are cut, and the lightest rows of an hour folded
+memory_store.py  in memory, without a state folder
+schema.py        the tables of the file, and how it is opened, found damaged and set aside
+statements.py    the statements that add, fold and drop rows
+subjects.py      the ids of names in the file
+store.py         the file: SQLite, one transaction for each batch
+keeper.py        writes what is new every few seconds, in a thread
+json_form.py     evidence as JSON, for /evidence
 policy_facts.py  what a report has to know of a policy
 report.py        what a policy would break, for whom, and whom to ask
 """

@@ -1,0 +1,159 @@
+"""Keeps the evidence of a process group: every few seconds a thread writes what is new, so no event loop waits for it.
+
+What cannot be kept (a full disk, a locked file) waits in memory, bounded, until it can be. The log says so once, and
+``keyrail_evidence_kept`` is 0 meanwhile. If the file cannot be used at all, evidence is kept in memory only.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from proxy.net.config.background_thread import BackgroundThread
+from proxy.policy.model import Policy
+from proxy.server.evidence.memory_store import MemoryStore
+from proxy.server.evidence.model import Batch, Evidence, EvidenceError, EvidenceStore, RuleVersion
+from proxy.server.evidence.policy_facts import Facts, facts_of
+from proxy.server.group_evidence import GroupEvidence, Pending
+from proxy.server.notices import Level, notice
+
+KEEP_SECONDS = 10.0
+DAYS = 30
+READ_SECONDS = 30.0
+_ENDING_SECONDS = 5.0
+_JUMP_SECONDS = 5.0
+"""A clock that is off by more has jumped: a new stretch of watching begins."""
+_NOT_KEPT = "rows that could not be kept"
+
+
+class Watched(Protocol):
+    """The workers, as the keeper sees them."""
+
+    evidence: GroupEvidence
+    policies: tuple[Policy, ...]
+
+
+class EvidenceKeeper:
+    """Keeps what the workers have seen in a store, which `open_store` opens."""
+
+    def __init__(
+        self,
+        workers: Watched,
+        routes: Sequence[str],
+        open_store: Callable[[], EvidenceStore],
+        most_bytes: int,
+        clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._workers = workers
+        self._routes = routes
+        self._open_store = open_store
+        self._most_bytes = most_bytes
+        self._clock, self._steady = clock, steady
+        self._began = self._until = clock()
+        self._until_steady = steady()
+        self._store: EvidenceStore | None = None
+        self._thread = BackgroundThread("keeps evidence")
+        self._keeping = asyncio.Lock()
+        self._policies: tuple[Policy, ...] = ()
+        self._versions: list[RuleVersion] = []
+        self._told_lost = 0
+        self.facts: dict[str, Facts] = {}
+        """By route: what reports have to know of the policies in force."""
+        self.kept = True
+        """Whether the last write succeeded."""
+        self.in_memory = ""
+        """Why evidence is kept in memory only; empty if it is not."""
+        self._released = False
+
+    async def run(self) -> None:
+        """Keep what is new, again and again."""
+        while True:
+            await self.keep()
+            await asyncio.sleep(KEEP_SECONDS)
+
+    async def keep(self) -> None:
+        """Write what is new."""
+        async with self._keeping:
+            await self._follow_policies()
+            if self._released:
+                return
+            if self._store is None:
+                await self._open()
+            batch, pending = self._batch()
+            try:
+                # Without a time limit: a write that comes later all the same would be there twice.
+                await self._thread.run(partial(self._add, batch))
+            except EvidenceError as error:
+                self._workers.evidence.give_back(pending)
+                if self.kept:
+                    notice(f"evidence waits in memory until it can be kept: {error}", Level.WARNING)
+                self.kept = False
+            else:
+                self._versions = []
+                self._told_lost += batch.lost.get(_NOT_KEPT, 0)
+                if not self.kept:
+                    notice("evidence is kept again", Level.INFO)
+                self.kept = True
+
+    def _add(self, batch: Batch) -> None:
+        assert self._store is not None, "it was opened"
+        self._store.add(batch)
+
+    async def _open(self) -> None:
+        try:
+            self._store = await self._thread.run(self._open_store)
+        except EvidenceError as error:
+            notice(f"evidence is kept in memory only: {error}", Level.WARNING)
+            self.in_memory = str(error)
+            self._store = MemoryStore(self._most_bytes, DAYS)
+
+    def _batch(self) -> tuple[Batch, Pending]:
+        now, steady = self._clock(), self._steady()
+        if now < self._until or abs((now - self._until) - (steady - self._until_steady)) > _JUMP_SECONDS:
+            self._began = now
+        self._until, self._until_steady = now, steady
+        pending = self._workers.evidence.take()
+        lost = self._workers.evidence.lost - self._told_lost
+        rows = [(hour, route, found) for (hour, route), found in pending.items()]
+        return Batch(self._began, now, rows, list(self._versions), {_NOT_KEPT: lost} if lost else {}), pending
+
+    async def _follow_policies(self) -> None:
+        if self._policies is self._workers.policies:
+            return
+        policies = self._workers.policies
+        facts = await self._thread.run(lambda: [facts_of(policy) for policy in policies])
+        self.facts = dict(zip(self._routes, facts, strict=True))
+        self._policies = policies
+        now = self._clock()
+        self._versions += [
+            RuleVersion(route, rule["rule"], rule["digest"], now)
+            for route, its in self.facts.items()
+            for rule in its["rules"]
+        ]
+
+    async def read(self, since: float) -> Evidence:
+        """The evidence of the hour of this time and of those after it, up to now. Raises EvidenceError."""
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                await self.keep()
+        except TimeoutError:
+            raise EvidenceError(f"the evidence could not be written in {READ_SECONDS:g} s") from None
+        assert self._store is not None, "it was opened"
+        try:
+            return await self._thread.run(partial(self._store.read, since), READ_SECONDS)
+        except TimeoutError:
+            raise EvidenceError(f"the evidence could not be read in {READ_SECONDS:g} s") from None
+
+    async def release(self) -> None:
+        """Write what there is, and then nothing any more: a successor keeps evidence from now on, or nobody does."""
+        try:
+            async with asyncio.timeout(_ENDING_SECONDS):
+                await self.keep()
+        except TimeoutError:
+            notice("the last evidence could not be kept in time", Level.WARNING)
+        self._released = True
+        if self._store is not None:
+            self._thread.submit(self._store.close)
+            self._thread.drain(_ENDING_SECONDS)
