@@ -11,6 +11,8 @@ schema.py       print the keys that a policy knows, as Markdown
 kill_switch.py  suspend all enforcement in a running proxy for a while
 incidents.py    list incidents
 remedy.py       limit one key for one app for a while
+report.py       what enforced rules would break, for whom, and whom to ask
+report_text.py  a report as text and as Markdown
 top/            watch a running proxy, like `top`
 admin_port.py   the HTTP client for a running proxy's admin port
 evidence_source.py  where verbs take their evidence from

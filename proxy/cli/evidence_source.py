@@ -1,17 +1,23 @@
-"""Where commands take their evidence from: running Keyrails, added up, or a state folder, also a copied one."""
+"""Where verbs take their evidence from: running Keyrails, added up, or a state folder, also a copied one."""
 
 import argparse
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from proxy.cli.admin_port import AdminPort, AdminPortError, add_options
+from proxy.cli.line import policy_file
+from proxy.policy.load import load_policy
+from proxy.policy_yaml.errors import PolicyError
 from proxy.server.evidence.json_form import from_json
 from proxy.server.evidence.model import Evidence, EvidenceError
+from proxy.server.evidence.policy_facts import Facts, facts_of
 from proxy.server.evidence.store import read_store
 from proxy.server.option_readers import read_positive_seconds
 
 _SECONDS = 60.0
 _USUAL = 7 * 86_400
+_FILE = "evidence.sqlite"
 
 
 class SourceError(Exception):
@@ -22,12 +28,30 @@ class SourceError(Exception):
         self.status = status
 
 
+@dataclass(slots=True)
+class Source:
+    """Evidence, and the facts about the policies in force, by route; a state folder has none."""
+
+    evidence: Evidence
+    facts: dict[str, Facts] = field(default_factory=dict)
+
+
 def add_source_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--admin``, ``--token-file``, ``--state-dir`` and ``--since``."""
     add_options(parser, several=True)
     parser.add_argument("--state-dir", metavar="DIR", type=Path, help="read this state folder in place of --admin")
     parser.add_argument(
         "--since", metavar="TIME", type=_read_time, default=_USUAL, help="how far back, such as 12h or 30d (default 7d)"
+    )
+
+
+def add_policy_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--policy``, which stands for the policies in force: a state folder does not have these."""
+    parser.add_argument(
+        "--policy",
+        metavar="POLICY",
+        type=policy_file,
+        help="the policy in force; needed with --state-dir",
     )
 
 
@@ -40,16 +64,35 @@ def _read_time(text: str) -> float:
 
 def evidence_of(options: argparse.Namespace) -> Evidence:
     """The evidence that the options name. Raises SourceError."""
+    return _source_of(options).evidence
+
+
+def source_of(options: argparse.Namespace) -> Source:
+    """The same, with the facts about the policies, of ``--policy`` if it is given. Raises SourceError."""
+    if options.state_dir is not None and options.policy is None:
+        raise SourceError("--state-dir: a state folder has no policies: give --policy, too", 2)
+    source = _source_of(options)
+    if options.policy is not None:
+        try:
+            facts = facts_of(load_policy(options.policy))
+        except PolicyError as error:
+            raise SourceError(str(error), 2) from None
+        source.facts = {route: facts for _, route in source.evidence.hours}
+    return source
+
+
+def _source_of(options: argparse.Namespace) -> Source:
     since = time.time() - options.since
     try:
         if options.state_dir is not None:
-            return read_store(options.state_dir / "evidence.sqlite", since)
-        found = Evidence()
+            return Source(read_store(options.state_dir / _FILE, since))
+        source = Source(Evidence())
         for url in options.admin.split(","):
             answer = AdminPort(url, options.token_file, _SECONDS).get("/evidence", since=since)
-            found.add(from_json(answer))
-        return found
+            source.evidence.add(from_json(answer))
+            source.facts = {**answer["facts"], **source.facts}
     except AdminPortError as error:
         raise SourceError(str(error), error.status) from None
     except EvidenceError as error:
         raise SourceError(str(error), 1) from None
+    return source

@@ -4,9 +4,8 @@ import argparse
 import json
 import sys
 import time
-from pathlib import Path
 
-from proxy.cli.evidence_source import SourceError, add_source_options, evidence_of
+from proxy.cli.evidence_source import SourceError, add_policy_option, add_source_options, source_of
 from proxy.cli.line import LineParser
 from proxy.cli.report_text import markdown, text
 from proxy.server.evidence.report import Wanted, report
@@ -20,20 +19,20 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         description="Say for each team what its applications do that rules would refuse, out of how many commands.",
     )
     add_source_options(parser)
+    add_policy_option(parser)
     parser.add_argument("--app", default="", help="only this application")
     parser.add_argument("--team", default="", help="only the applications of this team")
     parser.add_argument("--rule", default="", help="only this rule")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--md", action="store_true", help="print Markdown")
-    form.add_argument("--html", metavar="FILE", type=Path, help="write one HTML file")
     parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Print the report; return the exit status: 1 if something would be refused."""
+    """Print the report; return the exit status."""
     try:
-        source = evidence_of(parsed)
+        source = source_of(parsed)
     except SourceError as error:
         print(f"keyrail: {error}", file=sys.stderr)
         return error.status

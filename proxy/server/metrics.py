@@ -29,6 +29,7 @@ keyrail_supervisor_lag_seconds              of the process that adds all this up
 keyrail_log_lines_dropped_total{process,log}   lines that could not be written; process: supervisor, worker-0 …
 keyrail_open_files_limit                    of the supervisor and of each worker
 keyrail_policy_generation, keyrail_policy_reload_failures_total, keyrail_kill_switch, keyrail_build_info{version,form}
+keyrail_evidence_kept, keyrail_evidence_lost_rows_total
 
 Series that alert rules look at with ``increase`` or ``rate`` are exported as 0 before the first event: Prometheus sees
 no increase in a series that begins with 5.
@@ -55,6 +56,7 @@ from proxy.hotpath.counting.error_counts import PREFIXES
 from proxy.net.downstream.acceptor import ACCEPT_FAILURES
 from proxy.policy.model import Policy
 from proxy.server.cache_metrics import collect_caches
+from proxy.server.evidence.keeper import EvidenceKeeper
 from proxy.server.figures import RouteFigures
 from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
@@ -73,11 +75,14 @@ _ALERTED_CLOSES = ("max_clients", "upstream_refused")
 class GroupCollector(Collector):
     """Collects the workers' figures for each request."""
 
-    def __init__(self, workers: Workers, reloader: Reloader, switch: KillSwitch, incidents: Incidents) -> None:
+    def __init__(
+        self, workers: Workers, reloader: Reloader, switch: KillSwitch, incidents: Incidents, keeper: EvidenceKeeper
+    ) -> None:
         self._workers = workers
         self._switch = switch
         self._reloader = reloader
         self._incidents = incidents
+        self._keeper = keeper
 
     def describe(self) -> Iterable[Metric]:
         """Describe no metric in advance, so that registering does not collect."""
@@ -123,6 +128,12 @@ class GroupCollector(Collector):
         )
         yield GaugeMetricFamily(
             "keyrail_kill_switch", "1 while only locked rules are enforced.", float(self._switch.on)
+        )
+        yield GaugeMetricFamily(
+            "keyrail_evidence_kept", "0 while evidence cannot be written.", float(self._keeper.kept)
+        )
+        yield CounterMetricFamily(
+            "keyrail_evidence_lost_rows", "Rows of evidence that could not be kept.", self._workers.evidence.lost
         )
         yield CounterMetricFamily(
             "keyrail_policy_reload_failures", "Reloads that were refused.", self._reloader.failures

@@ -28,6 +28,9 @@ from proxy.policy.model import Policy
 from proxy.server.admin.app import AdminError, AdminServer
 from proxy.server.admin.state import AdminState
 from proxy.server.announcements import Announcements
+from proxy.server.evidence.keeper import DAYS, MEMORY_BYTES, EvidenceKeeper
+from proxy.server.evidence.memory_store import MemoryStore
+from proxy.server.evidence.model import EvidenceStore
 from proxy.server.files import read_files
 from proxy.server.group_info import group_info
 from proxy.server.hot_restart import Inheritance, Successor
@@ -85,6 +88,7 @@ class Supervisor:
         self._workers: Workers | None = None
         self._log: ViolationLog | None = None
         self._incidents: Incidents | None = None
+        self._keeper: EvidenceKeeper | None = None
         self._switch: KillSwitch | None = None
         self._remedies: Remedies | None = None
         self._engines: list[EmbeddedEngine] = []
@@ -171,6 +175,7 @@ class Supervisor:
                 on_change=self._notice_changes,
             )
             self._switch = KillSwitch(self._workers, state_file, pause)
+            self._keeper = keeper = EvidenceKeeper(self._workers, names, self._open_store)
             reloader = Reloader(
                 self._settings.routes,
                 self._settings.zone,
@@ -188,24 +193,29 @@ class Supervisor:
                 state = AdminState(
                     settings=self._settings,
                     workers=self._workers,
-                    registry=registry_of(GroupCollector(self._workers, reloader, self._switch, incidents)),
+                    registry=registry_of(GroupCollector(self._workers, reloader, self._switch, incidents, keeper)),
                     readiness=self.readiness,
                     reloader=reloader,
                     switch=self._switch,
                     incidents=incidents,
                     remedies=self._remedies,
                     violations=violations,
+                    keeper=keeper,
                 )
                 await self._admin.start(state)
             await self._workers.start()
         except _CIRCUMSTANCES as error:
             raise StartError([str(error)], FAILURE) from None
         self._spawn(incidents.run())
+        self._spawn(keeper.run())
         self._heed_orders(reloader)  # first: after the ready line an operator may send a signal at once
         self._announce(self._workers)
         for index, route in enumerate(self._settings.routes):
             self._on_ready(route, self._listeners.addresses(index))
         return reloader
+
+    def _open_store(self) -> EvidenceStore:
+        return MemoryStore(MEMORY_BYTES, DAYS)
 
     async def _failing_tests(self, policies: tuple[Policy, ...]) -> tuple[str, ...]:
         return await BackgroundThread("tests policies").run(partial(failing, self._settings.routes, policies))
@@ -273,6 +283,8 @@ class Supervisor:
             self._replaced = True
             self._successor = None
             self._listeners.leave_files()
+            if self._keeper is not None:
+                await self._keeper.release()
             if self._admin is not None:
                 # Questions about readiness now go to the process that serves.
                 await self._admin.stop()
@@ -301,6 +313,8 @@ class Supervisor:
         if self._workers is not None:
             self._workers.kill()
             await self._workers.drain(0.0)
+        if self._keeper is not None:
+            await self._keeper.release()
         if self._admin is not None:
             await self._admin.stop()
         for engine in self._engines:

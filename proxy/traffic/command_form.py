@@ -5,8 +5,9 @@
     keys=1 data=1 largest=64 EX=512 NX      the form: what rules judge by, besides the name of the key; numbers are
                                             rounded up to powers of two, so that there are few forms
 
-A number is shown behind an option that takes one, and where the command's row says that it is no data. Members, fields, messages, texts and
-arguments of scripts are data, as are numbers at all other places: one of them may be the number of a bank account.
+A number is shown behind an option that takes one, and where the command's row says that it is no data. Members, fields,
+messages, texts and arguments of scripts are data, as are numbers at all other places: one of them may be the number of
+a bank account.
 """
 
 from proxy.commands.command import Command

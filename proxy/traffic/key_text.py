@@ -21,3 +21,8 @@ def shown(key: bytes) -> str:
 def named(text: str) -> bytes:
     r"""The key of a text; ``\xNN`` is always a byte, even if ``shown`` does not write it in this way."""
     return _ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), text.encode("utf-8", "surrogateescape"))
+
+
+def printable(text: str) -> str:
+    """Text that others chose, for one line: what is not printable as ``shown`` writes it."""
+    return text if text.isprintable() else shown(text.encode("utf-8", "surrogatepass"))

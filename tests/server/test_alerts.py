@@ -26,6 +26,8 @@ from proxy.net.connection.failures import Failures
 from proxy.net.downstream.acceptor import Acceptor
 from proxy.policy.load import load_policy
 from proxy.policy_yaml.shipped import packaged
+from proxy.server.evidence.keeper import EvidenceKeeper
+from proxy.server.evidence.memory_store import MemoryStore
 from proxy.server.figures import RouteFigures
 from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
@@ -132,9 +134,14 @@ def no_lines_dropped_by_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proxy.server.metrics.dropped_lines", Counter({"stderr": 0}))
 
 
+def in_memory() -> MemoryStore:
+    return MemoryStore(1 << 20, 1)
+
+
 def exported(group: Any) -> list[Metric]:
     workers, reloader, switch = cast("Workers", group), cast("Reloader", group), cast("KillSwitch", group)
-    return list(GroupCollector(workers, reloader, switch, Incidents(workers, ["default"], None)).collect())
+    incidents, keeper = Incidents(workers, ["default"], None), EvidenceKeeper(group, ["default"], in_memory)
+    return list(GroupCollector(workers, reloader, switch, incidents, keeper).collect())
 
 
 def series(group: Any, metric: str) -> dict[tuple[tuple[str, str], ...], float]:

@@ -19,7 +19,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.hotpath.counting.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.policy.model import TRANSPARENT
+from proxy.server.evidence.keeper import EvidenceKeeper
+from proxy.server.evidence.memory_store import MemoryStore
 from proxy.server.figures import RouteFigures
+from proxy.server.group_evidence import GroupEvidence
 from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
 from proxy.server.metrics import GroupCollector, registry_of
@@ -76,6 +79,7 @@ class OneRoute:
 
     living, restarts, generation, failures, on, lag, max_clients = 2, 1, 3, 4, True, 0.01, 500
     policies = (TRANSPARENT,)
+    evidence = GroupEvidence(["default"])
 
     def __init__(self) -> None:
         self.time_series = (time_series(TRACE, began=time.time()),)
@@ -127,7 +131,8 @@ def exported() -> list[Metric]:
         cast("KillSwitch", everything),
     )
     incidents = Incidents(workers, ["default"], None)
-    text = generate_latest(registry_of(GroupCollector(workers, reloader, switch, incidents)))
+    keeper = EvidenceKeeper(everything, ["default"], lambda: MemoryStore(1 << 20, 1))
+    text = generate_latest(registry_of(GroupCollector(workers, reloader, switch, incidents, keeper)))
     return list(text_string_to_metric_families(text.decode()))
 
 

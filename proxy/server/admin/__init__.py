@@ -13,6 +13,7 @@ nodes.py       /nodes
 incidents.py   /incidents
 remedies.py    /remedies
 rules.py       /rules, /violations
+evidence.py    /evidence and /report
 policy.py      /policy, its reload and the kill switch
 orders.py      the fields that all POST bodies share
 events.py      /events: server-sent events for the page

@@ -13,6 +13,7 @@ from proxy.net.config.settings import DEFAULT_ADMIN_URL, AdminSettings
 from proxy.server.admin.access import Access
 from proxy.server.admin.config import config
 from proxy.server.admin.events import serve_events
+from proxy.server.admin.evidence import evidence, show_report
 from proxy.server.admin.health import healthz, readyz
 from proxy.server.admin.incidents import incidents
 from proxy.server.admin.info import info
@@ -109,6 +110,8 @@ class AdminServer:
         serve_events(app)
         _serve_page(app)
         app.router.add_get("/rules", rules)
+        app.router.add_get("/evidence", evidence)
+        app.router.add_get("/report", show_report)
         app.router.add_get("/violations", violations)
         app.router.add_get("/policy", policy)
         app.router.add_post("/policy/reload", reload)

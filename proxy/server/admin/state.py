@@ -7,6 +7,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from proxy.net.config.settings import Settings
+from proxy.server.evidence.keeper import EvidenceKeeper
 from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
 from proxy.server.readiness import Readiness
@@ -29,6 +30,7 @@ class AdminState:
     incidents: Incidents
     remedies: Remedies
     violations: Violations
+    keeper: EvidenceKeeper
 
 
 STATE = web.AppKey("state", AdminState)

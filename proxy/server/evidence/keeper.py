@@ -20,6 +20,8 @@ from proxy.server.notices import Level, notice
 
 KEEP_SECONDS = 10.0
 DAYS = 30
+MEMORY_BYTES = 16 << 20
+"""The most bytes of evidence without a state folder."""
 READ_SECONDS = 30.0
 _ENDING_SECONDS = 5.0
 _JUMP_SECONDS = 5.0
@@ -42,14 +44,12 @@ class EvidenceKeeper:
         workers: Watched,
         routes: Sequence[str],
         open_store: Callable[[], EvidenceStore],
-        most_bytes: int,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self._workers = workers
         self._routes = routes
         self._open_store = open_store
-        self._most_bytes = most_bytes
         self._clock, self._steady = clock, steady
         self._began = self._until = clock()
         self._until_steady = steady()
@@ -107,7 +107,7 @@ class EvidenceKeeper:
         except EvidenceError as error:
             notice(f"evidence is kept in memory only: {error}", Level.WARNING)
             self.in_memory = str(error)
-            self._store = MemoryStore(self._most_bytes, DAYS)
+            self._store = MemoryStore(MEMORY_BYTES, DAYS)
 
     def _batch(self) -> tuple[Batch, Pending]:
         now, steady = self._clock(), self._steady()
@@ -148,6 +148,8 @@ class EvidenceKeeper:
 
     async def release(self) -> None:
         """Write what there is, and then nothing any more: a successor keeps evidence from now on, or nobody does."""
+        if self._released:
+            return
         try:
             async with asyncio.timeout(_ENDING_SECONDS):
                 await self.keep()

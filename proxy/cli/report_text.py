@@ -1,0 +1,143 @@
+"""A report as text for a terminal, and as Markdown for a ticket or a pull request.
+
+Names of keys and clients are chosen by others: they are printed on one line, without control characters, and in
+Markdown without effect.
+"""
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from proxy.traffic.key_text import printable
+
+_MOST = 3
+"""Clients, shapes and exemplars of one finding in the text; JSON has more."""
+_MARKS = re.compile(r"([\\`*_{}\[\]<>()#+!|~&-])")
+_NO_TEAM = "applications without a team"
+
+
+def text(report: dict[str, Any]) -> str:
+    """The report for a terminal."""
+    return "\n".join(_lines(report, _Plain()))
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """The report as Markdown."""
+    return "\n".join(_lines(report, _Markdown()))
+
+
+class _Plain:
+    head, rule, item = "", "  ", "      "
+
+    def say(self, name: str) -> str:
+        return printable(name)
+
+    def code(self, name: str) -> str:
+        return printable(name)
+
+
+class _Markdown(_Plain):
+    head, rule, item = "## ", "### ", "- "
+
+    def say(self, name: str) -> str:
+        return _MARKS.sub(r"\\\1", printable(name))
+
+    def code(self, name: str) -> str:
+        shown = printable(name)
+        fence = "`" * (1 + max((len(found) for found in re.findall("`+", shown)), default=0))
+        return f"{fence} {shown} {fence}" if "`" in shown else f"`{shown}`"
+
+
+def _lines(report: dict[str, Any], form: _Plain) -> Iterator[str]:
+    yield _what_was_seen(report)
+    if report["gaps"]:
+        yield f"not seen: {len(report['gaps'])} times in between, when nobody watched"
+    for reason, count in report["lost"].items():
+        yield f"not recorded: {count} {form.say(reason)}"
+    for team in report["teams"]:
+        yield ""
+        whom = f" (ask {form.say(team['contact'])})" if team["contact"] else ""
+        yield f"{form.head}{form.say(team['team'] or _NO_TEAM)}{whom}: {team['refused']:,} would be refused"
+        for app in team["apps"]:
+            yield from _app(app, form)
+    yield from _rest(report, form)
+
+
+def _what_was_seen(report: dict[str, Any]) -> str:
+    if report["since"] is None:
+        return "nothing was seen yet"
+    hours = report["watched_seconds"] / 3600
+    return f"{report['commands']:,} commands in {hours:,.1f} h, from {report['since']} to {report['until']}"
+
+
+def _app(app: dict[str, Any], form: _Plain) -> Iterator[str]:
+    breaking = [each for each in app["findings"] if not each["harmless"]]
+    harmless = [each for each in app["findings"] if each["harmless"]]
+    yield ""
+    if not breaking:
+        yield f"{form.rule}{form.say(app['app'])}: nothing of {app['commands']:,} commands would be refused"
+    for each in breaking:
+        yield f"{form.rule}{form.say(app['app'])}: {_counted(each, form)}"
+        yield from (f"{form.item}{line}" for line in _details(each, form))
+    if harmless:
+        said = "; ".join(f"{form.say(each['rule'])} {each['outcome']} {each['count']:,}" for each in harmless)
+        yield f"{form.item}harmless, no client notices: {said}"
+
+
+def _counted(finding: dict[str, Any], form: _Plain) -> str:
+    done = "refused" if finding["mode"].startswith("enforce") else "would be refused"
+    if finding["outcome"] == "error":
+        done = "made the rule itself fail"
+    share = f"{finding['count']:,} of {finding['out_of']:,} ({finding['share']:.3%})"
+    return f"{form.say(finding['rule'])} ({finding['mode']}, {form.say(finding['where'])}): {share} {done}"
+
+
+def _details(finding: dict[str, Any], form: _Plain) -> Iterator[str]:
+    yield f"since {finding['first_seen']}, last {finding['last_seen']}"
+    yield from _named("by", finding["clients"], _client, form)
+    yield from _named("with", finding["commands"], lambda each: each["command"], form)
+    yield from _named("on", finding["shapes"], lambda each: each["shape"], form)
+    if finding["not_told_apart"]:
+        yield f"not told apart: {finding['not_told_apart']:,}"
+    for each in finding["exemplars"][:_MOST]:
+        yield f"such as {form.code(shlex.join(each['words']))}"
+        if each["why"]:
+            yield f"  {form.say(each['why'])}"
+    said = (("because", finding["because"]), ("instead", finding["instead"]), ("contact", finding["contact"]))
+    yield from (f"{name}: {form.say(words)}" for name, words in said if words)
+    for each in finding["exceptions"]:
+        yield f"exception at {form.say(each['where'])}: {_exception(each, form)}"
+
+
+def _named(word: str, found: list[dict[str, Any]], name: Any, form: _Plain) -> Iterator[str]:
+    if found:
+        shown = ", ".join(f"{form.code(name(each))} {each['count']:,}" for each in found[:_MOST])
+        more = f", and {len(found) - _MOST} more" if len(found) > _MOST else ""
+        yield f"{word} {shown}{more}"
+
+
+def _client(client: dict[str, Any]) -> str:
+    parts = (f"user {client['user']}", client["client_name"], client["library"], client["address"])
+    return " ".join(filter(None, parts))
+
+
+def _exception(exception: dict[str, Any], form: _Plain) -> str:
+    keys = f" of {form.code(exception['keys'])}" if exception["keys"] else ""
+    until = f"until {exception['until']}" if exception["until"] else "without an end"
+    return f"{form.say(exception['rule'])}{keys} for {form.say(exception['app'] or 'all')}, {until}"
+
+
+def _rest(report: dict[str, Any], form: _Plain) -> Iterable[str]:
+    if report["silent"]:
+        yield ""
+        yield f"{form.head}rules without a finding"
+    for each in report["silent"]:
+        proof = each["note"] or f"0 of {each['out_of']:,}"
+        yield f"{form.item}{form.say(each['rule'])} ({form.say(each['where'])}): {proof}"
+    for title, name in (("exceptions that nothing used", "unused"), ("exceptions that end soon", "ending")):
+        if report[f"{name}_exceptions"]:
+            yield ""
+            yield f"{form.head}{title}"
+        for each in report[f"{name}_exceptions"]:
+            yield f"{form.item}{form.say(each['where'])}: {_exception(each, form)}"
