@@ -45,5 +45,5 @@ def _sentence(answer: dict[str, Any]) -> str:
     if not answer["on"]:
         return "off: the policy is enforced"
     because = f" ({answer['because']})" if answer["because"] else ""
-    survives = "" if answer["survives_restart"] else "; it does not survive a restart (serve --state FILE)"
+    survives = "" if answer["survives_restart"] else "; it does not survive a restart (serve --state-dir DIR)"
     return f"on until {answer['until']}{because}: only locked rules are enforced{survives}"

@@ -121,7 +121,7 @@ def _list(port: AdminPort) -> int:
     if not found["remedies"]:
         print("there is no remedy")
     elif not found["survive_restart"]:
-        print("they do not survive a restart (serve --state FILE)")
+        print("they do not survive a restart (serve --state-dir DIR)")
     return 0
 
 

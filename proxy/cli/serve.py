@@ -12,7 +12,7 @@ from proxy.net.config.address import ListenAddress
 from proxy.net.config.settings import RouteSettings
 from proxy.server.config import CONFIG_FLAG, CONFIG_VARIABLE, ConfigError, load_settings
 from proxy.server.notices import complain, log_as, log_from, never_wait
-from proxy.server.options import ENVIRONMENT_PREFIX, OPTIONS
+from proxy.server.options import ENVIRONMENT_PREFIX, OPTIONS, RETIRED
 from proxy.server.writer_thread import WriterThread
 
 USAGE = 2
@@ -41,6 +41,8 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
             parser.add_argument(
                 option.flag, dest=option.name, action="append", metavar=option.metavar, help=option.help
             )
+    for name in RETIRED:
+        parser.add_argument(f"--{name}", action="append", help=argparse.SUPPRESS)
     parser.add_argument(
         CONFIG_FLAG, action="append", metavar="FILE", help=f"a YAML file of options and routes ({CONFIG_VARIABLE})"
     )
@@ -48,7 +50,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    names = [option.name for option in OPTIONS] + ["config"]
+    names = [*(option.name for option in OPTIONS), *RETIRED, "config"]
     flags = {name: texts for name in names if (texts := getattr(parsed, name)) is not None}
     try:
         settings = load_settings(flags, os.environ)

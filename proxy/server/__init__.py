@@ -46,8 +46,9 @@ notices.py              log lines for the operator
 writer_thread.py        writes that somebody else can stall
 node_changes.py         log lines about the nodes of a cluster
 announcements.py        the ready line, and each change of a route's readiness
-evidence/               the evidence that is kept, in a file or in memory
-state_file.py           the state that survives a restart (``--state``)
+state_folder.py         the folder of what survives a restart (``--state-dir``), and its one owner
+state_file.py           the kill switch and remedies, which survive a restart
+evidence/               the evidence that is kept, in that folder or in memory
 hot_restart.py          hot restart: a new process takes over the sockets
 service_manager.py      systemd notifications (``Type=notify``)
 admin/                  the admin HTTP port

@@ -35,7 +35,7 @@ from proxy.net.config.settings import (
 )
 from proxy.policy_yaml import yaml_source
 from proxy.policy_yaml.misspelt import did_you_mean, meant_by
-from proxy.server.options import ENVIRONMENT_PREFIX, OPTIONS, Option, OptionScope
+from proxy.server.options import ENVIRONMENT_PREFIX, OPTIONS, RETIRED, Option, OptionScope
 
 CONFIG_FLAG = "--config"
 CONFIG_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
@@ -106,6 +106,7 @@ _SCOPES = {option.name: option.scope for option in OPTIONS}
 
 def _read_flags(flags: Mapping[str, Sequence[str]], problems: list[str]) -> _Layer:
     layer: _Layer = {}
+    problems += [f"--{name}: {instead}" for name, instead in RETIRED.items() if name in flags]
     for option in OPTIONS:
         if option.name in flags:
             texts = [(text, option.flag) for text in flags[option.name]]
@@ -125,8 +126,10 @@ def _read_environment(environment: Mapping[str, str], problems: list[str]) -> _L
         if text:
             texts = re.split(r"[,\s]+", text.strip()) if option.repeatable else [text]
             _put(layer, option, [(text, option.variable) for text in texts], problems)
+    retired = {ENVIRONMENT_PREFIX + name.upper(): instead for name, instead in RETIRED.items()}
+    problems += [f"{name}: {instead}" for name, instead in retired.items() if environment.get(name)]
     known = {CONFIG_VARIABLE, *(option.variable for option in OPTIONS)}
-    for name in sorted(environment.keys() - known):
+    for name in sorted(environment.keys() - known - retired.keys()):
         suffix = name.removeprefix(ENVIRONMENT_PREFIX)
         meant = meant_by(suffix, (each.removeprefix(ENVIRONMENT_PREFIX) for each in known), _MISSPELT_VARIABLE)
         if suffix != name and meant is not None:
@@ -224,7 +227,7 @@ def _read_mapping(mapping: yaml_source.Mapping, allowed: set[str], file: Path, p
             prefix = f"{mapping.path}." if mapping.path else ""
             known = ", ".join(sorted(allowed))
             unknown = f"unknown key, expected one of {known}{did_you_mean(key, allowed)}"
-            problems.append(f"{mapping.keys[key]}: {prefix}{key}: {unknown}")
+            problems.append(f"{mapping.keys[key]}: {prefix}{key}: {RETIRED.get(key, unknown)}")
             continue
         option = options.get(key)
         if option is None:  # the name of a route, or the routes

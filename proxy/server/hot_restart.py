@@ -8,7 +8,7 @@ of the configuration each client loses at most one connection, which is closed w
 successor does not start, nothing changes: the predecessor goes on.
 
 The sockets have the names that the configuration gives to their listeners. The successor closes sockets that its own
-configuration does not name.
+configuration does not name. The lock of the state folder is handed on in the same way.
 """
 
 import asyncio
@@ -18,9 +18,10 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any
 
 VARIABLE = "KEYRAIL_INHERITED"
-"""The environment variable with the inherited sockets; only a predecessor sets it."""
+"""The environment variable with the inherited descriptors; only a predecessor sets it."""
 
 Groups = list[list[socket.socket]]
 """The sockets of one listener, for each address of its host name: one, or several that an older version has bound."""
@@ -29,12 +30,15 @@ _READY = b"+"
 
 
 class Inheritance:
-    """The sockets that a predecessor has handed on; without a predecessor, none."""
+    """The sockets and the lock that a predecessor has handed on; without a predecessor, none."""
 
     def __init__(self, environment: MutableMapping[str, str]) -> None:
         """Remove the variable from the environment, since workers inherit the environment, too."""
         told = json.loads(environment.pop(VARIABLE, "{}"))
         self._pipe: int | None = told.get("ready")
+        self._lock: int | None = told.get("lock")
+        if self._lock is not None:
+            os.set_inheritable(self._lock, False)
         self._sockets = [(name, _opened(groups)) for name, groups in told.get("sockets", ())]
 
     def take(self, name: str) -> Groups | None:
@@ -45,8 +49,15 @@ class Inheritance:
                 return groups
         return None
 
+    def take_lock(self) -> int | None:
+        """The lock of the state folder; None if there is none."""
+        lock, self._lock = self._lock, None
+        return lock
+
     def close_rest(self) -> None:
-        """Close the sockets that no listener of the new configuration took."""
+        """Close the sockets that no listener of the new configuration took, and a lock that it does not need."""
+        if (lock := self.take_lock()) is not None:
+            os.close(lock)
         for _, groups in self._sockets:
             _close(groups)
         self._sockets.clear()
@@ -79,21 +90,25 @@ def _close(groups: Groups) -> None:
 class Successor:
     """A process that takes over."""
 
-    def __init__(self, sockets: Sequence[tuple[str, Groups]], environment: Mapping[str, str]) -> None:
+    def __init__(self, sockets: Sequence[tuple[str, Groups]], lock: int | None, environment: Mapping[str, str]) -> None:
         """Start it. Raises OSError."""
         self._ready, told = os.pipe()
         handed = [told]
-        names = []
+        names: list[tuple[str, list[list[int]]]] = []
+        wish: dict[str, Any] = {"ready": told, "sockets": names}
         try:
             os.set_inheritable(told, True)
             for name, groups in sockets:
                 copies = [[os.dup(each.fileno()) for each in group] for group in groups]
                 handed += [copy for group in copies for copy in group]
                 names.append((name, copies))
+            if lock is not None:
+                wish["lock"] = os.dup(lock)
+                handed.append(wish["lock"])
             for copy in handed:
                 os.set_inheritable(copy, True)
-            wish = {**environment, VARIABLE: json.dumps({"ready": told, "sockets": names})}
-            self.pid = os.posix_spawn(sys.executable, [sys.executable, *sys.orig_argv[1:]], wish)
+            variables = {**environment, VARIABLE: json.dumps(wish)}
+            self.pid = os.posix_spawn(sys.executable, [sys.executable, *sys.orig_argv[1:]], variables)
         except OSError:
             os.close(self._ready)
             raise

@@ -1,7 +1,7 @@
 """The kill switch: while it is on, only locked rules are enforced. All other rules judge and count, and pass.
 
 It ends by itself, at most a day after it was turned on, so that a forgotten switch does not turn guardrails off for
-ever. With a state file (``--state``) it survives a restart; the file is replaced as a whole.
+ever. With a state folder (``--state-dir``) it survives a restart; the file is replaced as a whole.
 """
 
 import asyncio

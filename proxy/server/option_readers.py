@@ -22,6 +22,7 @@ PACKAGED_POLICIES = ("default", "observe", "cache", "strict", "tour", "bench")
 _LARGEST_PORT = 65_535
 
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LEAST_STATE = 1 << 20
 _SIZES = {
     "b": 1,
     "k": 1000,
@@ -123,6 +124,14 @@ def read_traffic_memory(text: str) -> int:
     size = read_size(text)
     if size < LEAST_MEMORY:
         raise ValueError(f"expected at least {LEAST_MEMORY >> 20}MB, the memory that hash slots need, got {text!r}")
+    return size
+
+
+def read_state_size(text: str) -> int:
+    """Read the size of the evidence, in bytes."""
+    size = read_size(text)
+    if size < _LEAST_STATE:
+        raise ValueError(f"expected at least {_LEAST_STATE >> 20}MB, got {text!r}")
     return size
 
 

@@ -25,6 +25,7 @@ from proxy.server.option_readers import (
     read_positive_seconds,
     read_seconds,
     read_size,
+    read_state_size,
     read_switch,
     read_traffic_memory,
     read_violations,
@@ -354,11 +355,19 @@ OPTIONS: tuple[Option, ...] = (
         "Keyrail does not start or the old policy stays",
     ),
     Option(
-        "state",
+        "state_dir",
         OptionScope.GROUP,
         read_file,
-        "FILE",
-        "keep the kill switch and remedies in this file, so that they survive a restart",
+        "DIR",
+        "keep the kill switch, remedies and evidence in this folder, so that they survive a restart; it is made if "
+        "it is missing",
+    ),
+    Option(
+        "state_size",
+        OptionScope.GROUP,
+        read_state_size,
+        "SIZE",
+        "what evidence may use of that folder, or of memory without one (default 64MB, at least 1MB)",
     ),
     Option(
         "admin_token_file",
@@ -369,3 +378,8 @@ OPTIONS: tuple[Option, ...] = (
         "/hotkeys, /rules, /policy and all POSTs answer only if the port is bound to loopback",
     ),
 )
+
+RETIRED = {
+    "state": "use --state-dir DIR (state_dir) instead of a file: to keep what your file has, copy it to DIR/state.json"
+}
+"""Options that are no more, by name, and what to do instead."""

@@ -1,4 +1,4 @@
-"""The state that survives a restart (``--state``): one JSON file with named parts.
+"""The kill switch and remedies, which survive a restart (``--state-dir``): one JSON file with named parts.
 
 The file is replaced as a whole, so it is never half written. Only its owner may read it.
 """

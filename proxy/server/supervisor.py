@@ -47,6 +47,7 @@ from proxy.server.reload import Reloader
 from proxy.server.remedies import Remedies, StandingRemedies
 from proxy.server.service_manager import ServiceManager
 from proxy.server.state_file import StateError, StateFile
+from proxy.server.state_folder import StateFolder
 from proxy.server.violations import ViolationLog, Violations, ViolationsError
 from proxy.server.workers import Workers, WorkersError
 from proxy.session.ports.info_query import InfoQuery
@@ -83,6 +84,7 @@ class Supervisor:
         self._on_ready = on_ready
         self._inherited = Inheritance(os.environ)
         self._successor: Successor | None = None
+        self._folder: StateFolder | None = None
         self._listeners = Listeners()
         self._admin: AdminServer | None = None
         self._workers: Workers | None = None
@@ -116,6 +118,8 @@ class Supervisor:
             self._spawn(reloader.test_at_start())
             if self._settings.watch:
                 self._spawn(PolicyFileWatcher(reloader).run())
+            if self._folder is not None:
+                self._folder.sign()
             self._inherited.tell_ready()
             self._manager.ready(f"{self._settings.workers} workers, {BUILD_FORM}")
             return await self._watch()
@@ -151,6 +155,8 @@ class Supervisor:
         if problems:
             raise StartError(problems, USAGE)
         try:
+            if self._settings.state_dir is not None:
+                self._folder = StateFolder.open(self._settings.state_dir, self._inherited.take_lock())
             self._listeners.open(self._settings.routes, self._inherited, self._settings.client_keepalive)
             if self._settings.admin is not None:
                 self._admin = AdminServer(self._settings.admin, self._settings.admin_token_file, self._inherited)
@@ -161,7 +167,7 @@ class Supervisor:
             if self._settings.violations is not None:
                 self._log = ViolationLog(self._settings.violations)
             violations = Violations(len(self._settings.routes), self._log)
-            state_file = StateFile(self._settings.state)
+            state_file = StateFile(None if self._folder is None else self._folder.state)
             pause = standing_pause(state_file)
             names = [route.name for route in self._settings.routes]
             standing = StandingRemedies(names, state_file)
@@ -273,7 +279,8 @@ class Supervisor:
         if self._admin is not None:
             sockets.append(self._admin.handed_on())
         try:
-            self._successor = Successor(sockets, os.environ)
+            lock = None if self._folder is None else self._folder.descriptor
+            self._successor = Successor(sockets, lock, os.environ)
         except OSError as error:
             notice(f"no successor: {error.strerror}", Level.ERROR)
             return
@@ -326,6 +333,8 @@ class Supervisor:
             if written is not None:
                 written.close()
         self._listeners.close()
+        if self._folder is not None:
+            self._folder.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

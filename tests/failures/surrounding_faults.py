@@ -98,7 +98,7 @@ class OnASmallDisk(OneRedis):
 
     def __init__(self, stack: ExitStack, policy: str, folder: Path) -> None:
         self.disk = stack.enter_context(small_disk(folder))
-        super().__init__(stack, policy, "--state", str(self.disk / "state"))
+        super().__init__(stack, policy, "--state-dir", str(self.disk))
 
     def fill(self) -> None:
         self.ballast = fill(self.disk)
@@ -220,7 +220,7 @@ SURROUNDING_FAULTS: tuple[AnyFault, ...] = (
         Unread.loses_lines,
     ),
     Fault(
-        "the disk of `--state` is full",
+        "the disk of `--state-dir` is full",
         "the reply to an order",
         0,
         "a reply; a reply",

@@ -90,8 +90,8 @@ def test_clients_go_on_and_all_is_written_again_when_there_is_room(
     disk: Path, tmp_path: Path, new_engine: Callable[..., Engine]
 ) -> None:
     (tmp_path / "policy.yaml").write_text(POLICY)
-    files = {name: disk / name for name in ("state", "incidents", "violations")}
-    options = [text for name, file in files.items() for text in (f"--{name}", str(file))]
+    files = {name: disk / name for name in ("incidents", "violations")}
+    options = [text for name, file in {**files, "state-dir": disk}.items() for text in (f"--{name}", str(file))]
     with serve(
         "--upstream", new_engine().url, "--policy", str(tmp_path / "policy.yaml"), "--watch", "off", *options
     ) as running, running.wire() as wire:  # fmt: skip
@@ -119,7 +119,7 @@ def test_clients_go_on_and_all_is_written_again_when_there_is_room(
         order = {"incident": incident["id"], "app": "all", "rate": "100000/s", "because": incident["id"]}
         assert running.http("/remedies", order)[0] == 200
         eventually(lambda: any(each["event"]["what"] == "remedied" for each in whole(files["incidents"])))
-        assert json.loads(files["state"].read_text())["remedies"]["next"] == 2
+        assert json.loads((disk / "state.json").read_text())["remedies"]["next"] == 2
         for text in ("cannot write violations", "cannot keep incidents"):
             assert running.stderr.count(text) == 1, "it is said once a minute"
 

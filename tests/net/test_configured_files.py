@@ -35,6 +35,7 @@ READS = {"open", "read_text", "read_bytes", "fdopen", "mkstemp"}
 ELSEWHERE = {
     "policy_yaml/regular_file.py": "the one place",
     "server/state_file.py": "a temporary file of its own, from a thread",
+    "server/state_folder.py": "a file for its lock, without waiting",
     "server/evidence/schema.py": "to make it; SQLite opens it",
     "server/incidents.py": "a temporary file of its own, and the file's end, from a thread",
     "server/violations.py": "to write, without waiting, from a thread",
@@ -46,7 +47,17 @@ ELSEWHERE = {
     "net/downstream/acceptor.py": "/dev/null",
 }
 """Modules that open files in another way, and what they open. What runs before or beside a server (cli) is left out."""
-OF_OTHER_KINDS = {"webbrowser", "incidents", "marks", "spender", "_listeners", "_links", "_opener", "self"}
+OF_OTHER_KINDS = {
+    "webbrowser",
+    "StateFolder",
+    "incidents",
+    "marks",
+    "spender",
+    "_listeners",
+    "_links",
+    "_opener",
+    "self",
+}
 """What has a method `open` and is no file."""
 
 

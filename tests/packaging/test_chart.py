@@ -50,7 +50,7 @@ EVERYTHING = {
     "extraEnv": [{"name": "KEYRAIL_LOG_FORMAT", "value": "json"}],
     "extraVolumes": [{"name": "more", "emptyDir": {}}],
     "extraVolumeMounts": [{"name": "more", "mountPath": "/more"}],
-    "stateVolume": {"emptyDir": {"sizeLimit": "32Mi"}},
+    "stateVolume": {"emptyDir": {"sizeLimit": "128Mi"}},
     "imagePullSecrets": [{"name": "registry"}],
     "podLabels": {"team": "data"},
     "podAnnotations": {"note": "x"},

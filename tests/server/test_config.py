@@ -82,7 +82,8 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
         "redact": "shape",
         "watch": "off",
         "policy_tests": "refuse",
-        "state": "/var/lib/keyrail/state",
+        "state_dir": "/var/lib/keyrail",
+        "state_size": "1MB",
         "incidents": "/var/lib/keyrail/incidents",
         "admin_token_file": "/run/secrets/token",
     }
@@ -94,6 +95,26 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
     assert from_file == load_settings({name: [text] for name, text in texts.items()}, {})
     assert from_file.admin is None
     assert from_file.client_output_limit == 7 * 1024
+
+
+def test_an_option_that_is_no_more_names_the_new_one(tmp_path: Path) -> None:
+    file = tmp_path / "old.yaml"
+    file.write_text("workers: 2\nstate: state.json\n")
+    new = "use --state-dir DIR (state_dir) instead of a file: to keep what your file has, copy it to DIR/state.json"
+    for place, flags, variables in (
+        ("--state", {"state": ["f"]}, {}),
+        ("KEYRAIL_STATE", {}, {"KEYRAIL_STATE": "f"}),
+        (f"{file}:2: state", {"config": [str(file)]}, {}),
+    ):
+        with pytest.raises(ConfigError) as error:
+            load_settings(flags, variables)
+        assert error.value.problems == (f"{place}: {new}",)
+
+
+def test_evidence_needs_some_room() -> None:
+    assert load_settings({"state_size": ["1MB"]}, {}).state_size == 1 << 20
+    with pytest.raises(ConfigError, match="--state-size: expected at least 1MB, got '1023KB'"):
+        load_settings({"state_size": ["1023KB"]}, {})
 
 
 def test_aliases_are_text_or_a_mapping(tmp_path: Path) -> None:
@@ -127,11 +148,11 @@ def test_routes(tmp_path: Path) -> None:
 
 def test_files_in_a_file_lie_beside_it(tmp_path: Path) -> None:
     file = tmp_path / "keyrail.yaml"
-    file.write_text("violations: violations.json\npolicy: mine.yaml\nstate: state\n")
+    file.write_text("violations: violations.json\npolicy: mine.yaml\nstate_dir: state\n")
     settings = load_settings({"config": [str(file)]}, {})
     assert settings.violations == ViolationsSettings(tmp_path / "violations.json")
     assert settings.routes[0].policy.path == tmp_path / "mine.yaml"
-    assert settings.state == tmp_path / "state"
+    assert settings.state_dir == tmp_path / "state"
     assert load_settings({"violations": ["v"]}, {}).violations == ViolationsSettings(Path("v"))
 
 

@@ -29,14 +29,14 @@ def test_every_setting_and_no_secret(upstream: str, tmp_path: Path) -> None:
         "upstream": [upstream],
         "listen": list(LISTENERS),
         "drain": ["2m"],
-        "state": ["s"],
+        "state_dir": ["s"],
         "client_auth": ["none"],
     }
     settings = load_settings(flags, {})
     told = shown(settings)
     text = json.dumps(told)
     assert told.keys() == {each.name for each in fields(Settings)} - {"secret"}
-    assert (told["drain"], told["state"], told["admin"]) == (120.0, "s", {"host": "127.0.0.1", "port": 9121})
+    assert (told["drain"], told["state_dir"], told["admin"]) == (120.0, "s", {"host": "127.0.0.1", "port": 9121})
     route = told["routes"][0]
     assert (route["policy"], route["upstream"]["username"], route["upstream"]["password"]) == ("default", "ann", SET)
     assert [each["address"]["url"] for each in route["listeners"]] == ["rediss://h:1", "unix:///l"]

@@ -172,4 +172,4 @@ def test_without_a_predecessor_there_is_nothing_to_take_and_nobody_to_tell() -> 
 def test_a_program_that_is_not_there_is_no_successor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "/nothing/here")
     with pytest.raises(FileNotFoundError):
-        Successor([], {})
+        Successor([], None, {})

@@ -37,7 +37,7 @@ def file(tmp_path: Path) -> Path:
 def running(upstream: str, file: Path) -> Iterator[Running]:
     with serve(
         *("--upstream", upstream, "--policy", str(file), "--workers", "2", "--watch", "off"),
-        *("--state", str(file.parent / "state")),
+        *("--state-dir", str(file.parent / "state")),
     ) as running:
         yield running.ready()
 
@@ -99,13 +99,13 @@ def test_the_kill_switch(
     assert modes == {"walks": "audit", "lazy": "audit", "flush": "enforce"}
     assert running.stop() == 0
 
-    with serve("--upstream", upstream, "--policy", str(file), "--state", str(file.parent / "state")) as again:
+    with serve("--upstream", upstream, "--policy", str(file), "--state-dir", str(file.parent / "state")) as again:
         with again.ready().wire() as wire:
             assert wire.ask("KEYS", "none-such") == b"*0\r\n", "it survives a restart"
             assert json.loads(again.http("/policy/kill-switch", {"switch": "on", "for": "1s"})[1])["on"]
             again.await_metric("keyrail_kill_switch", 0)
             assert wire.ask("KEYS", "none-such").startswith(b"-DENIED"), "and it ends"
-            eventually(lambda: json.loads((file.parent / "state").read_text()) == {"kill_switch": None})
+            eventually(lambda: json.loads((file.parent / "state/state.json").read_text()) == {"kill_switch": None})
             assert again.http("/readyz") == (200, "ready\n")
             assert json.loads(again.http("/policy/kill-switch", {"switch": "on"})[1])["on"]
             assert json.loads(again.http("/policy/kill-switch", {"switch": "off"})[1])["on"] is False
@@ -122,9 +122,12 @@ def test_the_kill_switch(
 
 
 def test_a_state_file_that_is_none_ends_the_start(upstream: str, tmp_path: Path) -> None:
-    (tmp_path / "state").write_text("{}")
-    status, (line,) = refused(["--upstream", upstream, "--state", str(tmp_path / "state")])
-    assert (status, line) == (1, f"keyrail: {tmp_path}/state is not a state file of Keyrail: repair it or remove it")
+    (tmp_path / "state.json").write_text("{}")
+    status, (line,) = refused(["--upstream", upstream, "--state-dir", str(tmp_path)])
+    assert (status, line) == (
+        1,
+        f"keyrail: {tmp_path}/state.json is not a state file of Keyrail: repair it or remove it",
+    )
 
 
 def test_a_changed_file_is_taken_up(upstream: str, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def upstream(fleet: Fleet) -> str:
 def arguments(upstream: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("remedies")
     (folder / "policy.yaml").write_text(POLICY)
-    files = {"--policy": "policy.yaml", "--state": "state", "--incidents": "incidents"}
+    files = {"--policy": "policy.yaml", "--state-dir": "state", "--incidents": "incidents"}
     named = [text for option, name in files.items() for text in (option, str(folder / name))]
     return ["--upstream", upstream, "--workers", "2", "--watch", "off", *named]
 

@@ -85,7 +85,7 @@ class Wanted:
 def arguments(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("remedies")
     (folder / "policy.yaml").write_text(POLICY)
-    files = ["--policy", str(folder / "policy.yaml"), "--state", str(folder / "state")]
+    files = ["--policy", str(folder / "policy.yaml"), "--state-dir", str(folder / "state")]
     return ["--upstream", fleet.engine("valkey-9.1", "server").url, "--workers", "2", "--watch", "off", *files]
 
 

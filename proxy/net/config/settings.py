@@ -233,8 +233,11 @@ class Settings:
     policy_tests: PolicyTests = PolicyTests.WARN
     """What happens if a policy's own tests fail at the start or at a reload."""
 
-    state: Path | None = None
-    """The file that keeps the kill switch and remedies over a restart."""
+    state_dir: Path | None = None
+    """The folder that keeps the kill switch, remedies and evidence over a restart."""
+
+    state_size: int = 64 << 20
+    """Bytes that the evidence may use: in that folder or, without one, in memory."""
 
     admin_token_file: Path | None = None
     """Has the token of the admin port. Without it, requests about traffic and for changes are only for loopback."""

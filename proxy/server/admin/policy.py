@@ -61,7 +61,7 @@ async def turn_kill_switch(request: web.Request) -> web.Response:
     try:
         await _turn(state, asked)
     except OSError as error:
-        failure = {"error": f"the switch will not survive a restart: {error.strerror}: {state.settings.state}"}
+        failure = {"error": f"the switch will not survive a restart: {error.strerror}: {state.settings.state_dir}"}
         return web.json_response(failure | state.switch.status(), status=500)
     return web.json_response(state.switch.status())
 

@@ -123,7 +123,7 @@ async def undo_remedy(request: web.Request) -> web.Response:
 
 
 def _not_kept(state: AdminState, error: OSError) -> web.Response:
-    text = f"done, but the change will not survive a restart: {error.strerror}: {state.settings.state}"
+    text = f"done, but the change will not survive a restart: {error.strerror}: {state.settings.state_dir}"
     return web.json_response({"error": text}, status=500)
 
 

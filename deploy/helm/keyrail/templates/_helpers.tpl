@@ -36,7 +36,7 @@ redis://0.0.0.0:6380
 {{- if .Values.tokenSecret.name }}{{ $_ := set $own "admin_token_file" (printf "/run/secrets/admin/%s" .Values.tokenSecret.key) }}{{ end -}}
 {{- if ne .Values.clientAuth "none" }}{{ $_ := set $own "client_auth" .Values.clientAuth }}{{ end -}}
 {{- if .Values.clientPasswordSecret.name }}{{ $_ := set $own "client_password_file" (printf "/run/secrets/clients/%s" .Values.clientPasswordSecret.key) }}{{ end -}}
-{{- if .Values.stateVolume }}{{ $_ := set $own "state" "/var/lib/keyrail/state.json" }}{{ $_ := set $own "incidents" "/var/lib/keyrail/incidents.jsonl" }}{{ end -}}
+{{- if .Values.stateVolume }}{{ $_ := set $own "state_dir" "/var/lib/keyrail" }}{{ $_ := set $own "incidents" "/var/lib/keyrail/incidents.jsonl" }}{{ end -}}
 {{- range $name, $_ := .Values.options }}{{ if hasKey $own $name }}{{ fail (printf "options.%s: the chart's own values set it" $name) }}{{ end }}{{ end -}}
 {{- toYaml (merge $own .Values.options) }}
 {{- end }}
