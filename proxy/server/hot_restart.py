@@ -49,6 +49,11 @@ class Inheritance:
                 return groups
         return None
 
+    @property
+    def handed_on(self) -> bool:
+        """Whether there is a predecessor, which goes on until it is told that this process is ready."""
+        return self._pipe is not None
+
     def take_lock(self) -> int | None:
         """The lock of the state folder; None if there is none."""
         lock, self._lock = self._lock, None

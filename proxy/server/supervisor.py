@@ -31,6 +31,7 @@ from proxy.server.announcements import Announcements
 from proxy.server.evidence.keeper import DAYS, MEMORY_BYTES, EvidenceKeeper
 from proxy.server.evidence.memory_store import MemoryStore
 from proxy.server.evidence.model import EvidenceStore
+from proxy.server.evidence.store import SqliteStore
 from proxy.server.files import read_files
 from proxy.server.group_info import group_info
 from proxy.server.hot_restart import Inheritance, Successor
@@ -181,7 +182,7 @@ class Supervisor:
                 on_change=self._notice_changes,
             )
             self._switch = KillSwitch(self._workers, state_file, pause)
-            self._keeper = keeper = EvidenceKeeper(self._workers, names, self._open_store)
+            self._keeper = keeper = EvidenceKeeper(self._workers, names, self._open_store, self._inherited.handed_on)
             reloader = Reloader(
                 self._settings.routes,
                 self._settings.zone,
@@ -221,7 +222,9 @@ class Supervisor:
         return reloader
 
     def _open_store(self) -> EvidenceStore:
-        return MemoryStore(MEMORY_BYTES, DAYS)
+        if self._folder is None:
+            return MemoryStore(MEMORY_BYTES, DAYS)
+        return SqliteStore(self._folder.evidence, self._settings.state_size, DAYS)
 
     async def _failing_tests(self, policies: tuple[Policy, ...]) -> tuple[str, ...]:
         return await BackgroundThread("tests policies").run(partial(failing, self._settings.routes, policies))

@@ -37,13 +37,15 @@ class Watched(Protocol):
 
 
 class EvidenceKeeper:
-    """Keeps what the workers have seen in a store, which `open_store` opens."""
+    """Keeps what the workers have seen in a store, which `open_store` opens. If it `waits`, a predecessor has the store
+    at first."""
 
     def __init__(
         self,
         workers: Watched,
         routes: Sequence[str],
         open_store: Callable[[], EvidenceStore],
+        waits: bool = False,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -66,6 +68,7 @@ class EvidenceKeeper:
         self.in_memory = ""
         """Why evidence is kept in memory only; empty if it is not."""
         self._released = False
+        self._opens_at = steady() + (KEEP_SECONDS if waits else 0.0)
 
     async def run(self) -> None:
         """Keep what is new, again and again."""
@@ -79,8 +82,8 @@ class EvidenceKeeper:
             await self._follow_policies()
             if self._released:
                 return
-            if self._store is None:
-                await self._open()
+            if self._store is None and not await self._open():
+                return
             batch, pending = self._batch()
             try:
                 # Without a time limit: a write that comes later all the same would be there twice.
@@ -101,13 +104,16 @@ class EvidenceKeeper:
         assert self._store is not None, "it was opened"
         self._store.add(batch)
 
-    async def _open(self) -> None:
+    async def _open(self) -> bool:
+        if self._steady() < self._opens_at:
+            return False
         try:
             self._store = await self._thread.run(self._open_store)
         except EvidenceError as error:
             notice(f"evidence is kept in memory only: {error}", Level.WARNING)
             self.in_memory = str(error)
             self._store = MemoryStore(MEMORY_BYTES, DAYS)
+        return True
 
     def _batch(self) -> tuple[Batch, Pending]:
         now, steady = self._clock(), self._steady()
@@ -140,7 +146,8 @@ class EvidenceKeeper:
                 await self.keep()
         except TimeoutError:
             raise EvidenceError(f"the evidence could not be written in {READ_SECONDS:g} s") from None
-        assert self._store is not None, "it was opened"
+        if self._store is None:
+            raise EvidenceError("the process before this one still keeps the evidence: ask again in a few seconds")
         try:
             return await self._thread.run(partial(self._store.read, since), READ_SECONDS)
         except TimeoutError:

@@ -1,0 +1,212 @@
+"""The keeper loses no row that it could keep, keeps none twice, and says when it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from proxy.policy.model import TRANSPARENT, Policy
+from proxy.server.evidence.keeper import EvidenceKeeper
+from proxy.server.evidence.memory_store import MemoryStore
+from proxy.server.evidence.model import Batch, Evidence, EvidenceError
+from proxy.server.group_evidence import GroupEvidence
+from proxy.traffic.evidence_rows import CommandKey, EvidenceRows, Identity, VerdictKey, VerdictRow
+from tests.conftest import seeds
+from tests.policy.given import policy
+
+WHO = Identity("shop", "u")
+GET = CommandKey(WHO, "GET")
+
+
+def got(count: int) -> EvidenceRows:
+    return EvidenceRows(commands={GET: count})
+
+
+class Clock:
+    """A wall clock that can jump, and one that cannot."""
+
+    def __init__(self) -> None:
+        self.wall, self.steady = 1_795_000_000.0, 50.0
+
+    def passes(self, seconds: float) -> None:
+        self.wall += seconds
+        self.steady += seconds
+
+
+class FailingStore(MemoryStore):
+    """A store that fails when it is told to, before it adds anything."""
+
+    def __init__(self) -> None:
+        super().__init__(1 << 20, 30)
+        self.fails = False
+        self.batches: list[Batch] = []
+        self.closed = 0
+
+    def add(self, batch: Batch) -> None:
+        if self.fails:
+            raise EvidenceError("state/evidence.sqlite: no space left on device")
+        self.batches.append(batch)
+        super().add(batch)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class World:
+    """A keeper of one route, with its clock and its store."""
+
+    def __init__(self, its: Policy = TRANSPARENT) -> None:
+        self.clock, self.store = Clock(), FailingStore()
+        self.workers: Any = SimpleNamespace(evidence=GroupEvidence(["default"]), policies=(its,))
+        self.keeper = EvidenceKeeper(
+            *(self.workers, ["default"], lambda: self.store),
+            clock=lambda: self.clock.wall,
+            steady=lambda: self.clock.steady,
+        )
+
+    def sees(self, count: int) -> None:
+        self.workers.evidence.add(0, got(count), self.clock.wall)
+
+
+def gets(evidence: Evidence) -> int:
+    return sum(rows.commands.get(GET, 0) for rows in evidence.hours.values())
+
+
+@pytest.mark.parametrize("seed", seeds(20, 500))
+def test_what_is_seen_is_kept_once_however_the_store_fails(seed: int) -> None:
+    chance = random.Random(seed)
+    world, seen = World(), 0
+
+    async def run() -> Evidence:
+        nonlocal seen
+        for _ in range(40):
+            match chance.choice(("see", "see", "keep", "fail", "hour", "read")):
+                case "see":
+                    count = chance.randint(1, 9)
+                    seen += count
+                    world.sees(count)
+                case "keep":
+                    await world.keeper.keep()
+                case "fail":
+                    world.store.fails = not world.store.fails
+                case "hour":
+                    world.clock.passes(3600.0)
+                case "read" if not world.store.fails:
+                    assert gets(await world.keeper.read(0.0)) == seen
+                case _:
+                    pass
+        world.store.fails = False
+        return await world.keeper.read(0.0)
+
+    assert gets(asyncio.run(run())) == seen
+    assert world.keeper.kept
+
+
+def test_trouble_is_told_once_and_its_end_too(capsys: pytest.CaptureFixture[str]) -> None:
+    world = World()
+
+    async def run() -> None:
+        for fails in (False, True, True, True, False, False):
+            world.store.fails = fails
+            world.sees(1)
+            await world.keeper.keep()
+            assert world.keeper.kept is not fails
+
+    asyncio.run(run())
+    told = capsys.readouterr().err
+    assert told.count("no space left on device") == 1
+    assert told.count("evidence is kept again") == 1
+
+
+def test_a_store_that_cannot_be_opened_is_replaced_by_memory_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    world = World()
+
+    def unusable() -> MemoryStore:
+        raise EvidenceError("state/evidence.sqlite is of a newer Keyrail")
+
+    keeper = EvidenceKeeper(world.workers, ["default"], unusable)
+    world.sees(3)
+    assert gets(asyncio.run(keeper.read(0.0))) == 3
+    assert "kept in memory only: state/evidence.sqlite is of a newer Keyrail" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("jump", [-86_400.0, 86_400.0, -6.0])
+def test_a_clock_that_jumps_begins_a_new_stretch(jump: float) -> None:
+    world = World()
+
+    async def run() -> None:
+        for _ in range(3):
+            world.clock.passes(10.0)
+            await world.keeper.keep()
+        world.clock.wall += jump
+        for _ in range(2):
+            world.clock.passes(10.0)
+            await world.keeper.keep()
+
+    asyncio.run(run())
+    before, after = world.store.batches[:3], world.store.batches[3:]
+    assert [len({batch.began for batch in part}) for part in (before, after)] == [1, 1]
+    assert world.store.batches[2].began != world.store.batches[3].began
+    assert all(batch.began <= batch.now for batch in world.store.batches)
+
+
+def test_a_rule_has_a_version_since_it_judges_as_it_does() -> None:
+    text = "defaults: {{mode: audit}}\nrules:\n  small: {{sizes: {{value: {}}}}}\n  flush: {{refuse: [FLUSHALL]}}\n"
+    strict, lax = (policy(text.format(most)) for most in ("10KB", "20KB"))
+    world = World(strict)
+
+    async def run() -> Evidence:
+        await world.keeper.keep()
+        world.clock.passes(10.0)
+        world.workers.policies = (lax,)
+        return await world.keeper.read(0.0)
+
+    versions = asyncio.run(run()).rules
+    assert [each.rule for each in versions].count("small") == 2
+    assert [each.rule for each in versions].count("flush") == 1, "it judges as before"
+    assert {each["rule"] for each in world.keeper.facts["default"]["rules"]} == {"small", "flush"}
+
+
+def test_nothing_is_written_after_a_successor_keeps_evidence() -> None:
+    world = World()
+
+    async def run() -> None:
+        world.sees(1)
+        await world.keeper.release()
+        world.sees(1)
+        await world.keeper.keep()
+        await world.keeper.release()
+
+    asyncio.run(run())
+    assert (gets(world.store.read(0.0)), world.store.closed) == (1, 1)
+
+
+def test_what_waits_is_bounded_and_its_loss_is_counted() -> None:
+    group, key = GroupEvidence(["default"]), VerdictKey("r", "audit", "refused", WHO, "GET", "a")
+    for hour in range(60):
+        group.add(0, EvidenceRows({key: VerdictRow(1, 1.0, 1.0)}, {GET: 1}), hour * 3600.0)
+    pending = group.take()
+    assert (len(pending), group.lost) == (48, 24)
+    group.give_back(pending)
+    assert group.take() == pending
+    assert group.verdicts(0)[key].count == 60, "since it came into force"
+    group.keep(0, ["another"])
+    assert group.verdicts(0) == {}
+
+
+def test_a_successor_leaves_the_store_to_its_predecessor_at_first() -> None:
+    world = World()
+    keeper = EvidenceKeeper(world.workers, ["default"], lambda: world.store, True, steady=lambda: world.clock.steady)
+    world.sees(2)
+
+    async def run() -> Evidence:
+        with pytest.raises(EvidenceError, match="ask again in a few seconds"):
+            await keeper.read(0.0)
+        world.clock.passes(10.0)
+        return await keeper.read(0.0)
+
+    assert gets(asyncio.run(run())) == 2
