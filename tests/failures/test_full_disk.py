@@ -39,7 +39,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def small_disk(within: Path, size: str = "64k") -> Iterator[Path]:
+def small_disk(within: Path, size: str = "1m") -> Iterator[Path]:
     """A new one, in a folder."""
     folder = within / "disk"
     folder.mkdir()
