@@ -64,6 +64,7 @@ class Document:
     zones: Zones = NO_ZONES
     zones_where: Where | None = None
     count_keys: bool = True
+    exact_evidence: bool = False
     redact: Redact = Redact.NONE
     alerts: Alerts = USUAL
     apps: tuple[App, ...] = ()
@@ -172,5 +173,8 @@ def _read_traffic(document: Document, value: Value, problems: Problems) -> None:
     if fields is None:
         return
     document.count_keys = fields.read("count_keys", read_switch, True)
+    document.exact_evidence = fields.read("evidence", choice({"sampled": False, "exact": True}), False)
+    if document.exact_evidence and not document.count_keys:
+        problems.add(fields.line_of("evidence"), "traffic.evidence", "exact", "sampled where count_keys is off")
     document.redact = fields.read("redact", choice({each.value: each for each in Redact}), Redact.NONE)
     fields.finish()

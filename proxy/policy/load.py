@@ -91,6 +91,7 @@ def _join(documents: list[Document], problems: Problems) -> Policy:
         splits_writes=first.splits_writes,
         zones=first.zones,
         count_keys=first.count_keys,
+        exact_evidence=first.exact_evidence,
         redact=first.redact,
         alerts=first.alerts,
         default=first.default or Stage(Mode.AUDIT, Where(first.file)),

@@ -149,6 +149,8 @@ class Policy:
     zones: Zones = NO_ZONES
     """Where servers are, for rules that prefer replicas of Keyrail's own zone."""
     count_keys: bool = True
+    exact_evidence: bool = False
+    """Whether every command is recorded with its form, and not only some."""
     redact: Redact = Redact.NONE
     """How traffic views show keys."""
     alerts: Alerts = USUAL

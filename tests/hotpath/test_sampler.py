@@ -84,3 +84,15 @@ def test_after_a_burst_few_commands_are_seen_again() -> None:
         run(sampler, 10)
     sampler.another_second()
     assert len(run(sampler, 100)) >= 30
+
+
+@pytest.mark.parametrize("traces", [0, 50])
+def test_every_command_is_traced_while_a_policy_says_so(traces: int) -> None:
+    sampler = Sampler(traces, every=True)
+    for _ in range(3):
+        assert run(sampler, 5_000) == [(i, 1) for i in range(5_000)]
+        sampler.another_second()
+    sampler.take_all(False)
+    assert len(run(sampler, 5_000)) <= 3 * traces
+    sampler.take_all(True)
+    assert run(sampler, 100) == [(i, 1) for i in range(100)]

@@ -197,6 +197,11 @@ def test_a_misspelt_key_is_one_problem_that_suggests_what_was_meant(text: str, p
             "traffic: {count_keys: maybe}\nrules: {}",
             "traffic.count_keys: found 'maybe', expected one of true, false, on, off, yes, no",
         ),
+        ("traffic: {evidence: all}\nrules: {}", "traffic.evidence: found 'all', expected one of sampled, exact"),
+        (
+            "traffic: {evidence: exact, count_keys: off}\nrules: {}",
+            "traffic.evidence: found exact, expected sampled where count_keys is off",
+        ),
         (
             "defaults: {on_rule_error: ignore}\nrules: {}",
             "defaults.on_rule_error: found 'ignore', expected one of refuse",

@@ -240,6 +240,7 @@ class FakeRoute(
         self.observed: list[OpenTrace] = []
         self.errors: list[bytes] = []
         self.events: Counter[str] = Counter()
+        self.forms: list[tuple[str, int]] = []
         self.large: list[tuple[bytes, int]] = []
         self.follows = False
         self.follows_slow_lane = False
@@ -526,6 +527,9 @@ class FakeRoute(
 
     def follows_slow(self) -> bool:
         return self.follows_slow_lane
+
+    def see_form(self, client: ServedClient, command: Command, weight: int) -> None:
+        self.forms.append((command.name, weight))
 
     def observe_large(self, client: ServedClient, key: bytes, size: int) -> None:
         self.large.append((key, size))

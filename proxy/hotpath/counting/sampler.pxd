@@ -7,6 +7,7 @@ cdef class Sampler:
     cdef public long long interval
     cdef public long long weight
     cdef public long long left
+    cdef public bint all
     cdef unsigned long long _random
     cdef long long _free
     cdef long long _taken

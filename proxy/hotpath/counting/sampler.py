@@ -21,24 +21,29 @@ _FALL = 8
 
 
 class Sampler:
-    """``traces`` per second; 0 for none at all. ``seed`` is any number but 0."""
+    """``traces`` per second; 0 for none at all. ``seed`` is any number but 0. With ``all``, every command is traced."""
 
-    def __init__(self, traces: int, seed: int = 1) -> None:
+    def __init__(self, traces: int, seed: int = 1, *, every: bool = False) -> None:
         self.traces = traces
         self.interval = _LEAST
         self.weight = 1
         self.left = 1 if traces > 0 else 1 << 62
+        self.all = False
         self._random = (seed & 0xFFFF_FFFF_FFFF_FFFF) | 1
         self._free = traces // 4
         self._taken = 0
         self._gap = self.left
         self._passed = 0
+        self.take_all(every)
 
     def due(self) -> bool:
         """Count a command; whether it is to be traced. ``weight`` says how many it then stands for."""
         self.left -= 1
         if self.left > 0:
             return False
+        if self.all:
+            self.left = self.weight = 1
+            return True
         self.weight = self.interval
         self._passed += self._gap
         self._taken += 1
@@ -46,6 +51,13 @@ class Sampler:
             self.interval *= 2 if self._taken < self.traces else 4
         self._draw()
         return True
+
+    def take_all(self, every: bool) -> None:
+        """Trace every command from now on, or choose again."""
+        if every != self.all:
+            self.all = every
+            self.interval = _LEAST
+            self.left = self._gap = 1 if every or self.traces > 0 else 1 << 62
 
     def _draw(self) -> None:
         # Marsaglia's xorshift: three shifts are random enough to be out of step with every client.
@@ -59,6 +71,8 @@ class Sampler:
 
     def another_second(self) -> None:
         """Set the interval to what the commands of the last second would have wanted."""
+        if self.all:
+            return
         commands = self._passed + self._gap - self.left
         if self.traces > 0:
             wanted = (commands + self.traces - 1) // self.traces

@@ -51,7 +51,7 @@ class EvidenceRecorder:
         row = forms.setdefault(key, FormRow())
         row.count += weight
         row.seen += 1
-        if not row.exemplars and key.command:
+        if not row.exemplars and not key.who.folded:
             row.exemplars = [exemplar(command, self.redaction, now)]
 
     def _verdict(self, key: VerdictKey, count: int, now: float) -> VerdictRow:

@@ -246,6 +246,10 @@ class Policies(PolicyPort):
         """The counters of the commands of this client, and of all that evidence does not tell from it."""
         return self.calls.of(client.effective_policy.table, client)
 
+    def sample(self) -> None:
+        """Trace commands as the policy in force says."""
+        self._parts.sampler.take_all(self._current.policy.exact_evidence)
+
     def _complete_later(self) -> None:
         if self._current.incomplete and self._completing is not self._current:
             self._completing = self._current

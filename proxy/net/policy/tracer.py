@@ -7,6 +7,7 @@ import logging
 import time
 from typing import Any
 
+from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState, Lane, Spec
 from proxy.hotpath.counting.counter_snapshot import CounterSnapshot
 from proxy.hotpath.counting.sampler import Sampler
@@ -88,6 +89,11 @@ class Tracer(TracePort):
         elif len(self._ended) < _MOST_ENDED:
             self._ended[key] = [1, commands]
 
+    def see_form(self, client: ServedClient, command: Command, weight: int) -> None:
+        """Record the form of a command, under a policy that counts keys."""
+        if client.effective_policy.compiled.policy.count_keys:
+            self._evidence.see_form(command, client, weight, time.time())
+
     def observe(self, open_trace: OpenTrace) -> None:
         """Take the measurements of a command."""
         self._observed.append((time.time(), open_trace))
@@ -123,7 +129,6 @@ class Tracer(TracePort):
         if not counts_keys:
             return  # latencies may be recorded, keys may not
         self._interval.see(trace, schema)
-        self._evidence.see_form(open_trace.command, client, trace.weight, at)
         self._expiries.wonder(trace, client.key, self._expires)
 
     def _see_time(self, trace: Trace, spec: Spec) -> None:

@@ -148,7 +148,7 @@ class Route(RoutePort):
         self._rule_totals = RuleTotals(policy.rule_names)
         self._events: Counter[str] = Counter()
         self._capabilities = Capabilities(loop, topology, counts.users, STANDARD.with_aliases(route.aliases))
-        sampler = Sampler(settings.traces, random.getrandbits(64))
+        sampler = Sampler(settings.traces, random.getrandbits(64), every=policy.exact_evidence)
         self._policies = Policies(
             policy,
             generation,
@@ -426,6 +426,7 @@ class Route(RoutePort):
         if await self._policies.commit():
             self._relearning.learn_all()
         self._verdicts.show_keys(self._policies.redact)
+        self._policies.sample()
         await self.census.complete()
         self._verdicts.keep(self._policies.rules, self._policies.redact)
         self._rule_totals.keep(self._policies.rules, self._policies.calls.totals(self.census.commands_by_app()))

@@ -83,6 +83,7 @@ class Dispatcher:
             traces, weight = session.ports.traces, session.intake.sampled
             session.intake.sampled = 0
             session.trace = OpenTrace(traces, session, command, weight, size, traces.clock())
+            traces.see_form(session, command, weight)
             n_plus_one.begin(session, command, weight)
         elif command.spec.lane is Lane.SLOW and session.ports.traces.follows_slow():
             size, traces = request.end - request.start, session.ports.traces

@@ -292,6 +292,7 @@ class _Stream:
         if session.intake.config.sampler.traces <= 0:
             return None
         traces = session.ports.traces
+        traces.see_form(session, command, 1)
         made: OpenTrace = OpenTrace(traces, session, command, 1, self.size, traces.clock())
         made.refused = self.refusal is not None
         alone = (

@@ -18,6 +18,9 @@ class TracePort(Protocol):
     def clock(self) -> float:
         """Seconds on a clock that never goes back."""
 
+    def see_form(self, client: ServedClient, command: Command, weight: int) -> None:
+        """A command of this client stands for so many."""
+
     def observe(self, open_trace: "OpenTrace") -> None:
         """Take a trace that is complete."""
 
