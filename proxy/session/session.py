@@ -25,7 +25,7 @@ from proxy.session.client_upstream import UpstreamClient
 from proxy.session.guarded import guarded
 from proxy.session.item import FollowUp, Item, ReadRun
 from proxy.session.ports.client import ClientTransport, EffectivePolicy
-from proxy.session.ports.client_identity import UNNAMED, Origin
+from proxy.session.ports.client_identity import UNNAMED, Names, Origin
 from proxy.session.ports.login_port import LoginPort
 from proxy.session.ports.open_trace import OpenTrace
 from proxy.session.ports.pool_key import PoolKey
@@ -92,6 +92,7 @@ class Session(UpstreamClient):
         "trace",
         "unreachable",
         "unreached_since",
+        "untold",
         "upstream_wait",
         "wants_login",
     )
@@ -116,7 +117,7 @@ class Session(UpstreamClient):
         self.unreached_since: float | None = None
         self.unreachable = False
         self.wants_login = b""
-        self.names = UNNAMED
+        self.names = self.untold = UNNAMED
         self.origin = Origin(listener)
         self.effective_policy: EffectivePolicy = effective_policy
         self.count_by_identity()
@@ -171,6 +172,14 @@ class Session(UpstreamClient):
         if self.limit_membership is not None:
             self.limit_membership.leave(self.sender)
             self.limit_membership = None
+
+    @property
+    def shown_names(self) -> Names:
+        """Its names, with the library that it has named to an engine that does not ask for that."""
+        untold = self.untold
+        if untold is UNNAMED or self.names.library:
+            return self.names
+        return self.names._replace(library=untold.library, version=untold.version)
 
     def caller(self) -> Caller:
         """The client, as policies identify apps."""

@@ -33,6 +33,7 @@ class Waiter:
     """A client that waits. What is only declared here is not asked for."""
 
     names: Names
+    shown_names: Names
     effective_policy: EffectivePolicy
     sender: CommandSender
     intake: Intake

@@ -12,7 +12,7 @@ from proxy.policy.load import load_policy
 from proxy.policy.model import Mode
 from proxy.policy_yaml.shipped import packaged
 from proxy.rules.context import Context
-from proxy.session.ports.client_identity import Names, Origin
+from proxy.session.ports.client_identity import UNNAMED, Names, Origin
 from proxy.session.ports.pool_key import PoolKey
 from proxy.session.session import Session
 from proxy.traffic.redaction import Redact, Redaction
@@ -25,7 +25,7 @@ class Client(Session):
     """A client of nobody."""
 
     def __init__(self, effective_policy: object) -> None:
-        self.names = Names(b"spark", b"redis-py", b"8.1.0")
+        self.names, self.untold = Names(b"spark", b"redis-py", b"8.1.0"), UNNAMED
         self.origin = Origin("127.0.0.1:6380", "10.0.0.7:51234")
         self.key, self.local_user = PoolKey(None, 0, 2), ""
         self.effective_policy = effective_policy  # type: ignore[assignment]  # its policy is all that is asked for

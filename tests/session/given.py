@@ -240,6 +240,7 @@ class FakeRoute(
         self.observed: list[OpenTrace] = []
         self.errors: list[bytes] = []
         self.events: Counter[str] = Counter()
+        self.knows_libraries = True
         self.forms: list[tuple[str, int]] = []
         self.large: list[tuple[bytes, int]] = []
         self.follows = False
@@ -484,7 +485,7 @@ class FakeRoute(
         return False
 
     def names_libraries(self) -> bool:
-        return True
+        return self.knows_libraries
 
     def report_fault(self) -> None:
         fault = sys.exception()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from proxy.commands.table import Lane
 from proxy.session.policy.judging import context_of
-from proxy.session.ports.client_identity import UNNAMED
+from proxy.session.ports.client_identity import UNNAMED, Names
 from proxy.session.ports.pool_key import PoolKey
 from proxy.session.state import POOLED
 from tests.session.given import HOME, Client, FakeRoute, call
@@ -230,6 +230,21 @@ def test_names_stay_here_and_are_told_to_a_private_upstream() -> None:
     assert client.own.taken() == hidden + call("CLIENT", "ID")
     client.own.answer(OK, b"-ERR hidden\r\n", OK, b":5\r\n")
     assert client.heard() == b":5\r\n"
+
+
+def test_a_library_is_known_where_the_engine_does_not_ask_for_it_and_the_engine_is_not_told_again() -> None:
+    route = FakeRoute()
+    route.knows_libraries = False
+    client = Client(route)
+    for words in (("LIB-NAME", "redis-py"), ("LIB-VER", "8.0")):
+        client.say("CLIENT", "SETINFO", *words)
+        upstream = route.upstream()
+        assert upstream.taken() == call("CLIENT", "SETINFO", *words)
+        upstream.answer(b"-ERR unknown subcommand\r\n")
+    assert client.heard() == b"-ERR unknown subcommand\r\n" * 2, "the engine has the word"
+    assert client.shown_names == Names(b"", b"redis-py", b"8.0")
+    client.say("BLPOP", "q", 1)
+    assert client.own.taken() == call("BLPOP", "q", 1)
 
 
 def test_the_next_client_of_a_private_upstream_has_its_own_name() -> None:

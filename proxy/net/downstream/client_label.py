@@ -14,7 +14,7 @@ _NO_USER_OF_ITS_OWN = "default"
 
 def client_label(client: ServedClient) -> ClientLabel:
     """Its user, the name that it gave itself, its library with the version, and its address."""
-    return label_of(client.user_name, client.names, client.origin.address)
+    return label_of(client.user_name, client.shown_names, client.origin.address)
 
 
 def label_of(user_name: str, names: Names, address: str) -> ClientLabel:
@@ -35,7 +35,7 @@ class Identities:
 
     def of(self, client: ServedClient) -> Identity:
         """The identity of a client."""
-        app, user, names = client.effective_policy.compiled.app, client.user_name, client.names
+        app, user, names = client.effective_policy.compiled.app, client.user_name, client.shown_names
         host = client.origin.host if user == _NO_USER_OF_ITS_OWN and not names.client else ""
         known = self._known.get((app, user, names, host))
         if known is None:

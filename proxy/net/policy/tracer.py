@@ -81,7 +81,7 @@ class Tracer(TracePort):
         if self._sampler.traces <= 0 or not compiled.policy.count_keys:
             return
         # This runs for each connection: the names are put in words once a second.
-        key = compiled.app, client.user_name, client.names, client.origin.host
+        key = compiled.app, client.user_name, client.shown_names, client.origin.host
         known = self._ended.get(key)
         if known is not None:
             known[0] += 1

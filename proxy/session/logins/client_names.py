@@ -16,6 +16,7 @@ from proxy.session.session import Session
 from proxy.wire.encode import OK, encode_bulk, encode_null
 
 _PRINTABLE = frozenset(range(0x21, 0x7F))
+_ATTRIBUTES = {b"LIB-NAME": "library", b"LIB-VER": "version"}
 
 
 def _name(session: Session, item: JudgedCommand) -> None:
@@ -63,17 +64,18 @@ def _note(session: Session, argv: list[bytes]) -> bool:
     if word == b"SETNAME" and len(argv) == 3 and valid(argv[2]):
         session.rename(argv[2])
         return True
-    if word == b"SETINFO" and len(argv) == 4 and valid(argv[3]) and session.ports.capabilities.names_libraries():
-        attribute = word_of(argv[2])
-        if attribute == b"LIB-NAME":
-            session.names = session.names._replace(library=argv[3])
-            session.count_by_identity()
-            return True
-        if attribute == b"LIB-VER":
-            session.names = session.names._replace(version=argv[3])
-            session.count_by_identity()
-            return True
-    return False
+    if word != b"SETINFO" or len(argv) != 4 or not valid(argv[3]):
+        return False
+    field = _ATTRIBUTES.get(word_of(argv[2]))
+    if field is None:
+        return False
+    known = session.ports.capabilities.names_libraries()
+    if known:
+        session.names = session.names._replace(**{field: argv[3]})
+    else:
+        session.untold = session.untold._replace(**{field: argv[3]})
+    session.count_by_identity()
+    return known
 
 
 def valid(name: bytes) -> bool:

@@ -66,6 +66,10 @@ class ServedClient(PoolWaiter, Protocol):
         """The user as rules and figures know it."""
 
     @property
+    def shown_names(self) -> Names:
+        """Its names as figures show them."""
+
+    @property
     def blocked(self) -> bool:
         """Whether Redis may hold a reply back until something happens."""
 
