@@ -1,0 +1,155 @@
+"""Five applications behind `observe`, which records every command: the report names each violation that is planted
+among their traffic, however rare, with its rule, its owner, its client and the exact count. Then the same policy is
+enforced: each planted violation is refused, and nothing else."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from proxy.policy_yaml.shipped import packaged
+from tests.conftest import Fleet, rest_is_long
+from tests.resp import pack
+from tests.server.running import Running, serve, ticks
+
+APPS = ("checkout", "search", "sessions", "reports", "jobs")
+CLIENTS = 4
+AT_ONCE = 100
+Commands = list[tuple[str | bytes, ...]]
+Sent = dict[tuple[str, int], Commands]
+"""By app and client."""
+LIST = ", ".join(f"{app}: {{team: {app}-team, match: {{client_name: '{app}-*'}}}}" for app in APPS)
+
+
+class Planted(NamedTuple):
+    """A violation: which client of which app sends it, and how often."""
+
+    rule: str
+    app: str
+    client: int
+    words: tuple[str | bytes, ...]
+    times: int
+
+
+PLANTED = (
+    Planted("no-flush", "jobs", 1, ("FLUSHDB",), 1),  # one client only, once
+    Planted("no-keyspace-walks", "reports", 0, ("KEYS", "user:*"), 7),
+    Planted("no-server-control", "jobs", 2, ("CONFIG", "SET", "maxmemory-policy", "noeviction"), 1),
+    Planted("no-unknown-commands", "search", 1, ("NOSUCHCOMMAND", "user:1:cart"), 2),
+    Planted("scripts", "checkout", 0, ("EVAL", "return redis.call(KEYS[1], 1)", "1", "user:1"), 3),
+    Planted("one-slot", "sessions", 2, ("MSET", "user:1:cart", "a", "user:2:cart", "b"), 5),
+    Planted("key-names", "checkout", 3, ("SET", "basket", "1"), 9),
+    Planted("key-words", "search", 0, ("GET", "app:temp:1"), 4),
+    Planted("small-writes", "reports", 2, ("SET", "report:big:1", b"x" * 20_000), 2),
+    Planted("few-keys", "sessions", 1, ("MGET", *(f"user:{{7}}:{n}" for n in range(30))), 3),
+    Planted("short-ranges", "jobs", 0, ("LRANGE", "queue:mail:1", "0", "4999"), 6),
+    Planted("no-whole-collections", "checkout", 1, ("HGETALL", "user:1:profile"), 8),
+)
+
+
+def ordinary(chance: random.Random, app: str) -> tuple[str, ...]:
+    """A command of an app that breaks no rule."""
+    name = f"{app}:item:{chance.randrange(5000)}"
+    return chance.choice(
+        (
+            ("GET", name),
+            ("SET", name, "v" * chance.randrange(1, 200), "EX", str(chance.randrange(60, 900))),
+            ("EXPIRE", name, "60"),
+            ("HSET", f"{app}:record:{chance.randrange(500)}", "field", "value"),
+            ("HGET", f"{app}:record:{chance.randrange(500)}", "field"),
+            ("LPUSH", f"{app}:queue:{chance.randrange(9)}", "job"),
+            ("LTRIM", f"{app}:queue:{chance.randrange(9)}", "0", "99"),
+            ("MGET", f"{app}:{{7}}:a", f"{app}:{{7}}:b"),
+            ("INCR", f"{app}:count:{chance.randrange(50)}"),
+        )
+    )
+
+
+def traffic(chance: random.Random, size: int) -> Sent:
+    """What each client of each app sends, with the planted violations somewhere in it."""
+    sent: Sent = {
+        (app, client): [ordinary(chance, app) for _ in range(size // len(APPS) // CLIENTS)]
+        for app in APPS
+        for client in range(CLIENTS)
+    }
+    for plant in PLANTED:
+        theirs = sent[plant.app, plant.client]
+        for _ in range(plant.times):
+            theirs.insert(chance.randrange(len(theirs)), plant.words)
+    return sent
+
+
+def run(running: Running, sent: Sent) -> dict[tuple[str, int], list[bytes]]:
+    """Send it, and return the replies."""
+    replies: dict[tuple[str, int], list[bytes]] = {}
+    for (app, client), commands in sent.items():
+        with running.wire() as wire:
+            wire.send(pack("CLIENT", "SETNAME", f"{app}-{client}"))
+            wire.frames(1)
+            for first in range(0, len(commands), AT_ONCE):
+                part = commands[first : first + AT_ONCE]
+                wire.send(b"".join(pack(*words) for words in part))
+                replies.setdefault((app, client), []).extend(wire.frames(len(part)))
+    return replies
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    file = tmp_path / "policy.yaml"
+    text = packaged("observe").read_text("utf-8")
+    file.write_text(text + f"\napps: {{{LIST}}}\ntraffic: {{evidence: exact, redact: none}}\n")
+    return file
+
+
+@pytest.mark.parametrize("size", rest_is_long("10000", "500000"))
+def test_what_is_told_beforehand_is_what_happens(size: str, policy: Path, fleet: Fleet, tmp_path: Path) -> None:
+    chance = random.Random(0)
+    upstream = fleet.engine("valkey-9.1", "adoption").url
+    arguments = ["--upstream", upstream, "--policy", str(policy), "--workers", "2"]
+    with serve(*arguments, "--state-dir", str(tmp_path / "state"), "--redact", "none") as running:
+        running.ready()
+        sent = traffic(chance, int(size))
+        run(running, sent)
+        told = reported(running, sum(map(len, sent.values())) + len(sent))
+        found = {
+            (team["team"], each["rule"], each["count"], tuple(map(named, each["clients"])))
+            for team in told["teams"]
+            for app in team["apps"]
+            for each in app["findings"]
+            if not each["harmless"]
+        }
+        assert found == {
+            (f"{each.app}-team", each.rule, each.times, ((f"{each.app}-{{int}}", each.times),)) for each in PLANTED
+        }
+        assert told["commands"] == sum(map(len, sent.values())) + len(sent), "and each client's name"
+        policy.write_text(policy.read_text().replace("mode: audit", "mode: enforce", 1))
+        assert running.http("/policy/reload", {})[0] == 200
+        refused: Counter[str] = Counter()
+        for place, replies in run(running, sent).items():
+            for words, reply in zip(sent[place], replies, strict=True):
+                planted = [each for each in PLANTED if each.words == words]
+                if reply.startswith(b"-"):
+                    assert planted, (words, reply)
+                    assert b"keyrail/" + planted[0].rule.encode() in reply
+                    refused[planted[0].rule] += 1
+                else:
+                    assert not planted, (words, reply)
+        assert refused == Counter({each.rule: each.times for each in PLANTED})
+
+
+def named(client: Any) -> tuple[str, int]:
+    return client["client_name"], client["count"]
+
+
+def reported(running: Running, commands: int) -> Any:
+    """The report, as soon as it has so many commands."""
+    told: Any = {}
+    for _ in ticks():
+        told = running.json("/report?since=1h")
+        if told["commands"] >= commands:
+            break
+    return told
