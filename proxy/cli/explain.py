@@ -5,7 +5,7 @@ import sys
 import time
 from random import random
 
-from proxy.cli.line import LineParser, listener, number, policy_file
+from proxy.cli.line import LineParser, ip, listener, number, policy_file
 from proxy.commands.table import STANDARD
 from proxy.policy.apps import App, Caller, identify
 from proxy.policy.compile import PolicyCompiler
@@ -45,6 +45,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         type=listener,
         help="as a client of this listener, written as for `serve --listen`",
     )
+    parser.add_argument("--address", metavar="IP", type=ip, help="as a client with this IP address")
     parser.add_argument("--database", metavar="N", type=number(0, _MOST_DATABASES), default=0, help="in this database")
     parser.add_argument("command", nargs="+", metavar="ARGUMENT", help="the command, after --")
     parser.set_defaults(run=run)
@@ -60,7 +61,8 @@ def run(parsed: argparse.Namespace) -> int:
             print(f"keyrail: {line}", file=sys.stderr)
         return _INVALID
     compiled = PolicyCompiler(policy, STANDARD).bind(app)
-    context = Context(parsed.user, parsed.client_name, parsed.database, False, time.time(), random, compiled.app)
+    client = (parsed.user, parsed.client_name, parsed.database, False, time.time(), random, compiled.app)
+    context = Context(*client, address=parsed.address or "")
     print(explain(compiled, [word.encode("utf-8", "surrogateescape") for word in parsed.command], context))
     return 0
 
@@ -71,7 +73,8 @@ class _UnknownAppError(Exception):
 
 def _app(policy: Policy, parsed: argparse.Namespace) -> App | None:
     if parsed.app is None:
-        return identify(policy.apps, Caller(parsed.user, parsed.client_name, parsed.listener or ""))
+        caller = Caller(parsed.user, parsed.client_name, parsed.listener or "", address=parsed.address or "")
+        return identify(policy.apps, caller)
     for app in policy.apps:
         if app.name == parsed.app:
             return app

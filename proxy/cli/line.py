@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from proxy.net.config.address import parse_listen
 from proxy.net.config.settings import PolicyKind
+from proxy.policy.networks import address_of
 from proxy.policy_yaml.misspelt import did_you_mean
 from proxy.policy_yaml.shipped import packaged
 from proxy.server.option_readers import count, read_policy
@@ -56,6 +57,13 @@ def listener(text: str) -> str:
         return str(parse_listen(text)).partition("://")[2]
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def ip(text: str) -> str:
+    """Return an IP address. Raises ArgumentTypeError."""
+    if address_of(text) is None:
+        raise argparse.ArgumentTypeError(f"expected an IP address, such as 10.0.1.7 or fd00:1::7, got {text!r}")
+    return text
 
 
 def number(least: int, most: int) -> Callable[[str], int]:

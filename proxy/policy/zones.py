@@ -3,11 +3,10 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv4Network, IPv6Network, ip_address
-from typing import TypeAlias
+
+from proxy.policy.networks import Network, lies_in
 
 ZONE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,62}[A-Za-z0-9])?")
-Network: TypeAlias = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +20,7 @@ class Zones:
 
     def of(self, host: str) -> str:
         """The zone of an IP address; empty if it is in none, or is no IP address."""
-        try:
-            address = ip_address(host.partition("%")[0])
-        except ValueError:
-            return ""
-        mapped = None if address.version == 4 else address.ipv4_mapped  # as a listener of IPv6 and IPv4 sees a peer
-        found = (name for name, networks in self.networks.items() for each in networks if (mapped or address) in each)
-        return next(found, "")
+        return next((name for name, networks in self.networks.items() if lies_in(host, networks)), "")
 
 
 NO_ZONES = Zones()

@@ -130,6 +130,29 @@ def read_list(value: Value, problems: Problems) -> tuple[Scalar, ...] | None:
     return tuple(scalars)
 
 
+def one_or_more(
+    read: Callable[[Value, Problems], T | None], covers: Callable[[T, T], bool] | None = None
+) -> Callable[[Value, Problems], tuple[T, ...] | None]:
+    """One value, or a list of one or more; with `covers`, a value that another one of the list covers is an error."""
+
+    def read_all(value: Value, problems: Problems) -> tuple[T, ...] | None:
+        if not isinstance(value, Sequence):
+            one = read(value, problems)
+            return None if one is None else (one,)
+        found: list[T] = []
+        for item in read_list(value, problems) or ():
+            one = read(item, problems)
+            if one is not None:
+                other = next((each for each in found if covers is not None and covers(each, one)), None)
+                if other is not None:
+                    problems.unexpected(item, f"a value that {other} does not cover already")
+                else:
+                    found.append(one)
+        return tuple(found) or None
+
+    return read_all
+
+
 def choice(choices: Mapping[str, T]) -> Callable[[Value, Problems], T | None]:
     """One of a few words."""
 

@@ -2,7 +2,7 @@
 
 import re
 
-from proxy.policy_yaml.fields import read_list, scan
+from proxy.policy_yaml.fields import one_or_more, scan
 from proxy.policy_yaml.json_schema_recorder import note
 from proxy.policy_yaml.yaml_source import Problems, Scalar, Value
 from proxy.schema.globs import LONGEST
@@ -17,13 +17,8 @@ def read_key_pattern(value: Value, problems: Problems) -> str | None:
     return None if match is None else match[0]
 
 
-def read_key_patterns(value: Value, problems: Problems) -> tuple[str, ...] | None:
-    """One pattern of keys, or a list of them."""
-    if not isinstance(value, Scalar):
-        found = [read_key_pattern(each, problems) for each in read_list(value, problems) or ()]
-        return tuple(each for each in found if each is not None) or None
-    pattern = read_key_pattern(value, problems)
-    return None if pattern is None else (pattern,)
+read_key_patterns = one_or_more(read_key_pattern)
+"""One pattern of keys, or a list of them."""
 
 
 def read_pattern(value: Value, problems: Problems) -> str | None:

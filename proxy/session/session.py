@@ -184,7 +184,7 @@ class Session(UpstreamClient):
     def caller(self) -> Caller:
         """The client, as policies identify apps."""
         name = self.names.client.decode("utf-8", "replace")
-        return Caller(self.user_name, name, self.origin.listener, self.origin.certificate)
+        return Caller(self.user_name, name, self.origin.listener, self.origin.certificate, self.origin.host)
 
     def rename(self, name: bytes) -> None:
         """The client has another name, by which it may be of another app."""
@@ -362,7 +362,8 @@ class Session(UpstreamClient):
         self.transport = transport
         self.sender.write = transport.write
         self.origin = Origin(self.origin.listener, address, certificate)
-        if certificate:
+        # Its address or its certificate may tell its app, and during a TLS handshake the policy may have changed.
+        if self.ports.policies.effective_policy(self.key, self.caller()) is not self.effective_policy:
             self.adopt()
         else:
             self.settle_reads()

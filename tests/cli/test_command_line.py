@@ -280,6 +280,19 @@ def test_a_size_has_a_unit(size: str, capsys: pytest.CaptureFixture[str]) -> Non
     assert (status, lines) == (2, [f"{expected}{size!r}"])
 
 
+def test_explain_knows_an_address_as_serve_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "policy.yaml").write_text(
+        "keyrail: 1\napps: {shop: {match: {address: [10.1.0.0/16, 'fd00:1::/64']}}}\n"
+        "rules: {walks: {refuse: [KEYS]}}\nrollout: {walks: {shop: enforce}}\n"
+    )
+    explain = ["explain", "--policy", str(tmp_path / "policy.yaml")]
+    for address, mode in (("10.1.2.3", "enforce"), ("fd00:1::9", "enforce"), ("10.2.0.1", "audit")):
+        assert main([*explain, "--address", address, "--", "KEYS", "*"]) == 0
+        assert f"[{mode}" in capsys.readouterr().out, address
+    with pytest.raises(SystemExit):
+        main([*explain, "--address", "shop.example", "--", "KEYS", "*"])
+
+
 def test_explain_knows_a_listener_as_serve_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "policy.yaml").write_text(
         "keyrail: 1\napps:\n  tcp: {match: {listener: '127.0.0.1:6380'}}\n  unix: {match: {listener: /run/k.sock}}\n"

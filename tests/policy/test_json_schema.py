@@ -51,7 +51,7 @@ def test_every_section_is_known() -> None:
         include: [apps/*.yaml]
         defaults: {mode: audit, on_rule_error: pass}
         alerts: {hot_key: {share: 5%, rate: 100/s}, hot_slot: {share: 30%}, big_value: 10KB}
-        apps: {checkout: {team: checkout, contact: "#checkout", match: {user: checkout}}}
+        apps: {checkout: {team: checkout, contact: "#checkout", match: {user: [checkout, c2], address: 10.0.0.0/8}}}
         rules: {no-flush: {refuse: [FLUSHALL], locked: true}, lazy: {replace: {DEL: UNLINK}, mode: off}}
         rollout: {no-flush: enforce, lazy: {default: off, checkout: enforce 10%}}
         exceptions: [{rule: lazy, app: checkout, keys: "a*", because: X, until: 2027-01-15, then: warn}]

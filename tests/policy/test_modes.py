@@ -1,12 +1,13 @@
 """The app of a client, and the mode of a rule for it: the list of precedence, line by line."""
 
 from datetime import UTC, datetime
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.policy.apps import App, Caller, identify, matches_glob
+from proxy.policy.apps import App, Caller, Match, identify, matches_one
 from proxy.policy.compile import needs_of
 from proxy.policy.load import load_policy
 from proxy.policy.model import Mode, Policy
@@ -53,14 +54,15 @@ def problem_of(tmp_path: Path, files: dict[str, str]) -> str:
 
 
 def test_proven_apps_are_found_before_claimed_ones_and_a_name_proves_nothing() -> None:
-    apps = (
-        App("named", HERE, client_name="web-*"),
-        App("user", HERE, user="web"),
-        App("both", HERE, user="admin", client_name="web-*"),
-        App("listener", HERE, listener="127.0.0.1:6390"),
-        App("certificate", HERE, certificate="*.web.example"),
+    apps: tuple[App, ...] = (
+        App("named", HERE, match=Match(client_name=("web-*",))),
+        App("user", HERE, match=Match(user=("web", "shop"))),
+        App("both", HERE, match=Match(user=("admin",), client_name=("web-*",))),
+        App("listener", HERE, match=Match(listener=("127.0.0.1:6390",))),
+        App("certificate", HERE, match=Match(certificate=("*.web.example",))),
     )
-    assert [app.proven for app in apps] == [False, True, False, True, True]
+    apps += (App("address", HERE, match=Match(address=(ip_network("10.1.0.0/16"), ip_network("fd00:1::/64")))),)
+    assert [app.proven for app in apps] == [False, True, False, True, True, True]
 
     def found(**caller: str) -> str:
         app = identify(apps, Caller(**{"user": "default", **caller}))
@@ -74,6 +76,12 @@ def test_proven_apps_are_found_before_claimed_ones_and_a_name_proves_nothing() -
     assert found(user="admin", client_name="web-1") == "both"
     assert found(listener="127.0.0.1:6390", client_name="web-1") == "listener"
     assert found(certificate="a.web.example") == "certificate"
+    assert found(user="shop", client_name="web-1") == "user"
+    for address in ("10.1.2.3", "::ffff:10.1.2.3", "fd00:1::9", "fd00:1::9%eth0"):
+        assert found(address=address, client_name="web-1") == "address"
+    for address in ("10.2.0.1", "fd00:2::9", "unix", "", "10.1.2.3.4"):
+        assert found(address=address) == ""
+    assert found(address="10.1.2.3", user="shop") == "user"  # of equals the first
 
 
 @pytest.mark.parametrize(
@@ -81,7 +89,7 @@ def test_proven_apps_are_found_before_claimed_ones_and_a_name_proves_nothing() -
     [("a*c", "abc", True), ("a*c", "ab", False), ("a.c", "abc", False), ("*", "", True), ("a*", "a\nb", True)],
 )
 def test_only_the_star_is_special(pattern: str, text: str, fits: bool) -> None:
-    assert matches_glob(pattern, text) is fits
+    assert matches_one((pattern,), text) is fits
 
 
 def test_what_comes_first_holds() -> None:
@@ -174,6 +182,31 @@ def test_what_an_included_file_may_not_say(tmp_path: Path, text: str, problem: s
         ("apps: {a: {match: {}}}", "apps.a.match: found nothing, expected at least one of user"),
         ("apps: {a: {match: {ip: x}}}", "apps.a.match.ip: found an unknown key"),
         ("apps: {a: {match: {user: x}}, b: {match: {user: x}}}", "apps.b.match: found the same clients, expected"),
+        ("apps: {a: {match: {user: [x, y]}}, b: {match: {user: [y, x]}}}", "b.match: found the same clients"),
+        (
+            "apps: {a: {match: {user: [x, x]}}}",
+            "apps.a.match.user[1]: found 'x', expected a value that x does not cover",
+        ),
+        ("apps: {a: {match: {user: []}}}", "apps.a.match.user: found an empty list, expected a list such as"),
+        ("apps: {a: {match: {user: {b: c}}}}", "apps.a.match.user: found a mapping, expected text of at most"),
+        (
+            "apps: {a: {match: {address: 10.0.0.1/8}}}",
+            "a.match.address: found '10.0.0.1/8', expected a network such as",
+        ),
+        (
+            "apps: {a: {match: {address: ['::1', x]}}}",
+            "a.match.address[1]: found 'x', expected a network such as 10.0.1.0/",
+        ),
+        ("apps: {a: {match: {address: 'fe80::1%eth0'}}}", "apps.a.match.address: found 'fe80::1%eth0', expected a net"),
+        ("apps: {a: {match: {address: '::ffff:10.0.0.0/104'}}}", "expected the network as IPv4, such as 10.0.0.0/32"),
+        (
+            "apps: {a: {match: {address: [10.0.0.0/8, 10.1.0.0/16]}}}",
+            "apps.a.match.address[1]: found '10.1.0.0/16', expected a value that 10.0.0.0/8 does not cover already",
+        ),
+        (
+            "apps: {a: {match: {address: [10.1.0.0/16, '::1']}}, b: {match: {address: ['::1', 10.1.0.0/16]}}}",
+            "apps.b.match: found the same clients, expected other conditions than those of a",
+        ),
         ("rollout: {no-flush: audit}", "rollout.no-flush: found audit, expected enforce, since the rule is locked"),
         ("rollout: {no-keys: {nosuch: warn}}", "rollout.no-keys.nosuch: found 'nosuch', expected an app: apps names"),
         ("rollout: {no-keys: sometimes}", "rollout.no-keys: found 'sometimes', expected off, audit, warn, enforce or"),

@@ -2,16 +2,20 @@
 for keys that no command has, apps that no client can match. Similar parts with an effect pass."""
 
 import random
+from ipaddress import ip_network
 from itertools import product
 from pathlib import Path
 
 import pytest
 
-from proxy.policy.apps import App, Caller, identify
+from proxy.policy.apps import App, Caller, Match, covers_text, identify
+from proxy.policy.networks import contains
 from proxy.policy_yaml.errors import PolicyError, Where
 from tests.conftest import seeds
 from tests.policy.given import policy_files, problems
 
+FIELDS = ("user", "client_name", "address")
+NETWORKS = ("", "", "", "10.0.0.0/24", "10.0.0.0/16", "10.0.0.1/32", "0.0.0.0/0", "fd00::/64")
 PATTERNS = ("", "", "a", "b", "ab", "a*", "*b", "*")
 ALLOWED = "allow: {allow_only: [GET, SET]}"
 
@@ -116,24 +120,48 @@ def test_exceptions_that_never_hold() -> None:
 @pytest.mark.parametrize("seed", seeds(3))
 def test_an_app_is_an_error_if_and_only_if_no_client_is_found_to_be_of_it(seed: int) -> None:
     chance = random.Random(seed)
-    callers = [Caller(user, name) for user, name in product(("a", "b", "ab", "c"), repeat=2)]
+    hosts = ("10.0.0.1", "10.0.1.1", "10.9.9.9", "fd00::1", "unix")
+    who = product(("a", "b", "ab", "c"), ("a", "b", "ab", "c"), hosts)
+    callers = [Caller(user, name, address=host) for user, name, host in who]
     for _ in range(100):
-        found = sorted({(chance.choice(PATTERNS), chance.choice(PATTERNS)) for _ in range(4)} - {("", "")})
-        chance.shuffle(found)
-        apps = [App(f"app{at}", Where(""), user=user, client_name=name) for at, (user, name) in enumerate(found)]
+        found = [tuple(_some_of(chance, values) for values in (PATTERNS, PATTERNS, NETWORKS)) for _ in range(4)]
+        listed = [dict(zip(FIELDS, each, strict=True)) for each in dict.fromkeys(found) if any(each)]
+        apps = policy_apps(listed)
         matches = ", ".join(
-            f"{app.name}: {{match: {{{', '.join(f'{what}: {given!r}' for what, given in conditions(app) if given)}}}}}"
-            for app in apps
+            f"app{at}: {{match: {{{', '.join(f'{what}: {list(given)}' for what, given in each.items() if given)}}}}}"
+            for at, each in enumerate(listed)
         )
         told = str(problems(f"apps: {{{matches}}}\nrules: {{}}"))
         never = {app.name for app in apps if f"apps.{app.name}.match: found an app" in told}
         reached = {each.name for caller in callers if (each := identify(apps, caller)) is not None}
         assert never.isdisjoint(reached)
-        assert {app.name for app in apps if not any("*" in given for _, given in conditions(app))} <= never | reached
+        assert {app.name for app in apps if app.match.is_exact} <= never | reached
 
 
-def conditions(app: App) -> tuple[tuple[str, str], ...]:
-    return ("user", app.user), ("client_name", app.client_name)
+def _some_of(chance: random.Random, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Up to two of them, none of which has all that another one has."""
+    first, second = chance.choice(values), chance.choice(values)
+    apart = first and second and not (covers(first, second) or covers(second, first)) and chance.random() < 0.3
+    return tuple(sorted((first, second))) if apart else (first,) * bool(first)
+
+
+def covers(one: str, other: str) -> bool:
+    if "." in one or ":" in one:
+        return contains(ip_network(one), ip_network(other))
+    return covers_text(one, other)
+
+
+def policy_apps(listed: list[dict[str, tuple[str, ...]]]) -> tuple[App, ...]:
+    return tuple(
+        App(
+            f"app{at}",
+            Where(""),
+            match=Match(
+                user=each["user"], client_name=each["client_name"], address=tuple(map(ip_network, each["address"]))
+            ),
+        )
+        for at, each in enumerate(listed)
+    )
 
 
 def test_an_app_that_is_never_found() -> None:
@@ -142,10 +170,21 @@ def test_an_app_that_is_never_found() -> None:
     found = problems('apps: {one: {match: {client_name: "a-*"}}, two: {match: {user: "*"}}}\nrules: {}')
     assert "apps.one.match: found an app that no client can match" in found[0]
     for apps in (
+        "one: {match: {user: [a, b]}}, two: {match: {user: b}}",
+        "one: {match: {address: [10.0.0.0/8, 11.0.0.0/8]}}, two: {match: {address: [11.1.0.0/16, 10.0.0.1]}}",
+        "one: {match: {address: 10.0.0.0/8}}, two: {match: {address: 10.0.0.1}}",
+    ):
+        (found_one,) = problems(f"apps: {{{apps}}}\nrules: {{}}")
+        assert "apps.two.match: found an app that no client can match" in found_one
+    for apps in (
         'one: {match: {user: one}}, two: {match: {user: "*"}}',
         'one: {match: {user: "a*"}}, two: {match: {user: "*a"}}',
         'one: {match: {user: "*"}}, two: {match: {user: two, listener: "*:6380"}}',
         'one: {match: {user: a, client_name: b}}, two: {match: {client_name: "*"}}',
+        "one: {match: {user: [a, b]}}, two: {match: {user: [b, c]}}",
+        "one: {match: {address: 10.1.0.0/16}}, two: {match: {address: 10.0.0.0/8}}",
+        "one: {match: {address: 0.0.0.0/0}}, two: {match: {address: '::/0'}}",
+        "one: {match: {address: 10.0.0.0/8}}, two: {match: {user: a}}",
     ):
         assert problems(f"apps: {{{apps}}}\nrules: {{}}") == [], apps
 

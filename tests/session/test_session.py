@@ -3,11 +3,15 @@ twice."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD, Lane
 from proxy.hotpath.upstream.in_flight import FORWARD
+from proxy.policy.apps import Caller
 from proxy.policy.decision import Decision, HiddenCommands
 from proxy.policy.model import TRANSPARENT, Mode
 from proxy.rules.verdict import PASS, Rewrite, Surround
@@ -16,6 +20,7 @@ from proxy.session.commands.exec_abort import ABORTING_COMMAND
 from proxy.session.dispatcher.dispatcher import Dispatcher
 from proxy.session.policy import judging
 from proxy.session.policy.judging import judge
+from proxy.session.ports.client import ClientTransport, EffectivePolicy
 from proxy.session.ports.pool_key import PoolKey
 from proxy.session.session import Session
 from proxy.wire.request import Request
@@ -475,3 +480,33 @@ def test_a_client_that_needs_no_upstream_any_more_stands_in_no_line(leaves: bool
         client.arrived()
         assert client.own.taken().endswith(call("BLPOP", "a", 0))
     assert route.waiting == []
+
+
+class ByAddress(FakeRoute):
+    """A route with a stricter policy for clients of one host."""
+
+    strict: EffectivePolicy | None = None
+
+    def effective_policy(self, key: PoolKey, caller: Caller) -> EffectivePolicy:
+        found = super().effective_policy(key, caller)
+        return self.strict if self.strict is not None and caller.address == "10.1.0.7" else found
+
+
+@pytest.mark.parametrize(("address", "refused"), [("10.1.0.7:5", True), ("10.1.0.8:5", False), ("unix", False)])
+def test_a_client_is_judged_by_its_address_from_its_first_command(address: str, refused: bool) -> None:
+    route = ByAddress(policy(RULES))
+    route.strict = route.effective_policy(HOME, Caller("default"))
+    route.put_in_force(TRANSPARENT)
+    client = Client(route)
+    client.connected(cast("ClientTransport", SimpleNamespace(write=client.sender.write)), address, "")
+    client.say("FLUSHALL")
+    assert client.heard().startswith(b"-DENIED ") is refused
+
+
+def test_a_client_whose_handshake_took_long_has_the_policy_of_today() -> None:
+    route = FakeRoute(TRANSPARENT)
+    client = Client(route)
+    route.put_in_force(policy(RULES))
+    client.connected(cast("ClientTransport", SimpleNamespace(write=client.sender.write)), "10.1.0.7:5", "")
+    client.say("FLUSHALL")
+    assert client.heard().startswith(b"-DENIED ")

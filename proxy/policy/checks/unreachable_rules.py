@@ -15,7 +15,7 @@ from itertools import chain, product
 
 from proxy.commands.rows import ROWS
 from proxy.commands.table import STANDARD, Spec
-from proxy.policy.apps import App, matches_glob
+from proxy.policy.apps import App, Match, covers_text
 from proxy.policy.model import Mode, Policy, PolicyException, PolicyRule, Stage
 from proxy.policy.precedence import EffectiveMode, audience, effective_mode
 from proxy.policy.script_call_rules import holds_scripts
@@ -215,24 +215,22 @@ def _takes_up(earlier: PolicyException, later: PolicyException) -> bool:
 
 def _check_apps(apps: Sequence[App], problems: Problems) -> None:
     # A pattern without `*` matches only itself, so of apps with such patterns few can match another app's clients.
-    exact: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    exact: dict[Match | None, list[int]] = defaultdict(list)
     for i, app in enumerate(apps):
-        exact[() if any("*" in each for each in _patterns(app)) else _patterns(app)].append(i)
+        exact[app.match if app.match.is_exact else None].append(i)
     for i, app in enumerate(apps):
-        wider = set(product(*(("", pattern) for pattern in _patterns(app)))) - {_patterns(app)}
-        for j in sorted(chain.from_iterable(exact.get(each, ()) for each in ((), *wider))):
+        match = app.match
+        fewer = product(*(((), each) for each in match.patterns))
+        wider = {Match(user, name, listener, certificate) for user, name, listener, certificate in fewer} - {match}
+        for j in sorted(chain.from_iterable(exact.get(each, ()) for each in (None, *wider))):
             other = apps[j]
-            ahead = (not other.proven, -other.conditions, j) < (not app.proven, -app.conditions, i)
-            if ahead and _patterns(other) != _patterns(app) and all(map(_covers, _patterns(other), _patterns(app))):
+            ahead = (not other.proven, -other.match.conditions, j) < (not app.proven, -match.conditions, i)
+            if ahead and other.match != match and other.match.covers(match):
                 expected = f"clients that {other.name} ({other.where}) does not match first"
                 problems.add(app.where, f"apps.{app.name}.match", "an app that no client can match", expected)
                 break
 
 
-def _patterns(app: App) -> tuple[str, str, str, str]:
-    return app.user, app.client_name, app.listener, app.certificate
-
-
 def _covers(general: str, special: str) -> bool:
-    """Whether the general pattern matches every text that the special one matches; an empty one matches any text."""
-    return matches_glob(general, special.replace("*", "\0") or "\0")
+    """Whether the general pattern matches every key that the special one matches; an empty one matches any."""
+    return not general or covers_text(general, special)

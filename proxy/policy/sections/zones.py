@@ -1,8 +1,8 @@
 """``zones: {eu-1a: [10.0.1.0/24], eu-1b: [10.0.2.0/24, "fd00:2::/64"]}``."""
 
-from ipaddress import ip_network
-
-from proxy.policy.zones import ZONE_NAME, Network, Zones
+from proxy.policy.networks import Network
+from proxy.policy.sections.networks import read_network
+from proxy.policy.zones import ZONE_NAME, Zones
 from proxy.policy_yaml.errors import shown
 from proxy.policy_yaml.fields import read_list, read_mapping
 from proxy.policy_yaml.yaml_source import Problems, Scalar, Value
@@ -24,21 +24,13 @@ def read_zones(value: Value, problems: Problems) -> Zones | None:
             problems.add(mapping.keys[name], f"{mapping.path}.{name}", shown(name), _EXPECTED)
         networks = []
         for text in read_list(body, problems) or ():
-            network = _read_network(text, problems)
+            network = read_network(text, problems)
             if network is not None:
                 _check_apart(name, network, text, taken, problems)
                 networks.append(network)
         taken += ((name, network) for network in networks)
         found[name] = tuple(networks)
     return Zones(found)
-
-
-def _read_network(text: Scalar, problems: Problems) -> Network | None:
-    try:
-        return ip_network(text.text)
-    except ValueError:
-        problems.unexpected(text, "a network such as 10.0.1.0/24 or fd00:1::/64, without bits set behind its prefix")
-        return None
 
 
 def _check_apart(
