@@ -1,7 +1,8 @@
 """Runs the tests of a policy.
 
 A test runs every rule as if it were enforced, even if the rollout only audits it. So a policy can be tested before it
-is enforced. A rule that is off for an app, or exempted, stays off.
+is enforced. A rule that is off for an app, or exempted, stays off. Only ``warned_by`` is about the modes themselves:
+its test runs every rule in its own mode.
 
 Each test runs with the least, the middle and the greatest random number, so that jitter cannot make it pass by chance;
 with ``jitter: 0`` only with the middle.
@@ -17,7 +18,7 @@ from proxy.commands.table import STANDARD
 from proxy.policy.compile import CompiledPolicy, PolicyCompiler
 from proxy.policy.decision import Decision
 from proxy.policy.explain import followers, judged_first, refused_alone, shown_command
-from proxy.policy.model import Expectation, Policy, PolicyRule
+from proxy.policy.model import Expectation, Mode, Policy, PolicyRule
 from proxy.policy.precedence import is_active
 from proxy.rules.context import Context
 from proxy.rules.rule import Binding, takes
@@ -63,15 +64,16 @@ def run_tests(policy: Policy, now: float, late: Callable[[], bool] = lambda: Fal
     When it is `late`, the tests that are left are left out.
     """
     apps = {app.name: app for app in policy.apps}
-    compiled: dict[str, CompiledPolicy] = {}
+    compiled: dict[tuple[str, bool], CompiledPolicy] = {}
     reached: set[str] = set()
     outcomes = []
     for test in policy.tests:
         if late():
             break
-        if test.app not in compiled:
-            compiled[test.app] = PolicyCompiler(policy, STANDARD).bind(apps.get(test.app), rehearsal=True)
-        decisions = list(_decisions(compiled[test.app], test, now))
+        sender = test.app, not test.warned_by
+        if sender not in compiled:
+            compiled[sender] = PolicyCompiler(policy, STANDARD).bind(apps.get(test.app), rehearsal=not test.warned_by)
+        decisions = list(_decisions(compiled[sender], test, now))
         reached.update(rule for decision in decisions for rule in _heard(decision))
         got = next((text for decision in decisions if (text := _mismatch(test, decision))), "")
         outcomes.append(Outcome(test, got))
@@ -101,6 +103,8 @@ def _heard(decision: Decision) -> Iterator[str]:
 def _mismatch(test: Expectation, decision: Decision) -> str:
     """The outcome, if it is not the expected one; else empty."""
     verdict = decision.verdict
+    if test.warned_by:
+        return _unwarned(test.warned_by, decision)
     match verdict:
         case Refuse():
             by = decision.hits[-1].rule
@@ -121,6 +125,17 @@ def _mismatch(test: Expectation, decision: Decision) -> str:
             return "" if test.asked_by == by else f"a question to Redis by {by}"
         case _:
             assert_never(verdict)
+
+
+def _unwarned(rule: str, decision: Decision) -> str:
+    """What the rules do in their own modes, if this one does not warn, or another one decides; else empty."""
+    effects = [hit for hit in decision.hits if hit.what not in ("skipped", "error")]
+    if isinstance(decision.verdict, Refuse | Answer):
+        return f"{effects[-1].what} by {effects[-1].rule}"
+    if any(hit.rule == rule and hit.mode is Mode.WARN for hit in effects):
+        return ""
+    said = [f"{hit.what} by {hit.rule}, in mode {hit.mode}" for hit in effects]
+    return " and ".join(said) or "no hit of a rule in its own mode"
 
 
 def _beside(test: Expectation, decision: Decision, *, rewritten: bool) -> str:
@@ -154,6 +169,8 @@ def _expected(test: Expectation) -> str:
         return f"asked about by {test.asked_by}"
     if test.answered_by:
         return f"answered by {test.answered_by}"
+    if test.warned_by:
+        return f"warned of by {test.warned_by}"
     said = ["unchanged"] if test.unchanged else []
     if test.becomes:
         said.append(f"becomes {shown_command(test.becomes)}")

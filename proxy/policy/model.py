@@ -108,9 +108,10 @@ class PolicyException:
 class Expectation:
     """One test of a policy: the expected outcome for the command `send` of `app`.
 
-    It has one of `refused_by` (a rule), `asked_by` (a rule that asks Redis before it decides) and `answered_by` (a rule
-    that answers in Redis's place); or some of `becomes` (arguments) or `unchanged`, `followed_by` (rules that send
-    hidden commands behind it) and `moved_by` (rules that let replicas answer it), which all have to hold.
+    It has one of `refused_by` (a rule), `asked_by` (a rule that asks Redis before it decides), `answered_by` (a rule
+    that answers in Redis's place) and `warned_by` (a rule in mode `warn` that would have had an effect); or some of
+    `becomes` (arguments) or `unchanged`, `followed_by` (rules that send hidden commands behind it) and `moved_by`
+    (rules that let replicas answer it), which all have to hold.
     """
 
     send: tuple[bytes, ...]
@@ -118,6 +119,7 @@ class Expectation:
     refused_by: str
     asked_by: str
     answered_by: str
+    warned_by: str
     followed_by: tuple[str, ...]
     moved_by: tuple[str, ...]
     becomes: tuple[bytes, ...]
@@ -132,6 +134,7 @@ class Expectation:
             "refused_by": (self.refused_by,),
             "asked_by": (self.asked_by,),
             "answered_by": (self.answered_by,),
+            "warned_by": (self.warned_by,),
             "followed_by": self.followed_by,
             "moved_by": self.moved_by,
         }

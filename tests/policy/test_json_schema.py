@@ -55,7 +55,8 @@ def test_every_section_is_known() -> None:
         rules: {no-flush: {refuse: [FLUSHALL], locked: true}, lazy: {replace: {DEL: UNLINK}, mode: off}}
         rollout: {no-flush: enforce, lazy: {default: off, checkout: enforce 10%}}
         exceptions: [{rule: lazy, app: checkout, keys: "a*", because: X, until: 2027-01-15, then: warn}]
-        tests: [{send: "DEL a", becomes: "UNLINK a", jitter: 0}, {send: GET, unchanged: true, followed_by: [a, b]}]
+        tests: [{send: "DEL a", becomes: "UNLINK a", jitter: 0}, {send: GET, unchanged: true, followed_by: [a, b]},
+                {send: "KEYS *", warned_by: a}]
     """) == []  # fmt: skip
     assert mistakes("app: checkout\nrollout: {lazy: enforce}") == []
 

@@ -9,11 +9,12 @@ import pytest
 from proxy.commands.table import STANDARD
 from proxy.policy.apps import App, Caller, Match, identify, matches_one
 from proxy.policy.compile import needs_of
+from proxy.policy.expectations import run_tests
 from proxy.policy.load import load_policy
 from proxy.policy.model import Mode, Policy
 from proxy.policy.precedence import effective_mode, in_share, spent
 from proxy.policy_yaml.errors import PolicyError, Where
-from tests.policy.given import compile_policy, policy, policy_files
+from tests.policy.given import compile_policy, policy, policy_files, problems
 from tests.rules.given import command, context
 
 HERE = Where("test")
@@ -225,7 +226,7 @@ def test_what_an_included_file_may_not_say(tmp_path: Path, text: str, problem: s
         ("tests: [{send: KEYS}]", "tests[0]: found no outcome, expected one of refused_by, asked_by, answ"),
         (
             "tests: [{send: KEYS, refused_by: no-keys, unchanged: true}]",
-            "tests[0]: found refused_by and unchanged, expected one of refused_by, asked_by, answered_by; or some of",
+            "tests[0]: found refused_by and unchanged, expected one of refused_by, asked_by, answered_by, warned_by; ",
         ),
         (
             "tests: [{send: KEYS, becomes: A, unchanged: true}]",
@@ -326,3 +327,49 @@ def test_an_included_file_that_cannot_be_read_is_no_silent_miss(
     (problem,) = caught.value.problems
     assert (problem.where.line, problem.path) == (2, "include[0]")
     assert problem.found.endswith(": Permission denied)")
+
+
+WARNED = """
+apps: {shop: {match: {user: shop}}, reports: {match: {user: reports}}}
+rules:
+  no-keys: {refuse: [KEYS]}
+  lazy: {replace: {DEL: UNLINK}}
+  small: {collections: {members: 5}}
+  names: {names: {max_length: 9}}
+rollout:
+  no-keys: {default: warn, shop: enforce, reports: audit}
+  lazy: warn
+  small: warn
+  names: enforce
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "got"),
+    [
+        ('{send: "KEYS *", warned_by: no-keys}', ""),
+        ('{send: "DEL a", warned_by: lazy}', ""),
+        ('{send: "KEYS *", app: shop, warned_by: no-keys}', "refused by no-keys"),
+        ('{send: "KEYS *", app: reports, warned_by: no-keys}', "refused by no-keys, in mode audit"),
+        ('{send: "DEL a:long:name", warned_by: lazy}', "refused by names"),
+        ('{send: "GET a", warned_by: lazy}', "no hit of a rule in its own mode"),
+        ('{send: "DEL a", warned_by: no-keys}', "rewritten by lazy, in mode warn"),
+        ('{send: "HSET a b c", warned_by: small}', "no hit of a rule in its own mode"),
+        ('{send: "DEL a", becomes: "UNLINK a"}', ""),
+    ],
+)
+def test_a_test_may_say_who_warns(test: str, got: str) -> None:
+    (outcome,) = run_tests(policy(f"{WARNED}tests: [{test}]"), BEFORE).outcomes
+    assert outcome.got == got
+
+
+def test_who_warns_is_reached_and_must_be_a_rule_that_is_on() -> None:
+    report = run_tests(policy(f'{WARNED}tests: [{{send: "KEYS *", warned_by: no-keys}}]'), BEFORE)
+    assert report.unreached == ("lazy", "small", "names")
+    assert str(report.outcomes[0]).endswith("KEYS *: warned of by no-keys")
+    for test, problem in (
+        ('{send: "KEYS *", warned_by: nosuch}', "tests[0].warned_by: found 'nosuch', expected a rule: no-keys"),
+        ('{send: "KEYS *", warned_by: no-keys, unchanged: true}', "tests[0]: found warned_by and unchanged, expected"),
+    ):
+        (found,) = problems(f"{WARNED}tests: [{test}]")
+        assert problem in found

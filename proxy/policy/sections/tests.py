@@ -7,7 +7,7 @@ from proxy.policy_yaml.json_schema_recorder import note
 from proxy.policy_yaml.yaml_source import Problems, Scalar, Sequence, Value
 from proxy.wire.inline import split_inline
 
-_ALONE = ("refused_by", "asked_by", "answered_by")
+_ALONE = ("refused_by", "asked_by", "answered_by", "warned_by")
 _SENT = ("becomes", "unchanged")
 _BESIDE = ("followed_by", "moved_by")
 
@@ -27,6 +27,7 @@ def _read_test(fields: Fields, app: str) -> Expectation:
         refused_by=fields.read("refused_by", read_word, ""),
         asked_by=fields.read("asked_by", read_word, ""),
         answered_by=fields.read("answered_by", read_word, ""),
+        warned_by=fields.read("warned_by", read_word, ""),
         followed_by=fields.read("followed_by", _read_words, ()),
         moved_by=fields.read("moved_by", _read_words, ()),
         becomes=fields.read("becomes", _read_command, ()),
