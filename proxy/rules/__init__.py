@@ -37,6 +37,7 @@ transactions/       refused transactions
 one_slot/           keys of several hash slots
 fan_out/            keys per command
 sizes/              size of one write
+values/             formats of values
 ranges/             length of a range read
 scan_counts/        COUNT of SCAN
 keys_by_scan/       KEYS answered through SCAN

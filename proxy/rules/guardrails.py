@@ -36,6 +36,7 @@ from proxy.rules.scripts.yaml import read_scripts
 from proxy.rules.sizes.yaml import read_sizes
 from proxy.rules.transactions.yaml import read_transactions
 from proxy.rules.unknown_commands.yaml import read_unknown_commands
+from proxy.rules.values.yaml import read_values
 from proxy.rules.whole_collections.yaml import read_whole_collections
 
 GUARDRAILS: Mapping[str, Callable[[Value, Fields], RuleSettings | None]] = {
@@ -52,6 +53,7 @@ GUARDRAILS: Mapping[str, Callable[[Value, Fields], RuleSettings | None]] = {
     "replace": read_replace,
     "names": read_names,
     "sizes": read_sizes,
+    "values": read_values,
     "fan_out": read_fan_out,
     "ranges": read_ranges,
     "scan_counts": read_scan_counts,

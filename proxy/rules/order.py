@@ -13,6 +13,7 @@ that change it:
 - ``schema: type``, ``schema: size``: about the schema entries of keys with right names.
 - ``one_slot``: after the rules about single keys, since it is about several keys together.
 - ``sizes``, ``ranges``: about the sizes in the arguments, the cheapest rule first.
+- ``values``: about what the arguments begin with, after their sizes.
 - ``limits``: after refusals that cost little, so that they cost no tokens; before a script is read, which costs more.
 - remedies about clients, apps and commands (no rule of a file is one): as ``limits``.
 - ``scripts``: about the calls of a script, after all rules about the command that runs it.
@@ -55,6 +56,7 @@ from proxy.rules.scripts.rule import ScriptsSettings
 from proxy.rules.sizes.rule import SizesSettings
 from proxy.rules.transactions.rule import TransactionsSettings
 from proxy.rules.unknown_commands.rule import UnknownCommandsSettings
+from proxy.rules.values.rule import ValuesSettings
 from proxy.rules.whole_collections.rule import WholeCollectionsSettings
 
 ORDER: tuple[type[RuleSettings], ...] = (
@@ -71,6 +73,7 @@ ORDER: tuple[type[RuleSettings], ...] = (
     OneSlotSettings,
     SizesSettings,
     RangesSettings,
+    ValuesSettings,
     LimitsSettings,
     ScriptsSettings,
     BreakerSettings,

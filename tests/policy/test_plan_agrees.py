@@ -2,6 +2,7 @@
 has the same result and counts the same hits. And the plan is useful: most commands that a policy is about need no
 judging."""
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -44,6 +45,7 @@ from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.rules.sizes.rule import SizesSettings
 from proxy.rules.transactions.rule import TransactionsSettings
 from proxy.rules.unknown_commands.rule import UnknownCommandsSettings
+from proxy.rules.values.rule import ValuesSettings
 from proxy.rules.verdict import PASS as PASSED
 from proxy.rules.verdict import Refuse, Rewrite
 from proxy.schema.bounds import Bounds
@@ -79,6 +81,7 @@ NAMES = (
     "GETEX",
 )
 WORDS = (
+    *(pickle.dumps(1), b"\xac\xed\x00\x05t", b"a:0:{}"),
     *(b"EX", b"px", b"KEEPTTL", b"NX", b"get", b"IFEQ", b"FROB", b"1", b"2", b"GET", b"SET", b"STORE", b"BY", b""),
     *(b"COUNT", b"9", b"150", b"2000"),
 )
@@ -183,6 +186,7 @@ SETTINGS: st.SearchStrategy[RuleSettings] = (
     | SCHEMA_SETTINGS
     | st.builds(SizesSettings, *[st.none() | st.integers(1, most) for most in (9, 4, 30)])
     | st.builds(FanOutSettings, st.integers(1, 3))
+    | st.builds(ValuesSettings, st.sampled_from((("php",), ("pickle", "java"))))
     | st.builds(RangesSettings, st.integers(1, 5), st.none() | st.just(3), st.booleans())
     | st.builds(ScanCountsSettings, st.integers(1, 5), st.booleans())
     | st.builds(AllowOnlySettings, st.just(("GET", "SET", "CONFIG GET", "COPY a")), st.just(("hash", "write")))

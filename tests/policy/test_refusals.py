@@ -134,6 +134,13 @@ ROWS = (
         "in batches of at most 1",
     ),
     (
+        "values",
+        "{values: {refuse: [php]}}",
+        "SET k a:1:{i:0;i:7;}",
+        "the value in argument 2, for the key 'k' (argument 1 of SET), is a value of PHP's serialize()",
+        "write JSON",
+    ),
+    (
         "fan_out",
         "{fan_out: {max: 1}}",
         "MGET a b c",
