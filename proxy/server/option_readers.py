@@ -17,7 +17,7 @@ from proxy.wire.numbers import read_whole
 
 Word = TypeVar("Word", bound=Enum)
 
-PACKAGED_POLICIES = ("default", "observe", "cache", "strict", "tour", "bench")
+PACKAGED_POLICIES = ("default", "observe", "cache", "strict", "agents", "tour", "bench")
 
 _LARGEST_PORT = 65_535
 

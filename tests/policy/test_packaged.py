@@ -25,7 +25,7 @@ from tests.policy.given import compile_policy
 from tests.rules.given import command, context
 
 
-@pytest.mark.parametrize("name", ["default", "strict", "bench", "default.yaml"])
+@pytest.mark.parametrize("name", ["default", "strict", "agents", "bench", "default.yaml"])
 def test_a_packaged_policy_loads_and_enforces(name: str) -> None:
     loaded = load_policy(packaged(name))
     assert loaded.default.mode is Mode.ENFORCE
@@ -87,6 +87,31 @@ def test_the_default_leaves_applications_alone(text: str) -> None:
 def test_the_default_refuses_what_is_plainly_dangerous(text: str) -> None:
     judge = compile_policy(load_policy(packaged("default")), STANDARD).judge
     assert isinstance(judge(command(text), context()).verdict, Refuse)
+
+
+READ_ONLY = """
+    ACL DRYRUN, ACL GETUSER, ACL LIST, ACL LOG, ACL USERS, BACKUP HELP, BACKUP LIST, BACKUP STATUS, CLIENT LIST,
+    CLUSTER COUNT-FAILURE-REPORTS, CLUSTER GETSLOTMIGRATIONS, CLUSTER REPLICAS, CLUSTER SLAVES, COMMANDLOG GET,
+    COMMANDLOG LEN, CONFIG GET, FT.CONFIG, HOTKEYS GET, HOTKEYS HELP, INFO, LASTSAVE, LATENCY DOCTOR, LATENCY GRAPH,
+    LATENCY HISTOGRAM, LATENCY HISTORY, LATENCY LATEST, ROLE, SLOWLOG GET, SLOWLOG LEN, SORT, SORT_RO
+"""
+"""What the engines call dangerous or for administrators, and agents may run: it changes nothing for anybody else."""
+
+
+def test_agents_may_run_nothing_dangerous_but_what_reads() -> None:
+    bound = compile_policy(load_policy(packaged("agents")), STANDARD)
+    dangerous = [
+        spec for spec in STANDARD.specs if spec.id and ("admin" in spec.flags or "dangerous" in spec.categories)
+    ]
+    assert len(dangerous) > 80
+    passing = {
+        spec.display
+        for spec in dangerous
+        if isinstance(bound.judge(command(spec.display, *[b"x"] * 3), context()).verdict, Pass)
+    }
+    assert passing == {" ".join(each.split()) for each in READ_ONLY.split(",")}
+    by_name = {rule.name: rule.wording for rule in load_policy(packaged("agents")).rules}
+    assert [name for name, wording in by_name.items() if not (wording.because and wording.instead)] == []
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ SETTINGS: st.SearchStrategy[RuleSettings] = (
     | NAMES_SETTINGS
     | SCHEMA_SETTINGS
     | st.builds(SizesSettings, *[st.none() | st.integers(1, most) for most in (9, 4, 30)])
-    | st.builds(FanOutSettings, st.integers(1, 3))
+    | st.builds(FanOutSettings, st.integers(1, 3), st.sampled_from(((), ("DEL", "MGET"))))
     | st.builds(ValuesSettings, st.sampled_from((("php",), ("pickle", "java"))))
     | st.builds(RangesSettings, st.integers(1, 5), st.none() | st.just(3), st.booleans())
     | st.builds(ScanCountsSettings, st.integers(1, 5), st.booleans())

@@ -20,7 +20,7 @@ from proxy.policy_yaml.shipped import packaged
 from tests.policy.given import as_sent, policy
 from tests.policy.test_garbage import large
 
-NAMES = ("large", "default", "strict", "cache", "observe", "bench")
+NAMES = ("large", "default", "strict", "cache", "observe", "bench", "agents")
 
 
 def named(name: str) -> Policy:

@@ -25,6 +25,7 @@ from tests.policy.given import policy
         ("scan_counts: {max: 1000}", ScanCountsSettings(1000)),
         ("scan_counts: {max: 1000, over: lower}", ScanCountsSettings(1000, lower=True)),
         ("fan_out: {max: 100}", FanOutSettings(100)),
+        ("fan_out: {max: 100, commands: [del, UNLINK]}", FanOutSettings(100, ("DEL", "UNLINK"))),
         ("whole_collections: {}", WholeCollectionsSettings()),
         (
             "whole_collections: {max: 100, remember: 1m, unknown: refuse}",
@@ -54,6 +55,8 @@ def test_read(text: str, settings: RuleSettings) -> None:
         ("ranges: {}", "r.ranges.max: found nothing, expected a number of elements, such as 100"),
         ("ranges: {max: 1, endless: maybe}", "expected one of refuse, allow"),
         ("scan_counts: {over: lower}", "r.scan_counts.max: found nothing, expected the largest COUNT"),
+        ("fan_out: {max: 5, commands: [GET]}", "r.fan_out.commands[0]: found 'GET', expected a command that can name"),
+        ("fan_out: {max: 5, commands: [DEL, DEL]}", "r.fan_out.commands[1]: found 'DEL', expected each command once"),
         ("fan_out: {most: 5}", "r.fan_out.most: found an unknown key, expected one of max"),
         ("collections: {sample: 10%}", "r.collections: found no cap, expected members, streams or both"),
         ("collections: {streams: 5, lists: trim}", "r.collections.lists: found this, expected members beside it"),

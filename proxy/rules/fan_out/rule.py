@@ -17,9 +17,10 @@ from proxy.rules.verdict import PASS, Verdict
 
 @dataclass(frozen=True, slots=True)
 class FanOutSettings(RuleSettings):
-    """The most keys of one command."""
+    """The most keys of one command; with `commands`, of these only."""
 
     max: int
+    commands: tuple[str, ...] = ()
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "FanOut":
         return FanOut(name, self, Refusals(name, wording, binding))
@@ -31,10 +32,13 @@ class FanOut(Rule):
     def __init__(self, name: str, settings: FanOutSettings, refusals: Refusals) -> None:
         self.name = name
         self._max = settings.max
+        self._commands = settings.commands
         self._refusals = refusals
 
     def touches(self, spec: Spec) -> bool:
         """Commands that can have more keys than the limit."""
+        if self._commands and spec.name not in self._commands:
+            return False
         named = [key_spec for key_spec in spec.key_specs if key_spec.names_keys]
         return any(not _single(key_spec) for key_spec in named) or len(named) > self._max
 
