@@ -1,8 +1,10 @@
 """Policies: YAML files read, checked and compiled.
 
     sections/             the sections of a file
+    networks.py           networks, and whether an address is in one
     zones.py              the zones of a network, by address
     apps.py               the applications of a policy, and how their clients are recognised
+    scope.py              which commands of which clients a rule is about
     model.py              a loaded policy
     document.py           reads one file
     load.py               reads a file and the files that it includes -> Policy

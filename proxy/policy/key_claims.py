@@ -2,7 +2,7 @@
 
 A more specific rule takes its keys (``proxy.rules.key_claims``) from a rule in the same or a weaker mode, so an audited
 rule never takes keys from an enforced rule. An app's own rule takes no keys from a rule of the platform, since that
-could loosen it: both act, the app's own first.
+could loosen it: both act, the app's own first. Nor does a rule with a scope by key: for the others it is off.
 
 Patterns are found by their beginnings, so the work grows with the number of patterns and of overlapping pairs.
 """
@@ -57,7 +57,8 @@ class ClaimingRules:
 
 def _may_take(other: RuleMode, each: RuleMode) -> bool:
     own_of_an_app = other[0].app not in {"", each[0].app}
-    return not own_of_an_app and other[1].stage.tightens(each[1].stage)
+    # A rule that is off for some keys would leave those to nobody.
+    return not own_of_an_app and not other[0].scope.by_key and other[1].stage.tightens(each[1].stage)
 
 
 @lru_cache(maxsize=32)  # a policy is bound for each application and user

@@ -8,6 +8,8 @@ from proxy.commands.table import Spec, Table
 from proxy.hotpath.plan.plan import Plan
 from proxy.policy.decision import Hit, Step
 from proxy.policy.model import Mode
+from proxy.policy.scope import walks
+from proxy.rules.key_globs import KeyGlob
 from proxy.rules.lowering import Lowering, Programs
 from proxy.rules.request_edits import EditChains
 from proxy.rules.rule import Rule
@@ -79,9 +81,22 @@ def _lower_command(spec: Spec, touching: TouchingSteps, token_sets: Mapping[str,
         lowering.audited = not step.varies and step.mode is Mode.AUDIT
         lowering.place = step.place
         lowering.token_set = token_sets.get(step.rule.name, 0)
-        step.rule.lower(seen, lowering)
+        _lower_step(step, seen, lowering)
         if any(touching.behind(step, target) for target in lowering.targets):
             lowering.judge()  # a later rule touches the command that only some requests become
         if lowering.spec is not seen:
             steps, i = touching.behind(step, lowering.spec), 0
     return lowering
+
+
+def _lower_step(step: Step, spec: Spec, lowering: Lowering) -> None:
+    """Lower one rule. A plan passes requests without a key of the rule's; it does not know which keys are excepted, so
+    a plan that would pay for them leaves that to the rule."""
+    scope = step.source.scope
+    if scope.by_key and (walks(spec) or not spec.id or step.rule.needs.place):
+        lowering.judge()
+    elif not scope.keys:
+        step.rule.lower(spec, lowering)
+    elif spec.may_have_keys:
+        for glob in scope.keys:
+            lowering.judge_keys(KeyGlob.of(glob))

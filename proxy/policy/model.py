@@ -6,6 +6,7 @@ from datetime import date
 from enum import StrEnum
 
 from proxy.policy.apps import App
+from proxy.policy.scope import EVERYTHING, Scope
 from proxy.policy.zones import NO_ZONES, Zones
 from proxy.policy_yaml.errors import Where
 from proxy.rules.rule import RuleSettings, Wording
@@ -66,7 +67,7 @@ class PolicyRule:
 
     `mode` is the rule's own mode, if it has one. A `locked` rule is always enforced. With an `app`, the rule is in that
     app's own file and applies to that app only. With `audits_scripts` it only counts the calls in scripts that it would
-    refuse.
+    refuse. It is on for the clients and the keys of its `scope`.
     """
 
     name: str
@@ -77,6 +78,7 @@ class PolicyRule:
     locked: bool = False
     app: str = ""
     audits_scripts: bool = False
+    scope: Scope = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""The mode of a rule for a client: the first of these that applies.
+"""The mode of a rule for a client: the first of these that applies. For clients and keys outside of its scope
+(``proxy.policy.scope``) it is off.
 
 1. locked      a locked rule is always enforced
 2. kill switch while it is on, every other rule is audited
@@ -8,19 +9,19 @@
 6. rule        the rule's own mode, in a policy without a rollout
 7. defaults    of the policy, else audit
 
-Exceptions and shares of keys (``enforce 10%``) depend on the command, everything else only on the app. So a rule has an
-*effective mode* for an app: one mode, or, if keys or the day decide, a mode that is computed for each command.
+Scopes by key, exceptions and shares of keys (``enforce 10%``) depend on the command, everything else only on the app.
+So a rule has an *effective mode* for an app: one mode, or, if keys or the day decide, a mode that is computed for each
+command.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from zlib import crc32
 
 from proxy.commands.command import Command, KeysUnknownError
-from proxy.commands.spans import scan_pattern
 from proxy.policy.apps import UNKNOWN, App
 from proxy.policy.model import Mode, Policy, PolicyException, PolicyRule, RolloutLine, Stage
+from proxy.policy.scope import EVERYTHING, Scope, covers, walked
 from proxy.policy_yaml.errors import Where
 from proxy.rules.context import Context
 from proxy.schema.globs import key_glob_of
@@ -37,11 +38,14 @@ class EffectiveMode:
     exceptions: tuple[PolicyException, ...] = ()
     outranked: tuple[tuple[Stage, str], ...] = ()
     """The modes that would apply next, in order, and why."""
+    scope: Scope = EVERYTHING
+    """The keys that the rule is about; for all others it is off."""
 
     @property
     def varies(self) -> bool:
         """Whether the mode depends on the command or the day."""
-        return bool(self.exceptions) or self.stage.share < 1
+        by_key = self.scope.by_key and self.stage.mode is not Mode.OFF
+        return by_key or bool(self.exceptions) or self.stage.share < 1
 
     def rehearsed(self) -> "EffectiveMode":
         """The same mode, but enforced for all keys unless it is off."""
@@ -51,10 +55,14 @@ class EffectiveMode:
 
     def mode_for(self, command: Command, context: Context) -> Mode:
         """The mode for one command."""
+        if not self.scope.concerns(command):
+            return Mode.OFF
         return (self._excepted(command, context) or self._unexcepted(command))[0]
 
     def precedence(self, command: Command, context: Context) -> str:
         """Everything that sets the mode for one command, in order, with its place; the first applies."""
+        if not self.scope.concerns(command):
+            return f"off: the rule is about other keys, {self.stage.where}"
         for_this = (self._excepted(command, context), self._unexcepted(command))
         said = [f"{mode}: {why}, {where}" for mode, why, where in filter(None, for_this)]
         said += (f"{stage}: {why}, {stage.where}" for stage, why in self.outranked)
@@ -78,8 +86,10 @@ class EffectiveMode:
 
 def effective_mode(policy: Policy, rule: PolicyRule, app: App | None, paused: bool) -> EffectiveMode:
     """The mode of a rule for an app's clients; None stands for clients of no app."""
+    if not rule.scope.has_app("" if app is None else app.name):
+        return EffectiveMode(Stage(Mode.OFF, rule.where), f"only for {' and '.join(rule.scope.apps)}")
     if rule.locked:
-        return EffectiveMode(Stage(Mode.ENFORCE, rule.where), "locked")
+        return EffectiveMode(Stage(Mode.ENFORCE, rule.where), "locked", scope=rule.scope)
     (stage, why), *outranked = _stages(policy, rule, app)
     if paused and stage.mode is Mode.ENFORCE:
         # A rule that is exempted or off stays so: the switch never makes a rule stricter.
@@ -87,7 +97,7 @@ def effective_mode(policy: Policy, rule: PolicyRule, app: App | None, paused: bo
         stage, why = Stage(Mode.AUDIT, stage.where), "kill switch"
     exceptions = (each for each in policy.exceptions if _applies(each, rule, app))
     return EffectiveMode(
-        stage, why, tuple(_softened(each) if paused else each for each in exceptions), tuple(outranked)
+        stage, why, tuple(_softened(each) if paused else each for each in exceptions), tuple(outranked), rule.scope
     )
 
 
@@ -167,23 +177,4 @@ def _concerns(exception: PolicyException, command: Command) -> bool:
         return False
     if names:
         return all(map(key_glob_of(exception.keys).fits, names))
-    return any(_covers(exception.keys, pattern) for pattern in _patterns(command))
-
-
-def _patterns(command: Command) -> Sequence[bytes]:
-    """The patterns with which a command walks the keyspace, if all of their bytes are known."""
-    index = 0
-    if command.name == "KEYS" and len(command.argv) == 2:
-        index = 1
-    elif command.name == "SCAN":
-        index = scan_pattern(command)
-    pattern = command.argv[index]
-    return (pattern,) if index and command.length(index) == len(pattern) else ()
-
-
-def _covers(glob: str, pattern: bytes) -> bool:
-    """Whether every key that Redis finds for a pattern matches the glob; decided for ``prefix*`` and equal texts."""
-    parts = key_glob_of(glob).parts
-    if len(parts) == 1:
-        return pattern == parts[0]
-    return len(parts) == 2 and not parts[1] and pattern.startswith(parts[0])
+    return any(covers(exception.keys, pattern) for pattern in walked(command))

@@ -42,11 +42,11 @@ class _Others:
         # Refusals come before calls that are only counted.
         ordered = sorted(steps, key=lambda step: step.source.audits_scripts)
         speaking = [step for step in ordered if step.varies or step.mode.strictness >= least.strictness]
-        held_to = [step for step in speaking if holds_scripts(step.rule)]
-        self._about_commands = _ByCommand(step for step in held_to if step.rule.needs.in_scripts is InScripts.COMMANDS)
-        self._about_slots = _ByCommand(step for step in held_to if step.rule.needs.in_scripts is InScripts.ALL_KEYS)
-        self._about_calls = _ByCommand(step for step in held_to if step.rule.needs.in_scripts is InScripts.CALLS)
-        self.about_keys = any(step.rule.needs.in_scripts is not InScripts.COMMANDS for step in held_to)
+        held_to = [(step, _judged_by(step)) for step in speaking if holds_scripts(step.rule)]
+        self._about_commands = _ByCommand(step for step, by in held_to if by is InScripts.COMMANDS)
+        self._about_slots = _ByCommand(step for step, by in held_to if by is InScripts.ALL_KEYS)
+        self._about_calls = _ByCommand(step for step, by in held_to if by is InScripts.CALLS)
+        self.about_keys = any(by is not InScripts.COMMANDS for _, by in held_to)
 
     def to_command(self, command: Command, complete: bool, context: Context) -> Objection | None:
         for step in self._about_commands.touching(command.spec):
@@ -83,7 +83,18 @@ class _Others:
         return Objection(step.rule.name, step.source.audits_scripts, why, instead)
 
     def _speaks(self, step: Step, command: Command, context: Context) -> bool:
-        return not step.varies or step.mode_for(command, context).strictness >= self._least.strictness
+        if not step.varies:
+            return True
+        # Of a call, keys that nobody knows are missing.
+        unknown = step.source.scope.keys and command.spec.may_have_keys and not command.known_keys
+        mode = step.mode if unknown else step.mode_for(command, context)
+        return mode.strictness >= self._least.strictness
+
+
+def _judged_by(step: Step) -> InScripts:
+    """How scripts follow the rule: one that is on for some keys needs those of each call."""
+    by = step.rule.needs.in_scripts
+    return InScripts.CALLS if by is InScripts.COMMANDS and step.source.scope.by_key else by
 
 
 class _ByCommand:

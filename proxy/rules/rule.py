@@ -75,6 +75,13 @@ def takes(spec: Spec, argc: int) -> bool:
     return argc == spec.arity if spec.arity >= 0 else argc >= -spec.arity
 
 
+_SCOPED = frozenset({"keys", "except", "apps"})
+KEY_BY_KEY = _SCOPED - {"keys"}
+"""What a guardrail takes that names its keys itself."""
+BY_APP = frozenset({"apps"})
+"""What a guardrail takes whose commands have no keys that it could be about."""
+
+
 class RuleSettings(Protocol):
     """The settings of one rule: a frozen value, defaults included."""
 
@@ -114,6 +121,11 @@ class RuleSettings(Protocol):
     def hinders_queues(self) -> bool:
         """Whether what the rule refuses is part of the daily work of some job queue, beside names and TTLs."""
         return False
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """Which of `keys`, `except` and `apps` a rule may have beside its guardrail (``proxy.policy.scope``)."""
+        return _SCOPED
 
     @property
     def later(self) -> "RuleSettings | None":

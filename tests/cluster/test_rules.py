@@ -33,6 +33,8 @@ rules:
   caps: {collections: {members: 20, sample: 99%, remember: 1s, unknown: refuse}}
   budget: {keys_by_scan: {keys: 200, bytes: 100KB, time: 60s, count: 20}}
   lifetimes: {lifetime: {default: 5m, types: all, keys: "*:t:*", without_proof: refuse}}
+  data-only: {values: {refuse: php}, except: "*:raw"}
+  kept: {refuse: [DEL], keys: "*:kept"}
   seldom: {limits: {keys: "*:seldom", rate: 12/h}}
 """
 TAGS = ("b", "c", "a")
@@ -53,6 +55,7 @@ ONE_KEY = [
     *("APPEND {}:t:appended v", "ZADD {}:t:z 1 m", "RPUSH {}:t:string x", "INCR {}:t:stays", "INCR {}:t:string"),
     *("SADD {}:few a", "SADD {}:few b", "SADD {}:few c", "SADD {}:few d", "SMOVE {}:more {}:few x"),
     *("EVAL return(redis.call('incr',KEYS[1])) 1 {}:t:script", "LINDEX {}:t:pushed 0", "KEYS {}:t:pushed"),
+    *('SET {}:php s:1:"x";', 'SET {}:raw s:1:"x";', "DEL {}:kept", "DEL {}:raw"),
 ]
 SEVERAL_KEYS = [
     *("SUNION {}:full {}:more", "SUNIONSTORE {}:sum {}:full {}:more", "SUNIONSTORE {}:sum {}:more {}:none"),
@@ -64,6 +67,8 @@ REFUSED = {
     b"DENIED keyrail/whole": 3,
     b"DENIED keyrail/caps": 1,
     b"DENIED keyrail/sizes": 4,
+    b"DENIED keyrail/data-only": 1,
+    b"DENIED keyrail/kept": 1,
     b"WRONGTYPE Operation against a key holding the wrong kind of value": 1,
     b"ERR value is not an integer or out of range": 1,
 }

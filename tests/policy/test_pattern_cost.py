@@ -41,6 +41,10 @@ KEYS = {
         prefixes: {names: {prefixes: {default: ["a:", "aa", "b"]}}}
     """,
     "schema": "known: {names: {in_schema: true}}",
+    "scope": f"""
+        some: {{refuse: [GET, SET], keys: [{LISTED}], mode: warn}}
+        most: {{refuse: [GET, SET], except: [{LISTED}], mode: warn}}
+    """,
     "replica_reads": f"moved: {{replica_reads: {{keys: [{LISTED}]}}}}",
 }
 """Rules, by what takes the patterns."""
@@ -138,6 +142,8 @@ def test_a_schema_without_end_is_an_error() -> None:
         ("rules: {a: {lifetime: {default: 5m, keys: [b, %s]}}}", "rules.a.lifetime.keys[1]"),
         ("rules: {a: {replica_reads: {keys: [b, %s]}}}", "rules.a.replica_reads.keys[1]"),
         ("rules: {a: {refuse: [GET]}}\nexceptions: [{rule: a, keys: %s, because: x}]", "exceptions[0].keys"),
+        ("rules: {a: {refuse: [GET], keys: %s}}", "rules.a.keys"),
+        ("rules: {a: {refuse: [GET], except: [b, %s]}}", "rules.a.except[1]"),
         *((f"rules: {{}}\napps: {{a: {{match: {{{field}: %s}}}}}}", f"apps.a.match.{field}") for field in APPS),
     ],
 )
@@ -156,6 +162,7 @@ def test_patterns_have_a_longest_length(text: str, path: str) -> None:
         'rules: {a: {lifetime: {default: 5m, keys: "%s"}}}',
         'rules: {a: {local_cache: {keys: "%s"}}}',
         'rules: {a: {replica_reads: {keys: ["%s"]}}}',
+        'rules: {a: {refuse: [GET], keys: "%s"}}',
         'rules: {a: {refuse: [GET]}}\nexceptions: [{rule: a, keys: "%s", because: x}]',
     ],
 )
@@ -173,6 +180,7 @@ KNOWN_READERS = {
     "rules/local_cache/yaml.py",
     "policy/sections/apps.py",
     "policy/sections/exceptions.py",
+    "policy/sections/rules.py",
     "policy/sections/schema.py",
     "rules/names/faults.py",
     "rules/replica_reads/yaml.py",

@@ -20,6 +20,7 @@ from proxy.policy.decision import Decision
 from proxy.policy.load import load_policy
 from proxy.policy.lower_policy import LoweredPolicy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, Stage
+from proxy.policy.scope import EVERYTHING, Scope
 from proxy.policy_yaml.errors import Where
 from proxy.policy_yaml.shipped import packaged
 from proxy.rules.allow_only.rule import AllowOnlySettings
@@ -125,11 +126,22 @@ SCHEMA = Schema(
 
 
 def policy_of(rules: Sequence[tuple[RuleSettings, Mode]]) -> Policy:
+    return scoped_policy([(each, mode, EVERYTHING) for each, mode in rules])
+
+
+def scoped_policy(rules: Sequence[tuple[RuleSettings, Mode, Scope]]) -> Policy:
+    """A policy of these rules, each with what it takes of its scope."""
     here = Where("test")
-    named = (PolicyRule(f"rule-{i}", each, Stage(mode, here), Wording(), here) for i, (each, mode) in enumerate(rules))
+    named = []
+    for i, (each, mode, wanted) in enumerate(rules):
+        scope = Scope(*(getattr(wanted, part) if key in each.takes else () for key, part in SCOPE_PARTS.items()))
+        named.append(PolicyRule(f"rule-{i}", each, Stage(mode, here), Wording(), here, scope=scope))
     return Policy("test", tuple(named), schema=SCHEMA)
 
 
+SCOPE_PARTS = {"keys": "keys", "except": "without", "apps": "apps"}
+PATTERNS = st.lists(st.sampled_from(("a*", "*:b", "a:b", "{a}*", "*b*")), max_size=2, unique=True).map(tuple)
+SCOPES = st.builds(Scope, PATTERNS, PATTERNS, st.sampled_from(((), (), (), ("other",))))
 HELD: tuple[NamesSettings, ...] = (
     NamesSettings(),
     NamesSettings(segment_types=("word", "a|b"), banned=("A",)),
@@ -194,10 +206,13 @@ SETTINGS: st.SearchStrategy[RuleSettings] = (
     | st.sampled_from((ReadOnlySettings(), UnknownCommandsSettings(), DatabasesSettings((1,)), TransactionsSettings()))
 )
 POLICIES = st.builds(
-    lambda rules, on_error, count: replace(policy_of(rules), on_rule_error=on_error, count_keys=count),
-    st.lists(st.tuples(SETTINGS, st.sampled_from(list(Mode))), max_size=4),
+    lambda rules, on_error, count: replace(scoped_policy(rules), on_rule_error=on_error, count_keys=count),
+    st.lists(st.tuples(SETTINGS, st.sampled_from(list(Mode)), st.just(EVERYTHING) | SCOPES), max_size=4),
     st.sampled_from(list(OnError)),
     st.booleans(),
+)
+SCOPED = st.lists(st.tuples(SETTINGS, st.sampled_from((Mode.AUDIT, Mode.ENFORCE)), SCOPES), min_size=1, max_size=3).map(
+    scoped_policy
 )
 STANDARDS = st.lists(
     st.tuples(NAMES_SETTINGS | SCHEMA_SETTINGS, st.sampled_from((Mode.AUDIT, Mode.ENFORCE))), min_size=1, max_size=3
@@ -294,6 +309,44 @@ def test_the_plan_and_the_rules_agree(
     bound = compiled(policy, SMALL, available, seed=1)
     for argv in commands:
         assert_agreement(bound, argv)
+
+
+@settings(max_examples=200, deadline=None)
+@given(SCOPED, st.lists(COMMANDS | READS_AND_WRITES, min_size=4, max_size=10))
+@example(
+    scoped_policy([(RefuseSettings(("DEL",)), Mode.ENFORCE, Scope(("a*",)))]), [[b"DEL", b"b"], [b"DEL", b"b", b"a"]]
+)
+@example(
+    scoped_policy([(RefuseSettings(("KEYS",)), Mode.ENFORCE, Scope((), ("a*",)))]), [[b"KEYS", b"a*"], [b"KEYS", b"*"]]
+)
+def test_the_plan_and_rules_about_some_keys_agree(policy: Policy, commands: list[list[bytes]]) -> None:
+    bound = compiled(policy, SMALL, seed=1)
+    for argv in commands:
+        assert_agreement(bound, argv)
+
+
+def test_a_plan_passes_what_is_about_other_keys() -> None:
+    rules: list[tuple[RuleSettings, Mode, Scope]] = [
+        (RefuseSettings(("DEL",)), Mode.ENFORCE, Scope(("a:*",), ("a:b*",))),
+        (SizesSettings(value=1), Mode.ENFORCE, Scope(("a:*",))),
+        (NamesSettings(min_segments=2), Mode.ENFORCE, Scope(("b*",))),
+    ]
+    bound = compiled(scoped_policy(rules), STANDARD)
+    for text, outcome, refused in (
+        ("DEL c", PASS, False),
+        ("DEL a:c", JUDGE, True),
+        ("DEL a:b", JUDGE, False),
+        ("DEL c a:c", JUDGE, True),
+        ("SET c value", PASS, False),
+        ("SET a:c value", JUDGE, True),
+        ("MSET c value a:b v", JUDGE, True),
+        ("GET b", JUDGE, True),
+        ("GET c", PASS, False),
+        ("PING", PASS, False),
+    ):
+        argv = text.encode().split()
+        assert planned(bound, argv) == outcome, text
+        assert isinstance(bound.judge(Command(STANDARD, argv), context()).verdict, Refuse) is refused, text
 
 
 @settings(max_examples=150, deadline=None)

@@ -19,6 +19,8 @@ CASES = (
     ("names: {prefixes: {default: [a]}}", "XREAD STREAMS a:b a:c 0"),
     ("names: {prefixes: {default: [a]}}", "STRALGO LCS KEYS a:b b:c"),
     ("one_slot: true", "EVAL text 3 a:b"),
+    ("names: {segments: 2..}, keys: 'x*'", "ZUNIONSTORE a:b two a:c"),
+    ("names: {segments: 2..}, except: '*'", "ZUNIONSTORE a:b two a:c"),
     ("fan_out: {max: 2}", "ZUNION 9 a:b a:c"),
     ("lifetime: {default: 5m}", "ZUNIONSTORE a:b 9 a:c"),
     ("whole_collections: {max: 5}", "ZINTER 7 a:b"),
@@ -26,6 +28,7 @@ CASES = (
 LONG = "LONG"
 TOO_LONG = (
     ("names: {segments: 2..}", "GET LONG"),
+    ("names: {segments: 2..}, except: 'a*'", "GET LONG"),
     ("one_slot: true", "ZUNIONSTORE a:1 2 a:2 LONG"),
     ("lifetime: {default: 5m, keys: 'a:*'}", "INCR LONG"),
     ("lifetime: {default: 5m, keys: 'a:*'}", "ZUNIONSTORE LONG 1 a:1"),
@@ -95,7 +98,7 @@ def test_what_redis_refuses_by_its_arity_is_left_to_redis(text: str, line: str) 
 @pytest.mark.source
 def test_only_judges_may_raise_over_keys() -> None:
     """Code outside of a rule has no rule that refuses the command for it."""
-    judging = ("commands/", "rules/", "policy/precedence.py")
+    judging = ("commands/", "rules/", "policy/precedence.py", "policy/scope.py")
     # A command of unknown keys may be about each that is cached.
     exempt = (*judging, "session/commands/cached_answers.py")
     for module, tree in trees().items():

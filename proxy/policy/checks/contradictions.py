@@ -23,6 +23,7 @@ from typing import TypeAlias
 from proxy.commands.table import STANDARD
 from proxy.policy.model import Policy, PolicyRule
 from proxy.policy.precedence import audience
+from proxy.policy.scope import Scope
 from proxy.policy_yaml.errors import shown
 from proxy.policy_yaml.yaml_source import Problems
 from proxy.rules.allow_only.rule import AllowOnlySettings
@@ -45,12 +46,14 @@ def find_contradictions(policy: Policy, problems: Problems) -> None:
     """Note every contradiction, at the rule that comes second in the file."""
     audiences = {rule.name: audience(policy, rule) for rule in policy.rules}
     rules = [rule for rule in policy.rules if audiences[rule.name]]
-    refused = _find_refused(rules, audiences, problems)
+    # Rules for some keys leave others: two of them need not be about the same command.
+    for_all = [rule for rule in rules if not rule.scope.by_key]
+    refused = _find_refused(for_all, audiences, problems)
     _check_allowed(rules, refused, problems)
-    _check_replaced(rules, refused, audiences, problems)
+    _check_replaced(for_all, refused, audiences, problems)
     _check_walks(rules, refused, problems)
     _check_prefixes(policy, rules, problems)
-    _check_lifetimes(rules, audiences, problems)
+    _check_lifetimes(for_all, audiences, problems)
     _check_repeated(rules, problems)
     for rule in rules:
         key, part = _asks_about_schema(rule.settings)
@@ -112,10 +115,10 @@ def _check_lifetimes(rules: list[PolicyRule], audiences: Audiences, problems: Pr
 
 def _check_repeated(rules: list[PolicyRule], problems: Problems) -> None:
     """Note equal rules: the second of them never acts, and counts the same commands again."""
-    said: dict[tuple[str, RuleSettings], PolicyRule] = {}
+    said: dict[tuple[str, Scope, RuleSettings], PolicyRule] = {}
     faulty = problems.faulty_rules()
     for rule in rules:
-        first = said.setdefault((rule.app, rule.settings), rule)
+        first = said.setdefault((rule.app, rule.scope, rule.settings), rule)
         if first is not rule and rule.name not in faulty:
             expected = f"a rule that differs from {_placed(first, rule)}; set modes of single apps in the rollout"
             problems.add(rule.where, f"rules.{rule.name}", f"the same as {first.name}", expected)

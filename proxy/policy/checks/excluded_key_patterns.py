@@ -33,7 +33,7 @@ def find_excluded_key_patterns(policy: Policy, placed: Sequence[PlacedEntry], pr
     always = {rule.name: held[rule.name] for rule in sound if rule.name in held and _is_for_all(rule.settings)}
     joint = join_standards(always.values()) if always else None
     for rule in (each for each in sound if joint is not None and is_active(policy, each)):
-        for glob in globs_of(rule.settings):
+        for glob in globs_of(rule):
             if joint is not None and not joint.is_met_with([KeyGlob.of(glob).machine]):
                 by = " and ".join(f"{each.name} ({each.where})" for each in sound if each.name in always)
                 problems.add(rule.where, f"rules.{rule.name}", shown(glob), f"a pattern with a key that {by} lets pass")

@@ -40,6 +40,7 @@ class _Check:
                 self._check_app_file(document)
             else:
                 self._check_rollout(document)
+        self._check_scopes()
         self._check_modes()
         self._check_owners(documents)
         self._check_exceptions()
@@ -60,6 +61,24 @@ class _Check:
         if app is None and name:
             self._note(where, path, shown(name), f"an app: {', '.join(self._apps) or 'apps names none'}")
         return app
+
+    def _check_scopes(self) -> None:
+        """Note unknown apps of rules, and modes and exceptions for apps that a rule is not on for."""
+        for rule in self._policy.rules:
+            for name in rule.scope.apps:
+                self._app(name, rule.where, f"rules.{rule.name}.apps")
+            line = self._policy.rollout.get(rule.name)
+            said = [] if line is None else [(app, stage.where) for app, stage in line.apps.items()]
+            own = ((app, stage) for (named, app), stage in self._policy.tightened.items() if named == rule.name)
+            for app, where in (*said, *((app, stage.where) for app, stage in own)):
+                if not rule.scope.has_app(app):
+                    self._note(where, f"rollout.{rule.name}.{app}", app, self._apps_of(rule))
+            for i, exception in enumerate(self._policy.exceptions):
+                if exception.rule == rule.name and exception.app and not rule.scope.has_app(exception.app):
+                    self._note(exception.where, f"exceptions[{i}].app", exception.app, self._apps_of(rule))
+
+    def _apps_of(self, rule: PolicyRule) -> str:
+        return f"one of {', '.join(rule.scope.apps)}: {rule.name} ({rule.where}) is on for these apps only"
 
     def _check_modes(self) -> None:
         if not self._policy.rollout:

@@ -19,6 +19,7 @@ from proxy.policy.apps import App, Match, covers_text
 from proxy.policy.model import Mode, Policy, PolicyException, PolicyRule, Stage
 from proxy.policy.precedence import EffectiveMode, audience, effective_mode
 from proxy.policy.script_call_rules import holds_scripts
+from proxy.policy_yaml.errors import shown
 from proxy.policy_yaml.yaml_source import Problems
 from proxy.rules.allow_only.rule import AllowOnlySettings
 from proxy.rules.lifetime.settings import LifetimeSettings
@@ -27,7 +28,7 @@ from proxy.rules.lowering import Lowering
 from proxy.rules.order import parts_of, place_of
 from proxy.rules.refuse.rule import RefuseSettings
 from proxy.rules.replica_reads.rule import ReplicaReadsSettings
-from proxy.rules.rule import Binding, Rule, RuleSettings
+from proxy.rules.rule import Binding, Rule
 from proxy.rules.scripts.rule import ScriptsSettings
 
 _WALKS = frozenset(row.name for row in ROWS.values() if row.walks_keys)
@@ -55,6 +56,11 @@ def find_unreachable(policy: Policy, problems: Problems) -> None:
     keyless = {name for name, commands in touched.items() if commands and not commands & with_keys}
     _check_shares(policy, keyless, problems)
     deaf = {name for name in keyless if not touched[name] & walks}
+    for rule in sound:
+        if rule.scope.by_key and rule.name in deaf:
+            key, found = ("keys", rule.scope.keys) if rule.scope.keys else ("except", rule.scope.without)
+            expected = f"a rule without {key}: its commands have no keys"
+            problems.add(rule.where, f"rules.{rule.name}.{key}", shown(", ".join(found)), expected)
     _check_exceptions(policy, deaf, problems)
 
 
@@ -168,7 +174,7 @@ def _check_exceptions(policy: Policy, deaf: set[str], problems: Problems) -> Non
             expected = f"no keys: the commands of {exception.rule} have none"
             problems.add(exception.where, f"{path}.keys", exception.keys, expected)
         elif exception.keys and exception.rule in rules:
-            globs = globs_of(rules[exception.rule].settings)
+            globs = globs_of(rules[exception.rule])
             if globs and all(_disjoint(glob, exception.keys) for glob in globs):
                 expected = f"some of the keys that {exception.rule} is about: {', '.join(globs)}"
                 problems.add(exception.where, f"{path}.keys", exception.keys, expected)
@@ -183,13 +189,13 @@ def _check_exceptions(policy: Policy, deaf: set[str], problems: Problems) -> Non
                 break
 
 
-def globs_of(settings: RuleSettings) -> tuple[str, ...]:
+def globs_of(rule: PolicyRule) -> tuple[str, ...]:
     """The patterns of keys that a rule is about; none if it is about all keys."""
-    match settings:
+    match rule.settings:
         case LifetimeSettings(keys=keys) | ReplicaReadsSettings(keys=keys) | LimitsSettings(keys=keys):
             return keys
         case _:
-            return ()
+            return rule.scope.keys
 
 
 def _disjoint(one: str, other: str) -> bool:

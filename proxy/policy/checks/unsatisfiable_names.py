@@ -71,7 +71,7 @@ def _held_together(policy: Policy) -> Iterator[list[_Group]]:
         if not _is_off(rule)
     ]
     steady: dict[str, list[list[tuple[str, NamesSettings]]]] = {
-        name: [list(group) for group in _by_mode(policy, [each for each in rules if each[0].app in {"", name}], app)]
+        name: [list(group) for group in _by_mode(policy, [each for each in rules if _is_of(each[0], name)], app)]
         for name, app in apps.items()
     }
     for access in ("reads", "writes"):
@@ -82,6 +82,11 @@ def _held_together(policy: Policy) -> Iterator[list[_Group]]:
                 for group in held
                 if len(group) > 1
             ]
+
+
+def _is_of(rule: PolicyRule, app: str) -> bool:
+    """Whether the rule is about all keys of the app's clients."""
+    return rule.app in {"", app} and not rule.scope.by_key
 
 
 class _Asked:

@@ -6,6 +6,7 @@ apps.py        applications, and how a client is recognised as one
 rollout.py     modes by rule and application
 exceptions.py  exceptions from rules, with an end date
 schema.py      the key schema
+networks.py    networks, for apps and zones
 zones.py       where servers are, by their addresses
 alerts.py      thresholds for incidents
 tests.py       the tests of a policy

@@ -18,7 +18,7 @@ from proxy.commands.words import word_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording, takes
+from proxy.rules.rule import BY_APP, Binding, InScripts, Needs, Rule, RuleSettings, Wording, takes
 from proxy.rules.verdict import PASS, Verdict
 
 _NAMED_BY = {row.name: row.databases for row in ROWS.values() if row.databases is not None}
@@ -30,6 +30,11 @@ class DatabasesSettings(RuleSettings):
     """The allowed databases."""
 
     allowed: tuple[int, ...]
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """SELECT has no keys."""
+        return BY_APP
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Databases":
         return Databases(name, self, wording, binding)

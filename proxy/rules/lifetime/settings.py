@@ -9,7 +9,7 @@ from proxy.rules.lifetime.precedence import EVERY_KEY, OtherLifetimes, leaves_en
 from proxy.rules.lifetime.rule import Lifetime
 from proxy.rules.lifetime.scope import LifetimeScope
 from proxy.rules.lifetime.ttl_options import TtlOptions
-from proxy.rules.rule import Binding, RuleSettings, Wording
+from proxy.rules.rule import KEY_BY_KEY, Binding, RuleSettings, Wording
 from proxy.schema.bounds import Bounds
 
 USUAL_TTL_OPTIONS = TtlOptions()
@@ -42,6 +42,11 @@ class LifetimeSettings(RuleSettings):
     @property
     def claim(self) -> KeyClaim:
         return KeyClaim(self.globs)
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """Its keys are its own."""
+        return KEY_BY_KEY
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> Lifetime:
         others = OtherLifetimes.of(binding.beside)

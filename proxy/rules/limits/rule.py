@@ -29,7 +29,7 @@ from proxy.rules.limits.token_buckets import Advance, Quota, Shortage, TokenBuck
 from proxy.rules.lowering import Lowering
 from proxy.rules.rates import Rate
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, InScripts, Needs, Prepayment, Rule, RuleSettings, Wording
+from proxy.rules.rule import KEY_BY_KEY, Binding, InScripts, Needs, Prepayment, Rule, RuleSettings, Wording
 from proxy.rules.verdict import PASS, Refuse, Verdict
 from proxy.wire.encode import encoded_size
 
@@ -79,6 +79,11 @@ class LimitsSettings(RuleSettings):
     def quota(self) -> Quota:
         """The quota of each subject."""
         return Quota(self.rate, self.bytes, self.concurrency)
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """Its keys are its own."""
+        return KEY_BY_KEY
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "LimitRule":
         return LimitRule(name, self, wording, binding)

@@ -13,7 +13,7 @@ from proxy.commands.spec import Spec
 from proxy.rules.context import Context
 from proxy.rules.key_globs import KeyGlob
 from proxy.rules.lowering import Lowering
-from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording
+from proxy.rules.rule import BY_APP, Binding, InScripts, Needs, Rule, RuleSettings, Wording
 from proxy.rules.verdict import PASS, Verdict
 
 
@@ -42,6 +42,11 @@ class LocalCacheSettings(RuleSettings):
     def globs(self) -> tuple[KeyGlob, ...]:
         """The patterns of its keys."""
         return (KeyGlob((self.key,)),) if self.key is not None else tuple(map(KeyGlob.of, self.keys))
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """Its keys are its own, and the memory knows no others."""
+        return BY_APP
 
     def bind(self, name: str, _wording: Wording, _binding: Binding) -> "LocalCacheRule":
         return LocalCacheRule(name, self)

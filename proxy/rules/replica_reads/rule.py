@@ -18,7 +18,7 @@ from proxy.hotpath.plan.replica_reads import ReplicaTerms
 from proxy.rules.context import Context
 from proxy.rules.key_globs import KeyGlob
 from proxy.rules.lowering import Lowering
-from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording
+from proxy.rules.rule import KEY_BY_KEY, Binding, InScripts, Needs, Rule, RuleSettings, Wording
 from proxy.rules.verdict import PASS, FromReplica, Verdict
 
 
@@ -38,6 +38,11 @@ class ReplicaReadsSettings(RuleSettings):
     @property
     def prefers_zone(self) -> bool:
         return self.same_zone
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """Its keys are its own."""
+        return KEY_BY_KEY
 
     def bind(self, name: str, _wording: Wording, _binding: Binding) -> "ReplicaReads":
         return ReplicaReads(name, self)

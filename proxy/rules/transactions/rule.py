@@ -10,7 +10,7 @@ from proxy.commands.table import ConnectionState, Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
+from proxy.rules.rule import BY_APP, Binding, Rule, RuleSettings, Wording
 from proxy.rules.verdict import Verdict
 
 BEGINNINGS = (ConnectionState.MULTI, ConnectionState.WATCH)
@@ -20,6 +20,11 @@ BEGINNINGS = (ConnectionState.MULTI, ConnectionState.WATCH)
 @dataclass(frozen=True, slots=True)
 class TransactionsSettings(RuleSettings):
     """There are no settings."""
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """MULTI has no keys."""
+        return BY_APP
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Transactions":
         return Transactions(name, Refusals(name, wording, binding))

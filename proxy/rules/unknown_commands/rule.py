@@ -10,7 +10,7 @@ from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording
+from proxy.rules.rule import BY_APP, Binding, InScripts, Needs, Rule, RuleSettings, Wording
 from proxy.rules.verdict import Verdict
 
 _UNKNOWN = 0
@@ -19,6 +19,11 @@ _UNKNOWN = 0
 @dataclass(frozen=True, slots=True)
 class UnknownCommandsSettings(RuleSettings):
     """There are no settings."""
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """Nobody knows the keys."""
+        return BY_APP
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "UnknownCommands":
         return UnknownCommands(name, Refusals(name, wording, binding))

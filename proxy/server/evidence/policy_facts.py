@@ -70,8 +70,8 @@ def _rule(policy: Policy, rule: PolicyRule, about: list[str]) -> dict[str, Any]:
 def _commands_of_rules(policy: Policy) -> dict[str, list[str]]:
     found: dict[str, set[str]] = {}
     compiler = PolicyCompiler(policy, STANDARD)
-    with_own_rules = {rule.app for rule in policy.rules if rule.app}
-    for app in (None, *(app for app in policy.apps if app.name in with_own_rules)):
+    told_apart = {app for rule in policy.rules for app in (rule.app, *rule.scope.apps)}
+    for app in (None, *(app for app in policy.apps if app.name in told_apart)):
         for step in compiler.bind(app, rehearsal=True).steps:
             its = found.setdefault(step.source.name, set())
             its.update(spec.name.replace("|", " ") for spec in STANDARD.specs[1:] if step.rule.touches(spec))
@@ -79,8 +79,8 @@ def _commands_of_rules(policy: Policy) -> dict[str, list[str]]:
 
 
 def digest_of(policy: Policy, rule: PolicyRule) -> str:
-    """The digest of everything by which a rule judges: its settings, and the schema."""
-    judged_by = _plain(rule.settings), _plain(policy.schema.entries), _plain(policy.on_rule_error)
+    """The digest of everything by which a rule judges: its settings, its scope, and the schema."""
+    judged_by = _plain(rule.settings), _plain(rule.scope), _plain(policy.schema.entries), _plain(policy.on_rule_error)
     return blake2s(repr(judged_by).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
