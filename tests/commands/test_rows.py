@@ -41,8 +41,8 @@ EXCEPTIONS = {
 
 SINGLE = {
     ("net/connection/lacking.py", "EXPIRE"): "Keyrail sends it: the notice says what takes its place",
-    ("policy/precedence.py", "KEYS"): "it is asked for its pattern",
-    ("policy/precedence.py", "SCAN"): "it is asked for its pattern",
+    ("policy/scope.py", "KEYS"): "it is asked for its pattern",
+    ("policy/scope.py", "SCAN"): "it is asked for its pattern",
     ("rules/keys_by_scan/rule.py", "KEYS"): "the rule is about this one",
     ("rules/lifetime/rule.py", "MSET"): "what is sent in its place is answered otherwise",
     ("rules/lifetime/rule.py", "MSETNX"): "what is sent in its place has an option",

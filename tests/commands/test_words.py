@@ -32,6 +32,7 @@ ALLOWED = {
     "rules/names/faults.py": "parts of keys",
     "rules/refusals.py::of_any": "a name of the table, shown",
     "rules/replies/rule.py": "replies",
+    "rules/values/formats.py": "the first bytes of values",
     "rules/scripts/libraries.py": "replies",
     "rules/scripts/memory.py": "hexadecimal digits, and functions' names from scripts, replies and ``word_of``",
     "rules/scripts/own_keys.py::_script_of": "hexadecimal digits",

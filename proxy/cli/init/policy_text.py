@@ -4,7 +4,6 @@ Level 1 is active, in audit. Each line of a later level begins with the mark of 
 replacement in an editor, or one `sed`, uncomments the rules, the schema and the tests of a level together.
 """
 
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -17,8 +16,8 @@ _GENERIC = ("data", "temp", "test")
 
 def uncommented(text: str, levels: Iterable[int]) -> str:
     """The policy with these levels active, as `sed` makes it."""
-    marks = "".join(map(str, levels))
-    return re.sub(rf"^#[{marks}] ", "", text, flags=re.MULTILINE) if marks else text
+    marks = tuple(f"#{level} " for level in levels)
+    return "".join(line[3:] if line.startswith(marks) else line for line in text.splitlines(keepends=True))
 
 
 def policy_text(answers: Answers, engine: str, file: str, *, cluster: bool) -> str:

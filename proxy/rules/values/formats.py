@@ -11,6 +11,8 @@ A value in two layers is not recognised: compressed, encrypted, or inside JSON. 
 
 from collections.abc import Callable, Mapping
 
+from proxy.wire.numbers import read_digits
+
 _PROTOCOLS = range(2, 6)
 _SHORTEST = len(b"\x80\x02N.")
 OPCODES = frozenset(
@@ -44,7 +46,7 @@ def _is_php(beginning: bytes, whole: bool) -> bool:
     if kind not in _PHP_OPENS or beginning[1:2] != b":":
         return False
     digits, colon, rest = beginning[2 : 2 + _MOST_DIGITS + 2].partition(b":")
-    if not (digits.isdigit() and len(digits) <= _MOST_DIGITS and colon and rest.startswith(_PHP_OPENS[kind])):
+    if read_digits(digits.decode("latin-1")) is None or not (colon and rest.startswith(_PHP_OPENS[kind])):
         return False
     return not whole or beginning.endswith(_PHP_ENDS[kind])
 
