@@ -152,16 +152,16 @@ class SqliteStore:
             for at, route, rows in batch.rows:
                 kept, its_loss = kept_of(rows, bounds)
                 lost[at // HOUR].update(its_loss)
-                self._put(ids, at // HOUR, route, kept)
+                self._write_rows(ids, at // HOUR, route, kept)
             for hour in {at // HOUR for at, _, _ in batch.rows}:
                 values = {"hour": hour, **vars(bounds)}
                 while self._fold(statements.TOO_MANY, values, lost, FOLDED):
                     pass
-            self._put_rules(batch.rules)
+            self._write_rules(batch.rules)
             self._watch(batch, now)
             self._lose(lost)
 
-    def _put(self, ids: SubjectIds, hour: int, route: str, rows: EvidenceRows) -> None:
+    def _write_rows(self, ids: SubjectIds, hour: int, route: str, rows: EvidenceRows) -> None:
         values: list[tuple[int, int, int, int, float | None, float | None]] = []
         exemplars: list[tuple[bytes, int]] = []
         for verdict, its in rows.verdicts.items():
@@ -179,7 +179,7 @@ class SqliteStore:
         self._connection.executemany(statements.PUT, values)
         self._connection.executemany("UPDATE subjects SET exemplars = joined(exemplars, ?) WHERE id = ?", exemplars)
 
-    def _put_rules(self, rules: list[RuleVersion]) -> None:
+    def _write_rules(self, rules: list[RuleVersion]) -> None:
         if rules:
             known = in_order([*_rules(self._connection), *rules])
             rows = [(*map(to_bytes, (each.route, each.rule, each.digest)), each.since) for each in known]
