@@ -7,7 +7,7 @@ from proxy.net.config.address import ListenAddress
 from proxy.net.config.settings import Embedded, RouteSettings
 from proxy.net.connection.lacking import is_gap
 from proxy.server import exposure
-from proxy.server.admin.app import AdminServer
+from proxy.server.admin.port import AdminServer
 from proxy.server.figures import RouteFigures
 from proxy.server.node_changes import Nodes, changes
 from proxy.server.notices import Level, notice

@@ -8,7 +8,7 @@ from proxy.net.connection.tls import TlsError, listener_context, upstream_contex
 from proxy.net.logins.password_file import PasswordFileError, read_passwords
 from proxy.policy.model import Policy
 from proxy.policy_yaml.errors import PolicyError
-from proxy.server.admin.access import read_token
+from proxy.server.admin.token import read_token
 from proxy.server.notices import notice
 from proxy.server.reload import read_policies
 

@@ -17,7 +17,7 @@ import signal
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proxy.build_form import BUILD_FORM
 from proxy.net.config.address import ListenAddress
@@ -25,8 +25,7 @@ from proxy.net.config.background_thread import BackgroundThread
 from proxy.net.config.settings import PolicyTests, RouteSettings, Settings
 from proxy.net.embedded.embedded import EmbeddedEngine, EmbeddedError
 from proxy.policy.model import Policy
-from proxy.server.admin.app import AdminError, AdminServer
-from proxy.server.admin.state import AdminState
+from proxy.server.admin.port import AdminError, AdminServer
 from proxy.server.announcements import Announcements
 from proxy.server.evidence.keeper import DAYS, MEMORY_BYTES, EvidenceKeeper
 from proxy.server.evidence.memory_store import MemoryStore
@@ -38,7 +37,6 @@ from proxy.server.hot_restart import Inheritance, Successor
 from proxy.server.incidents import Incidents, IncidentsError
 from proxy.server.kill_switch import KillSwitch, standing_pause
 from proxy.server.listeners import ListenError, Listeners
-from proxy.server.metrics import GroupCollector, registry_of
 from proxy.server.notices import Level, notice
 from proxy.server.open_files import allow_many_files, summary, within
 from proxy.server.policy_file_watcher import PolicyFileWatcher
@@ -52,6 +50,9 @@ from proxy.server.state_folder import StateFolder
 from proxy.server.violations import ViolationLog, Violations, ViolationsError
 from proxy.server.workers import Workers, WorkersError
 from proxy.session.ports.info_query import InfoQuery
+
+if TYPE_CHECKING:
+    from proxy.server.admin.state import AdminState
 
 USAGE, FAILURE = 2, 1
 _CIRCUMSTANCES = ListenError, AdminError, EmbeddedError, WorkersError, ViolationsError, IncidentsError, StateError
@@ -196,21 +197,10 @@ class Supervisor:
             file = self._settings.incidents
             incidents = Incidents(self._workers, names, file, options, lambda: remedies.standing)
             self._incidents = incidents
+            starting = self._spawn(self._workers.start())  # while the admin port is imported
             if self._admin is not None:
-                state = AdminState(
-                    settings=self._settings,
-                    workers=self._workers,
-                    registry=registry_of(GroupCollector(self._workers, reloader, self._switch, incidents, keeper)),
-                    readiness=self.readiness,
-                    reloader=reloader,
-                    switch=self._switch,
-                    incidents=incidents,
-                    remedies=self._remedies,
-                    violations=violations,
-                    keeper=keeper,
-                )
-                await self._admin.start(state)
-            await self._workers.start()
+                await self._admin.start(partial(self._admin_state, reloader, violations))
+            await starting
         except _CIRCUMSTANCES as error:
             raise StartError([str(error)], FAILURE) from None
         self._spawn(incidents.run())
@@ -236,6 +226,31 @@ class Supervisor:
         engine = await EmbeddedEngine.start(route.embedded)
         self._engines.append(engine)
         return replace(route, upstream=engine.upstream)
+
+    def _admin_state(self, reloader: Reloader, violations: Violations) -> "AdminState":
+        # Imports aiohttp and prometheus_client, which are not needed without an admin port.
+        from proxy.server.admin.state import AdminState  # noqa: PLC0415  slow to import, see above
+        from proxy.server.metrics import GroupCollector, registry_of  # noqa: PLC0415  slow to import, see above
+
+        workers, switch, incidents = self._workers, self._switch, self._incidents
+        remedies, keeper = self._remedies, self._keeper
+        assert workers is not None, "it is made before"
+        assert switch is not None, "it is made before"
+        assert incidents is not None, "it is made before"
+        assert remedies is not None, "it is made before"
+        assert keeper is not None, "it is made before"
+        return AdminState(
+            settings=self._settings,
+            workers=workers,
+            registry=registry_of(GroupCollector(workers, reloader, switch, incidents, keeper)),
+            readiness=self.readiness,
+            reloader=reloader,
+            switch=switch,
+            incidents=incidents,
+            remedies=remedies,
+            violations=violations,
+            keeper=keeper,
+        )
 
     def _announce(self, workers: Workers) -> None:
         routes = [(route, self._listeners.addresses(index)) for index, route in enumerate(self._settings.routes)]

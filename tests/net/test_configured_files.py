@@ -24,7 +24,7 @@ from proxy.net.logins.password_file import FileLogins, PasswordFileError, read_p
 from proxy.policy.load import load_policy
 from proxy.policy_yaml.errors import PolicyError
 from proxy.policy_yaml.regular_file import TooLargeError, read_regular
-from proxy.server.admin.access import read_token
+from proxy.server.admin.token import read_token
 from proxy.server.config import ConfigError, load_settings
 from proxy.server.state_file import StateError, StateFile
 from proxy.session.ports.login_port import Credentials

@@ -8,7 +8,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from proxy.server.admin.access import Access, read_token
+from proxy.server.admin.access import Access
+from proxy.server.admin.token import read_token
 
 TOKEN = "a-long-enough-token"
 READING = ("/hotkeys", "/rules", "/policy", "/policy/kill-switch")

@@ -1,8 +1,10 @@
 """The admin HTTP port, served by the supervisor: it answers while every worker and every upstream is busy or dead.
 
+port.py        the socket, and the application that answers there
 app.py         the application and all its paths
 state.py       the sources of the answers
 access.py      tokens, and access without them
+token.py       the file of the token
 health.py      /healthz and /readyz
 info.py        /info
 config.py      /config

@@ -26,27 +26,15 @@ from pathlib import Path
 from aiohttp import web
 
 from proxy.net.connection.followed import READER
-from proxy.policy_yaml.regular_file import read_regular
 from proxy.server.admin.monitoring import ALERTS, DASHBOARD
 from proxy.server.admin.page.files import FOLDER
+from proxy.server.admin.token import read_token
 
 _OPEN = frozenset({"/", "/healthz", "/readyz", DASHBOARD, ALERTS})
 _METRICS = "/metrics"
-_SHORTEST = 8
 _TOKEN_SECONDS = 5.0
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-def read_token(file: Path) -> bytes:
-    """Return the token in a file, without white space around it. Raises ValueError with the problem."""
-    try:
-        token = read_regular(file).strip()
-    except OSError as error:
-        raise ValueError(f"cannot read the admin token in {file}: {error.strerror}") from None
-    if len(token) < _SHORTEST:
-        raise ValueError(f"the admin token in {file} is shorter than {_SHORTEST} bytes")
-    return token
 
 
 class Access:

@@ -1,15 +1,13 @@
-"""The admin application: every path, and its life on a socket of its own."""
+"""The admin application: every path."""
 
 import logging
-import shlex
-from ipaddress import ip_address
-from pathlib import Path
+import socket
+from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from proxy.net.config.settings import DEFAULT_ADMIN_URL, AdminSettings
 from proxy.server.admin.access import Access
 from proxy.server.admin.config import config
 from proxy.server.admin.events import serve_events
@@ -27,13 +25,6 @@ from proxy.server.admin.rules import rules, violations
 from proxy.server.admin.state import STATE, AdminState
 from proxy.server.admin.traffic import TRAFFIC
 from proxy.server.anonymous_metrics import AnonymousRegistry
-from proxy.server.hot_restart import Groups, Inheritance
-from proxy.server.listeners import listen_problem, listen_tcp
-
-
-class AdminError(Exception):
-    """Keyrail cannot listen on the admin port; the text names the port and the reason."""
-
 
 CLOSED = web.AppKey("closed", bool)
 
@@ -45,96 +36,51 @@ async def metrics(request: web.Request) -> web.Response:
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
-class AdminServer:
-    """The admin port. It is bound early, so that a taken port ends the start; it answers once the workers serve."""
-
-    def __init__(self, settings: AdminSettings, token_file: Path | None, inherited: Inheritance) -> None:
-        """Bind the port unless it is inherited. Raises AdminError."""
-        self._token_file = token_file
-        self._host = settings.host
-        shown = f"{settings.host}:{settings.port}"
-        self._name = f"admin {shown}"
-        try:
-            groups = inherited.take(self._name)
-            own = [each for group in groups for each in group] if groups else listen_tcp(settings.host, settings.port)
-            self._sockets = own
-        except OSError as error:
-            raise AdminError(f"cannot listen on the admin port {shown}: {listen_problem(error)}") from None
-        self._runner: web.AppRunner | None = None
-
-    @property
-    def url(self) -> str:
-        """The URL of the admin port."""
-        host, port = self._sockets[0].getsockname()[:2]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-    @property
-    def options(self) -> str:
-        """The options with which a verb of ``keyrail`` on this machine reaches the port; empty if it needs none."""
-        url = self.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-        where = "" if url == DEFAULT_ADMIN_URL else f" --admin {url}"
-        token = "" if self._token_file is None else f" --token-file {shlex.quote(str(self._token_file))}"
-        return where + token
-
-    def handed_on(self) -> tuple[str, Groups]:
-        """The socket for a successor."""
-        return self._name, [[each] for each in self._sockets]
-
-    @property
-    def closed(self) -> bool:
-        """Whether other machines can reach the port, so that it answers little and takes no orders."""
-        bound = [ip_address(each.getsockname()[0].partition("%")[0]) for each in self._sockets]
-        return self._token_file is None and not all(address.is_loopback for address in bound)
-
-    async def start(self, state: AdminState) -> None:
-        """Begin to answer."""
-        app = web.Application(middlewares=[Access(self._token_file, loopback=not self.closed, host=self._host).check])
-        app[STATE] = state
-        app[CLOSED] = self.closed
-        app.router.add_get("/healthz", healthz)
-        app.router.add_get("/readyz", readyz)
-        app.router.add_get("/metrics", metrics)
-        app.router.add_get("/info", info)
-        app.router.add_get("/config", config)
-        app.router.add_get("/log_level", show_log_level)
-        app.router.add_post("/log_level", set_log_level)
-        for path in (DASHBOARD, ALERTS):
-            app.router.add_get(path, monitoring)
-        for path, answer in TRAFFIC.items():
-            app.router.add_get(path, answer)
-        app.router.add_get("/nodes", nodes)
-        app.router.add_get("/incidents", incidents)
-        app.router.add_get("/remedies", remedies)
-        app.router.add_post("/remedies", add_remedy)
-        app.router.add_delete("/remedies/{number}", undo_remedy)
-        serve_events(app)
-        _serve_page(app)
-        app.router.add_get("/rules", rules)
-        app.router.add_get("/evidence", evidence)
-        app.router.add_get("/report", show_report)
-        app.router.add_get("/violations", violations)
-        app.router.add_get("/policy", policy)
-        app.router.add_post("/policy/reload", reload)
-        app.router.add_get("/policy/kill-switch", kill_switch)
-        app.router.add_post("/policy/kill-switch", turn_kill_switch)
-        self._runner = web.AppRunner(
-            app,
-            access_log=None,
-            handle_signals=False,
-            shutdown_timeout=1.0,
-            logger=_requests_log(),
-            auto_decompress=False,  # half a MB can become half a GB, and aiohttp decodes on the event loop
-        )
-        await self._runner.setup()
-        for each in self._sockets:
-            await web.SockSite(self._runner, each).start()
-
-    async def stop(self) -> None:
-        """Stop answering."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-        for each in self._sockets:
-            each.close()
+async def serve(
+    sockets: Sequence[socket.socket], state: AdminState, access: Access, *, closed: bool
+) -> Callable[[], Awaitable[None]]:
+    """Begin to answer on these sockets; ``closed``: little, as other machines reach them. What ends it is returned."""
+    app = web.Application(middlewares=[access.check])
+    app[STATE] = state
+    app[CLOSED] = closed
+    app.router.add_get("/healthz", healthz)
+    app.router.add_get("/readyz", readyz)
+    app.router.add_get("/metrics", metrics)
+    app.router.add_get("/info", info)
+    app.router.add_get("/config", config)
+    app.router.add_get("/log_level", show_log_level)
+    app.router.add_post("/log_level", set_log_level)
+    for path in (DASHBOARD, ALERTS):
+        app.router.add_get(path, monitoring)
+    for path, answer in TRAFFIC.items():
+        app.router.add_get(path, answer)
+    app.router.add_get("/nodes", nodes)
+    app.router.add_get("/incidents", incidents)
+    app.router.add_get("/remedies", remedies)
+    app.router.add_post("/remedies", add_remedy)
+    app.router.add_delete("/remedies/{number}", undo_remedy)
+    serve_events(app)
+    _serve_page(app)
+    app.router.add_get("/rules", rules)
+    app.router.add_get("/evidence", evidence)
+    app.router.add_get("/report", show_report)
+    app.router.add_get("/violations", violations)
+    app.router.add_get("/policy", policy)
+    app.router.add_post("/policy/reload", reload)
+    app.router.add_get("/policy/kill-switch", kill_switch)
+    app.router.add_post("/policy/kill-switch", turn_kill_switch)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=1.0,
+        logger=_requests_log(),
+        auto_decompress=False,  # half a MB can become half a GB, and aiohttp decodes on the event loop
+    )
+    await runner.setup()
+    for each in sockets:
+        await web.SockSite(runner, each).start()
+    return runner.cleanup
 
 
 def _requests_log() -> logging.Logger:
