@@ -17,6 +17,7 @@ addresses are networks.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from proxy.policy.networks import Network, contains, lies_in
 from proxy.policy_yaml.errors import Where
@@ -26,8 +27,7 @@ UNKNOWN = "unknown"
 """The name under which clients of no app are counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """What Keyrail knows about a client.
 
     `listener` is the address that it connected to, ``HOST:PORT`` or the path of a unix socket; `certificate` is the

@@ -24,14 +24,18 @@ from typing import Any, Protocol, cast
 from proxy.commands.possible_changes import may_change
 from proxy.session.ports.client import ClientTransport
 
+_STATE = 0
 _LAST_DATA_RECEIVED = 52
 _UNACKNOWLEDGED = 24
-"""Offsets in ``struct tcp_info`` (linux/tcp.h). For a listening socket, the second one counts what waits to be accepted
+"""Offsets in ``struct tcp_info`` (linux/tcp.h). For a listening socket, the last one counts what waits to be accepted
 (net/ipv4/tcp.c, tcp_get_info)."""
 _INFO_BYTES = 104
 _GUESS = 16
 _RESET = select.POLLERR | select.POLLHUP
 _END = getattr(select, "POLLRDHUP", 0)
+_EVENTS_OF_STATES = {7: _RESET, 8: _END}
+"""What ``poll`` tells of a connection of which only the client has closed its side: TCP_CLOSE after a reset, and
+TCP_CLOSE_WAIT (net/ipv4/tcp.c, tcp_poll). One call tells that as well as the rest, and each new client is asked."""
 
 
 class ClientSocket(Protocol):
@@ -62,9 +66,12 @@ class Patience:
     def refuses(self, sock: ClientSocket, waited: float, *, encrypted: bool) -> bool:
         """Whether the client of a connection that was accepted so many seconds ago has left, or may have given up what
         it has sent. The first that comes ``encrypted`` is no command."""
-        told = _tcp_info(sock, _LAST_DATA_RECEIVED)
-        age = self._unattended() + waited if told is None else told / 1000.0
-        if self._has_left(sock, age):
+        info = _tcp_info(sock)
+        if info is None:
+            age, events = self._unattended() + waited, _events(sock)
+        else:
+            age, events = _number(info, _LAST_DATA_RECEIVED) / 1000.0, _EVENTS_OF_STATES.get(info[_STATE], 0)
+        if self._tell_end(events, age):
             return True
         return self._is_over(age) and not encrypted and may_change(_unread(sock))
 
@@ -79,22 +86,24 @@ class Patience:
         sock = _socket_of(transport)
         if sock is None:
             return True
-        told = _tcp_info(sock, _LAST_DATA_RECEIVED)
-        age = pause if told is None else told / 1000.0
+        info = _tcp_info(sock)
+        age = pause if info is None else _number(info, _LAST_DATA_RECEIVED) / 1000.0
         return self._is_over(age) or self._has_left(sock, age)
 
     def _is_over(self, seconds: float) -> bool:
         return 0.0 < self.seconds < seconds
 
     def _has_left(self, sock: ClientSocket, waited: float) -> bool:
-        events = _events(sock)
+        return self._tell_end(_events(sock), waited)
+
+    def _tell_end(self, events: int, waited: float) -> bool:
         return bool(events & _RESET) or (bool(events & _END) and self._is_over(waited))
 
 
 def waiting_connections(listener: ClientSocket) -> int:
     """How many connections wait to be accepted; of a unix socket that is not known, and a guess."""
-    told = _tcp_info(listener, _UNACKNOWLEDGED)
-    return _GUESS if told is None else told
+    info = _tcp_info(listener)
+    return _GUESS if info is None else _number(info, _UNACKNOWLEDGED)
 
 
 def _socket_of(transport: ClientTransport | None) -> ClientSocket | None:
@@ -110,13 +119,16 @@ def _events(sock: ClientSocket) -> int:
     return 0
 
 
-def _tcp_info(sock: ClientSocket, offset: int) -> int | None:
+def _tcp_info(sock: ClientSocket) -> bytes | None:
     if not hasattr(socket, "TCP_INFO"):  # not on macOS
         return None
     try:
-        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
+        return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
     except OSError:  # a unix socket
         return None
+
+
+def _number(info: bytes, offset: int) -> int:
     return cast("int", struct.unpack_from("=I", info, offset)[0])
 
 
