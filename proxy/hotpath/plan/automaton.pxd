@@ -15,9 +15,6 @@ cdef class Automaton:
     cpdef int owner(self, bytes key) except -3
     cpdef int find(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -3
     cpdef int find_named(self, Automaton names, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -3
-    @cython.locals(row=cython.Py_ssize_t, settled=cython.Py_ssize_t, i=cython.Py_ssize_t)
+    @cython.locals(row=cython.Py_ssize_t, step=cython.Py_ssize_t, settled=cython.Py_ssize_t, i=cython.Py_ssize_t)
     cdef int _walk(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end,
                    const unsigned char *classes) except -3
-    @cython.locals(row=cython.Py_ssize_t, name_row=cython.Py_ssize_t, i=cython.Py_ssize_t)
-    cdef int _walk_with(self, Automaton names, const unsigned char *p, Py_ssize_t start, Py_ssize_t end,
-                        const unsigned char *classes, const unsigned char *name_classes) except -3
