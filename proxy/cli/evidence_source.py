@@ -11,7 +11,7 @@ from proxy.policy.load import load_policy
 from proxy.policy_yaml.errors import PolicyError
 from proxy.server.evidence.json_form import from_json
 from proxy.server.evidence.model import Evidence, EvidenceError
-from proxy.server.evidence.policy_facts import Facts, facts_of
+from proxy.server.evidence.policy_facts import DIFFER, Facts, facts_of
 from proxy.server.evidence.store import read_store
 from proxy.server.option_readers import read_positive_seconds
 
@@ -77,8 +77,17 @@ def source_of(options: argparse.Namespace) -> Source:
             facts = facts_of(load_policy(options.policy))
         except PolicyError as error:
             raise SourceError(str(error), 2) from None
-        source.facts = {route: facts for _, route in source.evidence.hours}
+        routes = {route for _, route in source.evidence.hours} | {each.route for each in source.evidence.rules}
+        source.facts = dict.fromkeys(routes or {""}, facts)
     return source
+
+
+def _add_facts(known: dict[str, Facts], more: dict[str, Facts]) -> None:
+    for route, its in more.items():
+        digests = {rule["rule"]: rule["digest"] for rule in its["rules"]}
+        for rule in known.setdefault(route, its)["rules"]:
+            if digests.get(rule["rule"]) != rule["digest"]:
+                rule["digest"] = DIFFER
 
 
 def _source_of(options: argparse.Namespace) -> Source:
@@ -90,7 +99,7 @@ def _source_of(options: argparse.Namespace) -> Source:
         for url in options.admin.split(","):
             answer = AdminPort(url, options.token_file, _SECONDS).get("/evidence", since=since)
             source.evidence.add(from_json(answer))
-            source.facts = {**answer["facts"], **source.facts}
+            _add_facts(source.facts, answer["facts"])
     except AdminPortError as error:
         raise SourceError(str(error), error.status) from None
     except EvidenceError as error:

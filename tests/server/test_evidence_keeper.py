@@ -12,7 +12,7 @@ import pytest
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.server.evidence.keeper import EvidenceKeeper
 from proxy.server.evidence.memory_store import MemoryStore
-from proxy.server.evidence.model import Batch, Evidence, EvidenceError
+from proxy.server.evidence.model import REMOVED, Batch, Evidence, EvidenceError
 from proxy.server.group_evidence import GroupEvidence
 from proxy.traffic.evidence_rows import CommandKey, EvidenceRows, Identity, VerdictKey, VerdictRow
 from tests.conftest import seeds
@@ -62,6 +62,10 @@ class World:
     def __init__(self, its: Policy = TRANSPARENT) -> None:
         self.clock, self.store = Clock(), FailingStore()
         self.workers: Any = SimpleNamespace(evidence=GroupEvidence(["default"]), policies=(its,))
+        self.begin()
+
+    def begin(self) -> None:
+        """Keep evidence as a new process does."""
         self.keeper = EvidenceKeeper(
             *(self.workers, ["default"], lambda: self.store),
             clock=lambda: self.clock.wall,
@@ -169,6 +173,32 @@ def test_a_rule_has_a_version_since_it_judges_as_it_does() -> None:
     assert [each.rule for each in versions].count("small") == 2
     assert [each.rule for each in versions].count("flush") == 1, "it judges as before"
     assert {each["rule"] for each in world.keeper.facts["default"]["rules"]} == {"small", "flush"}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_rule_that_was_removed_and_comes_back_has_not_judged_meanwhile(restarts: bool) -> None:
+    text = "rules:\n  flush: {refuse: [FLUSHALL]}\n"
+    with_it, without = policy(text + "  keys: {refuse: [KEYS]}\n"), policy(text)
+    world = World(with_it)
+
+    async def run() -> Evidence:
+        for its in (with_it, without, without, with_it):
+            world.workers.policies = (its,)
+            if restarts:
+                world.begin()
+            await world.keeper.keep()
+            world.clock.passes(10.0)
+        return await world.keeper.read(0.0)
+
+    began = world.clock.wall
+    versions = asyncio.run(run()).rules
+    digest = next(each.digest for each in versions if each.rule == "keys")
+    assert [(each.digest, each.since - began) for each in versions if each.rule == "keys"] == [
+        (digest, 0.0),
+        (REMOVED, 10.0),
+        (digest, 30.0),
+    ]
+    assert [each.since - began for each in versions if each.rule == "flush"] == [0.0]
 
 
 def test_nothing_is_written_after_a_successor_keeps_evidence() -> None:

@@ -7,13 +7,14 @@ What cannot be kept (a full disk, a locked file) waits in memory, bounded, until
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
 from proxy.net.config.background_thread import BackgroundThread
 from proxy.policy.model import Policy
 from proxy.server.evidence.memory_store import MemoryStore
-from proxy.server.evidence.model import Batch, Evidence, EvidenceError, EvidenceStore, RuleVersion
+from proxy.server.evidence.model import REMOVED, Batch, Evidence, EvidenceError, EvidenceStore, RuleVersion
 from proxy.server.evidence.policy_facts import Facts, facts_of
 from proxy.server.group_evidence import GroupEvidence, Pending
 from proxy.server.notices import Level, notice
@@ -113,6 +114,9 @@ class EvidenceKeeper:
             notice(f"evidence is kept in memory only: {error}", Level.WARNING)
             self.in_memory = str(error)
             self._store = MemoryStore(MEMORY_BYTES, DAYS)
+        with suppress(EvidenceError):
+            known = await self._thread.run(partial(self._store.read, self._clock()))
+            self._tell_removed({(each.route, each.rule) for each in known.rules}, self._began)
         return True
 
     def _batch(self) -> tuple[Batch, Pending]:
@@ -130,14 +134,24 @@ class EvidenceKeeper:
             return
         policies = self._workers.policies
         facts = await self._thread.run(lambda: [facts_of(policy) for policy in policies])
+        before = self._rules()
         self.facts = dict(zip(self._routes, facts, strict=True))
+        # The first policies are in force from the beginning.
+        now = self._clock() if self._policies else self._began
         self._policies = policies
-        now = self._clock()
         self._versions += [
             RuleVersion(route, rule["rule"], rule["digest"], now)
             for route, its in self.facts.items()
             for rule in its["rules"]
         ]
+        self._tell_removed(before, now)
+
+    def _rules(self) -> set[tuple[str, str]]:
+        return {(route, rule["rule"]) for route, its in self.facts.items() for rule in its["rules"]}
+
+    def _tell_removed(self, before: set[tuple[str, str]], now: float) -> None:
+        # A rule that comes back has not judged what came in between.
+        self._versions += [RuleVersion(route, rule, REMOVED, now) for route, rule in sorted(before - self._rules())]
 
     async def read(self, since: float) -> Evidence:
         """The evidence of the hour of this time and of those after it, up to now. Raises EvidenceError."""

@@ -13,6 +13,9 @@ MOST_CHARACTERS = 300
 """The most characters of a name."""
 MOST_VERSIONS_OF_A_RULE, MOST_VERSIONS = 20, 5000
 
+REMOVED = "removed"
+"""In place of the digest of a rule that is no longer in force."""
+
 Spans = list[tuple[float, float]]
 
 
@@ -22,7 +25,7 @@ class EvidenceError(Exception):
 
 @dataclass(frozen=True)
 class RuleVersion:
-    """When a rule came into force as it is (seconds since the epoch)."""
+    """When a rule came into force as it is, or was REMOVED (seconds since the epoch)."""
 
     route: str
     rule: str

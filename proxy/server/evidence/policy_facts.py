@@ -1,28 +1,36 @@
 """What a report has to know of a policy: its rules with their words and modes, its apps and teams, its exceptions.
 
     {"policy": "platform.yaml", "apps": {"checkout": {"team": "checkout", "contact": "#checkout"}},
-     "rules": [{"rule", "where", "app", "because", "instead", "contact", "about": ["GET", …],
-                "modes": {"unknown": "audit", "checkout": "enforce"}, "digest"}],
+     "rules": [{"rule", "where", "app", "apps": [], "keys": ["cart:*"], "because", "instead", "contact",
+                "about": ["GET", …], "modes": {"unknown": "audit", "checkout": "enforce"}, "digest"}],
      "exceptions": [{"rule", "app", "keys", "because", "until", "then", "where"}]}
 
-``about`` are the standard commands that a rule may have an opinion on. The ``digest`` is that of everything by which a
-rule judges; it is equal in all processes. What only decides when a verdict is applied (modes, exceptions) is no part of
-it.
+``apps`` and ``keys`` are those that a rule is for; without any, it is for all. ``about`` are the standard commands that
+it may have an opinion on. The ``digest`` is equal in all processes. It has two parts: that of everything by which a
+rule judges (`judges_by`), and that of what the rule does not judge: apps for which it is off, and exceptions. Other
+changes of modes leave it as it is.
 """
 
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from hashlib import blake2s
 from typing import Any
 
 from proxy.commands.table import STANDARD
 from proxy.policy.apps import UNKNOWN
 from proxy.policy.compile import PolicyCompiler
-from proxy.policy.model import Policy, PolicyRule
+from proxy.policy.model import Mode, Policy, PolicyRule
 from proxy.policy.precedence import effective_mode
 from proxy.policy.wording import wording_of
+from proxy.policy_yaml.errors import Where
 
 Facts = dict[str, Any]
+
+OFF = str(Mode.OFF)
+"""How ``modes`` say that a rule is off."""
+DIFFER = ""
+"""In place of the digest of a rule that is not the same in all Keyrails."""
+_AND = "-"
 
 
 def facts_of(policy: Policy) -> Facts:
@@ -58,12 +66,14 @@ def _rule(policy: Policy, rule: PolicyRule, about: list[str]) -> dict[str, Any]:
         "rule": rule.name,
         "where": str(rule.where),
         "app": rule.app,
+        "apps": [rule.app] if rule.app else sorted(rule.scope.apps),
+        "keys": list(rule.scope.keys),
         "because": wording.because,
         "instead": wording.instead,
         "contact": wording.contact,
         "about": about,
         "modes": modes,
-        "digest": digest_of(policy, rule),
+        "digest": digest_of(policy, rule, [app for app, mode in modes.items() if mode == OFF]),
     }
 
 
@@ -78,14 +88,29 @@ def _commands_of_rules(policy: Policy) -> dict[str, list[str]]:
     return {rule: sorted(commands) for rule, commands in found.items()}
 
 
-def digest_of(policy: Policy, rule: PolicyRule) -> str:
-    """The digest of everything by which a rule judges: its settings, its scope, and the schema."""
-    judged_by = _plain(rule.settings), _plain(rule.scope), _plain(policy.schema.entries), _plain(policy.on_rule_error)
-    return blake2s(repr(judged_by).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+def digest_of(policy: Policy, rule: PolicyRule, off: Sequence[str]) -> str:
+    """The digest of a rule that is off for these apps."""
+    exempted = [
+        (each.app, each.keys, str(each.until), str(each.then)) for each in policy.exceptions if each.rule == rule.name
+    ]
+    entries = [replace(entry, place="") for entry in policy.schema.entries]
+    judged_by = rule.settings, rule.scope, entries, policy.on_rule_error
+    return _digest(judged_by) + _AND + _digest((rule.app, sorted(off), exempted))
+
+
+def judges_by(digest: str) -> str:
+    """The part of a digest that says by what a rule judges."""
+    return digest.partition(_AND)[0]
+
+
+def _digest(value: object) -> str:
+    return blake2s(repr(_plain(value)).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def _plain(value: object) -> object:
-    # The same text in every process: sets in order, and no addresses of objects.
+    # The same text in every process: sets in order, no addresses of objects, no places in files.
+    if isinstance(value, Where):
+        return None
     if is_dataclass(value):
         return type(value).__name__, [(each.name, _plain(getattr(value, each.name))) for each in fields(value)]
     if isinstance(value, Mapping):

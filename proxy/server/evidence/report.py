@@ -27,7 +27,7 @@ from typing import Any
 
 from proxy.policy.apps import UNKNOWN
 from proxy.server.evidence.model import HOUR, Evidence
-from proxy.server.evidence.policy_facts import Facts
+from proxy.server.evidence.policy_facts import Facts, judges_by
 from proxy.traffic.evidence import LABEL_FIELDS, moment
 from proxy.traffic.evidence_rows import VerdictKey, VerdictRow, newest
 
@@ -71,7 +71,12 @@ class Findings:
         self.facts = facts
         self.by_place: dict[Place, Finding] = {}
         self._commands: dict[tuple[str, str], Counter[tuple[int, str]]] = {}
-        self._since = {(each.route, each.rule): each.since for each in evidence.rules}
+        self._since: dict[tuple[str, str], float] = {}
+        judged_by: dict[tuple[str, str], str] = {}
+        for each in evidence.rules:
+            at, digest = (each.route, each.rule), judges_by(each.digest)
+            if judged_by.get(at) != digest:
+                judged_by[at], self._since[at] = digest, each.since
         known = {(route, rule["rule"]) for route, its in facts.items() for rule in its["rules"]}
         for (hour, route), rows in evidence.hours.items():
             for command, count in rows.commands.items():
