@@ -13,6 +13,7 @@ incidents.py    list incidents
 remedy.py       limit one key for one app for a while
 report.py       what enforced rules would break, for whom, and whom to ask
 report_text.py  a report as text and as Markdown
+ready.py        whether a rule can be enforced, from evidence
 top/            watch a running proxy, like `top`
 admin_port.py   the HTTP client for a running proxy's admin port
 evidence_source.py  where verbs take their evidence from

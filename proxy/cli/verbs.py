@@ -6,7 +6,21 @@ from typing import NamedTuple
 
 from proxy import __version__
 from proxy.build_form import BUILD_FORM
-from proxy.cli import check, doctor, explain, incidents, init, kill_switch, policy, remedy, report, schema, serve, top
+from proxy.cli import (
+    check,
+    doctor,
+    explain,
+    incidents,
+    init,
+    kill_switch,
+    policy,
+    ready,
+    remedy,
+    report,
+    schema,
+    serve,
+    top,
+)
 from proxy.cli.line import LineParser
 
 
@@ -22,7 +36,8 @@ def parse(arguments: Sequence[str] | None) -> Parsed:
     parser = LineParser("keyrail", description="A guardrail proxy that speaks the Redis protocol.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"keyrail {__version__} ({BUILD_FORM})")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=LineParser)
-    for module in (serve, init, check, doctor, explain, policy, schema, kill_switch, incidents, remedy, report, top):
+    before, running = (init, check, doctor, explain, policy, schema), (kill_switch, incidents, remedy, top)
+    for module in (serve, *before, *running, report, ready):
         module.add_verb(verbs)
     options = parser.parse_args(arguments)
     return Parsed(options.run, options)

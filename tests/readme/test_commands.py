@@ -44,7 +44,14 @@ ELSEWHERE = {
 }
 """Languages of blocks that other tests run."""
 FILE_NAME = re.compile(r"# (\S+\.yaml)\n")
-FIGURES = ("curl ", "keyrail top", "redis-cli -p 6380 KEYRAIL ", "keyrail incidents", "keyrail remedy list")
+FIGURES = (
+    "curl ",
+    "keyrail top",
+    "redis-cli -p 6380 KEYRAIL ",
+    "keyrail incidents",
+    "keyrail ready",
+    "keyrail remedy list",
+)
 """Commands that show figures, which are up to some seconds old: they are typed until they show what they should."""
 REDIS_PORT = "6379"
 PORTS = (REDIS_PORT, "6380", "6381", "9121", "9122")
@@ -100,7 +107,7 @@ class Desk:
             r"\bserve (?!.*--(?:listen|config))", f"serve --listen 127.0.0.1:{self._ports['6380']} ", command
         )
         command = re.sub(r"\bserve (?!.*--(?:admin|config))", f"serve --admin {admin} ", command)
-        asking = r"\bkeyrail (?:top|incidents|remedy|kill-switch)\b(?!.*--admin)[^|&>]*"
+        asking = r"\bkeyrail (?:top|incidents|ready|remedy|kill-switch)\b(?!.*--admin)[^|&>]*"
         command = re.sub(asking, rf"\g<0> --admin http://{admin} ", command)
         output = re.sub(r"remedy: keyrail remedy .*", rf"\g<0> --admin http://{admin}", output)
         return Step(command, output)

@@ -11,4 +11,5 @@ keeper.py        writes what is new every few seconds, in a thread
 json_form.py     evidence as JSON, for /evidence
 policy_facts.py  what a report has to know of a policy
 report.py        what a policy would break, for whom, and whom to ask
+ready.py         whether a rule can be enforced
 """
