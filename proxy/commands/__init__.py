@@ -25,6 +25,7 @@ command.py                    one request as rules see it
 wrapped.py                    KEYRAIL NODE …, which carries another command
 values.py                     which arguments are values to store, and how many members they make
 payload.py                    the size of the value in a payload of RESTORE
+buckets.py                    counts and sizes, rounded up
 spans.py                      how many elements a read asks for
 whole_collection_commands.py  which reads return whole collections, and which commands return their sizes
 creation.py                   which commands create keys

@@ -177,6 +177,15 @@ class Spec:
         """The engine flags it as a write. It does not flag scripts: only the script knows what it does."""
         return "write" in self.flags
 
+    def takes(self, argc: int) -> bool:
+        """Whether Redis accepts `argc` arguments, the command's name included."""
+        return argc == self.arity if self.arity >= 0 else argc >= -self.arity
+
+    @property
+    def has_one_key(self) -> bool:
+        """Whether every request that Redis accepts has exactly one key."""
+        return len(self.key_specs) == 1 and self.key_specs[0].find == "range" and self.key_specs[0].last == 0
+
     @property
     def one_reply(self) -> bool:
         """Whether the reply is exactly one frame and no push, with any arguments."""
