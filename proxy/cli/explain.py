@@ -15,6 +15,7 @@ from proxy.policy.model import Policy
 from proxy.policy_yaml.errors import PolicyError
 from proxy.policy_yaml.shipped import shown_file
 from proxy.rules.context import Context
+from proxy.traffic.exemplars import ExemplarError, expanded
 
 _INVALID = 2
 _MOST_DATABASES = 999_999_999
@@ -27,7 +28,8 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         help="show what a policy does with a command, and why",
         allow_abbrev=False,
         description="Judge one command as `serve` does, and print each rule's verdict and mode, the place that sets "
-        "the mode, and the bytes that would go to Redis. Jitter is left out.",
+        "the mode, and the bytes that would go to Redis. Jitter is left out. An argument '<59 bytes>', as exemplars "
+        "have it, stands for as many bytes.",
     )
     parser.add_argument(
         "--policy",
@@ -56,14 +58,15 @@ def run(parsed: argparse.Namespace) -> int:
     try:
         policy = load_policy(parsed.policy)
         app = _app(policy, parsed)
-    except (PolicyError, _UnknownAppError) as error:
+        argv = expanded(parsed.command)
+    except (PolicyError, _UnknownAppError, ExemplarError) as error:
         for line in str(error).splitlines():
             print(f"keyrail: {line}", file=sys.stderr)
         return _INVALID
     compiled = PolicyCompiler(policy, STANDARD).bind(app)
     client = (parsed.user, parsed.client_name, parsed.database, False, time.time(), random, compiled.app)
     context = Context(*client, address=parsed.address or "")
-    print(explain(compiled, [word.encode("utf-8", "surrogateescape") for word in parsed.command], context))
+    print(explain(compiled, argv, context))
     return 0
 
 

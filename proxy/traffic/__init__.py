@@ -27,6 +27,7 @@ misuse.py          clients that loop over KEYS, reconnect all the time, or take 
 client_lines.py    incidents about clients in words
 evidence.py        how evidence and figures name clients and moments
 command_form.py    what of a command may be kept: its exemplar and its form, without values
+exemplars.py       commands made again from their exemplars
 evidence_rows.py   verdicts, commands and forms of commands, crossed with who sent them: what is kept
 rule_totals.py     how many commands each rule applied to
 violations.py      one violation as a line of JSON

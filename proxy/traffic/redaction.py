@@ -13,7 +13,7 @@ from proxy.traffic.key_text import shown
 from proxy.traffic.shapes import shape
 
 _HASH_BYTES = 4
-_LONGEST = 128
+LONGEST = 128
 """Characters of a key that are shown as they are."""
 
 
@@ -45,5 +45,5 @@ class Redaction:
             return shape(key)
         if self.kind is Redact.HASH:
             return f"{shape(key)}#{blake2s(key, key=self.secret, digest_size=_HASH_BYTES).hexdigest()}"
-        text = shown(key[: 4 * _LONGEST])
-        return text if len(text) <= _LONGEST and len(key) <= 4 * _LONGEST else f"{text[:_LONGEST]}..."
+        text = shown(key[: 4 * LONGEST])
+        return text if len(text) <= LONGEST and len(key) <= 4 * LONGEST else f"{text[:LONGEST]}..."
