@@ -6,6 +6,7 @@ judges and lowers itself, the rule's state, and the reader of its YAML. Its test
 
 rule.py              the interface of rules: judge(), and the plan operations that may replace it
 verdict.py           the verdicts of a rule about a command
+judged_by.py         what decides about a verdict: the recorded form of a command, names, or state
 context.py           the client and the moment of a judgement
 guardrails.py        all guardrails, by their keys
 order.py             which guardrail judges before which, and why

@@ -61,6 +61,12 @@ class Listing:
         """Whether every request of this command is in the list."""
         return any(not entry.words for entry in self._by_id.get(spec.id, ()))
 
+    def reads_words(self, spec: Spec) -> bool:
+        """Whether entries for this command have words, so that arguments decide; for unknown commands: any entry."""
+        if spec.id == _UNKNOWN:
+            return any(entry.words for entries in self._by_first_word.values() for entry in entries)
+        return any(entry.words for entry in self._by_id.get(spec.id, ()))
+
     def always(self, spec: Spec) -> ListedCommand | None:
         """The entry that every request of this command matches; None if it depends on the arguments."""
         entries = self._by_id.get(spec.id)

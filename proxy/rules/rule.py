@@ -12,6 +12,7 @@ from typing import Protocol
 from proxy.commands.command import Command
 from proxy.commands.table import Spec, Table
 from proxy.rules.context import Context
+from proxy.rules.judged_by import JudgedBy
 from proxy.rules.key_claims import KeyClaim
 from proxy.rules.known_libraries import Exemptions
 from proxy.rules.limit_membership import NO_LIMIT, Presence
@@ -72,7 +73,7 @@ class Binding:
 
 def takes(spec: Spec, argc: int) -> bool:
     """Whether Redis accepts `argc` arguments, the command's name included, for this command."""
-    return argc == spec.arity if spec.arity >= 0 else argc >= -spec.arity
+    return spec.takes(argc)
 
 
 _SCOPED = frozenset({"keys", "except", "apps"})
@@ -203,6 +204,11 @@ class Rule(Protocol):
 
     def judge(self, command: Command, context: Context, /) -> Verdict:
         """The verdict on one command that the rule touches."""
+
+    def judged_by(self, _spec: Spec, /) -> JudgedBy:
+        """What decides about the verdict on a command that the rule touches. The kind of the verdict counts: a refusal
+        may quote a key. Less than what is said here must never decide."""
+        return JudgedBy.STATE
 
     def lower(self, spec: Spec, lowering: Lowering, /) -> None:
         """Add the plan operations for a command that the rule touches to `lowering`."""

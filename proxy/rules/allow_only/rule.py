@@ -11,6 +11,7 @@ from proxy.commands.command import Command
 from proxy.commands.rows import ROWS
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
+from proxy.rules.judged_by import JudgedBy
 from proxy.rules.listing import Listing
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
@@ -64,6 +65,10 @@ class AllowOnly(Rule):
     def refuses_part(self, command: Command) -> bool:
         """Whether a request that begins like this one may be refused."""
         return self._listed.find(command) is None
+
+    def judged_by(self, spec: Spec) -> JudgedBy:
+        """The name alone, unless words behind it are listed."""
+        return JudgedBy.DATA if self._listed.reads_words(spec) else JudgedBy.FORM
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """Refuse in the plan if the refusal depends on no argument."""

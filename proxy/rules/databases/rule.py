@@ -16,6 +16,7 @@ from proxy.commands.rows import ROWS
 from proxy.commands.table import Spec
 from proxy.commands.words import word_of
 from proxy.rules.context import Context
+from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import BY_APP, Binding, InScripts, Needs, Rule, RuleSettings, Wording, takes
@@ -71,6 +72,9 @@ class Databases(Rule):
     def refuses_part(self, _command: Command) -> bool:
         """Whether a request that begins like this one may be refused."""
         return True
+
+    def judged_by(self, spec: Spec) -> JudgedBy:
+        return JudgedBy.DATA if spec.name == "MIGRATE" else JudgedBy.NUMBERS
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """Everything is judged: these commands are rare."""

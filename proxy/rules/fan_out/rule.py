@@ -6,9 +6,11 @@ a command names a key twice, it counts twice.
 
 from dataclasses import dataclass
 
+from proxy.commands.buckets import ends_bucket
 from proxy.commands.command import Command
 from proxy.commands.spec import KeySpec, Spec
 from proxy.rules.context import Context
+from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
 from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
@@ -51,6 +53,9 @@ class FanOut(Rule):
             return PASS
         why = f"{command.name} names {keys} keys, {over(keys, self._max)}"
         return self._refusals.of(why, f"send it in pieces of at most {self._max} keys", command)
+
+    def judged_by(self, _spec: Spec) -> JudgedBy:
+        return JudgedBy.FORM if ends_bucket(self._max) else JudgedBy.NUMBERS
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """Commands with too few arguments for more keys pass."""

@@ -17,6 +17,7 @@ from proxy.commands.command import Command
 from proxy.commands.error_texts import PROBE_FORBIDDEN
 from proxy.commands.spec import Spec
 from proxy.rules.context import Context
+from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording, takes
@@ -101,6 +102,10 @@ class KeysByScan(Rule):
 
     def _refuse(self, reason: str) -> Refuse:
         return self._refusals.of(f"KEYS is not answered: {reason}", "use SCAN with MATCH and COUNT")
+
+    def judged_by(self, _spec: Spec) -> JudgedBy:
+        """That it walks; whether the walk ends within its budget is Redis's to say."""
+        return JudgedBy.FORM
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """Everything is judged: a plan cannot ask Redis."""

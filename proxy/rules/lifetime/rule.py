@@ -48,6 +48,7 @@ from proxy.commands.expiry import (
 from proxy.commands.table import Spec
 from proxy.commands.words import word_of
 from proxy.rules.context import Context
+from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lifetime.creations import Creations
 from proxy.rules.lifetime.scope import LifetimeScope
 from proxy.rules.lifetime.ttl_commands import NEEDS, TtlCommands
@@ -296,6 +297,15 @@ class Lifetime(Rule):
         )
 
     # The plan
+
+    def judged_by(self, spec: Spec) -> JudgedBy:
+        """The options alone, if the rule is about every key, has no bounds for what is stated, and the command has one
+        key: of several, some may be the same."""
+        if spec.name in RESTORES:
+            return JudgedBy.DATA
+        every_key = self._scope.matches is None and len(set(self._scope.places)) == 1
+        weighs = self._scope.weighs and states_expiry(spec)
+        return JudgedBy.FORM if every_key and not weighs and spec.has_one_key else JudgedBy.NAMES
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """The plan adds EX to a bare SET and to GETSET, which becomes a SET. It passes a TTL within the bounds, and

@@ -19,6 +19,7 @@ from proxy.commands.sort_patterns import SORTS, beginnings_of
 from proxy.commands.table import Spec
 from proxy.hotpath.plan.automaton import Automaton
 from proxy.rules.context import Context
+from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import UNLIMITED, EntryCheck, Lowering, NameCheck
 from proxy.rules.name_language import automaton_of
 from proxy.rules.names.faults import Banned, HashTags, Prefixes, SegmentKinds
@@ -214,6 +215,10 @@ class Naming(Rule):
     def _refuse(self, command: Command, what: str, index: int, fault: str, owner: Owner = None) -> Verdict:
         why = f"{self._refusals.key(command, index, what)} {fault}"
         return self._refusals.of(why, self._instead, command, owner=owner)
+
+    def judged_by(self, spec: Spec) -> JudgedBy:
+        """Names, and the patterns of SORT."""
+        return JudgedBy.DATA if spec.name in SORTS else JudgedBy.NAMES
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """Checks of the bytes and of the owner, in every mode. A key that fails a check is judged."""

@@ -15,6 +15,7 @@ from proxy.commands.slots import slot_of
 from proxy.commands.sort_patterns import SORTS, beginnings_of
 from proxy.commands.table import ConnectionState, Spec
 from proxy.rules.context import NO_SLOT, Context
+from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording
@@ -71,6 +72,12 @@ class OneSlot(Rule):
     def _refuse(self, command: Command, index: int, what: str, fault: str) -> Verdict:
         instead = "give keys that belong together the same hash tag, such as cart:{42}:items"
         return self._refusals.of(f"{self._refusals.key(command, index, what)} {fault}", instead, command)
+
+    def judged_by(self, spec: Spec) -> JudgedBy:
+        """Names, and the patterns of SORT; in transactions the commands before, so this is about single commands."""
+        if not self._commands or spec.state is ConnectionState.WATCH:
+            return JudgedBy.STATE
+        return JudgedBy.DATA if spec.name in SORTS else JudgedBy.NAMES
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """A command with one key passes, unless it is SORT; inside a transaction the session judges every command."""

@@ -6,10 +6,12 @@ are refused, unless the policy leaves endless ranges to ``whole_collections``, w
 
 from dataclasses import dataclass
 
+from proxy.commands.buckets import ends_bucket
 from proxy.commands.command import Command
 from proxy.commands.spans import BYTE_SPANS, ENDLESS, SPANS, bytes_asked, elements_asked
 from proxy.commands.spec import Spec
 from proxy.rules.context import Context
+from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
 from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
@@ -60,6 +62,10 @@ class Ranges(Rule):
         else:
             why = f"{command.name} asks for up to {asked} {unit}{of_what}, {over(asked, most)}"
         return self._refusals.of(why, f"ask for at most {most} {unit} at a time", command)
+
+    def judged_by(self, spec: Spec) -> JudgedBy:
+        limit = self._settings.bytes if spec.name in BYTE_SPANS else self._settings.max
+        return JudgedBy.FORM if ends_bucket(limit) else JudgedBy.NUMBERS
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """Everything is judged: a plan does not read these numbers."""

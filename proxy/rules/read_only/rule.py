@@ -11,6 +11,7 @@ from proxy.commands.overlay import may_change_data
 from proxy.commands.rows import ROWS
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
+from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording
@@ -54,6 +55,9 @@ class ReadOnly(Rule):
     def refuses_part(self, _command: Command) -> bool:
         """Whether a request that begins like this one may be refused."""
         return True
+
+    def judged_by(self, _spec: Spec) -> JudgedBy:
+        return JudgedBy.FORM
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """All requests of a known command get the same refusal."""

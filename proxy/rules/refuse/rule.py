@@ -10,6 +10,7 @@ from proxy.commands.command import Command
 from proxy.commands.rows import ROWS
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
+from proxy.rules.judged_by import JudgedBy
 from proxy.rules.known_libraries import names_queue
 from proxy.rules.listing import ListedCommand, Listing
 from proxy.rules.lowering import Lowering
@@ -73,6 +74,11 @@ class Refusal(Rule):
     def refuses_part(self, command: Command) -> bool:
         """Whether a request that begins like this one may be refused."""
         return self._refused.find_any(command) is not None and self._allowed.find(command) is None
+
+    def judged_by(self, spec: Spec) -> JudgedBy:
+        """The name alone, unless words behind it are listed."""
+        reads_words = self._refused.reads_words(spec) or self._allowed.reads_words(spec)
+        return JudgedBy.DATA if reads_words else JudgedBy.FORM
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """Refuse in the plan if the refusal depends on no argument."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from proxy.commands.command import Command
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
+from proxy.rules.judged_by import JudgedBy
 from proxy.rules.listing import entry_of
 from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Binding, Needs, Rule, RuleSettings, Wording, takes
@@ -77,6 +78,9 @@ class Replacement(Rule):
         if len(command.argv) != bare:
             return PASS
         return Rewrite([*command.argv, *self._added[command.spec.id]], spec=command.spec)
+
+    def judged_by(self, _spec: Spec) -> JudgedBy:
+        return JudgedBy.FORM
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """A swap of the name, if the plan can tell that there are enough arguments."""

@@ -16,6 +16,7 @@ from proxy.commands.replica_reads import reads_others, served_by_replicas
 from proxy.commands.spec import Spec
 from proxy.hotpath.plan.replica_reads import ReplicaTerms
 from proxy.rules.context import Context
+from proxy.rules.judged_by import JudgedBy
 from proxy.rules.key_globs import KeyGlob
 from proxy.rules.lowering import Lowering
 from proxy.rules.rule import KEY_BY_KEY, Binding, InScripts, Needs, Rule, RuleSettings, Wording
@@ -73,6 +74,10 @@ class ReplicaReads(Rule):
 
     def _is_about(self, key: bytes) -> bool:
         return any(glob.fits(key) for glob in self._keys)
+
+    def judged_by(self, spec: Spec) -> JudgedBy:
+        """Names, and the patterns of SORT_RO; not whether the client is in a transaction."""
+        return JudgedBy.DATA if reads_others(spec) else JudgedBy.NAMES
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """The plan finds the keys that arguments name."""

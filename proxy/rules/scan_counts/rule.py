@@ -6,10 +6,12 @@ of refusing it.
 
 from dataclasses import dataclass
 
+from proxy.commands.buckets import ends_bucket
 from proxy.commands.command import Command
 from proxy.commands.spans import SCANS, scan_count
 from proxy.commands.spec import Spec
 from proxy.rules.context import Context
+from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
 from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
@@ -54,6 +56,9 @@ class ScanCounts(Rule):
 
     def most_in_page(self, _spec: Spec) -> int:
         return self._settings.max
+
+    def judged_by(self, _spec: Spec) -> JudgedBy:
+        return JudgedBy.FORM if ends_bucket(self._settings.max) else JudgedBy.NUMBERS
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """Without options there is no COUNT."""

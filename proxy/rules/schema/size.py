@@ -10,6 +10,7 @@ from proxy.commands.command import Command
 from proxy.commands.table import Spec
 from proxy.commands.values import brings_values, members_of, values_of, writes_far
 from proxy.rules.context import Context
+from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import UNLIMITED, EntryCheck, Lowering
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
@@ -83,6 +84,9 @@ class SchemaSize(Rule):
 
     def _refuse(self, command: Command, owner: KeyEntry, fault: str, instead: str) -> Verdict:
         return self._refusals.of(f"{fault} for {owner.described}", instead, command, owner=owner)
+
+    def judged_by(self, spec: Spec) -> JudgedBy:
+        return JudgedBy.DATA if writes_far(spec.name) else JudgedBy.NAMES
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """Requests within the limits of their key's entry pass."""

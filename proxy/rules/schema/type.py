@@ -12,6 +12,7 @@ from proxy.commands.command import Command
 from proxy.commands.key_types import KeyTypes, key_types_of
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
+from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import EntryCheck, Lowering
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
@@ -66,6 +67,9 @@ class SchemaType(Rule):
         key = self._refusals.key(command, index)
         why = f"{command.name} is for a {meant}, and {key} belongs to {owner.described}, of type {owner.type}"
         return self._refusals.of(why, f"use a command for a {owner.type}", command, owner=owner)
+
+    def judged_by(self, _spec: Spec) -> JudgedBy:
+        return JudgedBy.NAMES
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """Keys of entries of another type are judged."""

@@ -7,10 +7,12 @@ RESTORE counts with its unpacked size, as its headers tell; if they do not, with
 
 from dataclasses import dataclass
 
+from proxy.commands.buckets import ends_bucket
 from proxy.commands.command import Command
 from proxy.commands.spec import Spec
 from proxy.commands.values import RESTORES, Value, brings_values, members_of, values_of, writes_far
 from proxy.rules.context import Context
+from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
 from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
@@ -63,6 +65,14 @@ class Sizes(Rule):
                 fault = f"{command.name} has {size} bytes of arguments, {over(size, settings.command)}"
                 return self._refusals.of(fault, "split it into several commands", command)
         return PASS
+
+    def judged_by(self, spec: Spec) -> JudgedBy:
+        """Forms have sizes of values and numbers of members, not the size of a whole command with its keys."""
+        if self._settings.command is not None:
+            return JudgedBy.DATA if writes_far(spec.name) else JudgedBy.NAMES
+        if ends_bucket(self._settings.value) and ends_bucket(self._settings.members):
+            return JudgedBy.FORM
+        return JudgedBy.DATA if writes_far(spec.name) else JudgedBy.NUMBERS
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """Small requests pass: no argument is larger than its request, and there are fewer members than arguments."""

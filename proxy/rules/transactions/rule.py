@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState, Spec
 from proxy.rules.context import Context
+from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import BY_APP, Binding, Rule, RuleSettings, Wording
@@ -46,6 +47,9 @@ class Transactions(Rule):
         why = f"{command.name} is refused because {because}" if because else f"{command.name} begins a transaction"
         instead = "use one command that does it all, such as MSET, or a plain pipeline"
         return self._refusals.of(why, instead, reason=False)
+
+    def judged_by(self, _spec: Spec) -> JudgedBy:
+        return JudgedBy.FORM
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """Everything is judged."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from proxy.commands.command import Command
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
+from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import BY_APP, Binding, InScripts, Needs, Rule, RuleSettings, Wording
@@ -49,6 +50,9 @@ class UnknownCommands(Rule):
     def refuses_part(self, _command: Command) -> bool:
         """Whether a request that begins like this one may be refused."""
         return True
+
+    def judged_by(self, _spec: Spec) -> JudgedBy:
+        return JudgedBy.FORM
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """Everything is judged."""

@@ -12,6 +12,7 @@ from proxy.commands.command import Command
 from proxy.commands.spec import Spec
 from proxy.commands.values import brings_values, values_of
 from proxy.rules.context import Context
+from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
@@ -60,6 +61,9 @@ class Values(Rule):
                     why = f"the value in argument {value.index}, for {key}, is {words}"
                     return self._refusals.of(why, _INSTEAD, command)
         return PASS
+
+    def judged_by(self, _spec: Spec) -> JudgedBy:
+        return JudgedBy.DATA
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """A plan does not look at values."""

@@ -19,6 +19,7 @@ from proxy.commands.row import Whole
 from proxy.commands.spec import Spec
 from proxy.commands.whole_collection_commands import READS, WHOLE_COLLECTION_COMMANDS, asked_of_whole, measured_keys
 from proxy.rules.context import Context
+from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
 from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
@@ -103,6 +104,10 @@ class WholeCollections(Rule):
         return self._refusals.of(
             f"{command.name} {what}{key}{excess}", WHOLE_COLLECTION_COMMANDS[command.spec.name].instead, command
         )
+
+    def judged_by(self, _spec: Spec) -> JudgedBy:
+        """Sizes are what Redis has stored; a rule without a limit asks for none."""
+        return JudgedBy.FORM if self._settings.max is None else JudgedBy.STATE
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """Everything is judged: a plan does not read these numbers."""

@@ -10,6 +10,8 @@ store.py         the file: SQLite, one transaction for each batch
 keeper.py        writes what is new every few seconds, in a thread
 json_form.py     evidence as JSON, for /evidence
 policy_facts.py  what a report has to know of a policy
+judging.py       what one rule does with a recorded command
+diff.py          what another policy would change
 report.py        what a policy would break, for whom, and whom to ask
 ready.py         whether a rule can be enforced
 """
