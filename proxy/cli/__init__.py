@@ -14,6 +14,9 @@ remedy.py       limit one key for one app for a while
 report.py       what enforced rules would break, for whom, and whom to ask
 report_text.py  a report as text and as Markdown
 ready.py        whether a rule can be enforced, from evidence
+diff.py         what another policy would change for recorded commands
+diff_text.py    a difference as text, as Markdown and as JSON
+text_forms.py   names that others have chosen, in text and in Markdown
 top/            watch a running proxy, like `top`
 admin_port.py   the HTTP client for a running proxy's admin port
 evidence_source.py  where verbs take their evidence from

@@ -4,52 +4,28 @@ Names of keys and clients are chosen by others: they are printed on one line, wi
 Markdown without effect.
 """
 
-import re
 import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from proxy.traffic.key_text import printable
+from proxy.cli.text_forms import Markdown, Plain
 
 _MOST = 3
 """Clients, shapes and exemplars of one finding in the text; JSON has more."""
-_MARKS = re.compile(r"([\\`*_{}\[\]<>()#+!|~&-])")
 _NO_TEAM = "applications without a team"
 
 
 def text(report: dict[str, Any]) -> str:
     """The report for a terminal."""
-    return "\n".join(_lines(report, _Plain()))
+    return "\n".join(_lines(report, Plain()))
 
 
 def markdown(report: dict[str, Any]) -> str:
     """The report as Markdown."""
-    return "\n".join(_lines(report, _Markdown()))
+    return "\n".join(_lines(report, Markdown()))
 
 
-class _Plain:
-    head, rule, item = "", "  ", "      "
-
-    def say(self, name: str) -> str:
-        return printable(name)
-
-    def code(self, name: str) -> str:
-        return printable(name)
-
-
-class _Markdown(_Plain):
-    head, rule, item = "## ", "### ", "- "
-
-    def say(self, name: str) -> str:
-        return _MARKS.sub(r"\\\1", printable(name))
-
-    def code(self, name: str) -> str:
-        shown = printable(name)
-        fence = "`" * (1 + max((len(found) for found in re.findall("`+", shown)), default=0))
-        return f"{fence} {shown} {fence}" if "`" in shown else f"`{shown}`"
-
-
-def _lines(report: dict[str, Any], form: _Plain) -> Iterator[str]:
+def _lines(report: dict[str, Any], form: Plain) -> Iterator[str]:
     yield _what_was_seen(report)
     if report["gaps"]:
         yield f"not seen: {len(report['gaps'])} times in between, when nobody watched"
@@ -71,7 +47,7 @@ def _what_was_seen(report: dict[str, Any]) -> str:
     return f"{report['commands']:,} commands in {hours:,.1f} h, from {report['since']} to {report['until']}"
 
 
-def _app(app: dict[str, Any], form: _Plain) -> Iterator[str]:
+def _app(app: dict[str, Any], form: Plain) -> Iterator[str]:
     breaking = [each for each in app["findings"] if not each["harmless"]]
     harmless = [each for each in app["findings"] if each["harmless"]]
     yield ""
@@ -85,7 +61,7 @@ def _app(app: dict[str, Any], form: _Plain) -> Iterator[str]:
         yield f"{form.item}harmless, no client notices: {said}"
 
 
-def _counted(finding: dict[str, Any], form: _Plain) -> str:
+def _counted(finding: dict[str, Any], form: Plain) -> str:
     done = "refused" if finding["mode"].startswith("enforce") else "would be refused"
     if finding["outcome"] == "error":
         done = "made the rule itself fail"
@@ -93,7 +69,7 @@ def _counted(finding: dict[str, Any], form: _Plain) -> str:
     return f"{form.say(finding['rule'])} ({finding['mode']}, {form.say(finding['where'])}): {share} {done}"
 
 
-def _details(finding: dict[str, Any], form: _Plain) -> Iterator[str]:
+def _details(finding: dict[str, Any], form: Plain) -> Iterator[str]:
     yield f"since {finding['first_seen']}, last {finding['last_seen']}"
     yield from _named("by", finding["clients"], _client, form)
     yield from _named("with", finding["commands"], lambda each: each["command"], form)
@@ -110,7 +86,7 @@ def _details(finding: dict[str, Any], form: _Plain) -> Iterator[str]:
         yield f"exception at {form.say(each['where'])}: {_exception(each, form)}"
 
 
-def _named(word: str, found: list[dict[str, Any]], name: Any, form: _Plain) -> Iterator[str]:
+def _named(word: str, found: list[dict[str, Any]], name: Any, form: Plain) -> Iterator[str]:
     if found:
         shown = ", ".join(f"{form.code(name(each))} {each['count']:,}" for each in found[:_MOST])
         more = f", and {len(found) - _MOST} more" if len(found) > _MOST else ""
@@ -122,13 +98,13 @@ def _client(client: dict[str, Any]) -> str:
     return " ".join(filter(None, parts))
 
 
-def _exception(exception: dict[str, Any], form: _Plain) -> str:
+def _exception(exception: dict[str, Any], form: Plain) -> str:
     keys = f" of {form.code(exception['keys'])}" if exception["keys"] else ""
     until = f"until {exception['until']}" if exception["until"] else "without an end"
     return f"{form.say(exception['rule'])}{keys} for {form.say(exception['app'] or 'all')}, {until}"
 
 
-def _rest(report: dict[str, Any], form: _Plain) -> Iterable[str]:
+def _rest(report: dict[str, Any], form: Plain) -> Iterable[str]:
     if report["silent"]:
         yield ""
         yield f"{form.head}rules without a finding"

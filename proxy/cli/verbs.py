@@ -8,6 +8,7 @@ from proxy import __version__
 from proxy.build_form import BUILD_FORM
 from proxy.cli import (
     check,
+    diff,
     doctor,
     explain,
     incidents,
@@ -37,7 +38,7 @@ def parse(arguments: Sequence[str] | None) -> Parsed:
     parser.add_argument("--version", action="version", version=f"keyrail {__version__} ({BUILD_FORM})")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=LineParser)
     before, running = (init, check, doctor, explain, policy, schema), (kill_switch, incidents, remedy, top)
-    for module in (serve, *before, *running, report, ready):
+    for module in (serve, *before, *running, report, ready, diff):
         module.add_verb(verbs)
     options = parser.parse_args(arguments)
     return Parsed(options.run, options)

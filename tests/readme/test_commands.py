@@ -51,6 +51,7 @@ FIGURES = (
     "keyrail incidents",
     "keyrail ready",
     "keyrail remedy list",
+    "keyrail diff ",
 )
 """Commands that show figures, which are up to some seconds old: they are typed until they show what they should."""
 REDIS_PORT = "6379"
@@ -107,7 +108,7 @@ class Desk:
             r"\bserve (?!.*--(?:listen|config))", f"serve --listen 127.0.0.1:{self._ports['6380']} ", command
         )
         command = re.sub(r"\bserve (?!.*--(?:admin|config))", f"serve --admin {admin} ", command)
-        asking = r"\bkeyrail (?:top|incidents|ready|remedy|kill-switch)\b(?!.*--admin)[^|&>]*"
+        asking = r"\bkeyrail (?:top|incidents|ready|report|diff|learn|remedy|kill-switch)\b(?!.*--admin)[^|&>]*"
         command = re.sub(asking, rf"\g<0> --admin http://{admin} ", command)
         output = re.sub(r"remedy: keyrail remedy .*", rf"\g<0> --admin http://{admin}", output)
         return Step(command, output)
