@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 from dataclasses import replace
 from random import Random
+from typing import cast
 
 import pytest
 
@@ -18,7 +19,7 @@ from proxy.session.commands.switching import HELD_SECONDS
 from tests.conftest import seeds
 from tests.hotpath.test_split import arguments
 from tests.policy.given import policy as policy_of
-from tests.resp import FrameReader
+from tests.resp import FrameReader, decode
 from tests.session.clustered import TAGS, Cluster, ClusterRoute, Routed
 from tests.session.given import RULES, Client, FakeRoute, call
 from tests.session.served import Served
@@ -36,8 +37,9 @@ OWN_REPLIES = (b"+own", b"-TRYAGAIN own", b"-CLUSTERDOWN own", b"-ERR keyrail: t
 class Interleaved:
     """A client, three nodes, and chance: which of all that can happen happens next."""
 
-    def __init__(self, seed: int, *, transactions: bool, allows_multi: bool = True) -> None:
+    def __init__(self, seed: int, *, transactions: bool, allows_multi: bool = True, mostly_reads: bool = False) -> None:
         self.random = Random(seed)
+        self.mostly_reads = mostly_reads
         self.transactions = transactions
         self.route = ClusterRoute(window=64)
         self.client = Routed(self.route)
@@ -56,11 +58,9 @@ class Interleaved:
 
     def run(self, steps: int = 250) -> None:
         """So many things happen, then all that is left."""
+        acts = [self.ask, self.step, self.arrive, self.migrate, self.learn, self.wait, self.fail, self.other_writes]
         for _ in range(steps):
-            self.random.choices(
-                [self.ask, self.step, self.arrive, self.migrate, self.learn, self.wait, self.fail],
-                [3, 8, 8, 2, 1, 1, 0.3],
-            )[0]()
+            self.random.choices(acts, [3, 8, 8, 2, 1, 1, *((1, 4) if self.mostly_reads else (0.3, 1))])[0]()
         for node in self.cluster.nodes:
             node.ok = True
         self.client.nodes.lost.clear()
@@ -96,7 +96,7 @@ class Interleaved:
         key = self.random.choice(keys)
         script = (b"EVAL", self.random.choice([b"+own", *OWN_ERRORS]), b"1", key, b"?")
         words = [(b"RPUSH", key, b"?"), (b"LRANGE", key, b"0", b"?"), (b"ECHO", b"?"), script]
-        return self.said(*self.random.choices(words, [4, 3, 1, 1])[0])
+        return self.said(*self.random.choices(words, [1, 20, 1, 0] if self.mostly_reads else [4, 3, 1, 1])[0])
 
     def said(self, *words: bytes) -> bytes:
         number = b"%d" % len(self.sent)
@@ -152,10 +152,16 @@ class Interleaved:
         node.ok = not node.ok
         self.client.nodes.lost ^= {self.random.randrange(3)} if self.random.random() < 0.3 else set()
 
+    def other_writes(self) -> None:
+        key = self.random.choice(KEYS)
+        for node in self.cluster.nodes:
+            if node.holds(key):
+                node.server.databases[0].values[key].append(b"other")
+
     # What must hold
 
     def check(self) -> None:
-        """Each reply in its place, nothing run twice or out of order, no node named."""
+        """Each reply in its place, nothing run twice or out of order, no node named, no value older than one before."""
         assert not self.client.gone
         assert len(self.frames) == len(self.sent)
         assert not any(frame.startswith(NAMES) for frame in self.frames)
@@ -179,6 +185,16 @@ class Interleaved:
             elif words[0] == b"ECHO":
                 assert frame == b"$%d\r\n%b\r\n" % (len(words[1]), words[1])
         self.check_order()
+        self.check_values()
+
+    def check_values(self) -> None:
+        known = dict.fromkeys(KEYS, b"")
+        for words, frame in zip(self.sent, self.frames, strict=True):
+            if words[0] not in (b"LRANGE", b"MGET") or not frame.startswith(b"*"):
+                continue
+            for key, value in zip(TABLE[words[0]].keys_of(words), cast("list[bytes]", decode(frame)), strict=True):
+                assert value.startswith(known[key]), f"{words} read {value!r} behind {known[key]!r}"
+                known[key] = value
 
     def check_order(self) -> None:
         last: dict[int, int] = {}
@@ -194,6 +210,13 @@ class Interleaved:
 @pytest.mark.parametrize("seed", seeds(100, 300))
 def test_order_holds_in_every_interleaving(seed: int) -> None:
     case = Interleaved(seed, transactions=seed % 2 == 0)
+    case.run()
+    case.check()
+
+
+@pytest.mark.parametrize("seed", seeds(30, 90))
+def test_no_read_goes_back_in_time_in_any_interleaving(seed: int) -> None:
+    case = Interleaved(seed, transactions=False, mostly_reads=True)
     case.run()
     case.check()
 
@@ -341,6 +364,23 @@ def test_behind_a_later_command_that_has_run_nothing_is_sent_again() -> None:
     client.at(0).answer(b"$-1\r\n")
     assert client.heard() == b"-TRYAGAIN Multiple keys request during rehashing of slot\r\n+OK\r\n$-1\r\n"
     assert not client.at(2).taken()
+
+
+@pytest.mark.parametrize("refused", [b"-CLUSTERDOWN The cluster is down\r\n", b"-TRYAGAIN Multiple keys\r\n"])
+@pytest.mark.parametrize("later", [call("STRLEN", "a"), call("MGET", "{a}3", "a"), call("EXISTS", "{a}3", "a")])
+def test_no_read_is_sent_again_behind_a_later_one_of_its_key_that_has_run(refused: bytes, later: bytes) -> None:
+    route, client = routed()
+    client.send(call("GET", "a") + call("MGET", "{a}1", "{a}2") + later)
+    client.at(2).taken()
+    client.at(2).answer(refused * 2 + b":1\r\n")
+    assert client.heard() == refused, "or the client would read what is newer, and then what is older"
+    route.moment += 1.0
+    timers, route.timers = route.timers, []
+    for act in timers:
+        act()
+    assert client.at(2).taken() == call("MGET", "{a}1", "{a}2")
+    client.at(2).answer(b"*2\r\n$-1\r\n$-1\r\n")
+    assert client.heard() == b"*2\r\n$-1\r\n$-1\r\n:1\r\n"
 
 
 def test_bytes_are_kept_up_to_a_bound_and_no_longer_than_needed() -> None:

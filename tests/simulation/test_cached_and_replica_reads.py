@@ -36,10 +36,13 @@ EXCUSES = (LOADING, "MASTERDOWN Link with MASTER is down.", "NOPERM No permissio
 class Crowd:
     """Clients that count until they are told."""
 
-    def __init__(self, counters: Counters, keyrail: Keyrail, count: int = 5, pause: float = 0.05) -> None:
+    def __init__(
+        self, counters: Counters, keyrail: Keyrail, count: int = 5, pause: float = 0.05, *, reads_only: bool = False
+    ) -> None:
         self._world, self._counters = counters.world, counters
         self._over = False
-        self.clients = [CountingClient(counters, keyrail, number, number % 3) for number in range(count)]
+        writes = [0 if reads_only else number % 3 for number in range(count)]
+        self.clients = [CountingClient(counters, keyrail, number, share) for number, share in enumerate(writes)]
         self._world.start(counters.watch())
         self._tasks = [self._world.start(each.work(lambda: self._over, pause)) for each in self.clients]
 
@@ -149,6 +152,48 @@ def test_a_cluster_is_cached_while_slots_move(seed: int) -> None:
         await crowd.goes_on(1.0)
         await crowd.end()
         assert is_far or keyrail.route.snapshot()["local_cache"]["hits"] > 20
+
+    run(play, seed)
+
+
+@pytest.mark.parametrize("seed", seeds(4, 40))
+def test_nobody_goes_back_while_nodes_of_a_cluster_fail(seed: int) -> None:
+    async def play(world: World) -> None:
+        moved_away(world)
+        cluster = world.cluster()
+        keyrail = await world.keyrail(cluster.seeds, CACHED)
+        counters = Counters(world, lambda _: 0, keys=3, together=False)
+        crowd = Crowd(counters, keyrail, 20, 0.005, reads_only=True)
+        holds_still = False
+
+        def count() -> None:
+            owner = cluster.owner(slot_of(key := world.chance.choice(counters.keys)))
+            if not owner.server.frozen and not holds_still:
+                owner.server.do("INCR", key)
+
+        def down() -> None:
+            world.chance.choice(cluster.nodes).ok = False  # until it looks again
+
+        async def depose() -> None:
+            nonlocal holds_still
+            primary = world.chance.choice(cluster.primaries())
+            holds_still = True  # or what the replica does not have yet is lost
+            await asyncio.sleep(0.5)
+            primary.server.freeze()
+            holds_still = False
+            others = [each for each in cluster.nodes if each is not primary]
+            await world.until(lambda: not any(each.slots[primary] for each in others))
+            await asyncio.sleep(0.5 * world.chance.random())
+            primary.server.thaw()
+
+        for _ in range(3):
+            await disturbed(world, 1.5, 0.2, count)  # memory answers
+            deposed = world.start(depose())
+            await disturbed(world, 4.5, 0.005, count, count, count, down)
+            await deposed
+        await crowd.goes_on(1.0)
+        await crowd.end()
+        assert keyrail.route.snapshot()["local_cache"]["hits"] > 20
 
     run(play, seed)
 

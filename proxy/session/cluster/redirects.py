@@ -4,10 +4,10 @@
     TRYAGAIN, CLUSTERDOWN     it goes to the slot's owner again after a moment, for up to ``HELD_SECONDS``
 
 From the first of these errors on, nothing more of the client is sent, and its commands that are on their way to that
-node already are awaited. A command is not sent again behind a later one of its slot that has run, unless both only
-read: the client gets the error, in a form that names no node. All others are sent again in their order, and each reply
-comes in the place of its command. A transaction is sent again as a whole, if it is proved that nothing of it has run:
-EXEC was refused, or a command before it, and EXEC answers EXECABORT.
+node already are awaited. A command is not sent again behind a later one of its slot that has run, or, where both only
+read, of one of its keys, as it would show what is newer: the client gets the error, in a form that names no node. All
+others are sent again in their order, and each reply comes in the place of its command. A transaction is sent again as a
+whole, if it is proved that nothing of it has run: EXEC was refused, or a command before it, and EXEC answers EXECABORT.
 
 Nothing else is ever sent twice: a command that was answered with another error, or was lost with a connection, may have
 run. So may one that answers errors of its own making, such as a script, unless it stands in a transaction

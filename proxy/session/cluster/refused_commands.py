@@ -25,18 +25,19 @@ from proxy.wire.request import COMPLETE, Request
 
 
 class Facts(NamedTuple):
-    """What matters of a command, or of a transaction, for its order. ``slots`` is None where nobody can tell them;
-    ``own_errors`` says that an error may be its own, and not the node's."""
+    """What matters of a command, or of a transaction, for its order. ``slots`` is None where nobody can tell them, and
+    so are the ``keys`` of what only ``reads``; ``own_errors`` says that an error may be its own, and not the node's."""
 
     slots: frozenset[int] | None
     reads: bool
     lane: Lane = Lane.FAST
     own_errors: bool = False
+    keys: frozenset[bytes] | None = None
 
     def disturbs(self, other: "Facts") -> bool:
-        """Whether the two may not change places."""
+        """Whether the two may not change places: reads of one key may not, as others may write it between them."""
         if self.reads and other.reads:
-            return False
+            return self.keys is None or other.keys is None or not self.keys.isdisjoint(other.keys)
         return self.slots is None or other.slots is None or not self.slots.isdisjoint(other.slots)
 
 
@@ -134,10 +135,11 @@ def _commands(session: Session, raw: bytes) -> Iterator[SentCommand]:
     request, table = Request(), session.effective_policy.table
     while request.scan(raw, request.end, session.intake.limits) == COMPLETE:
         command = Command(table, request.arguments())
-        slots = frozenset(slot_of(key.name) for key in command.known_keys)
-        unknown = not slots and command.spec.may_have_keys
+        keys = frozenset(key.name for key in command.known_keys)
+        slots = None if not keys and command.spec.may_have_keys else frozenset(map(slot_of, keys))
         spec, known = command.spec, not OWN_SCRIPTS.isdisjoint(command.argv[1:2])
-        facts = Facts(None if unknown else slots, spec.only_reads, spec.lane, spec.own_errors and not known)
+        own_errors = spec.own_errors and not known
+        facts = Facts(slots, spec.only_reads, spec.lane, own_errors, None if slots is None else keys)
         yield SentCommand(raw[request.start : request.end], facts)
 
 
