@@ -4,6 +4,7 @@ enforced: each planted violation is refused, and nothing else."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import random
@@ -15,7 +16,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from proxy.policy.load import load_policy
+from proxy.policy.model import Policy
 from proxy.policy_yaml.shipped import packaged
+from proxy.server.evidence.diff import diff
+from proxy.server.evidence.json_form import from_json
+from proxy.server.evidence.model import Evidence
+from proxy.server.evidence.ready import Demand, readiness
+from proxy.traffic.evidence_rows import EvidenceRows
 from tests.conftest import Fleet, rest_is_long
 from tests.resp import pack
 from tests.server.running import Running, serve, ticks
@@ -23,6 +31,8 @@ from tests.server.running import Running, serve, ticks
 APPS = ("checkout", "search", "sessions", "reports", "jobs")
 CLIENTS = 4
 AT_ONCE = 100
+DAY, WEEK = 86_400, 7 * 86_400
+MONDAY = 1_794_787_200
 LIBRARIES = {"reports": "ioredis", "sessions": "node-redis"}
 """Applications in Node, if it is there."""
 Commands = list[tuple[str, ...]]
@@ -151,6 +161,7 @@ def test_what_is_told_beforehand_is_what_happens(size: str, policy: Path, fleet:
             (f"{each.app}-team", each.rule, each.times, ((f"{each.app}-{{int}}", each.times),)) for each in PLANTED
         }
         assert counted(running) == Counter((app, words[0]) for (app, _), its in sent.items() for words in its)
+        told_beforehand(running, load_policy(policy), sent)
         policy.write_text(policy.read_text().replace("mode: audit", "mode: enforce", 1))
         assert running.http("/policy/reload", {})[0] == 200
         refused: Counter[str] = Counter()
@@ -173,6 +184,36 @@ def counted(running: Running) -> Counter[tuple[str, str]]:
             if name not in CONNECTING:
                 found[app, "NOSUCHCOMMAND" if command == "unknown" else name] += count
     return found
+
+
+def told_beforehand(running: Running, enforced: Policy, sent: Sent) -> None:
+    """`ready`, `diff` and `learn` say what enforcing will do."""
+    answer = running.json("/evidence")
+    evidence = from_json(answer)
+    planted = {each.rule for each in PLANTED}
+    for rule in answer["facts"]["default"]["rules"]:
+        name = rule["rule"]
+        (verdict,) = readiness(a_week(evidence), answer["facts"], MONDAY + WEEK, name, Demand(at_least=100))
+        assert verdict.ready is (name not in planted and verdict.out_of >= 100), list(map(str, verdict.conditions))
+    changes = diff(evidence, dataclasses.replace(enforced, rules=()), enforced, MONDAY)
+    newly = {(each.app, each.rule): each for each in changes.changes if each.kind == "newly refused"}
+    for each in PLANTED:
+        change = newly.pop((each.app, each.rule), None)
+        if change is None:
+            assert [place for place in changes.untold if place[:2] == (each.app, each.rule)], each
+        else:
+            assert change.commands.least <= each.times <= change.commands.most
+    assert all(change.commands.least == 0 for change in newly.values()), newly
+
+
+def a_week(evidence: Evidence) -> Evidence:
+    """The same traffic on each of seven days."""
+    hours: dict[tuple[int, str], EvidenceRows] = {}
+    for day in range(7):
+        for (_, route), rows in evidence.hours.items():
+            hours.setdefault((MONDAY + day * DAY, route), EvidenceRows()).add(rows)
+    rules = [dataclasses.replace(each, since=MONDAY) for each in evidence.rules]
+    return Evidence([(MONDAY, MONDAY + WEEK)], hours, rules, {})
 
 
 def named(client: Any) -> tuple[str, int]:

@@ -62,7 +62,7 @@ def test_what_a_plan_has_done_is_reported_as_far_as_it_was_inspected() -> None:
     verdicts = Verdicts("default", Redaction(), tells=True, logs=True, warns=False)
     hit = Hit("walks", Mode.ENFORCE, "refused")
     for _ in range(3):
-        assert verdicts.may_inspect()
+        assert verdicts.may_inspect((hit,), "reports")
         verdicts.inspect((hit,), Command(STANDARD, [b"KEYS", b"*"]), Client(SimpleNamespace(compiled=policy)))
     verdicts.add(hit, 10, "reports")
     verdicts.another_second()
@@ -82,6 +82,29 @@ def test_in_a_flood_everything_is_counted_and_not_everything_inspected() -> None
     assert sum(row.count for row in rows.values()) == 2000
     assert sum(row.count for key, row in rows.items() if key.shape == "user:{int}") < 2000
     assert verdicts.figures() == {"names": {"reports": {"audit refused": 2000}}}
+
+
+def test_what_is_rare_is_told_apart_in_any_flood() -> None:
+    verdicts = Verdicts("default", Redaction(Redact.NONE), tells=False, logs=False, warns=False)
+    client = Client(SimpleNamespace(compiled=SimpleNamespace(app="reports")))
+    flood, rare = Hit("lifetimes", Mode.AUDIT, "rewritten"), Hit("walks", Mode.AUDIT, "refused")
+    for number in range(2000):
+        verdicts.report((flood,), Command(STANDARD, [b"SET", b"user:%d" % number, b"1"]), client)
+        if number % 500 == 499:
+            verdicts.report((rare,), Command(STANDARD, [b"KEYS", b"*"]), client)
+    rows = verdicts.verdict_update({}).rows.verdicts
+    assert {key.command: row.count for key, row in rows.items() if key.rule == "walks"} == {"KEYS": 4}
+
+
+def test_with_exact_evidence_each_is_told_apart() -> None:
+    verdicts = Verdicts("default", Redaction(Redact.NONE), tells=False, logs=False, warns=False)
+    verdicts.evidence.exact = True
+    client = Client(SimpleNamespace(compiled=SimpleNamespace(app="reports")))
+    for number in range(2000):
+        command = Command(STANDARD, [b"GET", b"user:%d" % number])
+        verdicts.report((Hit("names", Mode.AUDIT, "refused"),), command, client)
+    (row,) = verdicts.verdict_update({}).rows.verdicts.values()
+    assert row.count == 2000
 
 
 def test_the_stricter_of_option_and_policy_says_what_is_shown_of_a_key() -> None:

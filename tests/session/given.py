@@ -418,7 +418,7 @@ class FakeRoute(
     def report(self, hits: Sequence[Hit], command: Command, client: ServedClient) -> None:
         self.hits += [(hit.rule, hit.mode.value, hit.what) for hit in hits]
 
-    def may_inspect(self) -> bool:
+    def may_inspect(self, hits: Sequence[Hit], app: str) -> bool:
         return True
 
     def inspect(self, hits: Sequence[Hit], command: Command, client: ServedClient) -> None:

@@ -27,6 +27,8 @@ class EvidenceRecorder:
 
     def __init__(self, redaction: Redaction) -> None:
         self.redaction = redaction
+        self.exact = False
+        """Every verdict is told apart, at whatever rate."""
         self._identities = Identities()
         self._rows = EvidenceRows()
 

@@ -246,9 +246,14 @@ class Policies(PolicyPort):
         """The counters of the commands of this client, and of all that evidence does not tell from it."""
         return self.calls.of(client.effective_policy.table, client)
 
+    @property
+    def exact_evidence(self) -> bool:
+        """Whether the policy in force records every command."""
+        return self._current.policy.exact_evidence
+
     def sample(self) -> None:
         """Trace commands as the policy in force says."""
-        self._parts.sampler.take_all(self._current.policy.exact_evidence)
+        self._parts.sampler.take_all(self.exact_evidence)
 
     def _complete_later(self) -> None:
         if self._current.incomplete and self._completing is not self._current:

@@ -7,7 +7,8 @@
 
 An enforced rewrite, or hidden commands, have corrected the command: that is counted, but it is no violation. Nor is a
 read that replicas may answer. Every hit is counted. Keys and clients are inspected a limited number of times a second,
-also for commands that a plan refuses; the other hits are counted in the row of those that are not told apart.
+also for commands that a plan refuses, and those of what is rare always; the other hits are counted in the row of those
+that are not told apart.
 """
 
 import logging
@@ -35,6 +36,8 @@ from proxy.traffic.violations import LineBudget, violation_line
 _LINES_PER_SECOND, _LINES_AT_ONCE = 10, 50
 _WARNINGS_PER_SECOND = 10
 _INSPECTIONS_PER_SECOND = 500
+_RARE = 20
+"""Hits of one rule and app in a second that are inspected however many others there are."""
 _MOST_SHOWN = 24
 """Arguments that an error may show, beside the keys."""
 _MENDED = frozenset({"rewritten", "answered", "accompanied", "followed"})
@@ -70,12 +73,14 @@ class Verdicts(ReportPort):
         self._dropped: Counter[str] = Counter()
         self._inspected: Counter[VerdictKey] = Counter()
         self._inspections_left = _INSPECTIONS_PER_SECOND
+        self._seen: Counter[VerdictKey] = Counter()
         self._warnings_left = _WARNINGS_PER_SECOND
 
     def another_second(self) -> None:
         """Allow more lines, and report how many were dropped in the last second. Called each second."""
         self._warnings_left = _WARNINGS_PER_SECOND
         self._inspections_left = _INSPECTIONS_PER_SECOND
+        self._seen.clear()
         for rule, line_budget in self._line_budgets.items():
             dropped = line_budget.another_second()
             if dropped:
@@ -89,8 +94,9 @@ class Verdicts(ReportPort):
         self.evidence.redaction = self._least_redaction.at_least(redact)
         self._shown_in_errors = shown_by(redact)
 
-    def keep(self, rules: Iterable[str], redact: Redact) -> None:
-        """Set the rules in force."""
+    def keep(self, rules: Iterable[str], redact: Redact, *, exact: bool = False) -> None:
+        """Set the rules in force; with `exact` evidence each hit is told apart."""
+        self.evidence.exact = exact
         self.show_keys(redact)
         kept = set(rules)
         self._line_budgets = {rule: found for rule, found in self._line_budgets.items() if rule in kept}
@@ -118,7 +124,7 @@ class Verdicts(ReportPort):
         for hit in hits:
             mode = hit.mode.value
             self._counts[hit.rule, app, mode, hit.what] += 1
-        if self.may_inspect():
+        if self.may_inspect(hits, app):
             self._inspect(hits, command, client, now)
         else:
             for hit in hits:
@@ -126,10 +132,15 @@ class Verdicts(ReportPort):
                 if self._is_told(hit):
                     self._line_budget(hit.rule).dropped += 1
 
-    def may_inspect(self) -> bool:
-        """Whether one more command may be inspected in this second."""
+    def may_inspect(self, hits: Sequence[Hit], app: str) -> bool:
+        """Whether a command with these hits may be inspected in this second: what is rare always may."""
         self._inspections_left -= 1
-        return self._inspections_left >= 0
+        rare = False
+        for hit in hits:
+            key = folded_key(hit, app)
+            self._seen[key] += 1
+            rare |= self._seen[key] <= _RARE
+        return rare or self._inspections_left >= 0 or self.evidence.exact
 
     def inspect(self, hits: Sequence[Hit], command: Command, client: ServedClient) -> None:
         """Inspect a command that a plan has refused and counted."""

@@ -144,7 +144,7 @@ class Route(RoutePort):
         tells = logs or settings.admin is not None
         warns = settings.violations is None or settings.violations.path is not None
         self._verdicts = Verdicts(route.name, settings.redaction, tells=tells, logs=logs, warns=warns)
-        self._verdicts.keep(policy.rule_names, policy.redact)
+        self._verdicts.keep(policy.rule_names, policy.redact, exact=policy.exact_evidence)
         self._rule_totals = RuleTotals(policy.rule_names)
         self._events: Counter[str] = Counter()
         self._capabilities = Capabilities(loop, topology, counts.users, STANDARD.with_aliases(route.aliases))
@@ -428,7 +428,7 @@ class Route(RoutePort):
         self._verdicts.show_keys(self._policies.redact)
         self._policies.sample()
         await self.census.complete()
-        self._verdicts.keep(self._policies.rules, self._policies.redact)
+        self._verdicts.keep(self._policies.rules, self._policies.redact, exact=self._policies.exact_evidence)
         self._rule_totals.keep(self._policies.rules, self._policies.calls.totals(self.census.commands_by_app()))
 
     async def pause(self, paused: bool) -> None:

@@ -114,10 +114,12 @@ class Dispatcher:
     def refused(self, command_id: int, request: Request) -> None:
         """The plan refuses a command by itself: somebody may want to know whose it is."""
         session = self.session
-        if session.ports.reports.may_inspect():
+        compiled = session.effective_policy.compiled
+        hits = compiled.lowered[command_id]
+        if session.ports.reports.may_inspect(hits, compiled.app):
             table = session.effective_policy.table
             command = Command(table, request.arguments(), table.specs[command_id])
-            session.ports.reports.inspect(session.effective_policy.compiled.lowered[command_id], command, session)
+            session.ports.reports.inspect(hits, command, session)
 
     def _go_on(self, item: Item) -> int:
         return TAKEN if routing.go_on(self.session, item) else WAIT

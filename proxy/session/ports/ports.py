@@ -169,7 +169,7 @@ class ReportPort(Protocol):
     def report(self, hits: Sequence[Hit], command: Command, client: ServedClient) -> None:
         """Count the hits of a command, and log those that are to be logged."""
 
-    def may_inspect(self) -> bool:
+    def may_inspect(self, hits: Sequence[Hit], app: str) -> bool:
         """Whether the next command that a plan refuses by itself is to be shown to ``inspect``."""
 
     def inspect(self, hits: Sequence[Hit], command: Command, client: ServedClient) -> None:
