@@ -243,10 +243,11 @@ def _text(error: bytes) -> str:
 
 def shown_command(argv: Sequence[bytes]) -> str:
     """A command as typed into redis-cli, cut if it is long."""
-    return _cut(" ".join(_word(word) for word in argv))
+    return _cut(" ".join(word_as_typed(word) for word in argv))
 
 
-def _word(word: bytes) -> str:
+def word_as_typed(word: bytes) -> str:
+    """An argument as typed into redis-cli, with quotes if it needs them."""
     text = repr(word)[2:-1]
     plain = word and text.isprintable() and not set(text) & set(" \"'\\")
     return text if plain else '"' + text.replace('"', '\\"').replace("\\'", "'") + '"'

@@ -13,5 +13,6 @@ policy_facts.py  what a report has to know of a policy
 judging.py       what one rule does with a recorded command
 diff.py          what another policy would change
 report.py        what a policy would break, for whom, and whom to ask
+learn/           a policy that describes it, and refuses nothing of it
 ready.py         whether a rule can be enforced
 """
