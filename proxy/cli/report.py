@@ -2,13 +2,17 @@
 
 import argparse
 import json
+import os
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
 from proxy.cli.evidence_source import SourceError, add_policy_option, add_source_options, source_of
 from proxy.cli.line import LineParser
 from proxy.cli.report_text import markdown, text
 from proxy.server.evidence.report import Wanted, report
+from proxy.server.whole_file import replace_file
 
 
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
@@ -26,6 +30,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--md", action="store_true", help="print Markdown")
+    form.add_argument("--html", metavar="FILE", type=Path, help="write one HTML file, which opens without a network")
     parser.set_defaults(run=run)
 
 
@@ -39,8 +44,36 @@ def run(parsed: argparse.Namespace) -> int:
     made = report(source.evidence, source.facts, time.time(), Wanted(parsed.app, parsed.team, parsed.rule))
     if parsed.json:
         print(json.dumps(made, indent=2))
+    elif parsed.html is not None:
+        return _write_html(made, parsed.html)
     elif parsed.md:
         print(markdown(made))
     else:
         print(text(made))
     return 0
+
+
+def _write_html(made: dict[str, Any], given: Path) -> int:
+    from proxy.cli.report_html import html  # noqa: PLC0415  slow to import, and other forms don't need it
+
+    try:
+        file = given.resolve()
+        if file.exists() and not file.is_file():
+            return _complain(given, "it is no regular file")
+        replace_file(file, [html(made).encode()], _mode_of_new_files())
+    except (OSError, RuntimeError) as error:  # RuntimeError: links that lead in a circle
+        return _complain(given, (isinstance(error, OSError) and error.strerror) or str(error))
+    refused = sum(team["refused"] for team in made["teams"])
+    print(f"{given}: teams: {len(made['teams'])}; commands that would be refused: {refused:,}")
+    return 0
+
+
+def _complain(file: Path, reason: str) -> int:
+    print(f"keyrail: cannot write {file}: {reason}", file=sys.stderr)
+    return 1
+
+
+def _mode_of_new_files() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -12,7 +12,14 @@ from proxy.cli.text_forms import Markdown, Plain
 
 _MOST = 3
 """Clients, shapes and exemplars of one finding in the text; JSON has more."""
-_NO_TEAM = "applications without a team"
+_ALREADY = {
+    "error": "made the rule itself fail",
+    "skipped": "left as they are, since the rule could not be applied",
+    "noticed": "noticed in a reply",
+}
+"""Outcomes that are the same in each mode."""
+_LEAST_SHARE = 0.00001
+NO_TEAM = "applications without a team"
 
 
 def text(report: dict[str, Any]) -> str:
@@ -26,7 +33,7 @@ def markdown(report: dict[str, Any]) -> str:
 
 
 def _lines(report: dict[str, Any], form: Plain) -> Iterator[str]:
-    yield _what_was_seen(report)
+    yield what_was_seen(report)
     if report["gaps"]:
         yield f"not seen: {len(report['gaps'])} times in between, when nobody watched"
     for reason, count in report["lost"].items():
@@ -34,13 +41,14 @@ def _lines(report: dict[str, Any], form: Plain) -> Iterator[str]:
     for team in report["teams"]:
         yield ""
         whom = f" (ask {form.say(team['contact'])})" if team["contact"] else ""
-        yield f"{form.head}{form.say(team['team'] or _NO_TEAM)}{whom}: {team['refused']:,} would be refused"
+        yield f"{form.head}{form.say(team['team'] or NO_TEAM)}{whom}: {team['refused']:,} would be refused"
         for app in team["apps"]:
             yield from _app(app, form)
     yield from _rest(report, form)
 
 
-def _what_was_seen(report: dict[str, Any]) -> str:
+def what_was_seen(report: dict[str, Any]) -> str:
+    """How many commands, and when."""
     if report["since"] is None:
         return "nothing was seen yet"
     hours = report["watched_seconds"] / 3600
@@ -57,16 +65,25 @@ def _app(app: dict[str, Any], form: Plain) -> Iterator[str]:
         yield f"{form.rule}{form.say(app['app'])}: {_counted(each, form)}"
         yield from (f"{form.item}{line}" for line in _details(each, form))
     if harmless:
-        said = "; ".join(f"{form.say(each['rule'])} {each['outcome']} {each['count']:,}" for each in harmless)
+        said = "; ".join(f"{form.say(each['rule'])} {form.say(each['outcome'])} {each['count']:,}" for each in harmless)
         yield f"{form.item}harmless, no client notices: {said}"
 
 
+def outcome_of(finding: dict[str, Any]) -> str:
+    """What has happened to the commands, or would."""
+    done = str(finding["outcome"])
+    return _ALREADY.get(done) or (done if finding["mode"].startswith("enforce") else f"would be {done}")
+
+
+def share_text(finding: dict[str, Any]) -> str:
+    """The share of a finding's commands; what has happened is never 0 %."""
+    return f"{finding['share']:.3%}" if finding["share"] >= _LEAST_SHARE else f"below {_LEAST_SHARE:.3%}"
+
+
 def _counted(finding: dict[str, Any], form: Plain) -> str:
-    done = "refused" if finding["mode"].startswith("enforce") else "would be refused"
-    if finding["outcome"] == "error":
-        done = "made the rule itself fail"
-    share = f"{finding['count']:,} of {finding['out_of']:,} ({finding['share']:.3%})"
-    return f"{form.say(finding['rule'])} ({finding['mode']}, {form.say(finding['where'])}): {share} {done}"
+    share = f"{finding['count']:,} of {finding['out_of']:,} ({share_text(finding)})"
+    where = f"{form.say(finding['mode'])}, {form.say(finding['where'])}"
+    return f"{form.say(finding['rule'])} ({where}): {share} {form.say(outcome_of(finding))}"
 
 
 def _details(finding: dict[str, Any], form: Plain) -> Iterator[str]:
@@ -79,7 +96,7 @@ def _details(finding: dict[str, Any], form: Plain) -> Iterator[str]:
     for each in finding["exemplars"][:_MOST]:
         yield f"such as {form.code(shlex.join(each['words']))}"
         if each["why"]:
-            yield f"  {form.say(each['why'])}"
+            yield f"  {form.code(each['why'])}"
     said = (("because", finding["because"]), ("instead", finding["instead"]), ("contact", finding["contact"]))
     yield from (f"{name}: {form.say(words)}" for name, words in said if words)
     for each in finding["exceptions"]:

@@ -32,7 +32,7 @@ class Markdown(Plain):
     def code(self, name: str) -> str:
         shown = printable(name)
         fence = "`" * (1 + max((len(found) for found in re.findall("`+", shown)), default=0))
-        return f"{fence} {shown} {fence}" if "`" in shown else f"`{shown}`"
+        return f"{fence} {shown} {fence}" if "`" in shown or not shown.strip() else f"`{shown}`"
 
     def cell(self, name: str) -> str:
         """A name or a command in a cell of a table. GitHub splits cells before it looks for code."""

@@ -28,6 +28,7 @@ remedies.py             temporary limits on one key
 incidents.py            finds and keeps incidents
 violations.py           where violations are logged
 line_writer.py          whole lines at the end of a file, also after the disk was full
+whole_file.py           replaces a file as a whole
 group_evidence.py       what rules have found, of all workers
 evidence/               what is kept of it, and what it says of policies
 rule_stats.py           what each rule has found, for /rules

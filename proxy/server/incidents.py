@@ -25,8 +25,6 @@ The number and age of the incidents in memory are bounded. From time to time the
 import asyncio
 import itertools
 import json
-import os
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -39,6 +37,7 @@ from proxy.policy_yaml.regular_file import read_regular
 from proxy.server.line_writer import LineWriter
 from proxy.server.notices import Level, LostLines, notice
 from proxy.server.remedies import Remedy
+from proxy.server.whole_file import replace_file
 from proxy.server.workers import Workers
 from proxy.server.writer_thread import ENDING_SECONDS, WriterThread, dropped_lines
 from proxy.traffic.evidence import moment
@@ -226,16 +225,8 @@ class Incidents:
 
     def _write_all(self, file: Path, lines: Sequence[bytes]) -> None:
         """Rewrite the whole file."""
-        descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as out:
-                out.writelines(lines)
-            Path(name).chmod(0o640)
-            Path(name).replace(file)
-            self._lines = LineWriter()
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-            raise
+        replace_file(file, lines, 0o640)
+        self._lines = LineWriter()
 
 
 def _said(incident: Incident) -> str:

@@ -5,13 +5,13 @@ The file is replaced as a whole, so it is never half written. Only its owner may
 
 import json
 import os
-import tempfile
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from proxy.net.config.background_thread import BackgroundThread
 from proxy.policy_yaml.regular_file import read_regular
+from proxy.server.whole_file import replace_file
 
 _ALWAYS_THERE = "kill_switch"
 _MOST_SECONDS = 5.0
@@ -46,7 +46,7 @@ class StateFile:
         if self._path is not None:
             state = {_ALWAYS_THERE: None, **self._parts}
             try:
-                await self._thread.run(partial(_replace, self._path, state), _MOST_SECONDS)
+                await self._thread.run(partial(replace_file, self._path, [json.dumps(state).encode()]), _MOST_SECONDS)
             except BaseException:
                 self._written = False
                 raise
@@ -75,16 +75,3 @@ class StateFile:
         if not isinstance(found, dict) or _ALWAYS_THERE not in found:
             raise self.broken()
         return found
-
-
-def _replace(file: Path, state: dict[str, Any]) -> None:
-    descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-            json.dump(state, out)
-            out.flush()
-            os.fsync(out.fileno())
-        Path(name).replace(file)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise

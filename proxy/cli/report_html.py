@@ -1,0 +1,65 @@
+"""A report as one HTML file: it loads nothing, and runs nothing.
+
+Names of keys and clients are chosen by others. Jinja2 escapes all that is put into the template, each value is made
+printable before, and the template shows names in elements of their own, so that letters that are written from right to
+left move nothing beside them. The page's own policy forbids scripts, images and requests.
+"""
+
+import math
+import shlex
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from proxy.cli.report_text import NO_TEAM, outcome_of, share_text, what_was_seen
+from proxy.traffic.key_text import printable
+
+_HOUR = 3600
+_TREND_WIDTH = 300
+
+
+def html(report: dict[str, Any]) -> str:
+    """The report as HTML."""
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, finalize=_finalize, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(command=shlex.join, anchor=_anchor, outcome=outcome_of, share=share_text, bars=_bars)
+    text = files(__package__).joinpath("report.html").read_text("utf-8")
+    pages = [_page(team) for team in report["teams"]]
+    seen = what_was_seen(report)
+    return environment.from_string(text).render(report=report, pages=pages, seen=seen, no_team=NO_TEAM)
+
+
+def _page(team: dict[str, Any]) -> dict[str, Any]:
+    """A team with its findings over all apps, each with its app, the most frequent first."""
+    found = [(app, each) for app in team["apps"] for each in app["findings"]]
+    found.sort(key=lambda place: -place[1]["count"])
+    return {
+        **team,
+        "commands": sum(app["commands"] for app in team["apps"]),
+        "breaking": [place for place in found if not place[1]["harmless"]],
+        "harmless": [place for place in found if place[1]["harmless"]],
+        "clean": [app for app in team["apps"] if all(each["harmless"] for each in app["findings"])],
+    }
+
+
+def _finalize(value: object) -> object:
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _anchor(names: list[str]) -> str:
+    """The id of a team's page, or of a finding: no other has it, and it says the same in the next report."""
+    return "/".join(quote(name.encode("utf-8", "surrogatepass"), safe="") for name in names)
+
+
+def _bars(hours: list[tuple[int, int]]) -> str:
+    """A count for each hour, as the path of an SVG with bars: 300 wide, 40 high."""
+    first, most = hours[0][0], max(count for _, count in hours)
+    width = _TREND_WIDTH / ((hours[-1][0] - first) // _HOUR + 1)
+    return "".join(
+        f"M{(hour - first) // _HOUR * width:.2f} 40v{-math.ceil(40 * count / most)}h{max(1.0, 0.8 * width):.2f}V40z"
+        for hour, count in hours
+    )
