@@ -13,7 +13,7 @@ from proxy.server.evidence.json_form import from_json
 from proxy.server.evidence.model import Evidence, EvidenceError
 from proxy.server.evidence.policy_facts import DIFFER, Facts, facts_of
 from proxy.server.evidence.store import read_store
-from proxy.server.option_readers import read_positive_seconds
+from proxy.server.option_readers import read_time_back
 
 _SECONDS = 60.0
 _USUAL = 7 * 86_400
@@ -57,7 +57,7 @@ def add_policy_option(parser: argparse.ArgumentParser) -> None:
 
 def _read_time(text: str) -> float:
     try:
-        return read_positive_seconds(text)
+        return read_time_back(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

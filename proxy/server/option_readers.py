@@ -102,6 +102,16 @@ def read_positive_seconds(text: str) -> float:
     return seconds
 
 
+def read_time_back(text: str) -> float:
+    """Read how far back from now, such as 12h or 7d, in seconds."""
+    if days := re.fullmatch(r"([1-9][0-9]{0,3})d", text):
+        return int(days[1]) * 86_400.0
+    try:
+        return read_positive_seconds(text)
+    except ValueError:
+        raise ValueError(f"expected a time back from now, such as 30m, 12h or 7d, got {text!r}") from None
+
+
 def read_keepalive(text: str) -> int:
     """Read a time of whole seconds that TCP keepalive takes, or 0."""
     seconds = read_seconds(text)

@@ -17,7 +17,7 @@ from proxy.net.config.settings import (
     ViolationsSettings,
 )
 from proxy.server.config import ConfigError, load_settings
-from proxy.server.option_readers import PACKAGED_POLICIES, read_seconds, read_size
+from proxy.server.option_readers import PACKAGED_POLICIES, read_seconds, read_size, read_time_back
 from proxy.server.options import OPTIONS
 
 
@@ -329,6 +329,13 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
 )
 def test_seconds(text: str, seconds: float) -> None:
     assert read_seconds(text) == seconds
+
+
+def test_a_time_back_may_be_days() -> None:
+    assert [read_time_back(text) for text in ("7d", "9999d", "12h", "10")] == [604_800, 863_913_600, 43_200, 10]
+    for text in ("0d", "0", "1.5d", "7 d", "10000d", "", "d", "1w", "nan"):
+        with pytest.raises(ValueError, match="such as 30m, 12h or 7d"):
+            read_time_back(text)
 
 
 @pytest.mark.parametrize(

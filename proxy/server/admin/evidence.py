@@ -19,7 +19,7 @@ from proxy.server.admin.state import STATE
 from proxy.server.evidence.json_form import to_json
 from proxy.server.evidence.model import EvidenceError
 from proxy.server.evidence.report import Wanted, report
-from proxy.server.option_readers import read_positive_seconds
+from proxy.server.option_readers import read_time_back
 
 _USUAL = "7d"
 
@@ -42,7 +42,7 @@ async def show_report(request: web.Request) -> web.Response:
     """Answer with the report."""
     keeper = request.app[STATE].keeper
     try:
-        back = read_positive_seconds(request.query.get("since", _USUAL))
+        back = read_time_back(request.query.get("since", _USUAL))
     except ValueError as error:
         return web.json_response({"error": f"since: {error}"}, status=400)
     wanted = Wanted(*(request.query.get(name, "") for name in ("app", "team", "rule")))
