@@ -31,7 +31,7 @@ _FLAGS = (
     "--disable-sync",
     "--remote-debugging-port=0",
 )
-_KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, "")}
+_KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), "/": (191, "/")}
 
 
 def program() -> str | None:

@@ -24,7 +24,10 @@ PAGE = HERE.parents[1] / "proxy/server/admin/page"
 POLICY = """
 keyrail: 1
 apps: {checkout: {match: {client_name: checkout-*}}}
-rules: {walks: {refuse: [KEYS], because: one KEYS stops every client, mode: enforce}}
+rules:
+  walks: {refuse: [KEYS], because: one KEYS stops every client, mode: enforce}
+  flushes: {refuse: [FLUSHALL]}
+exceptions: [{rule: walks, keys: "lock:*", because: OPS-1, until: 2099-01-15, then: warn}]
 """
 TAGS = {
     "HTMLButtonElement": "button",
@@ -118,6 +121,7 @@ def test_the_types_are_those_of_what_is_sent(fleet: Fleet, tmp_path: Path) -> No
                 break
         remedy = {"key": "user:{1}:name", "app": "all", "rate": "9000/s", "because": "a test"}
         effect = json.loads(running.http("/remedies", remedy)[1])["effect"]
+        report = running.json("/report")
         with stream(running) as answer:
             sent = dict(islice(events(answer), 3))
     overview = sent["overview"]
@@ -125,9 +129,13 @@ def test_the_types_are_those_of_what_is_sent(fleet: Fleet, tmp_path: Path) -> No
         part, _, rows = place.partition(".")
         assert overview[part][rows], f"there is no {place} to compare"
     assert overview["remedies"]
+    (finding,) = (each for team in report["teams"] for app in team["apps"] for each in app["findings"])
+    assert finding["clients"], finding["exemplars"]
+    assert finding["exceptions"], report["silent"]
     samples = {"Overview": overview, "History": sent["history"], "Violation[]": sent["violations"], "Effect": effect}
+    samples["Report"] = report
     shutil.copy(PAGE / "types.d.ts", tmp_path)
-    lines = ['import type { Effect, History, Overview, Violation } from "./types.d.ts";']
+    lines = ['import type { Effect, History, Overview, Report, Violation } from "./types.d.ts";']
     lines += [f"export const sample{i}: {kind} = {json.dumps(data)};" for i, (kind, data) in enumerate(samples.items())]
     (tmp_path / "samples.ts").write_text("\n".join(lines))
     assert checked(tmp_path) == ""

@@ -104,6 +104,8 @@ def _serve_page(app: web.Application) -> None:
         "/remedies",
         "/events",
         "/rules",
+        "/evidence",
+        "/report",
         "/violations",
         "/policy",
         DASHBOARD,

@@ -106,3 +106,34 @@ export function putFacts(list, facts) {
     mark(list.children[i], "title", title);
   });
 }
+
+/**
+ * Fill a select; the chosen option stays if it is still there.
+ * @param {HTMLSelectElement} select
+ * @param {string[]} values
+ * @param {(value: string) => string} label
+ */
+export function showOptions(select, values, label) {
+  if ([...select.options].map((option) => option.value).join("\n") === values.join("\n")) return;
+  const chosen = select.value;
+  select.replaceChildren(...values.map((value) => make("option", { value }, label(value))));
+  if (values.includes(chosen)) select.value = chosen;
+}
+
+/**
+ * A line over everything, or none.
+ * @param {string} name
+ * @param {string | null} words
+ */
+export function notice(name, words) {
+  let line = document.getElementById(`notice-${name}`);
+  if (words === null) {
+    line?.remove();
+    return;
+  }
+  if (!line) {
+    line = make("p", { class: "notice", id: `notice-${name}` });
+    byId("notices").append(line);
+  }
+  put(line, words);
+}

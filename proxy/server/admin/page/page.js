@@ -5,17 +5,18 @@
 //   charts.js   lines, bars and the heat map              format.js   numbers
 //   incidents.js  open and recent incidents               dom.js      elements
 //   remedies.js   limits on one key, or a cache for it     nodes.js    the nodes of a cluster
-//   cache.js    the local cache
+//   cache.js    the local cache                           report.js   what rules would break, for whom
 
 import { showCache } from "./cache.js";
 import { Chart, Heat } from "./charts.js";
 import { Details } from "./details.js";
-import { byId, make, mark, put, putFacts } from "./dom.js";
+import { byId, mark, notice, put, putFacts, showOptions } from "./dom.js";
 import { byteRate, clock, keyName, milliseconds, rate, share, span, windowName } from "./format.js";
 import { incidentsOf, showIncidents } from "./incidents.js";
 import { nodesTable, numbered, placed, trouble } from "./nodes.js";
 import * as panels from "./panels.js";
 import { showStanding } from "./remedies.js";
+import { ReportPanel } from "./report.js";
 import { Stream } from "./stream.js";
 import { identified } from "./table.js";
 
@@ -54,7 +55,10 @@ byId("tiles").append(...charts.map((chart) => chart.element));
 const choices = document.querySelectorAll("#windows input");
 const asked = new URLSearchParams(location.hash.slice(1));
 const chosen = [...choices].find(({ value }) => value === asked.get("window"))?.value ?? "60";
-const view = { route: asked.get("route"), window: chosen, key: asked.get("key"), paused: false };
+const view = {
+  route: asked.get("route"), window: chosen, key: asked.get("key"), paused: false,
+  since: asked.get("since"), filter: asked.get("filter"), cell: asked.get("cell"),
+};
 /** @type {Map<string, ShownStretch>} */
 const seconds = new Map();
 /** @type {Map<string, Past[]>} */
@@ -72,6 +76,7 @@ const keyId = (key) => `${key.key}\n${key.slot}`;
 const pastOf = (id) => pasts.get(id) ?? [];
 
 const details = new Details(() => remember({ key: null }));
+const report = new ReportPanel(view, remember);
 const heat = new Heat(byId("heat"));
 const tables = {
   keys: panels.keysTable({ open: openDetails, history: (key) => pastOf(key.id) }),
@@ -91,8 +96,7 @@ const tables = {
 function remember(change) {
   Object.assign(view, change);
   const kept = new URLSearchParams();
-  for (const [name, value] of Object.entries({ route: view.route, window: view.window, key: view.key }))
-    if (value) kept.set(name, value);
+  for (const [name, value] of Object.entries({ ...view, paused: null })) if (value) kept.set(name, value);
   history.replaceState(null, "", `#${kept}`);
 }
 
@@ -221,6 +225,7 @@ function show(overview) {
   showIncidents(overview, openDetails);
   showStanding(byId("standing"), overview.remedies, false);
   showKey(overview);
+  report.follow(overview.route);
 }
 
 function showViolations() {
@@ -276,19 +281,6 @@ function showRoutes(routes, route) {
 }
 
 /**
- * Fill a select; the chosen option stays if it is still there.
- * @param {HTMLSelectElement} select
- * @param {string[]} values
- * @param {(value: string) => string} label
- */
-function showOptions(select, values, label) {
-  if ([...select.options].map((option) => option.value).join("\n") === values.join("\n")) return;
-  const chosen = select.value;
-  select.replaceChildren(...values.map((value) => make("option", { value }, label(value))));
-  if (values.includes(chosen)) select.value = chosen;
-}
-
-/**
  * The key whose details are open, or that the address asks for.
  * @param {ShownOverview} overview
  */
@@ -301,24 +293,6 @@ function showKey(overview) {
     if (key) openDetails(key);
   }
   fresh = false;
-}
-
-/**
- * A line over everything, or none.
- * @param {string} name
- * @param {string | null} words
- */
-function notice(name, words) {
-  let line = document.getElementById(`notice-${name}`);
-  if (words === null) {
-    line?.remove();
-    return;
-  }
-  if (!line) {
-    line = make("p", { class: "notice", id: `notice-${name}` });
-    byId("notices").append(line);
-  }
-  put(line, words);
 }
 
 // The connection
@@ -381,7 +355,7 @@ function follow() {
 }
 
 byId("route").addEventListener("change", () => {
-  remember({ route: byId("route").value, key: null });
+  remember({ route: byId("route").value, key: null, cell: null });
   seconds.clear();
   pasts.clear();
   follow();

@@ -1,6 +1,6 @@
 // The types of the page, for the type checker alone: neither browsers nor wheels get this file.
 //
-// First the types that /events and /remedies send, then those that the page derives. A test checks the first part against a Keyrail
+// First the types that /events, /remedies and /report send, then those that the page derives. A test checks the first part against a Keyrail
 // that runs. Times are ISO 8601; rates are per second; unknown values are null.
 
 export interface Client {
@@ -313,7 +313,93 @@ export interface Violation extends Partial<Client> {
   keys?: number;
 }
 
+/** The answer of /report. */
+export interface Report {
+  since: string | null;
+  until: string | null;
+  watched_seconds: number;
+  gaps: string[][];
+  /** What could not be recorded, by reason. */
+  lost: Record<string, number>;
+  commands: number;
+  teams: { team: string; contact: string; refused: number; apps: { app: string; commands: number; findings: Finding[] }[] }[];
+  silent: { route: string; rule: string; where: string; out_of: number; note: string }[];
+  unused_exceptions: Exception[];
+  ending_exceptions: Exception[];
+}
+
+/** What one rule has done, or would do, to the commands of one app. */
+export interface Finding {
+  route: string;
+  rule: string;
+  where: string;
+  mode: string;
+  outcome: string;
+  harmless: boolean;
+  because: string;
+  instead: string;
+  contact: string;
+  count: number;
+  out_of: number;
+  share: number;
+  hits: Record<string, number>;
+  first_seen: string;
+  last_seen: string;
+  /** Seconds since the epoch, and the count of that hour. */
+  hours: number[][];
+  not_told_apart: number;
+  clients: FindingClient[];
+  commands: { command: string; count: number }[];
+  shapes: { shape: string; count: number }[];
+  exemplars: { words: string[]; at: string; why: string }[];
+  exceptions: Exception[];
+}
+
+export interface FindingClient {
+  user: string;
+  client_name: string;
+  library: string;
+  address: string;
+  count: number;
+}
+
+export interface Exception {
+  /** Left out in findings. */
+  route?: string;
+  rule: string;
+  app: string;
+  keys: string;
+  because: string;
+  until: string | null;
+  then: string | null;
+  where: string;
+}
+
 // Types that the page derives
+
+/** A rule in the matrix of what would break. */
+export interface MatrixRow {
+  rule: string;
+  cells: Map<string, MatrixCell>;
+  weight: number;
+}
+
+/** The findings of a rule and an app: the sum of those that break something, or else of all. */
+export interface MatrixCell {
+  findings: Finding[];
+  breaks: boolean;
+  count: number;
+  out_of: number;
+  share: number;
+  past: Past[];
+}
+
+/** What the address has of it. */
+export interface ReportView {
+  since: string | null;
+  filter: string | null;
+  cell: string | null;
+}
 
 /** An `id` that no other key on the page has. */
 export interface ShownKey extends HotKey {
@@ -411,6 +497,10 @@ export interface Elements {
   "slow-table": HTMLTableElement;
   "violations-table": HTMLTableElement;
   "rules-table": HTMLTableElement;
+  "finding": HTMLDialogElement;
+  "report-filter": HTMLInputElement;
+  "report-since": HTMLSelectElement;
+  "report-table": HTMLTableElement;
   "remedy-app": HTMLSelectElement;
   "remedy-because": HTMLInputElement;
   "remedy-do": HTMLButtonElement;
