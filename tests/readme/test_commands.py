@@ -50,6 +50,7 @@ FIGURES = (
     "redis-cli -p 6380 KEYRAIL ",
     "keyrail incidents",
     "keyrail ready",
+    "keyrail report",
     "keyrail remedy list",
     "keyrail diff ",
 )
