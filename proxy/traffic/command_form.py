@@ -108,7 +108,7 @@ def _sizes(command: Command, shown: Mapping[int, str]) -> list[str]:
     if data:
         parts += [f"data={bucket(len(data))}", f"largest={largest}"]
     if brings_values(spec.name):
-        if (value := bucket(max((each.length for each in _values(command)), default=largest))) != largest:
+        if (value := bucket(max((each.length for each in _values(command)), default=0))) != largest:
             parts.append(f"value={value}")
         if members := members_of(command):
             parts.append(f"members={bucket(members)}")
