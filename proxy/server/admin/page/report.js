@@ -12,6 +12,7 @@ import { Table, long, longKey, text } from "./table.js";
 const EACH_MS = 60e3;
 const AGAIN_MS = 10e3;
 const HOUR_MS = 3600e3;
+const MOST_POINTS = 84; // as wide as the line is
 const USUAL = "7d";
 
 const dialog = byId("finding");
@@ -54,19 +55,22 @@ function words(finding, names) {
 }
 
 /**
- * The counts of all hours of the report, at times in milliseconds.
+ * The counts over the time of the report, at times in milliseconds: of each hour, or of several, so that a month is not
+ * more points than can be seen. It begins with one before that time.
  * @param {Finding[]} findings
  * @param {Report} report
  * @returns {Past[]}
  */
 function trend(findings, { since, until }) {
-  /** @type {Map<number, number>} */
-  const counts = new Map();
+  const first = Math.floor(Date.parse(since ?? "") / HOUR_MS) * HOUR_MS;
+  const step = HOUR_MS * Math.max(1, Math.ceil((Date.parse(until ?? "") - first) / HOUR_MS / MOST_POINTS));
+  const points = Array.from({ length: Math.floor((Date.parse(until ?? "") - first) / step) + 2 }, (_, i) => ({ time: first + (i - 1) * step, rate: 0 }));
   for (const { hours } of findings)
-    for (const [hour, many] of hours) counts.set(hour * 1000, (counts.get(hour * 1000) ?? 0) + many);
-  const first = Math.floor(Date.parse(since ?? "") / HOUR_MS) * HOUR_MS - HOUR_MS;
-  const length = Math.floor((Date.parse(until ?? "") - first) / HOUR_MS) + 1;
-  return Array.from({ length }, (_, i) => ({ time: first + i * HOUR_MS, rate: counts.get(first + i * HOUR_MS) ?? 0 }));
+    for (const [hour, many] of hours) {
+      const point = points[Math.floor((hour * 1000 - first) / step) + 1];
+      if (point) point.rate += many;
+    }
+  return points;
 }
 
 /**
