@@ -19,6 +19,11 @@ def bucket(number: int) -> int:
     return size if number >= 0 else -size
 
 
+def least_in(end: int) -> int:
+    """The least positive number in the bucket with this end."""
+    return _ENDS[max(0, bisect_left(_ENDS, end) - 1)] + 1
+
+
 def ends_bucket(limit: int | None) -> bool:
     """Whether a number's bucket tells if it is over this limit; None is no limit."""
     return limit is None or (limit <= _MOST and bucket(limit) == limit)

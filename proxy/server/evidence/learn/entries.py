@@ -84,9 +84,10 @@ def _least(facts: Facts) -> str:
 
 
 def _size_of(facts: Facts, its_type: str) -> list[str]:
-    if facts.largest <= 0 or facts.largest > _LARGEST or facts.far:
+    if facts.largest <= 0 or facts.largest > _LARGEST:
         return []
-    parts = [f"max: {_bytes(1 << (max(facts.largest, _LEAST_SIZE) - 1).bit_length())}"]
+    most = max(facts.largest, _LEAST_SIZE)
+    parts = [f"max: {_bytes(1 << (most - 1).bit_length() if most % _KILO else most)}"]
     if its_type and its_type != "string" and 0 < facts.members <= _MOST_MEMBERS:
         parts.append(f"members_per_write: {max(facts.members, _LEAST_MEMBERS)}")
     return parts

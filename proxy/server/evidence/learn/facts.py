@@ -1,12 +1,13 @@
 """What the evidence says of keys: who uses them with which commands, their types, TTLs and sizes.
 
-Numbers of forms are rounded up to powers of two: ``EX=512`` was 257 to 512 seconds.
+Numbers of forms are rounded up (``proxy.commands.buckets``): ``EX=500`` was 257 to 500 seconds.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from proxy.commands.buckets import least_in
 from proxy.commands.command import Command
 from proxy.commands.creation import creation_of
 from proxy.commands.expiry import StatedExpiry, may_persist, persists, read_expiry, states_expiry
@@ -14,16 +15,11 @@ from proxy.commands.key_types import key_types_of
 from proxy.commands.row import ExpiryArgument, ExpiryOptions
 from proxy.commands.rows import ROWS
 from proxy.commands.spec import Spec
-from proxy.commands.values import brings_values, writes_far
+from proxy.commands.values import brings_values
 from proxy.rules.rule import takes
 
 _SCALES = {"EX": 1000, "PX": 1}
 _MOMENTS = frozenset({"EXAT", "PXAT"})
-_WIDTHS = {"HSET": 2, "HMSET": 2, "HSETEX": 2, "ZADD": 2, "GEOADD": 3, "XADD": 2}
-"""Arguments of each member; one for all other commands."""
-
-_EXACT = 2
-"""Forms round larger numbers."""
 
 Span = tuple[int, int]
 """Least and most, both included."""
@@ -35,7 +31,7 @@ class Facts:
 
     `created` counts writes that may create the key, `with_ttl` those of them that state a TTL. `moments`: TTLs are
     stated as points in time, which forms do not tell. `loses_ttl`: some command removes or keeps TTLs, or a script may
-    do anything. `far`: the size of a value cannot be told.
+    do anything.
     """
 
     commands: Counter[str] = field(default_factory=Counter)
@@ -51,7 +47,6 @@ class Facts:
     exact_ttls: Span | None = None
     largest: int = 0
     members: int = 0
-    far: bool = False
 
     def add(self, more: "Facts") -> None:
         """Add what is known of other keys."""
@@ -68,7 +63,6 @@ class Facts:
         self.exact_ttls = _around(self.exact_ttls, more.exact_ttls)
         self.largest = max(self.largest, more.largest)
         self.members = max(self.members, more.members)
-        self.far |= more.far
 
     @property
     def uses(self) -> int:
@@ -120,9 +114,8 @@ def facts_of(use: Use, write: bool) -> Facts:
         facts.created = use.count
         facts.with_ttl = use.count if facts.ttls or facts.moments else 0
     if write and brings_values(name):
-        facts.far = writes_far(name)
-        facts.largest = tokens.get("largest") or 0
-        facts.members = -(-(tokens.get("data") or 0) // _WIDTHS.get(name, 1))
+        facts.largest = tokens.get("value") or tokens.get("largest") or 0
+        facts.members = tokens.get("members") or 0
     return facts
 
 
@@ -152,8 +145,7 @@ def _note_ttl(facts: Facts, spec: Spec, tokens: dict[str, int | None], count: in
 
 def _note_number(facts: Facts, number: int | None, scale: int, count: int) -> None:
     if number is not None and number > 0:
-        least = number if number <= _EXACT else number // 2 + 1
-        facts.ttls[least * scale, number * scale] = count
+        facts.ttls[least_in(number) * scale, number * scale] = count
 
 
 def stated_ttl(command: Command, at: float) -> Span | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.expiry import StatedExpiry, read_expiry, states_expiry
 from proxy.commands.table import STANDARD
-from proxy.commands.values import values_of
+from proxy.commands.values import values_of, writes_far
 from proxy.policy.compile import CompiledPolicy, PolicyCompiler
 from proxy.policy.load import load_policy
 from proxy.policy.model import Policy
@@ -49,7 +49,7 @@ class Recorded:
         for span in ttls.ttls:
             for bound in span:
                 yield _with_ttl(command, bound)
-        if ttls.largest and not ttls.far:
+        if ttls.largest and not writes_far(command.spec.name):
             yield _with_value(command, min(ttls.largest, _LONGEST_VALUE))
 
 

@@ -311,7 +311,7 @@ def _header(learning: _Learning, evidence: Evidence, app: str) -> list[str]:
         "Every rule is in audit. It describes what was seen, not what is right: read it, then enforce rule by rule.",
         f"Judged with every rule enforced: {gathered.forms - bare} forms, {len(recorded)} recorded commands.",
         "None of them is refused or changed.",
-        f"Looked at: {amount(gathered.looked_at)} of {total} commands. Forms round numbers up to powers of two.",
+        f"Looked at: {amount(gathered.looked_at)} of {total} commands. Forms have numbers rounded up.",
         *(note for note, count in notes.items() if count),
         *learning.dropped,
     ]
