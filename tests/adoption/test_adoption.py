@@ -21,12 +21,16 @@ from proxy.policy.model import Policy
 from proxy.policy_yaml.shipped import packaged
 from proxy.server.evidence.diff import diff
 from proxy.server.evidence.json_form import from_json
+from proxy.server.evidence.learn.judging import loaded
+from proxy.server.evidence.learn.learn import learn
 from proxy.server.evidence.model import Evidence
 from proxy.server.evidence.ready import Demand, readiness
 from proxy.traffic.evidence_rows import EvidenceRows
 from tests.conftest import Fleet, rest_is_long
 from tests.resp import pack
+from tests.server import learnable_traffic
 from tests.server.running import Running, serve, ticks
+from tests.server.test_learn import changed
 
 APPS = ("checkout", "search", "sessions", "reports", "jobs")
 CLIENTS = 4
@@ -204,6 +208,12 @@ def told_beforehand(running: Running, enforced: Policy, sent: Sent) -> None:
         else:
             assert change.commands.least <= each.times <= change.commands.most
     assert all(change.commands.least == 0 for change in newly.values()), newly
+    raw = [
+        learnable_traffic.Sent("default", f"{app}-{client}", [word.encode() for word in words])
+        for (app, client), its in sent.items()
+        for words in its
+    ]
+    assert list(changed(loaded(learn(evidence)), raw)) == []
 
 
 def a_week(evidence: Evidence) -> Evidence:
