@@ -17,7 +17,7 @@ from proxy.commands.table import Lane
 from tests.conftest import seeds
 from tests.net.replica_stage import Stage
 from tests.net.test_replicas_of_nodes import Stage as NodeStage
-from tests.resp import FrameReader, decode
+from tests.resp import Failure, FrameReader, decode
 from tests.session.clustered import NODES
 from tests.session.given import Upstream, call
 
@@ -116,9 +116,12 @@ def test_replies_have_their_places(seed: int) -> None:
     while (frame := heard.frame()) is not None:
         replies.append(decode(frame))
     assert not world.stage.client.gone
-    differing = [pair for pair in zip(replies, world.expected, strict=False) if pair[0] not in (pair[1], None)]
-    assert differing == []
-    assert len(replies) == len(world.expected)
+    # A read that a later one of its key has overtaken gets the error.
+    given_up = sum(isinstance(reply, Failure) and reply.text.startswith(b"CLUSTERDOWN keyrail: ") for reply in replies)
+    answers = [pair for pair in zip(replies, world.expected, strict=True) if not isinstance(pair[0], Failure)]
+    assert [pair for pair in answers if pair[0] not in (pair[1], None)] == []
+    assert len(answers) + given_up == len(replies)
+    assert given_up < len(replies) // 20
 
 
 def test_a_read_that_takes_long_and_those_behind_it_take_one_connection_to_the_primary() -> None:
