@@ -144,7 +144,7 @@ def policy(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("size", rest_is_long("10000", "500000"))
+@pytest.mark.parametrize("size", rest_is_long("50000", "500000"))
 def test_what_is_told_beforehand_is_what_happens(size: str, policy: Path, fleet: Fleet, tmp_path: Path) -> None:
     chance = random.Random(0)
     upstream = fleet.engine("valkey-9.1", "adoption").url
