@@ -10,7 +10,8 @@ from proxy.policy.decision import Hit, Step
 from proxy.policy.model import Mode
 from proxy.policy.scope import walks
 from proxy.rules.key_globs import KeyGlob
-from proxy.rules.lowering import Lowering, Programs
+from proxy.rules.lowering import Lowering
+from proxy.rules.plan_checks import Programs
 from proxy.rules.request_edits import EditChains
 from proxy.rules.rule import Rule
 

@@ -11,9 +11,10 @@ from proxy.hotpath.plan.appending import StatedNumber
 from proxy.hotpath.plan.automaton import Automaton
 from proxy.hotpath.plan.plan import EDIT, JUDGE, PASS, Plan
 from proxy.hotpath.plan.schema_checks import EntryProgram
-from proxy.rules.lowering import UNLIMITED, EntryCheck, Lowering, NameCheck
+from proxy.rules.lowering import Lowering
 from proxy.rules.name_language import automaton_of
 from proxy.rules.names.faults import Banned
+from proxy.rules.plan_checks import UNLIMITED, EntryCheck, NameCheck
 from proxy.rules.request_edits import Append, StatedArgument
 from proxy.schema.entries import KeyEntry, Schema
 from proxy.schema.patterns import parse_pattern

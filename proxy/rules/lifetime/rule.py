@@ -55,7 +55,8 @@ from proxy.rules.lifetime.ttl_commands import NEEDS, TtlCommands
 from proxy.rules.lifetime.ttl_options import Outside, Persist, TtlOptions, Unproven
 from proxy.rules.lifetime.uses import Uses
 from proxy.rules.lifetime.wording import LifetimeWording
-from proxy.rules.lowering import UNLIMITED, EntryCheck, Lowering
+from proxy.rules.lowering import Lowering
+from proxy.rules.plan_checks import UNLIMITED, EntryCheck
 from proxy.rules.request_edits import Append
 from proxy.rules.request_edits import StatedArgument as PlannedNumber
 from proxy.rules.rule import Binding, Needs, Rule, Wording, takes

@@ -7,7 +7,7 @@ could reach another app's keys by changing its name.
 
 from dataclasses import dataclass
 
-from proxy.rules.lowering import EntryCheck
+from proxy.rules.plan_checks import EntryCheck
 from proxy.schema.entries import Owner, Schema
 from proxy.schema.nearest import nearest_entry
 

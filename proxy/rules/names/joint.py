@@ -7,10 +7,10 @@ So only a few machines run side by side, for any number of rules.
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from proxy.rules.lowering import UNLIMITED
 from proxy.rules.name_language import Counted, Machine, TooIntricateError, endings
 from proxy.rules.names.faults import Banned, HashTags, Prefixes, SegmentKinds
 from proxy.rules.names.rule import CHARACTERS, DEFAULT_PREFIXES, NamesSettings
+from proxy.rules.plan_checks import UNLIMITED
 
 _ALL = frozenset(CHARACTERS["any"])
 _FOREIGN = "others"

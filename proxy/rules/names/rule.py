@@ -20,10 +20,11 @@ from proxy.commands.table import Spec
 from proxy.hotpath.plan.automaton import Automaton
 from proxy.rules.context import Context
 from proxy.rules.judged_by import JudgedBy
-from proxy.rules.lowering import UNLIMITED, EntryCheck, Lowering, NameCheck
+from proxy.rules.lowering import Lowering
 from proxy.rules.name_language import automaton_of
 from proxy.rules.names.faults import Banned, HashTags, Prefixes, SegmentKinds
 from proxy.rules.names.in_schema import Membership
+from proxy.rules.plan_checks import UNLIMITED, EntryCheck, NameCheck
 from proxy.rules.refusals import Refusals, over, under
 from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
 from proxy.rules.verdict import PASS, Verdict

@@ -10,7 +10,8 @@ from proxy.commands.spec import Spec
 from proxy.rules.collections.caps import Cap
 from proxy.rules.collections.rule import Collections
 from proxy.rules.context import Context
-from proxy.rules.lowering import EntryCheck, Lowering
+from proxy.rules.lowering import Lowering
+from proxy.rules.plan_checks import EntryCheck
 from proxy.rules.rule import Binding, RuleSettings, Wording
 from proxy.rules.schema.size import SchemaSize
 from proxy.rules.verdict import PASS, Refuse, Verdict

@@ -11,7 +11,8 @@ from proxy.commands.table import Spec
 from proxy.commands.values import brings_values, members_of, values_of, writes_far
 from proxy.rules.context import Context
 from proxy.rules.judged_by import JudgedBy
-from proxy.rules.lowering import UNLIMITED, EntryCheck, Lowering
+from proxy.rules.lowering import Lowering
+from proxy.rules.plan_checks import UNLIMITED, EntryCheck
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
 from proxy.rules.sizes.rule import SMALLER, oversize, too_many_members

@@ -13,7 +13,8 @@ from proxy.commands.key_types import KeyTypes, key_types_of
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.judged_by import JudgedBy
-from proxy.rules.lowering import EntryCheck, Lowering
+from proxy.rules.lowering import Lowering
+from proxy.rules.plan_checks import EntryCheck
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
 from proxy.rules.verdict import PASS, Verdict
