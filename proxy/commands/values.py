@@ -60,6 +60,12 @@ def writes_far(name: str) -> bool:
     return name in _FAR
 
 
+def plain_values(name: str) -> tuple[int, int] | None:
+    """The first argument that is a value (0: none is), and the step to the next ones (0: there are none). None if the
+    places alone do not tell which arguments are values."""
+    return _VALUES.get(name)
+
+
 def values_of(command: Command) -> list[Value]:
     """The values that a command brings, in the order of its arguments; none if Redis refuses its numbers."""
     stores = _STORES.get(command.spec.name)

@@ -21,16 +21,19 @@ from proxy.hotpath.plan.plan import NameProgram, Plan
 from proxy.hotpath.plan.replica_reads import ReplicaReads, ReplicaTerms
 from proxy.hotpath.plan.request_edit import RequestEdit
 from proxy.hotpath.plan.schema_checks import EntryProgram
+from proxy.hotpath.plan.value_checks import ValueProgram
 from proxy.policy.decision import Hit
 from proxy.policy.lower_policy import LoweredPolicy
 
 _NONE = -1
 _OWNERS = 0
 _COLUMNS = {
+    "operations": "H",
     "program_of": "H",
     "edit_of": "H",
     "error_of": "H",
     "entry_program_of": "H",
+    "value_program_of": "H",
     "edits_by_entry_of": "H",
     "token_sets_of": "H",
     "most_bytes": "q",
@@ -71,6 +74,14 @@ class _Entries:
 
 
 @dataclass(frozen=True, slots=True)
+class _Values:
+    first: int
+    step: int
+    firsts: bytes
+    seconds: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class _Appending:
     argc: int
     added: int
@@ -101,12 +112,12 @@ class _ReplicaReads:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    operations: int
     columns: tuple[int, ...]
     programs: tuple[int, ...]
     edits: tuple[int, ...]
     errors: tuple[bytes, ...]
     entry_programs: tuple[int, ...]
+    value_programs: tuple[int, ...]
     edits_by_entry: tuple[int, ...]
     token_sets: tuple[bytes, ...]
     spends: bool
@@ -115,7 +126,7 @@ class _Plan:
     hits: tuple[tuple[int, tuple[Hit, ...]], ...]
 
 
-Part: TypeAlias = bytes | _Automaton | _Names | _Entries | _Appending | _Edit | _Edits | _ReplicaReads | _Plan
+Part: TypeAlias = bytes | _Automaton | _Names | _Entries | _Values | _Appending | _Edit | _Edits | _ReplicaReads | _Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +152,12 @@ class PlanTables:
         plan = lowered.plan
         return self._number(
             _Plan(
-                self._number(bytes(plan.operations)),
                 tuple(self._bytes(getattr(plan, column)) for column in _COLUMNS),
                 tuple(map(self._names, plan.programs)),
                 tuple(map(self._edit, plan.edits)),
                 tuple(plan.errors),
                 tuple(map(self._entries, plan.entry_programs)),
+                tuple(map(self._values, plan.value_programs)),
                 tuple(map(self._edits, plan.edits_by_entry)),
                 tuple(plan.token_sets),
                 plan.spends,
@@ -204,6 +215,9 @@ class PlanTables:
                 program.max_length,
             )
         )
+
+    def _values(self, program: ValueProgram) -> int:
+        return self._number(_Values(program.first, program.step, program.firsts, program.seconds))
 
     def _replica_reads(self, reads: ReplicaReads | None) -> int:
         if reads is None:
@@ -265,13 +279,13 @@ class PlanReader:
         part = self._parts[number]
         assert isinstance(part, _Plan)
         plan = Plan(0)
-        plan.operations = self._make(part.operations, "B")
         for (column, kind), at in zip(_COLUMNS.items(), part.columns, strict=True):
             setattr(plan, column, self._make(at, kind))
         plan.programs = [self._make(each) for each in part.programs]
         plan.edits = [self._make(each) for each in part.edits]
         plan.errors = list(part.errors)
         plan.entry_programs = [self._make(each) for each in part.entry_programs]
+        plan.value_programs = [self._make(each) for each in part.value_programs]
         plan.edits_by_entry = [self._make(each) for each in part.edits_by_entry]
         plan.token_sets = list(part.token_sets)
         plan.spends = part.spends
@@ -295,7 +309,7 @@ class PlanReader:
     def _object_of(self, part: Part, kind: str) -> object:
         match part:
             case bytes():
-                return bytearray(part) if kind == "B" else array(kind, part)
+                return array(kind, part)
             case _Automaton(classes, rows, start):
                 return Automaton(classes, cast("Sequence[int]", self._make(rows, "i")), start, checked=True)
             case _Names():
@@ -310,6 +324,8 @@ class PlanReader:
                     min_length,
                     max_length,
                 )
+            case _Values(first, step, firsts, seconds):
+                return ValueProgram(first, step, firsts, seconds)
             case _Appending(argc, added, suffixes, satisfied_by, stated):
                 return Appending(argc, added, suffixes, satisfied_by, [StatedNumber(*each) for each in stated])
             case _Edit(counter, name, appending, then):

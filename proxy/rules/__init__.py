@@ -11,7 +11,7 @@ context.py           the client and the moment of a judgement
 guardrails.py        all guardrails, by their keys
 order.py             which guardrail judges before which, and why
 lowering.py          one command's plan operations, collected from the rules that apply to it
-plan_checks.py       what a plan checks of a request: names, schema entries
+plan_checks.py       what a plan checks of a request: names, schema entries, values
 replica_keys.py      reads that several rules leave to replicas, for a plan
 request_edits.py     the edits of a request that the plan makes for rules
 listing.py           commands as policies list them

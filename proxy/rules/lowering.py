@@ -13,7 +13,7 @@ from proxy.commands.table import Spec
 from proxy.hotpath.plan.plan import Plan
 from proxy.hotpath.plan.replica_reads import ReplicaTerms
 from proxy.rules.key_globs import LONGEST, KeyGlob, none_fits
-from proxy.rules.plan_checks import ANY_BYTES, UNLIMITED, EntryCheck, NameCheck, Programs, number_of
+from proxy.rules.plan_checks import ANY_BYTES, UNLIMITED, EntryCheck, NameCheck, Programs, ValueCheck, number_of
 from proxy.rules.replica_keys import ReplicaRule, add_rules, fit_plan
 from proxy.rules.request_edits import Append, EditChains, RequestEdits, Swap
 
@@ -40,6 +40,7 @@ class Lowering:
         "_replica_rules",
         "_size",
         "_token_sets",
+        "_values",
         "audited",
         "enforced",
         "place",
@@ -59,6 +60,7 @@ class Lowering:
         self._names: NameCheck | None = None
         self._judged_keys: list[KeyGlob] = []
         self._entries: EntryCheck | None = None
+        self._values: ValueCheck | None = None
         self._edits = RequestEdits()
         self._refused_by = 0
         self._size = UNLIMITED
@@ -127,6 +129,13 @@ class Lowering:
         else:
             self._entries = check if self._entries is None else self._entries.combined(check)
 
+    def check_values(self, check: ValueCheck) -> None:
+        """Judge the command if one of its values may begin as the check says."""
+        if self._edits.change:
+            self._judged = True  # as above
+        else:
+            self._values = check if self._values is None else self._values.combined(check)
+
     def append_by_entry(self, check: EntryCheck, appends: Sequence[Append | None]) -> None:
         """Add arguments at its end by the entry that owns its only key, in the places of `check`, which is added, too.
 
@@ -177,8 +186,8 @@ class Lowering:
 
     def _checked(self) -> bool:
         limited = self._size < UNLIMITED or self._arguments < UNLIMITED
-        checked = self._names is not None or bool(self._judged_keys) or self._entries is not None
-        return limited or checked or bool(self._token_sets)
+        checked = any(check is not None for check in (self._names, self._entries, self._values))
+        return limited or checked or bool(self._judged_keys) or bool(self._token_sets)
 
     def apply(self, command_id: int, plan: Plan, programs: Programs, chains: EditChains) -> dict[int, CountedFor]:
         """Write the operations into the plan. `programs` has the checks that are already in it, and `chains` the edits
@@ -203,6 +212,8 @@ class Lowering:
             plan.check_names(command_id, number_of(names, plan, programs))
         if self._size < UNLIMITED or self._arguments < UNLIMITED:
             plan.limit(command_id, self._size, self._arguments)
+        if self._values is not None:
+            plan.check_values(command_id, number_of(self._values, plan, programs))
         if entries is not None:
             plan.check_entries(command_id, number_of(entries, plan, programs))
         if self._token_sets:

@@ -1,9 +1,10 @@
-"""What a plan checks of a request beyond its size: the names of its keys, and the schema entries that own them.
+"""What a plan checks of a request beyond its size: the names of its keys, the schema entries that own them,
+and how its values begin.
 
 Each check is a value, so that equal checks of several commands share one program of the plan.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeAlias
@@ -11,6 +12,7 @@ from typing import TypeAlias
 from proxy.hotpath.plan.automaton import Automaton
 from proxy.hotpath.plan.plan import Plan
 from proxy.hotpath.plan.schema_checks import EntryProgram
+from proxy.hotpath.plan.value_checks import ValueProgram
 from proxy.rules.name_language import Counted, Machine, Walked, automaton_of, joined
 from proxy.schema.entries import Owner, Schema
 
@@ -176,11 +178,36 @@ class EntryCheck:
         return plan.add_entries(program)
 
 
-Programs: TypeAlias = dict[NameCheck | EntryCheck, int]
+@dataclass(frozen=True, slots=True)
+class ValueCheck:
+    """How the values of a command may not begin to pass: with a byte of the first and then one of the second set of one
+    of the `openings`, at most eight. The values are the argument `first` and every `step`-th behind it, or only that
+    one if `step` is 0."""
+
+    first: int
+    step: int
+    openings: frozenset[tuple[bytes, bytes]]
+
+    def combined(self, other: "ValueCheck") -> "ValueCheck":
+        """A check of the same values that passes only requests that both pass."""
+        return replace(self, openings=self.openings | other.openings)
+
+    def add_to(self, plan: Plan) -> int:
+        """Add it to the plan, and return its number there."""
+        firsts, seconds = map(_bits, zip(*sorted(self.openings), strict=True))
+        return plan.add_values(ValueProgram(self.first, self.step, firsts, seconds))
+
+
+def _bits(sets: Sequence[bytes]) -> bytes:
+    """For each byte the bits of the sets that have it."""
+    return bytes(sum((byte in each) << bit for bit, each in enumerate(sets)) for byte in range(256))
+
+
+Programs: TypeAlias = dict[NameCheck | EntryCheck | ValueCheck, int]
 """The checks of a plan, and their numbers there."""
 
 
-def number_of(check: NameCheck | EntryCheck, plan: Plan, programs: Programs) -> int:
+def number_of(check: NameCheck | EntryCheck | ValueCheck, plan: Plan, programs: Programs) -> int:
     """The number of a check in the plan, to which it is added if it is not there."""
     number = programs.get(check)
     if number is None:

@@ -397,7 +397,7 @@ def test_a_former_policy_is_kept_until_its_counts_are_taken_and_nobody_is_under_
 
 
 def judges_all(policy: EffectivePolicy) -> bool:
-    return policy.config.plan.operations == Plan.judging(len(STANDARD.specs)).operations
+    return list(policy.config.plan.operations) == list(Plan.judging(len(STANDARD.specs)).operations)
 
 
 def test_the_first_client_of_an_app_is_judged_until_its_plan_is_there(bench: Bench) -> None:

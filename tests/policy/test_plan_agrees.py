@@ -46,6 +46,7 @@ from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.rules.sizes.rule import SizesSettings
 from proxy.rules.transactions.rule import TransactionsSettings
 from proxy.rules.unknown_commands.rule import UnknownCommandsSettings
+from proxy.rules.values.formats import FORMATS
 from proxy.rules.values.rule import ValuesSettings
 from proxy.rules.verdict import PASS as PASSED
 from proxy.rules.verdict import Refuse, Rewrite
@@ -80,6 +81,8 @@ NAMES = (
     "EXPIRE",
     "INCR",
     "GETEX",
+    "HSET",
+    "PSETEX",
 )
 WORDS = (
     *(pickle.dumps(1), b"\xac\xed\x00\x05t", b"a:0:{}"),
@@ -107,6 +110,33 @@ COMMANDS = st.builds(
     lambda name, arguments: [name, *arguments],
     st.sampled_from(NAMES).flatmap(any_case) | st.sampled_from((b"NOSUCH", b"PING", b"slaveof")),
     st.lists(st.sampled_from(WORDS + KEYS) | st.binary(max_size=12), max_size=7),
+)
+
+
+VALUES = (
+    *(pickle.dumps(each, protocol) for each in (None, ["a"]) for protocol in (2, 5)),
+    *(b"\xac\xed\x00\x05", b"a:0:{}", b'O:1:"a":0:{}', b's:1:"a";'),
+    *(
+        b"\x80",
+        b"\x80\x06K\x01.",
+        b"\x80\x05",
+        b"\xac",
+        b"\xac\xee\x00\x05",
+        b"\xed\xac",
+        b"a",
+        b"a:b",
+        b"s:",
+        b":a",
+        b"v",
+    ),
+)
+"""Of each refused format, and others that begin alike."""
+WRITES = st.builds(
+    lambda name, values: [name, b"a:b", *values],
+    st.sampled_from(
+        ("SET", "SETNX", "GETSET", "MSET", "LPUSH", "HSET", "APPEND", "SETEX", "PSETEX", "SETRANGE")
+    ).flatmap(any_case),
+    st.lists(st.sampled_from(VALUES) | st.sampled_from((b"150", b"EX", b"PX", b"150000")), min_size=1, max_size=5),
 )
 
 
@@ -170,6 +200,9 @@ SCHEMA_SETTINGS: st.SearchStrategy[RuleSettings] = (
     | st.just(SchemaSizeSettings(SchemaMembersSettings()))
     | st.builds(SchemaTtlSettings, st.builds(TtlOptions))
 )
+VALUES_SETTINGS: st.SearchStrategy[RuleSettings] = st.builds(
+    ValuesSettings, st.lists(st.sampled_from(sorted(FORMATS)), min_size=1, max_size=3, unique=True).map(tuple)
+)
 BOUNDS = st.builds(
     Bounds,
     default=st.none() | st.integers(100, 1000),
@@ -198,7 +231,7 @@ SETTINGS: st.SearchStrategy[RuleSettings] = (
     | SCHEMA_SETTINGS
     | st.builds(SizesSettings, *[st.none() | st.integers(1, most) for most in (9, 4, 30)])
     | st.builds(FanOutSettings, st.integers(1, 3), st.sampled_from(((), ("DEL", "MGET"))))
-    | st.builds(ValuesSettings, st.sampled_from((("php",), ("pickle", "java"))))
+    | VALUES_SETTINGS
     | st.builds(RangesSettings, st.integers(1, 5), st.none() | st.just(3), st.booleans())
     | st.builds(ScanCountsSettings, st.integers(1, 5), st.booleans())
     | st.builds(AllowOnlySettings, st.just(("GET", "SET", "CONFIG GET", "COPY a")), st.just(("hash", "write")))
@@ -217,6 +250,11 @@ SCOPED = st.lists(st.tuples(SETTINGS, st.sampled_from((Mode.AUDIT, Mode.ENFORCE)
 STANDARDS = st.lists(
     st.tuples(NAMES_SETTINGS | SCHEMA_SETTINGS, st.sampled_from((Mode.AUDIT, Mode.ENFORCE))), min_size=1, max_size=3
 ).map(policy_of)
+WITH_VALUES = st.lists(
+    st.tuples(VALUES_SETTINGS | SETTINGS, st.sampled_from(list(Mode)), st.just(EVERYTHING) | SCOPES), max_size=2
+).flatmap(
+    lambda others: VALUES_SETTINGS.map(lambda values: scoped_policy([(values, Mode.ENFORCE, EVERYTHING), *others]))
+)
 READS_AND_WRITES = st.builds(
     lambda name, keys: [name, *keys],
     st.sampled_from((b"GET", b"MGET", b"COPY", b"DEL", b"APPEND", b"LMOVE")),
@@ -323,6 +361,56 @@ def test_the_plan_and_rules_about_some_keys_agree(policy: Policy, commands: list
     bound = compiled(policy, SMALL, seed=1)
     for argv in commands:
         assert_agreement(bound, argv)
+
+
+@settings(max_examples=200, deadline=None)
+@given(WITH_VALUES, st.lists(WRITES, min_size=4, max_size=10))
+@example(policy_of([(ValuesSettings(("php", "java")), Mode.ENFORCE)]), [[b"SET", b"k", value] for value in VALUES])
+@example(policy_of([(ValuesSettings(("pickle",)), Mode.ENFORCE)]), [[b"MSET", b"k", b"v", b"k", v] for v in VALUES])
+def test_the_plan_and_rules_about_values_agree(policy: Policy, commands: list[list[bytes]]) -> None:
+    bound = compiled(policy, SMALL, seed=1)
+    for argv in commands:
+        assert_agreement(bound, argv)
+
+
+@pytest.mark.parametrize(
+    ("words", "outcome"),
+    [
+        ([b"SET", b"k", b"text"], PASS),
+        ([b"SET", b"k", b""], PASS),
+        ([b"SET", b"k", b"\x80"], PASS),
+        ([b"SET", b"k", b"a"], PASS),
+        ([b"SET", b"a:1", b"v", b"EX", b"5"], PASS),
+        ([b"SET", b"k", b"\x80\x05K\x01."], JUDGE),
+        ([b"SET", b"k", b"\x80:"], PASS),
+        ([b"SET", b"k", b"\xac\xed\x00\x04"], JUDGE),
+        ([b"SET", b"k", b"a:b"], JUDGE),
+        ([b"SET", b"k"], PASS),
+        ([b"MSET", b"a", b"v", b"s:1", b"v"], PASS),
+        ([b"MSET", b"a", b"v", b"b", b"s:1"], JUDGE),
+        ([b"LPUSH", b"a", b"v", b"v", b"s:1"], JUDGE),
+        ([b"HSET", b"a", b"s:1", b"v"], JUDGE),
+        ([b"SETEX", b"a", b"150", b"v"], PASS),
+        ([b"PFADD", b"a", b"s:1"], PASS),
+        ([b"SETRANGE", b"k", b"0", b"v"], JUDGE),
+        ([b"GET", b"s:1"], PASS),
+    ],
+)
+def test_two_rules_about_values_are_one_look_at_each(words: list[bytes], outcome: int) -> None:
+    rules = [ValuesSettings(("pickle",)), ValuesSettings(("java", "php"))]
+    bound = compiled(policy_of([(each, Mode.ENFORCE) for each in rules]), STANDARD)
+    assert planned(bound, words) == outcome
+    assert_agreement(bound, words)
+
+
+@pytest.mark.parametrize(
+    ("value", "outcome"), [(b"v", EDIT), (b"v" * 50, JUDGE), (b"a:1", JUDGE), (pickle.dumps(1), JUDGE)]
+)
+def test_values_are_looked_at_before_an_edit(value: bytes, outcome: int) -> None:
+    rules = [ValuesSettings(tuple(FORMATS)), SizesSettings(value=50), LifetimeSettings(Bounds(default=60))]
+    bound = compiled(policy_of([(each, Mode.ENFORCE) for each in rules]), STANDARD, seed=1)
+    assert planned(bound, [b"SET", b"k", value]) == outcome
+    assert_agreement(bound, [b"SET", b"k", value])
 
 
 def test_a_plan_passes_what_is_about_other_keys() -> None:

@@ -6,6 +6,7 @@ request_edit.py     changes of a request by the plan: closed edits, which compos
 appending.py        arguments that a rewrite appends, such as a TTL
 automaton.py        finds the schema entry of a key in one pass over its bytes
 schema_checks.py    passes requests by the schema entry of their keys, without a rule
+value_checks.py     passes requests whose values begin as no refused format does
 replica_reads.py    which reads replicas may answer
 leased_tokens.py    tokens of a rate limit
 """

@@ -6,12 +6,14 @@ from proxy.hotpath.counting.counters cimport Counters
 from proxy.hotpath.plan.replica_reads cimport ReplicaReads
 from proxy.hotpath.plan.request_edit cimport RequestEdit, RequestEditor
 from proxy.hotpath.plan.schema_checks cimport EntryProgram
+from proxy.hotpath.plan.value_checks cimport ValueProgram
 from proxy.wire.request cimport Request
 
 
 cdef int _PASS, _EDIT, _JUDGE, _REFUSE
 cdef Py_ssize_t _UNSOUGHT
 cdef int _OP_JUDGE, _OP_COUNT, _OP_NAMES, _OP_EDIT, _OP_LIMIT, _OP_ENTRIES, _OP_EDIT_BY_ENTRY, _OP_REPLICA, _OP_KEYS
+cdef int _OP_VALUES
 cdef int MIXED, UNTOLD
 cdef int _SEPARATOR, _FORBIDDEN, _WRITES
 
@@ -38,7 +40,7 @@ cdef class NameProgram:
 
 @cython.final
 cdef class Plan:
-    cdef public bytearray operations
+    cdef public unsigned short[::1] operations
     cdef public list programs
     cdef public unsigned short[::1] program_of
     cdef public list edits
@@ -49,6 +51,8 @@ cdef class Plan:
     cdef public long long[::1] most_arguments
     cdef public list entry_programs
     cdef public unsigned short[::1] entry_program_of
+    cdef public list value_programs
+    cdef public unsigned short[::1] value_program_of
     cdef public list edits_by_entry
     cdef public unsigned short[::1] edits_by_entry_of
     cdef public RequestEditor editor
@@ -94,6 +98,8 @@ cdef class Plan:
     @cython.locals(program=EntryProgram)
     cdef bint _entries_pass(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
                             Py_ssize_t found) except -1
+    @cython.locals(program=ValueProgram)
+    cdef bint _values_pass(self, int command_id, Request request, const unsigned char *data) except -1
     @cython.locals(edit=RequestEdit, by_entry=list, program=EntryProgram, changed=cython.int)
     cdef int _edit(self, int command_id, int operation, Request request, const unsigned char *data, Py_ssize_t found) except -1
     @cython.locals(i=cython.Py_ssize_t, index=cython.Py_ssize_t)

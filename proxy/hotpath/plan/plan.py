@@ -2,7 +2,7 @@
 # cython: initializedcheck=False
 """A policy as the hot path runs it: a few closed operations for each command.
 
-Each command id has a byte of operations; 0 means that no rule touches the command and nothing counts its keys, and
+Each command id has a number of operations; 0 means that no rule touches the command and nothing counts its keys, and
 costs one look-up. ``decide`` answers for one scanned request:
 
 - PASS: forward the bytes as they are;
@@ -18,6 +18,7 @@ finds the entry that owns the key, for all rules about the schema (``proxy.hotpa
 go on.
 
 Limits on sizes need no look at the arguments: none of them is larger than the request, and it has no more than so many.
+Formats of values need two bytes of each (``proxy.hotpath.plan.value_checks``).
 """
 
 from array import array
@@ -28,6 +29,7 @@ from proxy.hotpath.plan.automaton import Automaton
 from proxy.hotpath.plan.replica_reads import MIXED, UNTOLD, ReplicaReads
 from proxy.hotpath.plan.request_edit import RequestEdit, RequestEditor
 from proxy.hotpath.plan.schema_checks import EntryProgram
+from proxy.hotpath.plan.value_checks import ValueProgram
 from proxy.wire.request import Request
 
 # Under two names each: C integers in here, Python's for everybody else.
@@ -52,6 +54,7 @@ _OP_LIMIT = 16
 _OP_ENTRIES = 32
 _OP_EDIT_BY_ENTRY = 64
 _OP_REPLICA = 128
+_OP_VALUES = 256
 _OP_KEYS = _OP_COUNT | _OP_NAMES | _OP_ENTRIES | _OP_REPLICA
 
 # What a byte is to a name, beside 0 for most.
@@ -135,7 +138,7 @@ class Plan:
     """
 
     def __init__(self, commands: int) -> None:
-        self.operations = bytearray(commands)
+        self.operations = array("H", bytes(2 * commands))
         self.programs: list[NameProgram] = []
         self.program_of = array("H", bytes(2 * commands))
         self.edits: list[RequestEdit] = []
@@ -146,6 +149,8 @@ class Plan:
         self.most_arguments = array("q", bytes(8 * commands))
         self.entry_programs: list[EntryProgram] = []
         self.entry_program_of = array("H", bytes(2 * commands))
+        self.value_programs: list[ValueProgram] = []
+        self.value_program_of = array("H", bytes(2 * commands))
         self.edits_by_entry: list[list[RequestEdit | None]] = []
         self.edits_by_entry_of = array("H", bytes(2 * commands))
         self.editor = RequestEditor()
@@ -164,7 +169,7 @@ class Plan:
     def judging(cls, commands: int) -> "Plan":
         """A plan with which the rules judge every request."""
         plan = cls(commands)
-        plan.operations = bytearray([_OP_JUDGE]) * commands
+        plan.operations = array("H", [_OP_JUDGE]) * commands
         return plan
 
     def judge_always(self, command_id: int) -> None:
@@ -217,6 +222,16 @@ class Plan:
         """Every key of the command must let it pass, by the entry that owns the key, or the request is judged."""
         self.operations[command_id] |= _OP_ENTRIES
         self.entry_program_of[command_id] = program
+
+    def add_values(self, program: ValueProgram) -> int:
+        """The number of a program for ``check_values``."""
+        self.value_programs.append(program)
+        return len(self.value_programs) - 1
+
+    def check_values(self, command_id: int, program: int) -> None:
+        """The values of the command must pass the program, or the request is judged."""
+        self.operations[command_id] |= _OP_VALUES
+        self.value_program_of[command_id] = program
 
     def edit_by_entry(self, command_id: int, edits: list[RequestEdit | None]) -> None:
         """Edit as the owner of the only key has it in its place (0: no owner), as ``edit`` does; None: not at all.
@@ -370,6 +385,8 @@ class Plan:
             request.end - request.start > self.most_bytes[command_id] or request.argc > self.most_arguments[command_id]
         ):
             return -1
+        if operation & _OP_VALUES and not self._values_pass(command_id, request, data):
+            return -1
         if not operation & _OP_KEYS:
             return 0
         if found == _UNSOUGHT:
@@ -428,6 +445,11 @@ class Plan:
         program = self.entry_programs[self.entry_program_of[command_id]]
         assert program is not None
         return program.passes(request, data, keys, found)
+
+    def _values_pass(self, command_id: int, request: Request, data: bytes) -> bool:
+        program = self.value_programs[self.value_program_of[command_id]]
+        assert program is not None
+        return program.passes(request, data)
 
     def _edit(self, command_id: int, operation: int, request: Request, data: bytes, found: int) -> int:
         edit: RequestEdit | None

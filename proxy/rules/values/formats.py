@@ -10,6 +10,7 @@ A value in two layers is not recognised: compressed, encrypted, or inside JSON. 
 """
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from proxy.wire.numbers import read_digits
 
@@ -51,10 +52,18 @@ def _is_php(beginning: bytes, whole: bool) -> bool:
     return not whole or beginning.endswith(_PHP_ENDS[kind])
 
 
-FORMATS: Mapping[str, tuple[str, Callable[[bytes, bool], bool]]] = {
-    "pickle": ("a pickle of Python", _is_pickle),
-    "java": ("a serialised object of Java", _is_java),
-    "php": ("a value of PHP's serialize()", _is_php),
+class Format(NamedTuple):
+    """The words for a value; whether the first bytes of a value, or the whole one, are of the format; and which bytes
+    all its values have at the first and at the second place."""
+
+    words: str
+    fits: Callable[[bytes, bool], bool]
+    opening: tuple[bytes, bytes]
+
+
+FORMATS: Mapping[str, Format] = {
+    "pickle": Format("a pickle of Python", _is_pickle, (b"\x80", bytes(_PROTOCOLS))),
+    "java": Format("a serialised object of Java", _is_java, (_JAVA[:1], _JAVA[1:2])),
+    "php": Format("a value of PHP's serialize()", _is_php, (b"".join(_PHP_OPENS), b":")),
 }
-"""By their names in a policy: the words for a value, and whether the first bytes of a value, or the whole one, are of
-the format."""
+"""By their names in a policy."""
