@@ -139,18 +139,15 @@ class Lowering:
     def append_by_entry(self, check: EntryCheck, appends: Sequence[Append | None]) -> None:
         """Add arguments at its end by the entry that owns its only key, in the places of `check`, which is added, too.
 
-        None adds nothing. If a rule is not enforced, the command is judged if there are arguments to add.
+        None adds nothing. If a rule is not enforced, a command without them is judged.
         """
+        if not self.enforced:
+            appends = [append and append.unchanging for append in appends]
         if self._edits.change and not self._edits.swap and not check.bounds_bytes:
             # Arguments that an earlier rule has appended are no keys, so the owner stays the same.
             self._entries = check if self._entries is None else self._entries.combined(check)
         else:
             self.check_entries(check)
-        adding = [append is not None and append.changes for append in appends]
-        if not self.enforced and any(adding):
-            bytes_passing = tuple(0 if adds else UNLIMITED for adds in adding)
-            self.check_entries(EntryCheck(check.automaton, check.reads, bytes_passing, check.arguments))
-            appends = [None if adds else each for adds, each in zip(adding, appends, strict=True)]
         self._edits.add(self.place, appends)
 
     def spend(self) -> None:
@@ -170,8 +167,8 @@ class Lowering:
             self._replica_rules.append(rule)
 
     def append(self, append: Append) -> None:
-        """Add arguments at its end."""
-        self._edit(append)
+        """Add arguments at its end. If the rule is not enforced, a command without them is judged."""
+        self._edit(append.unchanging if append.stated and not self.enforced else append)
 
     def swap(self, target: Spec) -> None:
         """Run it under another command's name."""

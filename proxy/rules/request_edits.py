@@ -52,6 +52,11 @@ class Append:
         return bool(self.suffixes)
 
     @cached_property
+    def unchanging(self) -> "Append":
+        """The same, but commands to which it would add arguments are judged."""
+        return Append(stated=self.stated) if self.changes else self
+
+    @cached_property
     def planned(self) -> Appending:
         """The edit in the form of plans; the plans of all apps share it."""
         stated = [

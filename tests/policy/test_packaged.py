@@ -2,11 +2,14 @@
 
 import pickle
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from proxy.commands.table import STANDARD
+from proxy.hotpath.counting.counters import Counters
+from proxy.hotpath.plan.plan import JUDGE, PASS
 from proxy.net.policy.cache_scope import cache_rules
 from proxy.policy.expectations import run_tests
 from proxy.policy.load import load_policy
@@ -21,6 +24,7 @@ from proxy.rules.schema.size import SchemaSizeSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.rules.scripts.rule import ScriptsSettings
 from proxy.rules.verdict import Pass, Refuse, Rewrite
+from proxy.wire.request import Request
 from tests.policy.given import compile_policy
 from tests.rules.given import command, context
 
@@ -139,6 +143,26 @@ def test_the_policys_own_tests_pass_and_reach_every_rule(path: Path) -> None:
     assert [str(outcome) for outcome in report.outcomes if not outcome.passed] == []
     assert report.unreached == ()
     assert loaded.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "judged"),
+    [
+        ("SET user:{}:name name-{} EX 300", 0),
+        ("SETEX user:{}:name 300 {}", 0),
+        ("LSET user:{}:jobs 0 {}", 0),
+        ("SET user:{}:name a:{}:{{}} EX 300", 1000),
+        ("SET user:{}:name {}", 1000),  # a TTL would be added, which is counted
+    ],
+)
+def test_observing_judges_few_writes_of_texts(text: str, judged: int) -> None:
+    bound = compile_policy(load_policy(packaged("observe")), STANDARD)
+    outcomes = []
+    for i in range(1000):
+        request = Request.from_argv(text.format(i, i).encode().split())
+        found = STANDARD.lookup.find(request)
+        outcomes.append(bound.plan.decide(found, request, bytes(request.data), STANDARD.keys, Counters(1)))
+    assert Counter(outcomes) == Counter({PASS: 1000 - judged, JUDGE: judged})
 
 
 def test_transparent_is_no_rule_and_no_count() -> None:

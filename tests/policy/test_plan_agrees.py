@@ -337,9 +337,19 @@ def assert_agreement(bound: CompiledPolicy, argv: Sequence[bytes]) -> None:
             assert argument == low or int(low) <= int(argument) <= int(high)
 
 
+AUDITED: list[tuple[RuleSettings, Mode]] = [
+    (SchemaTtlSettings(), Mode.AUDIT),
+    (LifetimeSettings(Bounds(default=500, least=100)), Mode.AUDIT),
+]
+TTLS = [[b"SET", key, b"v", *words] for key in (b"a", b"a:b", b"b") for words in ((), (b"EX", b"150"), (b"EX", b"9"))]
+
+
 @settings(max_examples=150, deadline=None)
 @given(POLICIES, st.lists(COMMANDS, min_size=1, max_size=8), AVAILABLE)
 @example(Policy("test"), [[b"GET", b"a"]], None)
+@example(policy_of(AUDITED[:1]), TTLS, None)
+@example(policy_of(AUDITED[1:]), TTLS, None)
+@example(policy_of(AUDITED), TTLS, None)
 @example(policy_of([(FanOutSettings(3), Mode.AUDIT)]), [[b"EVAL", b"EX", b"EX", b"EX"]], None)
 def test_the_plan_and_the_rules_agree(
     policy: Policy, commands: list[list[bytes]], available: frozenset[str] | None

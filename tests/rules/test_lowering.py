@@ -143,6 +143,29 @@ def test_what_is_only_counted_is_judged_where_there_is_something_to_append() -> 
     assert [audited.decide(f"SET {key} v") for key in ("a:1", "b:1", "c:1")] == [JUDGE, PASS, PASS]
 
 
+@pytest.mark.parametrize("by_entry", [False, True])
+def test_what_states_itself_what_is_only_counted_takes_no_judging(by_entry: bool) -> None:
+    each = Append(3, 2, [b"x"], (b"KEEPTTL",), (StatedArgument(5, 4, 10, 99, b"EX", 3),))
+
+    def lower(lowering: Lowering) -> None:
+        if by_entry:
+            lowering.append_by_entry(CHECK, (each, None, each))
+        else:
+            lowering.append(each)
+
+    audited = Lowered("SET", lower, enforced=False)
+    assert audited.lowering.does is None
+    for text, outcome in (
+        ("SET k v", JUDGE),
+        ("SET k v EX 10", PASS),
+        ("SET k v EX 9", JUDGE),
+        ("SET k v KEEPTTL", JUDGE),
+        ("SET a:1 v", PASS if by_entry else JUDGE),
+    ):
+        assert audited.decide(text) == outcome, text
+    assert not any(audited.plan.changed)
+
+
 def test_nothing_to_append_changes_nothing() -> None:
     nothing = Lowered("SET", lambda lowering: lowering.append_by_entry(CHECK, (None, None, None)))
     assert nothing.lowering.does is None
