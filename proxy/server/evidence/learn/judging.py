@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from proxy.commands.command import Command, KeysUnknownError
+from proxy.commands.command import Command
 from proxy.commands.expiry import StatedExpiry, read_expiry, states_expiry
 from proxy.commands.table import STANDARD
 from proxy.commands.values import values_of, writes_far
@@ -36,10 +36,8 @@ class Recorded:
     @property
     def readable(self) -> bool:
         """Whether its keys can be read; rules that need keys refuse what they cannot read."""
-        try:
-            return self.replayed.command.keys is not None
-        except KeysUnknownError:
-            return False
+        command = self.replayed.command
+        return command.has_no_keys or bool(command.known_keys)
 
     def commands(self) -> Iterator[Command]:
         """The command, and the extremes of its form: the least and most TTL, and the largest value."""
