@@ -304,6 +304,8 @@ class Row(NamedTuple):
     numbers: tuple[int, ...] = ()
     """The arguments that are numbers and no data, beside those of options: times, ranks, offsets, counts. Negative ones
     count from the end."""
+    only_data: bool = False
+    """It has no options: what looks like one, behind its keys, is data."""
     stores: Stores | None = None
     """Every command that may take memory has one."""
     grows: Grows | None = None

@@ -51,8 +51,14 @@ class GroupEvidence:
 
     def give_back(self, pending: Pending) -> None:
         """What was taken could not be kept."""
-        for place, rows in pending.items():
+        newer, self._pending = self._pending, pending
+        for place, rows in newer.items():
             self._hold(place, rows)
+
+    @property
+    def waiting(self) -> int:
+        """Rows that were not taken yet."""
+        return sum(map(len, self._pending.values()))
 
     def _hold(self, place: tuple[int, str], rows: EvidenceRows) -> None:
         known = self._pending.setdefault(place, EvidenceRows())

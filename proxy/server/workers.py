@@ -107,6 +107,8 @@ class Workers:
         self._on_change = on_change
         self.time_series = tuple(TimeSeries(settings.traffic_memory) for _ in settings.routes)
         """The recent traffic of each route, over all workers, ended ones included."""
+        self.policies_since = time.time()
+        """When the policies came into force, in seconds since the epoch."""
         self.evidence = GroupEvidence([route.name for route in settings.routes])
         """What rules have found, and for whom."""
         self._settings = settings
@@ -199,6 +201,7 @@ class Workers:
         for worker in self._workers.values():
             if worker not in preparing:
                 worker.channel.request(prepare)
+        self.policies_since = time.time()
         await self._have_all(Commit(prepare.generation))
         self._plans.forget_others()
         for route, policy in enumerate(policies):

@@ -56,6 +56,7 @@ _OPTIONS_FIRST = frozenset({"XADD", "ZADD", "GEOADD", "HSETEX"})
 _FIRST_OPTION = 2
 _OPTIONS = _FLAGS | _BEFORE_NUMBERS | _BEFORE_TYPES
 _NUMBERS = {row.name: row.numbers for row in ALL if row.numbers}
+_ONLY_DATA = frozenset(row.name for row in ALL if row.only_data)
 
 
 def exemplar(command: Command, redaction: Redaction, at: float, why: str = "") -> Exemplar:
@@ -162,7 +163,7 @@ def _shown(command: Command) -> dict[int, str]:
     for index in (*first, *last):
         argument, word = argv[index], b""
         if index not in values and index not in keys and len(argument) < LONGEST:
-            word = word_of(argument)
+            word = b"" if command.spec.name in _ONLY_DATA else word_of(argument)
             if word in _OPTIONS or (before in _BEFORE_TYPES and word in _TYPES):
                 shown[index] = word.decode()
             elif before in _TRIMMING and word in _TRIMMING[before]:

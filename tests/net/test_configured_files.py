@@ -34,7 +34,7 @@ from tests.resp import eventually
 READS = {"open", "read_text", "read_bytes", "fdopen", "mkstemp"}
 ELSEWHERE = {
     "policy_yaml/regular_file.py": "the one place",
-    "server/state_file.py": "a temporary file of its own, from a thread",
+    "server/whole_file.py": "a temporary file of its own, from a thread",
     "server/state_folder.py": "a file for its lock, without waiting",
     "server/evidence/schema.py": "to make it; SQLite opens it",
     "server/incidents.py": "a temporary file of its own, and the file's end, from a thread",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from proxy.commands.command import Command
+from proxy.commands.command import Command, Key
 from proxy.commands.table import STANDARD
 from proxy.net.policy.verdicts import Verdicts
 from proxy.policy.decision import Hit
@@ -70,6 +70,18 @@ def test_what_a_plan_has_done_is_reported_as_far_as_it_was_inspected() -> None:
     assert [b'"dropped": 7' in line for line in seen.lines] == [False, False, False, True]
     assert {key.command: row.count for key, row in seen.rows.verdicts.items()} == {"": 7, "KEYS": 3}
     assert verdicts.dropped() == {"walks": 7}
+
+
+def test_a_reason_shows_no_key_that_a_script_names_itself() -> None:
+    verdicts = Verdicts("default", Redaction(Redact.HASH, b"secret"), tells=True, logs=True, warns=False)
+    client = Client(SimpleNamespace(compiled=SimpleNamespace(app="reports")))
+    command = Command(STANDARD, [b"EVAL", b"return redis.call('SET', 'user:ada', 1)", b"0"])
+    command.named = (Key(0, b"user:ada", True),)
+    error = b"-DENIED keyrail/names: the script calls SET: the key 'user:ada' (argument 1 of SET) is short\r\n"
+    verdicts.report((Hit("names", Mode.AUDIT, "refused", error=error),), command, client)
+    told = verdicts.verdict_update({})
+    assert "user:ada'" not in repr(told.rows)
+    assert b"the key 'user:ada#" in told.lines[0]
 
 
 def test_in_a_flood_everything_is_counted_and_not_everything_inspected() -> None:

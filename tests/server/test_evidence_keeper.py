@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -61,7 +62,9 @@ class World:
 
     def __init__(self, its: Policy = TRANSPARENT) -> None:
         self.clock, self.store = Clock(), FailingStore()
-        self.workers: Any = SimpleNamespace(evidence=GroupEvidence(["default"]), policies=(its,))
+        self.workers: Any = SimpleNamespace(
+            evidence=GroupEvidence(["default"]), policies=(its,), policies_since=self.clock.wall
+        )
         self.begin()
 
     def begin(self) -> None:
@@ -71,6 +74,11 @@ class World:
             clock=lambda: self.clock.wall,
             steady=lambda: self.clock.steady,
         )
+        self.keeper.begin()
+
+    def puts(self, its: Policy) -> None:
+        """Put a policy in force."""
+        self.workers.policies, self.workers.policies_since = (its,), self.clock.wall
 
     def sees(self, count: int) -> None:
         self.workers.evidence.add(0, got(count), self.clock.wall)
@@ -133,6 +141,7 @@ def test_a_store_that_cannot_be_opened_is_replaced_by_memory_and_said(capsys: py
         raise EvidenceError("state/evidence.sqlite is of a newer Keyrail")
 
     keeper = EvidenceKeeper(world.workers, ["default"], unusable)
+    keeper.begin()
     world.sees(3)
     assert gets(asyncio.run(keeper.read(0.0))) == 3
     assert "kept in memory only: state/evidence.sqlite is of a newer Keyrail" in capsys.readouterr().err
@@ -166,7 +175,7 @@ def test_a_rule_has_a_version_since_it_judges_as_it_does() -> None:
     async def run() -> Evidence:
         await world.keeper.keep()
         world.clock.passes(10.0)
-        world.workers.policies = (lax,)
+        world.puts(lax)
         return await world.keeper.read(0.0)
 
     versions = asyncio.run(run()).rules
@@ -183,7 +192,7 @@ def test_a_rule_that_was_removed_and_comes_back_has_not_judged_meanwhile(restart
 
     async def run() -> Evidence:
         for its in (with_it, without, without, with_it):
-            world.workers.policies = (its,)
+            world.puts(its)
             if restarts:
                 world.begin()
             await world.keeper.keep()
@@ -231,6 +240,7 @@ def test_what_waits_is_bounded_and_its_loss_is_counted() -> None:
 def test_a_successor_leaves_the_store_to_its_predecessor_at_first() -> None:
     world = World()
     keeper = EvidenceKeeper(world.workers, ["default"], lambda: world.store, True, steady=lambda: world.clock.steady)
+    keeper.begin()
     world.sees(2)
 
     async def run() -> Evidence:
@@ -240,3 +250,53 @@ def test_a_successor_leaves_the_store_to_its_predecessor_at_first() -> None:
         return await keeper.read(0.0)
 
     assert gets(asyncio.run(run())) == 2
+
+
+def test_a_reader_that_gives_up_leaves_the_write_alone() -> None:
+    world = World()
+    begun, go = threading.Event(), threading.Event()
+    add = world.store.add
+
+    def slow(batch: Batch) -> None:
+        begun.set()
+        go.wait()
+        add(batch)
+
+    world.store.add = slow  # type: ignore[method-assign]  # a disk that takes its time
+    world.sees(3)
+
+    async def run() -> Evidence:
+        reading = asyncio.ensure_future(world.keeper.keep())
+        await asyncio.to_thread(begun.wait)
+        reading.cancel()
+        go.set()
+        return await world.keeper.read(0.0)
+
+    assert gets(asyncio.run(run())) == 3
+    assert sum(rows.commands.get(GET, 0) for batch in world.store.batches for _, _, rows in batch.rows) == 3
+
+
+def test_a_process_that_never_served_writes_nothing() -> None:
+    world = World()
+    keeper = EvidenceKeeper(world.workers, ["default"], lambda: world.store)
+    world.sees(1)
+    asyncio.run(keeper.release())
+    assert (world.store.batches, world.store.closed) == ([], 0)
+
+
+def test_a_new_file_is_told_the_rules_in_force_and_a_fault_of_any_kind_keeps_the_rows() -> None:
+    world = World(policy("defaults: {mode: audit}\nrules:\n  flush: {refuse: [FLUSHALL]}\n"))
+
+    async def run() -> Evidence:
+        await world.keeper.keep()
+        world.store = FailingStore()  # the file was damaged, and set aside
+        world.keeper._store = world.store
+        world.sees(2)
+        world.store.add = None  # type: ignore[method-assign, assignment]  # a bug
+        await world.keeper.keep()
+        assert not world.keeper.kept
+        del world.store.add
+        return await world.keeper.read(0.0)
+
+    found = asyncio.run(run())
+    assert ([each.rule for each in found.rules], gets(found)) == (["flush"], 2)

@@ -34,6 +34,8 @@ def command(line: str) -> Command:
         ),
         ("EVAL script 1 k secret", "EVAL <6 bytes> 1 k <6 bytes>", "keys=1 data=2 largest=8 2:1"),
         ("CONFIG SET maxmemory 1gb", "CONFIG SET <9 bytes> <3 bytes>", "data=2 largest=10"),
+        ("HMGET h count 4111111111111111", "HMGET h <5 bytes> <16 bytes>", "keys=1 data=2 largest=16"),
+        ("EVAL s 0 limit 4111111111", "EVAL <1 bytes> 0 <5 bytes> <10 bytes>", "data=4 largest=10 2:0"),
         ("PUBLISH channel text", "PUBLISH <7 bytes> <4 bytes>", "data=2 largest=8"),
         ("KEYS user:*", "KEYS <6 bytes>", "data=1 largest=8"),
         ("NONSENSE a b", "NONSENSE <1 bytes> <1 bytes>", "unknown data=2 largest=1"),

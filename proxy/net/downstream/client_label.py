@@ -8,7 +8,7 @@ from proxy.traffic.key_text import shown
 from proxy.traffic.shapes import shape
 
 _LONGEST_NAME = 64
-_MOST_KNOWN = 4096
+_MOST_KNOWN, _LONGEST_KNOWN = 4096, 256
 _NO_USER_OF_ITS_OWN = "default"
 
 
@@ -39,9 +39,10 @@ class Identities:
         host = client.origin.host if user == _NO_USER_OF_ITS_OWN and not names.client else ""
         known = self._known.get((app, user, names, host))
         if known is None:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
             user_label, _, library, _ = label_of(user, names, host)
             known = Identity(app, user_label, shape(names.client)[:_LONGEST_NAME], library, host)
-            self._known[app, user, names, host] = known
+            if max(map(len, names)) <= _LONGEST_KNOWN:
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known.clear()
+                self._known[app, user, names, host] = known
         return known

@@ -49,7 +49,8 @@ class EvidenceRecorder:
         key = FormKey(self._identities.of(client), command.name, _shape_of(command), form_of(command))
         forms = self._rows.forms
         if key not in forms and len(forms) >= MOST_FORMS:
-            key = key.others
+            # Clients can make up any number of names.
+            key = key.others if command.spec.name else key.others.others
         row = forms.setdefault(key, FormRow())
         row.count += weight
         row.seen += 1

@@ -42,6 +42,9 @@ _MOST_SHOWN = 24
 """Arguments that an error may show, beside the keys."""
 _MENDED = frozenset({"rewritten", "answered", "accompanied", "followed"})
 
+_SHOWN_IN_ERRORS = tuple(map(shown_by, (Redact.NONE, Redact.SHAPE)))
+"""How policies show keys in errors; a transaction has the policy that it began with."""
+
 _log = logging.getLogger("keyrail.route")
 
 
@@ -63,7 +66,6 @@ class Verdicts(ReportPort):
         self.evidence = EvidenceRecorder(redaction)
         self._route = route
         self._least_redaction = redaction
-        self._shown_in_errors = shown_by(Redact.NONE)
         self._tells = tells
         self._logs = logs
         self._warns = warns
@@ -92,7 +94,6 @@ class Verdicts(ReportPort):
     def show_keys(self, redact: Redact) -> None:
         """Keys are shown as `redact` says, or less of them."""
         self.evidence.redaction = self._least_redaction.at_least(redact)
-        self._shown_in_errors = shown_by(redact)
 
     def keep(self, rules: Iterable[str], redact: Redact, *, exact: bool = False) -> None:
         """Set the rules in force; with `exact` evidence each hit is told apart."""
@@ -193,9 +194,12 @@ class Verdicts(ReportPort):
         if hit.detail or not hit.error:
             return hit.detail
         why = hit.error.decode("utf-8", "replace").strip().partition(": ")[2]
-        if self.evidence.redaction.kind is not Redact.NONE:
-            for argument in {*(key.name for key in command.known_keys), *command.argv[1:_MOST_SHOWN]}:
-                why = why.replace(quoted(self._shown_in_errors(argument)), quoted(self.evidence.redaction.of(argument)))
+        if self.evidence.redaction.kind is Redact.NONE or "'" not in why:
+            return why
+        for argument in {*(key.name for key in (*command.known_keys, *command.named)), *command.argv[1:_MOST_SHOWN]}:
+            for in_error in {quoted(show(argument)) for show in _SHOWN_IN_ERRORS}:
+                if in_error in why:
+                    why = why.replace(in_error, quoted(self.evidence.redaction.of(argument)))
         return why
 
     def _warn(self, hit: Hit, command: Command, client: ServedClient, who: ClientLabel) -> None:

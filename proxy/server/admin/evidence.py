@@ -11,6 +11,7 @@ import asyncio
 import json
 import time
 from functools import partial
+from math import isfinite, nan
 from typing import Any
 
 from aiohttp import web
@@ -30,6 +31,8 @@ async def evidence(request: web.Request) -> web.Response:
     try:
         since = float(request.query.get("since", "0"))
     except ValueError:
+        since = nan
+    if not isfinite(since):
         return web.json_response({"error": "since: expected seconds since the epoch"}, status=400)
     try:
         found = await keeper.read(since)

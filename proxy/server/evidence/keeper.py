@@ -5,6 +5,7 @@ What cannot be kept (a full disk, a locked file) waits in memory, bounded, until
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -28,6 +29,9 @@ _ENDING_SECONDS = 5.0
 _JUMP_SECONDS = 5.0
 """A clock that is off by more has jumped: a new stretch of watching begins."""
 _NOT_KEPT = "rows that could not be kept"
+_WAITING = "rows that wait until they can be kept"
+_LATE_SECONDS = 60.0
+"""After so long without a write, evidence counts as not kept: its disk may hang."""
 
 
 class Watched(Protocol):
@@ -35,6 +39,8 @@ class Watched(Protocol):
 
     evidence: GroupEvidence
     policies: tuple[Policy, ...]
+    policies_since: float
+    """When these came into force, in seconds since the epoch."""
 
 
 class EvidenceKeeper:
@@ -60,54 +66,70 @@ class EvidenceKeeper:
         self._thread = BackgroundThread("keeps evidence")
         self._keeping = asyncio.Lock()
         self._policies: tuple[Policy, ...] = ()
+        self._in_force: list[RuleVersion] = []
         self._versions: list[RuleVersion] = []
         self._told_lost = 0
         self.facts: dict[str, Facts] = {}
         """By route: what reports have to know of the policies in force."""
-        self.kept = True
-        """Whether the last write succeeded."""
+        self._written = True
+        self._last = steady()
         self.in_memory = ""
         """Why evidence is kept in memory only; empty if it is not."""
         self._released = False
-        self._opens_at = steady() + (KEEP_SECONDS if waits else 0.0)
+        self._waits = waits
+        self._opens_at = math.inf
+
+    @property
+    def kept(self) -> bool:
+        """Whether what is seen is written, where it belongs."""
+        return self._written and not self.in_memory and self._steady() - self._last < _LATE_SECONDS
+
+    def begin(self) -> None:
+        """The policies are in force, and clients are served."""
+        self._last = self._steady()
+        self._opens_at = self._last + (KEEP_SECONDS if self._waits else 0.0)
 
     async def run(self) -> None:
         """Keep what is new, again and again."""
+        self.begin()
         while True:
             await self.keep()
             await asyncio.sleep(KEEP_SECONDS)
 
     async def keep(self) -> None:
-        """Write what is new."""
+        """Write what is new. Whoever waits for it may give up; the write goes on."""
+        await asyncio.shield(self._keep())
+
+    async def _keep(self) -> None:
         async with self._keeping:
-            await self._follow_policies()
-            if self._released:
+            if self._released or self._steady() < self._opens_at:
                 return
-            if self._store is None and not await self._open():
-                return
-            batch, pending = self._batch()
+            pending: Pending = {}
             try:
+                await self._follow_policies()
+                if self._store is None:
+                    await self._open()
+                batch, pending = self._batch()
                 # Without a time limit: a write that comes later all the same would be there twice.
                 await self._thread.run(partial(self._add, batch))
-            except EvidenceError as error:
+            except Exception as error:  # noqa: BLE001 - evidence is kept again later, whatever was wrong with it
                 self._workers.evidence.give_back(pending)
-                if self.kept:
+                if self._written:
                     notice(f"evidence waits in memory until it can be kept: {error}", Level.WARNING)
-                self.kept = False
-            else:
-                self._versions = []
-                self._told_lost += batch.lost.get(_NOT_KEPT, 0)
-                if not self.kept:
-                    notice("evidence is kept again", Level.INFO)
-                self.kept = True
+                self._written = False
+                return
+            self._versions = []
+            self._told_lost += batch.lost.get(_NOT_KEPT, 0)
+            if not self._written:
+                notice("evidence is kept again", Level.INFO)
+            self._written = True
+            self._last = self._steady()
 
     def _add(self, batch: Batch) -> None:
         assert self._store is not None, "it was opened"
         self._store.add(batch)
 
-    async def _open(self) -> bool:
-        if self._steady() < self._opens_at:
-            return False
+    async def _open(self) -> None:
         try:
             self._store = await self._thread.run(self._open_store)
         except EvidenceError as error:
@@ -117,7 +139,6 @@ class EvidenceKeeper:
         with suppress(EvidenceError):
             known = await self._thread.run(partial(self._store.read, self._clock()))
             self._tell_removed({(each.route, each.rule) for each in known.rules}, self._began)
-        return True
 
     def _batch(self) -> tuple[Batch, Pending]:
         now, steady = self._clock(), self._steady()
@@ -127,7 +148,9 @@ class EvidenceKeeper:
         pending = self._workers.evidence.take()
         lost = self._workers.evidence.lost - self._told_lost
         rows = [(hour, route, found) for (hour, route), found in pending.items()]
-        return Batch(self._began, now, rows, list(self._versions), {_NOT_KEPT: lost} if lost else {}), pending
+        return Batch(
+            self._began, now, rows, [*self._versions, *self._in_force], {_NOT_KEPT: lost} if lost else {}
+        ), pending
 
     async def _follow_policies(self) -> None:
         if self._policies is self._workers.policies:
@@ -137,9 +160,9 @@ class EvidenceKeeper:
         before = self._rules()
         self.facts = dict(zip(self._routes, facts, strict=True))
         # The first policies are in force from the beginning.
-        now = self._clock() if self._policies else self._began
+        now = self._workers.policies_since if self._policies else self._began
         self._policies = policies
-        self._versions += [
+        self._in_force = [
             RuleVersion(route, rule["rule"], rule["digest"], now)
             for route, its in self.facts.items()
             for rule in its["rules"]
@@ -163,9 +186,13 @@ class EvidenceKeeper:
         if self._store is None:
             raise EvidenceError("the process before this one still keeps the evidence: ask again in a few seconds")
         try:
-            return await self._thread.run(partial(self._store.read, since), READ_SECONDS)
+            found = await self._thread.run(partial(self._store.read, since), READ_SECONDS)
         except TimeoutError:
             raise EvidenceError(f"the evidence could not be read in {READ_SECONDS:g} s") from None
+        waiting = self._workers.evidence.waiting
+        if waiting and not self._written:
+            found.lost[_WAITING] = waiting
+        return found
 
     async def release(self) -> None:
         """Write what there is, and then nothing any more: a successor keeps evidence from now on, or nobody does."""
@@ -178,5 +205,5 @@ class EvidenceKeeper:
             notice("the last evidence could not be kept in time", Level.WARNING)
         self._released = True
         if self._store is not None:
-            self._thread.submit(self._store.close)
-            self._thread.drain(_ENDING_SECONDS)
+            with suppress(TimeoutError, EvidenceError):
+                await self._thread.run(self._store.close, _ENDING_SECONDS)

@@ -27,7 +27,7 @@ from typing import Any
 
 from proxy.policy.apps import UNKNOWN
 from proxy.server.evidence.model import HOUR, Evidence
-from proxy.server.evidence.policy_facts import Facts, judges_by
+from proxy.server.evidence.policy_facts import OFF, Facts, judges_by
 from proxy.traffic.evidence import LABEL_FIELDS, moment
 from proxy.traffic.evidence_rows import VerdictKey, VerdictRow, newest
 
@@ -83,7 +83,7 @@ class Findings:
                 self._commands.setdefault((route, command.who.app), Counter())[hour, command.command] += count
             for key, row in rows.verdicts.items():
                 # What a rule found before it was changed says nothing of the rule in force.
-                if (route, key.rule) in known and hour + HOUR > self.since(route, key.rule):
+                if (route, key.rule) in known and row.last >= self.since(route, key.rule):
                     found = self.by_place.setdefault((route, key.who.app, key.rule, key.outcome), Finding())
                     found.rows.setdefault(key, VerdictRow()).add(row)
                     found.hours[hour] += row.count
@@ -109,6 +109,11 @@ class Findings:
         """The apps of a route that were seen, or that the policy names."""
         seen = {app for its, app in self._commands if its == route} | {place[1] for place in self.by_place}
         return sorted({UNKNOWN, *self.facts[route]["apps"]} | seen)
+
+    def judged(self, route: str, rule: Mapping[str, Any]) -> list[str]:
+        """The apps for which a rule is there, and not off."""
+        apps = rule["apps"] or ([rule["app"]] if rule["app"] else self.apps(route))
+        return [app for app in apps if rule["modes"].get(app) != OFF]
 
 
 def report(evidence: Evidence, facts: Mapping[str, Facts], now: float, wanted: Wanted = Wanted()) -> dict[str, Any]:
@@ -212,11 +217,12 @@ def _finding(
 
 def _silent(findings: Findings, wanted: Wanted) -> Iterable[dict[str, Any]]:
     for route, its in findings.facts.items():
-        with_findings = {place[2] for place in findings.by_place if place[0] == route}
+        places = findings.by_place
+        with_findings = {rule for where, app, rule, _ in places if where == route and wanted.app in ("", app)}
         for rule in its["rules"]:
             if rule["rule"] in with_findings or wanted.rule not in ("", rule["rule"]):
                 continue
-            apps = [app for app in findings.apps(route) if wanted.app in ("", app)]
+            apps = [app for app in findings.judged(route, rule) if wanted.app in ("", app)]
             out_of = sum(findings.out_of(route, app, rule) for app in apps)
             note = "" if out_of else "no command that it is about was seen, so this proves nothing"
             yield {"route": route, "rule": rule["rule"], "where": rule["where"], "out_of": out_of, "note": note}
@@ -237,8 +243,12 @@ def _is_used(findings: Findings, exception: Mapping[str, Any]) -> bool:
     # Whether commands were seen that it may have exempted: what it exempts is not judged.
     route = exception["route"]
     rules = [rule for rule in findings.facts[route]["rules"] if rule["rule"] == exception["rule"]]
-    apps = [exception["app"]] if exception["app"] else findings.apps(route)
-    return any(findings.out_of(route, app, rule) for rule in rules for app in apps)
+    return any(
+        findings.out_of(route, app, rule)
+        for rule in rules
+        for app in findings.judged(route, rule)
+        if exception["app"] in ("", app)
+    )
 
 
 def _ends_soon(exception: Mapping[str, Any], now: float) -> bool:

@@ -181,7 +181,10 @@ class SqliteStore:
 
     def _write_rules(self, rules: list[RuleVersion]) -> None:
         if rules:
-            known = in_order([*_rules(self._connection), *rules])
+            before = _rules(self._connection)
+            known = in_order([*before, *rules])
+            if known == before:
+                return
             rows = [(*map(to_bytes, (each.route, each.rule, each.digest)), each.since) for each in known]
             self._connection.execute("DELETE FROM rules")
             self._connection.executemany("INSERT INTO rules VALUES (?, ?, ?, ?)", rows)

@@ -15,7 +15,7 @@ from proxy.commands.key_types import key_types_of
 from proxy.commands.row import ExpiryArgument, ExpiryOptions
 from proxy.commands.rows import ROWS
 from proxy.commands.spec import Spec
-from proxy.commands.values import brings_values
+from proxy.commands.values import brings_values, whole_number
 from proxy.rules.rule import takes
 
 _SCALES = {"EX": 1000, "PX": 1}
@@ -123,8 +123,7 @@ def _tokens(form: str) -> Iterator[tuple[str, int | None]]:
     for token in form.split():
         at = max(token.find("="), token.find(":"))
         number = token[at + 1 :] if at > 0 else ""
-        digits = number.removeprefix("-")
-        yield token[:at] if number else token, int(number) if digits.isdecimal() and digits.isascii() else None
+        yield token[:at] if number else token, whole_number(number.encode())
 
 
 def _note_ttl(facts: Facts, spec: Spec, tokens: dict[str, int | None], count: int) -> None:

@@ -10,6 +10,7 @@ from proxy.policy.explain import word_as_typed
 from proxy.policy_yaml.fields import write_duration
 from proxy.server.evidence.learn.entries import LearntEntry
 from proxy.server.evidence.learn.facts import Facts, Span
+from proxy.wire.numbers import read_digits
 
 NAMES, TYPES, SIZES, LIFETIMES = "learnt-names", "learnt-types", "learnt-sizes", "learnt-lifetimes"
 _RULES = {
@@ -221,7 +222,7 @@ def _few(lines: Sequence[str]) -> Iterable[str]:
 
 def quoted(text: str) -> str:
     """A text as YAML, in ASCII; plain if it is one word."""
-    if _PLAIN.fullmatch(text) and not text.isdigit():
+    if _PLAIN.fullmatch(text) and read_digits(text) is None:
         return text
     return '"' + "".join(map(_escaped, text)) + '"'
 
