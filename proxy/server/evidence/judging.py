@@ -142,6 +142,11 @@ class PolicyForApps:
             self._rules[app] = {(step.rule.name, type(step.rule)): RuleForApp(self.policy, its, step) for step in steps}
         return self._rules[app]
 
+    def said(self, command: Command, app: str, at: float) -> tuple[str, ...]:
+        """The rules that refuse, change or follow up a command of an app, whoever of its clients sends it."""
+        rules = self.rules_for(app).values()
+        return tuple(rule.name for rule in rules if rule.says(command, "", "", at).outcome not in {"", "moved"})
+
     @cached_property
     def surroundings(self) -> tuple[object, ...]:
         """What all rules are judged with, beside themselves."""

@@ -15,8 +15,8 @@ from proxy.policy.sections.rollout import DEFAULT
 from proxy.policy_yaml.errors import Where
 from proxy.schema.globs import LONGEST
 from proxy.server.evidence.learn.entries import unique
-from proxy.server.evidence.learn.replay import PLACEHOLDER
 from proxy.traffic.evidence_rows import Identity
+from proxy.traffic.exemplars import PLACEHOLDER
 
 _NO_USER_OF_ITS_OWN = ("", "default")
 _LONGEST_LABEL = 64

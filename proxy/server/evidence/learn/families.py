@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from proxy.schema.automaton import SchemaError, Tie, Unreachable, compile_patterns
 from proxy.schema.patterns import Pattern, PatternError, parse_pattern
-from proxy.server.evidence.learn.replay import CUT, PLACEHOLDER
+from proxy.traffic.exemplars import CUT, PLACEHOLDER
 
 Kinds: TypeAlias = frozenset[str]
 Segment: TypeAlias = tuple[str | Kinds, ...]

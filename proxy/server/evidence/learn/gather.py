@@ -10,10 +10,12 @@ from proxy.server.evidence.learn.clients import Clients, clients_of
 from proxy.server.evidence.learn.facts import Facts, Use, facts_of, stated_ttl
 from proxy.server.evidence.learn.families import Dates
 from proxy.server.evidence.learn.judging import Recorded
-from proxy.server.evidence.learn.replay import PLACEHOLDER, Replayed, replay
+from proxy.server.evidence.learn.sample_keys import with_sample_keys
 from proxy.server.evidence.model import Evidence
 from proxy.traffic.command_form import form_of
 from proxy.traffic.evidence_rows import EvidenceRows, Exemplar, FormKey, Identity, VerdictKey
+from proxy.traffic.exemplars import PLACEHOLDER, Remade, nearest
+from proxy.traffic.shapes import shape as shape_of
 
 _TIME_OF_DAY = re.compile(rb"[0-9][T_][0-9]{2}")
 _MOST_KEYS = 50
@@ -75,7 +77,7 @@ def gather(evidence: Evidence, app: str, most_apps: int) -> Gathered:
             weights[who] += 1
     found = Gathered(clients_of({who: weight for who, weight in weights.items() if not who.folded}, most_apps))
     counts: Counter[FormKey] = Counter()
-    seen: dict[FormKey, dict[tuple[str, ...], tuple[Exemplar, Replayed]]] = {}
+    seen: dict[FormKey, dict[tuple[str, ...], tuple[Exemplar, Remade]]] = {}
     for rows in hours:
         plain = _shows_keys(rows)
         for command, count in rows.commands.items():
@@ -84,12 +86,12 @@ def gather(evidence: Evidence, app: str, most_apps: int) -> Gathered:
         for key, row in rows.forms.items():
             counts[key] += row.count
             found.looked_at += row.seen
-            found_here = ((each, replay(each.words, key.shape, plain)) for each in row.exemplars)
+            found_here = ((each, _made(each, key.shape, key.form, plain)) for each in row.exemplars)
             its = seen.setdefault(key, {})
             its.update((each.words, (each, one)) for each, one in found_here if one is not None)
         for verdict, hits in rows.verdicts.items():
             for each in hits.exemplars:
-                one = replay(each.words, verdict.shape, plain)
+                one = _made(each, verdict.shape, "", plain)
                 if one is not None and verdict.command:
                     _add_verdict(found, verdict, each, one)
     for key, count in counts.items():
@@ -97,12 +99,20 @@ def gather(evidence: Evidence, app: str, most_apps: int) -> Gathered:
     return found
 
 
+def _made(seen: Exemplar, its_shape: str, form: str, plain: bool) -> Remade | None:
+    made = nearest(seen.words, its_shape, form, STANDARD, plain=plain)
+    return None if made is None else with_sample_keys(made)
+
+
 def _shows_keys(rows: EvidenceRows) -> bool:
     """Whether keys are shown in these rows: some exemplar has a key with an id."""
     return any(
-        PLACEHOLDER.search(key.shape) and (one := replay(each.words, key.shape)) is not None and one.shown
+        shape_of(its.name) == key.shape != its.name.decode("utf-8", "replace")
         for key, row in rows.forms.items()
+        if PLACEHOLDER.search(key.shape)
         for each in row.exemplars
+        if (made := nearest(each.words, key.shape, key.form, STANDARD)) is not None
+        for its in made.command.known_keys[:1]
     )
 
 
@@ -124,13 +134,13 @@ def _count(found: Gathered, who: Identity, command: str, count: int) -> None:
             found.untold.add(app)
 
 
-def _add_verdict(found: Gathered, verdict: VerdictKey, seen: Exemplar, replayed: Replayed) -> None:
+def _add_verdict(found: Gathered, verdict: VerdictKey, seen: Exemplar, made: Remade) -> None:
     _count(found, verdict.who, verdict.command, 0)
-    form = form_of(replayed.command) if replayed.whole else ""
-    _add_uses(found, FormKey(verdict.who, verdict.command, verdict.shape, form), 1, [(seen, replayed)])
+    form = "" if made.cut else form_of(made.command)
+    _add_uses(found, FormKey(verdict.who, verdict.command, verdict.shape, form), 1, [(seen, made)])
 
 
-def _add_form(found: Gathered, key: FormKey, count: int, replayed: list[tuple[Exemplar, Replayed]]) -> None:
+def _add_form(found: Gathered, key: FormKey, count: int, replayed: list[tuple[Exemplar, Remade]]) -> None:
     _count(found, key.who, key.command, 0)
     if key.who.folded or not key.command:
         found.folded[key.who.app] += count
@@ -142,7 +152,7 @@ def _add_form(found: Gathered, key: FormKey, count: int, replayed: list[tuple[Ex
     _add_uses(found, key, count, replayed)
 
 
-def _add_uses(found: Gathered, key: FormKey, count: int, replayed: list[tuple[Exemplar, Replayed]]) -> None:
+def _add_uses(found: Gathered, key: FormKey, count: int, replayed: list[tuple[Exemplar, Remade]]) -> None:
     app = found.clients.name_of(key.who)
     spec = STANDARD.find(key.command) or STANDARD.specs[0]
     use = Use(app, spec, key.form, count)
@@ -153,7 +163,7 @@ def _add_uses(found: Gathered, key: FormKey, count: int, replayed: list[tuple[Ex
         for shape, its in places:
             writes.add((shape, its.write))
             keys = found.keys.setdefault(shape, set())
-            if one.shown and len(keys) < _MOST_KEYS:
+            if not one.hidden and len(keys) < _MOST_KEYS:
                 keys.add(its.name)
         exact = stated_ttl(one.command, seen.at)
         for shape in one.shapes if exact is not None else ():

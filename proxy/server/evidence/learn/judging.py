@@ -1,4 +1,4 @@
-"""Judges what the evidence has recorded by a policy with every rule enforced, as ``keyrail check`` does with tests."""
+"""What is judged of the evidence: recorded commands and the extremes of their forms."""
 
 import tempfile
 from collections.abc import Iterator
@@ -9,18 +9,14 @@ from proxy.commands.command import Command
 from proxy.commands.expiry import StatedExpiry, read_expiry, states_expiry
 from proxy.commands.table import STANDARD
 from proxy.commands.values import values_of, writes_far
-from proxy.policy.compile import CompiledPolicy, PolicyCompiler
 from proxy.policy.load import load_policy
 from proxy.policy.model import Policy
-from proxy.rules.context import Context
 from proxy.rules.rule import takes
 from proxy.server.evidence.learn.facts import Use, facts_of
-from proxy.server.evidence.learn.replay import Replayed
 from proxy.traffic.evidence_rows import Identity
+from proxy.traffic.exemplars import Remade
 
-_SILENT = frozenset({"skipped", "noticed", "moved"})
 _LONGEST_VALUE = 1 << 20
-_MIDDLE = 0.5
 
 
 @dataclass(slots=True)
@@ -29,19 +25,19 @@ class Recorded:
 
     who: Identity
     at: float
-    replayed: Replayed
+    made: Remade
     form: str
     app: str
 
     @property
     def readable(self) -> bool:
         """Whether its keys can be read; rules that need keys refuse what they cannot read."""
-        command = self.replayed.command
+        command = self.made.command
         return command.has_no_keys or bool(command.known_keys)
 
     def commands(self) -> Iterator[Command]:
         """The command, and the extremes of its form: the least and most TTL, and the largest value."""
-        command = self.replayed.command
+        command = self.made.command
         yield command
         ttls = facts_of(Use(self.app, command.spec, self.form, 1), write=True)
         for span in ttls.ttls:
@@ -77,25 +73,3 @@ def loaded(text: str) -> Policy:
         file = Path(folder, "learnt.yaml")
         file.write_text(text, "utf-8")
         return load_policy(file)
-
-
-class Judge:
-    """Judges commands by all rules of a policy that are not off, as if they were enforced."""
-
-    def __init__(self, policy: Policy) -> None:
-        self._apps = {app.name: app for app in policy.apps}
-        self._compiler = PolicyCompiler(policy, STANDARD)
-        self._compiled: dict[str, CompiledPolicy] = {}
-
-    def said(self, command: Command, app: str, at: float) -> tuple[str, ...]:
-        """The rules that refuse, change or follow up a command of an app."""
-        if app not in self._compiled:
-            self._compiled[app] = self._compiler.bind(self._apps.get(app), rehearsal=True)
-        compiled = self._compiled[app]
-        context = Context("", "", 0, False, at, lambda: _MIDDLE, compiled.app)
-        decision = compiled.judge(command, context)
-        return (
-            *(hit.rule for hit in decision.hits if hit.what not in _SILENT),
-            *(each.rule for each in decision.hidden if each.surround.about),
-            *(() if decision.pause is None else (decision.pause.rule,)),
-        )

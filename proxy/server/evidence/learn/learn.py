@@ -20,12 +20,13 @@ from proxy.policy.expectations import run_tests
 from proxy.policy_yaml.fields import write_duration
 from proxy.schema.automaton import compile_patterns
 from proxy.schema.patterns import Pattern, parse_pattern
+from proxy.server.evidence.judging import PolicyForApps
 from proxy.server.evidence.learn.entries import LearntEntry, name_of, unique
 from proxy.server.evidence.learn.facts import Facts
 from proxy.server.evidence.learn.families import has_words, patterns_of
 from proxy.server.evidence.learn.gather import Gathered, gather
-from proxy.server.evidence.learn.judging import Judge, loaded
-from proxy.server.evidence.learn.replay import keys_of
+from proxy.server.evidence.learn.judging import loaded
+from proxy.server.evidence.learn.sample_keys import keys_of
 from proxy.server.evidence.learn.text import (
     LIFETIMES,
     NAMES,
@@ -38,6 +39,7 @@ from proxy.server.evidence.learn.text import (
     listed,
 )
 from proxy.server.evidence.model import Evidence
+from proxy.traffic.exemplars import FILL
 
 _BUDGET, _DETAILED_BUDGET = 40, 400
 _APPS, _DETAILED_APPS = 20, 100
@@ -169,11 +171,11 @@ def _can_be_alone(learning: _Learning, evidence: Evidence, app: str) -> bool:
 # Nothing is refused
 
 
-def _loosen(learning: _Learning) -> Judge:
+def _loosen(learning: _Learning) -> PolicyForApps:
     """Loosen or drop what refuses or changes a recorded command, until nothing does; return the judge that says so."""
     policy = learning.policy
     while True:
-        judge = Judge(loaded(policy.text()))
+        judge = PolicyForApps(loaded(policy.text()), 0)
         automaton = compile_patterns([entry.pattern for entry in policy.entries])
         hits: dict[str, set[int]] = {}
         for recorded in learning.gathered.recorded:
@@ -217,18 +219,18 @@ def _matches_all(pattern: Pattern) -> bool:
 # Tests
 
 
-def _tests(learning: _Learning, judge: Judge, most: int) -> list[LearntTest]:
+def _tests(learning: _Learning, judge: PolicyForApps, most: int) -> list[LearntTest]:
     policy = learning.policy
     automaton = compile_patterns([entry.pattern for entry in policy.entries])
     names: dict[int, set[str]] = {}
     tests: list[LearntTest] = []
     probe: LearntTest | None = None
-    for recorded in sorted(learning.gathered.recorded, key=lambda each: not each.replayed.command.spec.creates):
-        command = recorded.replayed.command
+    for recorded in sorted(learning.gathered.recorded, key=lambda each: not each.made.command.spec.creates):
+        command = recorded.made.command
         keys = command.known_keys
         owner = automaton.owner(keys[0].name) if keys else NOBODY
         its = names.setdefault(owner, set())
-        if owner == NOBODY or command.name in its or len(its) >= most or not recorded.replayed.whole:
+        if owner == NOBODY or command.name in its or len(its) >= most or recorded.made.cut:
             continue
         test = LearntTest(_shortened(command), recorded.app)
         size = sum(map(len, test.argv))
@@ -249,7 +251,7 @@ def _tests(learning: _Learning, judge: Judge, most: int) -> list[LearntTest]:
 def _shortened(command: Command) -> list[bytes]:
     keys = {key.index for key in command.known_keys}
     return [
-        word[:_LONGEST_TEST_VALUE] if i not in keys and word == b"x" * len(word) else word
+        b"x" * min(len(word), _LONGEST_TEST_VALUE) if i not in keys and word == FILL * len(word) else word
         for i, word in enumerate(command.argv)
     ]
 
@@ -293,8 +295,8 @@ def _apart(gathered: Gathered) -> list[str]:
 def _header(learning: _Learning, evidence: Evidence, app: str) -> list[str]:
     gathered = learning.gathered
     recorded, total = gathered.recorded, amount(gathered.total)
-    hidden = sum(not each.replayed.shown for each in recorded)
-    cut = sum(not each.replayed.whole for each in recorded)
+    hidden = sum(each.made.hidden for each in recorded)
+    cut = sum(each.made.cut for each in recorded)
     unread = sum(not each.readable for each in recorded)
     bare, folded = gathered.forms_without_exemplar, gathered.folded.total()
     notes = {
