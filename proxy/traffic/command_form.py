@@ -119,10 +119,7 @@ def _sizes(command: Command, shown: Mapping[int, str]) -> list[str]:
 
 
 def _keys_are_unknown(command: Command) -> bool:
-    try:
-        return command.keys is None
-    except KeysUnknownError:
-        return True
+    return not command.known_keys and not command.has_no_keys
 
 
 def _values(command: Command) -> list[Value]:
