@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -296,6 +297,18 @@ def test_a_file_that_was_removed_is_begun_again(store: SqliteStore, file: Path) 
     its = rows(Random(2))
     store.add(batch(its))
     assert joined(read_store(file, 0)) == its
+
+
+def test_a_file_that_is_begun_meanwhile_tells_nothing_of_what_was_watched_before(
+    store: SqliteStore, file: Path
+) -> None:
+    first = batch(rows(Random(1)))
+    store.add(first)
+    for each in file.parent.iterdir():
+        each.unlink()
+    for seconds in (60, 120, 180):
+        store.add(replace(first, now=first.now + seconds, rows=[]))
+    assert read_store(file, 0).spans == [(first.now + 60, first.now + 180)]
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir])

@@ -71,6 +71,8 @@ class SqliteStore:
         self._age = days * 24
         self._bounds = Bounds.of(most_bytes)
         self._file: os.stat_result | None = None
+        self._anew = False
+        """The file was begun while this process watched: what came before is in another one."""
         with _failing(path):
             self._open()
 
@@ -86,6 +88,7 @@ class SqliteStore:
                     self._file = None
                     schema.set_aside(self._path, str(error))
                     self._open()
+                    self._anew = True
                 raise
 
     def read(self, since: float) -> Evidence:
@@ -119,6 +122,7 @@ class SqliteStore:
         if not (self._file and there and os.path.samestat(there, self._file)):
             self._connection.close()
             self._open()
+            self._anew = True
         log = self._path.with_name(f"{self._path.name}-wal")
         if log.exists() and log.stat().st_size > self._most_bytes // 4:
             (busy, *_) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -160,6 +164,7 @@ class SqliteStore:
             self._write_rules(batch.rules)
             self._watch(batch, now)
             self._lose(lost)
+        self._anew = False
 
     def _write_rows(self, ids: SubjectIds, hour: int, route: str, rows: EvidenceRows) -> None:
         values: list[tuple[int, int, int, int, float | None, float | None]] = []
@@ -192,7 +197,8 @@ class SqliteStore:
     def _watch(self, batch: Batch, now: int) -> None:
         """Note who has watched, and drop what is too old by what was watched."""
         execute = self._connection.execute
-        execute(statements.PUT_SPAN, (batch.began, batch.began, max(batch.began, batch.now)))
+        since = max(batch.began, batch.now) if self._anew else batch.began
+        execute(statements.PUT_SPAN, (batch.began, since, max(batch.began, batch.now)))
         execute(statements.DROP_SHORT_SPANS, (batch.began, MOST_SPANS))
         execute("INSERT OR IGNORE INTO watched VALUES (?)", (now,))
         execute("DELETE FROM watched WHERE hour > ? OR hour <= ?", (now, now - WATCHED_SECONDS // HOUR))
