@@ -69,7 +69,8 @@ def _summary(found: PolicyDiff) -> str:
     if not commands:
         return "no command is recorded: nothing is known"
     judged = sum(its.judged for its in found.coverage.values())
-    changes = "nothing changes" if not found.changes else f"{len(found.changes)} changes"
+    count = len(found.changes)
+    changes = "nothing changes" if not count else "1 change" if count == 1 else f"{count} changes"
     return f"{changes} for {judged:,} judged commands, of {commands:,} recorded"
 
 
