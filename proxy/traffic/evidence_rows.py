@@ -21,7 +21,7 @@ MOST_EXEMPLARS = 3
 """The most exemplars of one row."""
 
 Row = TypeVar("Row")
-Weighed = TypeVar("Weighed")
+Counted = TypeVar("Counted")
 
 
 class Identity(NamedTuple):
@@ -174,7 +174,7 @@ def fold_verdicts(verdicts: dict[VerdictKey, VerdictRow], most: int) -> None:
                 verdicts.setdefault(key.others, VerdictRow()).add(row)
 
 
-def _lightest(rows: Mapping[Row, Weighed], most: int, weight: Callable[[Weighed], int]) -> list[Row]:
+def _lightest(rows: Mapping[Row, Counted], most: int, weight: Callable[[Counted], int]) -> list[Row]:
     # All but the heaviest half, so that the next row does not fold again.
     return sorted(rows, key=lambda row: weight(rows[row]))[: max(0, len(rows) - most // 2)]
 

@@ -292,7 +292,7 @@ def test_a_new_file_is_told_the_rules_in_force_and_a_fault_of_any_kind_keeps_the
         world.store = FailingStore()  # the file was damaged, and set aside
         world.keeper._store = world.store
         world.sees(2)
-        world.store.add = None  # type: ignore[method-assign, assignment]  # a bug
+        world.store.add = None  # type: ignore[method-assign, assignment]  # calling it raises TypeError
         await world.keeper.keep()
         assert not world.keeper.kept
         del world.store.add

@@ -115,7 +115,8 @@ class EvidenceKeeper:
             except Exception as error:  # noqa: BLE001 - evidence is kept again later, whatever was wrong with it
                 self._workers.evidence.give_back(pending)
                 if self._written:
-                    notice(f"evidence waits in memory until it can be kept: {error}", Level.WARNING)
+                    why = str(error) if isinstance(error, EvidenceError) else repr(error)
+                    notice(f"evidence waits in memory until it can be kept: {why}", Level.WARNING)
                 self._written = False
                 return
             self._versions = []
