@@ -8,7 +8,7 @@ doctor/         examine a Redis and a policy before any traffic
 explain.py      show the effect of a policy on a command
 learn.py        write a policy from what clients have sent
 policy.py       print the JSON Schema of policies
-schema.py       print the keys that a policy knows, as Markdown
+schema.py       print the keys that a policy knows, as Markdown or as JSON Schema
 kill_switch.py  suspend all enforcement in a running proxy for a while
 incidents.py    list incidents
 remedy.py       limit one key for one app for a while

@@ -1195,6 +1195,7 @@ ALL: tuple[Row, ...] = (
     Row("KEYRAIL|PATTERNS", own_arity=-2),
     Row("KEYRAIL|POLICY", own_arity=2),
     Row("KEYRAIL|RULES", own_arity=-2),
+    Row("KEYRAIL|SCHEMA", own_arity=-2),
     Row("KEYRAIL|SLOTS", own_arity=-2),
     Row("KEYRAIL|SLOW", own_arity=-2),
 )

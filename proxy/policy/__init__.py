@@ -16,6 +16,7 @@
     explain.py            explains what a policy does with a command, and why
     expectations.py       runs the tests of a policy
     schema_docs.py        the key schema as Markdown
+    schema_export.py      the key schema as JSON Schema
     json_schema.py        the JSON Schema of policy files, for editors
     decision.py           what a policy decides about a command, and by which steps
     compile.py            Policy + command table -> CompiledPolicy: the plan, and the judgement behind it

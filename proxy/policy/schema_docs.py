@@ -1,4 +1,6 @@
-"""A policy's schema as Markdown: its keys, their owners, and what each contains."""
+"""A policy's schema as Markdown: its keys, their owners, what each contains, and how they belong together."""
+
+from collections.abc import Sequence
 
 from proxy.policy.apps import App
 from proxy.policy.model import Policy
@@ -22,6 +24,8 @@ def schema_docs(policy: Policy) -> str:
         sections += [_heading(name, apps.get(name)), "\n".join([_HEADER, *map(_row, entries)])]
     if not policy.schema.entries:
         sections.append("This policy has no schema.")
+    if any(entry.relates_to for entry in policy.schema.entries):
+        sections += ["## How they belong together", _picture(policy.schema.entries)]
     return "\n\n".join(sections) + "\n"
 
 
@@ -34,8 +38,9 @@ def _heading(name: str, app: App | None) -> str:
 
 
 def _row(entry: KeyEntry) -> str:
+    example = f"<br/>such as {_code(entry.example)}" if entry.example else ""
     cells = (
-        _code(entry.pattern.text),
+        _code(entry.pattern.text) + example,
         entry.name,
         entry.type or "any",
         "" if entry.lifetime is None else _lifetime(entry.lifetime),
@@ -43,6 +48,22 @@ def _row(entry: KeyEntry) -> str:
         _plain(entry.about),
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _picture(entries: Sequence[KeyEntry]) -> str:
+    """Entries that relate to others, as a graph of Mermaid."""
+    number = {entry.title: i for i, entry in enumerate(entries)}
+    edges = [(number[entry.title], number[other]) for entry in entries for other in entry.relates_to]
+    shown = sorted({end for edge in edges for end in edge})
+    nodes = [f'    e{i}["{entries[i].title}<br/>{_in_mermaid(entries[i].pattern.text)}"]' for i in shown]
+    return "\n".join(
+        ["```mermaid", "flowchart LR", *nodes, *(f"    e{one} --> e{other}" for one, other in edges), "```"]
+    )
+
+
+def _in_mermaid(text: str) -> str:
+    """Text in a quoted label: Mermaid's own escapes are character references with "#" in place of "&#"."""
+    return "".join(char if char.isalnum() or char in "-_./" else f"#{ord(char)};" for char in text)
 
 
 def _lifetime(lifetime: Bounds) -> str:

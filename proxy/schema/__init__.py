@@ -2,6 +2,7 @@
 
     patterns.py      the pattern language: text -> Pattern
     expressions.py   regular expressions over bytes, as values
+    regular_expression.py  a pattern as a regular expression over text, for JSON Schema
     globs.py         patterns with ``*``: users, client names, keys of rules
     entries.py       what a schema says about the keys of each pattern
     bounds.py        TTL bounds of an entry or a rule

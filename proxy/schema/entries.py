@@ -30,7 +30,8 @@ class KeyEntry:
     """One entry of a schema. `app` is the application that owns these keys; "" for shared keys.
 
     `type` is one of Redis's own words (string, hash, list, set, zset, stream …). `type`, `lifetime` and `size` are None
-    if the entry does not say them; an empty `lifetime` means: no TTL, on purpose. `place` is file and line.
+    if the entry does not say them; an empty `lifetime` means: no TTL, on purpose. `example` is one of its keys, ""
+    if it has none; `relates_to` are the titles of entries whose keys belong to these. `place` is file and line.
     """
 
     name: str
@@ -40,6 +41,8 @@ class KeyEntry:
     size: KeySize | None = None
     about: str = ""
     app: str = ""
+    example: str = ""
+    relates_to: tuple[str, ...] = ()
     place: str = field(default="", compare=False)
 
     @property

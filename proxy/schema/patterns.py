@@ -128,7 +128,7 @@ class Pattern:
         for i, segment in enumerate(self.segments):
             if i:
                 parts.append(text(self.separator))
-            parts += (_expression(part, self.separator) for part in segment)
+            parts += (expression_of(part, self.separator) for part in segment)
         return Chain(tuple(parts))
 
 
@@ -137,7 +137,8 @@ def _segment_specificity(parts: tuple[Part, ...]) -> tuple[int, bool]:
     return loosest, not any(isinstance(part, Literal) for part in parts)
 
 
-def _expression(part: Part, separator: bytes) -> Expression:
+def expression_of(part: Part, separator: bytes) -> Expression:
+    """What a part of a segment matches."""
     if isinstance(part, Literal):
         return text(part.text)
     if part.words:

@@ -56,6 +56,33 @@ def test_the_whole_text() -> None:
     assert schema_docs(policy(POLICY)) == TEXT
 
 
+RELATED = """
+apps: {shop: {match: {user: shop}}}
+schema:
+  order: {key: "order:{id:int}", app: shop, example: "order:7", relates_to: [user, cart]}
+  cart: {key: "cart:{user:int}", app: shop}
+  user: {key: "user:{id:int}"}
+rules: {}
+"""
+
+
+def test_entries_that_belong_together_are_a_picture() -> None:
+    assert schema_docs(policy(RELATED)).endswith("""
+
+## How they belong together
+
+```mermaid
+flowchart LR
+    e0["shop/order<br/>order#58;#123;id#58;int#125;"]
+    e1["shop/cart<br/>cart#58;#123;user#58;int#125;"]
+    e2["user<br/>user#58;#123;id#58;int#125;"]
+    e0 --> e2
+    e0 --> e1
+```
+""")
+    assert "| `order:{id:int}`<br/>such as `order:7` | order |" in schema_docs(policy(RELATED))
+
+
 def test_a_policy_without_a_schema_says_so() -> None:
     assert schema_docs(policy("rules: {}")) == "# Keys\n\nThis policy has no schema.\n"
 

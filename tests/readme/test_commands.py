@@ -41,6 +41,7 @@ ELSEWHERE = {
     "policies.md": {"yaml", "yaml policy"},
     "libraries.md": {"yaml lines"},  # tests/libraries
     "install.md": {"yaml values"},  # tests/packaging/test_chart.py
+    "schema.md": {"python", "javascript"},  # test_schema_page.py
 }
 """Languages of blocks that other tests run."""
 FILE_NAME = re.compile(r"# (\S+\.yaml)\n")

@@ -51,6 +51,33 @@ def test_maps_in_resp3() -> None:
     assert client.heard() == b"-ERR no rule 'no-such  rule' in this policy. Try KEYRAIL RULES.\r\n"
 
 
+def test_the_schema_and_whose_a_key_is() -> None:
+    route = route_with("""
+        schema:
+          cart: {key: "cart:{user:int}", ttl: {max: 1h, required: true}, about: open basket}
+          user: {key: "user:{id}"}
+        rules: {ttl: {schema: ttl, mode: off}}
+        """)
+    client = Client(route, HOME._replace(protocol=3))
+    client.say("KEYRAIL", "SCHEMA", "cart:42")
+    cart = (
+        b"%4\r\n$5\r\ntitle\r\n$4\r\ncart\r\n$5\r\nabout\r\n$11\r\nopen basket\r\n"
+        b"$3\r\nkey\r\n$15\r\ncart:{user:int}\r\n"
+        b"$3\r\nttl\r\n%2\r\n$3\r\nmax\r\n:3600\r\n$8\r\nrequired\r\n#t\r\n"
+    )
+    assert client.heard() == cart
+    client.say("KEYRAIL", "SCHEMA")
+    assert client.heard() == (
+        b"%1\r\n$7\r\nentries\r\n*2\r\n" + cart + b"%2\r\n$5\r\ntitle\r\n$4\r\nuser\r\n$3\r\nkey\r\n$9\r\nuser:{id}\r\n"
+    )
+    client.say("KEYRAIL", "SCHEMA", "cart:x")
+    assert client.heard() == (
+        b"-ERR no entry of the schema owns this key. The nearest is cart (cart:{user:int}). Try KEYRAIL SCHEMA.\r\n"
+    )
+    client.say("KEYRAIL", "SCHEMA", "zz")
+    assert client.heard() == b"-ERR no entry of the schema owns this key. Try KEYRAIL SCHEMA.\r\n"
+
+
 @pytest.mark.parametrize("pooling", [True, False])
 def test_what_is_not_known_yet_is_waited_for(pooling: bool) -> None:
     route = FakeRoute(pooling=pooling)
@@ -76,6 +103,7 @@ def test_no_answer_from_the_supervisor_is_said() -> None:
     [
         (["KEYRAIL"], b"-ERR wrong number of arguments for 'keyrail' command\r\n"),
         (["KEYRAIL", "HELP", "x"], b"-ERR wrong number of arguments for 'keyrail|help' command\r\n"),
+        (["KEYRAIL", "SCHEMA", "x", "y"], b"-ERR wrong number of arguments for 'keyrail|schema' command\r\n"),
         (["KEYRAIL", "RULES", "x", "y"], b"-ERR wrong number of arguments for 'keyrail|rules' command\r\n"),
         (["Keyrail", "fOO"], b"-ERR unknown subcommand 'fOO'. Try KEYRAIL HELP.\r\n"),
         (["Keyrail", "\r\n+OK"], b"-ERR unknown subcommand '  +OK'. Try KEYRAIL HELP.\r\n"),
@@ -151,7 +179,7 @@ def test_a_policy_can_refuse_them(listed: str, refused: set[str]) -> None:
 
 
 _NAMES = ("KEYRAIL", "CONFIG", "CLIENT", "GET", "MY.OWN")
-_SUBCOMMANDS = ("HELP", "EXPLAIN", "HOTKEYS", "INFO", "PATTERNS", "POLICY", "RULES", "SLOTS", "SET", "NOSUCH")
+_SUBCOMMANDS = ("HELP", "EXPLAIN", "HOTKEYS", "INFO", "PATTERNS", "POLICY", "RULES", "SCHEMA", "SLOTS", "SET", "NOSUCH")
 _JOINTS = ("|", " ", "  ", "\t", "\0", "\r\n", "")
 _OPTIONS = ("COUNT", "WINDOW", "BY", "w\u0131ndow", "60", "\u0663", "reads", "-1", "", "\ud800", "GET", "user:1")
 

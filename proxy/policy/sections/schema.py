@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from proxy.commands.key_types import KEY_TYPES
 from proxy.policy.sections.exceptions import read_word
@@ -16,6 +16,7 @@ from proxy.policy_yaml.fields import (
     read_duration,
     read_fields,
     read_line,
+    read_list,
     read_mapping,
     read_size,
 )
@@ -34,7 +35,7 @@ _PERMANENT = "none"
 
 @dataclass(frozen=True, slots=True)
 class PlacedEntry:
-    """An entry, and the places of its key and its other parts (``ttl``, ``type``, ``size``) in a file."""
+    """An entry, and the places of its key and its other parts (``ttl``, ``type``, ``size`` …) in a file."""
 
     entry: KeyEntry
     where: Where
@@ -84,14 +85,18 @@ def _read_entry(name: str, fields: Fields, app: str) -> PlacedEntry | None:
         _check_size(most, key_type, fields)
     about = fields.read("about", read_line, "")
     owner = app or fields.read("app", read_word, "")
+    example = fields.read("example", read_line, "")
+    related = fields.take("relates_to")
+    relates_to = () if related is None else tuple(each.text for each in read_list(related, fields.problems) or ())
     fields.finish()
     if pattern is None:
         return None
     where = fields.line_of("key")
-    parts = {part: fields.line_of(part) for part in ("ttl", "type", "size")}
-    return PlacedEntry(
-        KeyEntry(name, pattern, key_type or None, lifetime, most, about, owner, str(where)), where, parts
+    parts = {part: fields.line_of(part) for part in ("ttl", "type", "size", "example", "relates_to")}
+    entry = KeyEntry(
+        name, pattern, key_type or None, lifetime, most, about, owner, example, relates_to, place=str(where)
     )
+    return PlacedEntry(entry, where, parts)
 
 
 def _read_pattern(value: Value, problems: Problems) -> Pattern | None:
@@ -176,12 +181,39 @@ def join_schema(placed: tuple[PlacedEntry, ...], problems: Problems) -> Schema:
         if other is not each:
             path = f"schema.{each.entry.name}"
             problems.add(each.where, path, "a second time", f"each name once (first in {other.where})")
+    placed = tuple(_related(each, names, problems) for each in placed)
     try:
-        return Schema(tuple(each.entry for each in placed))
+        schema = Schema(tuple(each.entry for each in placed))
     except SchemaError as error:
         for flaw in error.flaws:
             _note_flaw(flaw, placed, problems)
         return Schema(())
+    for each in placed:
+        _check_example(each, schema, problems)
+    return schema
+
+
+def _related(placed: PlacedEntry, names: Mapping[tuple[str, str], PlacedEntry], problems: Problems) -> PlacedEntry:
+    """The entry with the titles of those that it relates to: ``name`` is one of its own app, or else a shared one."""
+    entry, titles = placed.entry, []
+    for text in entry.relates_to:
+        app, _, name = text.rpartition("/")
+        found = names.get((app or entry.app, name)) or names.get((app, name))
+        if found is None or found is placed:
+            path, where = placed.path_of("relates_to"), placed.line_of("relates_to")
+            problems.add(where, path, shown(text), "the name of another entry, or APP/NAME for one of another app")
+        else:
+            titles.append(found.entry.title)
+    return replace(placed, entry=replace(entry, relates_to=tuple(titles)))
+
+
+def _check_example(placed: PlacedEntry, schema: Schema, problems: Problems) -> None:
+    example = placed.entry.example
+    owner = schema.owner_of(example.encode()) if example else placed.entry
+    if owner != placed.entry:
+        path, where = placed.path_of("example"), placed.line_of("example")
+        taken = "which no entry owns" if owner is None else f"which {owner.described} owns"
+        problems.add(where, path, f"{shown(example)}, {taken}", f"a key such as {placed.entry.pattern.text}")
 
 
 def _note_flaw(flaw: Flaw, placed: tuple[PlacedEntry, ...], problems: Problems) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 from proxy.commands.keyrail_commands import CONTAINER
 from proxy.commands.table import ConnectionState, Spec
 from proxy.policy.explain import explain
+from proxy.policy.schema_export import entry_facts
 from proxy.rules.rule import takes
+from proxy.schema.nearest import nearest_entry
 from proxy.session.commands import sending, switching
 from proxy.session.commands.handler import Handler
 from proxy.session.item import JudgedCommand
@@ -41,6 +43,8 @@ _HELP = (
     "RULES [<rule>]",
     "    What each rule has found: hits by mode and outcome, out of how many commands. With a rule also who",
     "    and which keys, for each application.",
+    "SCHEMA [<key>]",
+    "    The keys that the policy knows: patterns, owners, types, TTLs, sizes. With a key, the entry that owns it.",
     "SLOTS [COUNT <count>] [WINDOW 5|10|60|600|3600]",
     "    The busiest hash slots and hash tags, as a cluster would have them.",
     "SLOW [COUNT <count>]",
@@ -99,6 +103,9 @@ def _tell(session: Session, spec: Spec, arguments: list[bytes]) -> None:
     if subject == "HELP":
         sending.answer(session, encode_lines(_HELP))
         return
+    if subject == "SCHEMA":
+        sending.answer(session, wrong_number(spec) if len(arguments) > 1 else _schema(session, arguments))
+        return
     query, count = InfoQuery(subject.lower()), 0
     if query.subject in TRAFFIC:
         try:
@@ -120,6 +127,18 @@ def _tell(session: Session, spec: Spec, arguments: list[bytes]) -> None:
         sending.answer(session, _rules(told, arguments, session.key.protocol))
     else:
         sending.answer(session, encode_value(told, session.key.protocol))
+
+
+def _schema(session: Session, arguments: list[bytes]) -> bytes:
+    schema = session.effective_policy.compiled.policy.schema
+    if not arguments:
+        return encode_value({"entries": [entry_facts(entry) for entry in schema.entries]}, session.key.protocol)
+    owner = schema.owner_of(arguments[0])
+    if owner is not None:
+        return encode_value(entry_facts(owner), session.key.protocol)
+    nearest = nearest_entry(schema.entries, arguments[0])
+    hint = "" if nearest is None else f" The nearest is {nearest.described}."
+    return encode_error(f"ERR no entry of the schema owns this key.{hint} Try {CONTAINER} SCHEMA.")
 
 
 def _rules(told: dict[str, Any], arguments: list[bytes], protocol: int) -> bytes:
