@@ -14,7 +14,8 @@ from proxy.commands.row import Creation
 from proxy.commands.rows import ROWS
 from proxy.commands.spec import Spec
 
-TYPES = ("string", "hash", "list", "set", "zset", "stream", "other")
+OTHER = "other"
+TYPES = ("string", "hash", "list", "set", "zset", "stream", OTHER)
 """As TYPE names them; every type of a module is ``other``."""
 
 ELSEWHERE = {row.name: row.creates_elsewhere for row in ROWS.values() if row.creates_elsewhere}

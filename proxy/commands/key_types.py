@@ -75,6 +75,27 @@ def _type_of(name: str, categories: frozenset[str]) -> str | None:
     return next((_BY_CATEGORY[category] for category in categories if category in _BY_CATEGORY), None)
 
 
+_MODULES = frozenset(_BY_PREFIX.values())
+_STORED = {
+    "ReJSON-RL": "json",
+    "MBbloom--": "bloom",
+    "bloomfltr": "bloom",  # valkey-bloom
+    "MBbloomCF": "cuckoo",
+    "CMSk-TYPE": "count-min",
+    "TopK-TYPE": "top-k",
+    "TDIS-TYPE": "t-digest",
+    "TSDB-TYPE": "time-series",
+    "trietype0": "suggestions",
+}
+"""The types of modules by TYPE's words for them, as each module names them to RedisModule_CreateDataType."""
+
+
+def stored_types(word: str) -> frozenset[str]:
+    """The types of a stored key that TYPE shows by this word: one, or all of modules if Keyrail does not know it."""
+    known = _STORED.get(word, word)
+    return frozenset((known,)) if known in KEY_TYPES else _MODULES
+
+
 def type_is_decided(name: str, categories: frozenset[str]) -> bool:
     """Whether a command's row, name or categories tell its types. They must for each command that has keys."""
     return name in _STATED or _type_of(name, categories) is not None

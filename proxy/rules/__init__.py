@@ -25,6 +25,8 @@ other_rules.py       the other rules in force, for rules about scripts
 shared_state.py      ports for state that workers share
 rates.py             rates as policies and operators write them
 sizes_known.py       sizes of collections that Redis reported a moment ago
+stored.py            keys as Redis has them stored, and what a rule finds wrong with one
+stored_sizes.py      what the size of a stored key tells of a limit
 free_commands.py     commands that no limit and no breaker refuses
 limit_membership.py  which limits a client is under
 refusals.py          composes the error text of all refusals

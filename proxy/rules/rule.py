@@ -20,6 +20,7 @@ from proxy.rules.lowering import Lowering
 from proxy.rules.memory import Memory
 from proxy.rules.other_rules import OtherRules
 from proxy.rules.shared_state import FactKey
+from proxy.rules.stored import StoredFault, StoredKey
 from proxy.rules.verdict import Refuse, ReplyEdit, Verdict
 from proxy.schema.entries import NO_SCHEMA, Schema
 
@@ -117,6 +118,11 @@ class RuleSettings(Protocol):
     def is_about_names(self) -> bool:
         """Whether the rule is about the names of keys, or their slots, as libraries choose them."""
         return False
+
+    @property
+    def prefixes_of_apps(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The prefixes of keys that belong to an app, by app."""
+        return ()
 
     @property
     def hinders_queues(self) -> bool:
@@ -229,6 +235,15 @@ class Rule(Protocol):
     def most_in_page(self, _spec: Spec, /) -> int | None:
         """The most keys that Keyrail may return in one page of this command, where it makes the page itself."""
         return None
+
+    def judge_stored(self, _key: StoredKey, /) -> StoredFault | None:
+        """What the rule finds wrong with a key that is stored already, whoever wrote it. The rule is bound for the app
+        that owns the key."""
+        return None
+
+    def members_wanted(self, _key: StoredKey, /) -> bool:
+        """Whether only the number of the key's members, for a string of its bytes, can tell if something is wrong."""
+        return False
 
     def enter(self, _context: Context, /) -> Presence:
         """The presence of a client, by its user, name, address and app: clients that are alike in these share it."""

@@ -40,6 +40,8 @@ from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
 from proxy.rules.rule import Binding, Needs, Rule, RuleSettings, Wording
 from proxy.rules.sizes_known import KnownSizes
+from proxy.rules.stored import StoredFault, StoredKey
+from proxy.rules.stored_sizes import COLLECTIONS, may_have_over, size_fault
 from proxy.rules.verdict import PASS, InspectReply, Pass, Procedure, Refuse, Steps, Surround, Verdict
 from proxy.wire.decode import read_reply
 
@@ -361,6 +363,19 @@ class Collections(Rule):
         kind, members = MEASURED[growth.measure]
         index = [key.index for key in command.keys if key.name == growth.key][-1]
         return self._refusals.key(command, index, kind), members
+
+    def judge_stored(self, key: StoredKey) -> StoredFault | None:
+        """A collection with more members than its cap."""
+        cap = self._stored_cap(key)
+        return None if cap is None else size_fault(key, cap.most, _of_owner(cap))
+
+    def members_wanted(self, key: StoredKey) -> bool:
+        """The members of a collection whose memory allows more than its cap."""
+        cap = self._stored_cap(key)
+        return cap is not None and may_have_over(key, cap.most)
+
+    def _stored_cap(self, key: StoredKey) -> Cap | None:
+        return self._caps.of(key.name, key.type == "stream") if key.type in COLLECTIONS else None
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """As the caps say."""

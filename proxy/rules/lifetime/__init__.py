@@ -7,6 +7,8 @@ precedence.py    which lifetime rule a key falls under: the most specific
 creations.py     hidden commands that give a new key its TTL
 uses.py          hidden commands that renew a sliding TTL
 wording.py       error texts
+stored.py        keys that are stored already
+reply_edits.py   replies to the commands that a rewrite sends instead
 ttl_options.py   what happens to a key with a TTL out of bounds, or without one
 ttl_commands.py  the hidden TTL commands themselves
 yaml.py          reads its YAML

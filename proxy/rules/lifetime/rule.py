@@ -50,7 +50,9 @@ from proxy.commands.words import word_of
 from proxy.rules.context import Context
 from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lifetime.creations import Creations
+from proxy.rules.lifetime.reply_edits import reply_of_mset, reply_of_setnx
 from proxy.rules.lifetime.scope import LifetimeScope
+from proxy.rules.lifetime.stored import stored_fault
 from proxy.rules.lifetime.ttl_commands import NEEDS, TtlCommands
 from proxy.rules.lifetime.ttl_options import Outside, Persist, TtlOptions, Unproven
 from proxy.rules.lifetime.uses import Uses
@@ -60,6 +62,7 @@ from proxy.rules.plan_checks import UNLIMITED, EntryCheck
 from proxy.rules.request_edits import Append
 from proxy.rules.request_edits import StatedArgument as PlannedNumber
 from proxy.rules.rule import Binding, Needs, Rule, Wording, takes
+from proxy.rules.stored import StoredFault, StoredKey
 from proxy.rules.verdict import PASS, Rewrite, Verdict
 from proxy.schema.bounds import Bounds, spread
 
@@ -278,11 +281,11 @@ class Lifetime(Rule):
             return self._creations.judge(command, context)  # this user may not send the other command
         if WITH_TTL[name] == "SET" and self._can_send("SET"):
             if name == "SETNX":
-                return Rewrite([b"SET", *argv[1:], b"NX", *_expiry(found[0], context)], _reply_of_setnx, self._set)
+                return Rewrite([b"SET", *argv[1:], b"NX", *_expiry(found[0], context)], reply_of_setnx, self._set)
             return Rewrite([b"SET", *argv[1:], *_expiry(found[0], context), b"GET"], None, self._set)
         if WITH_TTL[name] == "MSETEX" and self._fits_msetex(command, found):
             added = [b"NX", *_expiry(found[0], context)] if name == "MSETNX" else _expiry(found[0], context)
-            edit = _reply_of_mset if name == "MSET" else None
+            edit = reply_of_mset if name == "MSET" else None
             return Rewrite([b"MSETEX", b"%d" % len(command.keys), *argv[1:], *added], edit, self._msetex)
         return self._creations.judge(command, context)
 
@@ -296,6 +299,10 @@ class Lifetime(Rule):
             and len(found) == pairs
             and all(bounds == found[0] for bounds in found)
         )
+
+    def judge_stored(self, key: StoredKey) -> StoredFault | None:
+        """By the bounds for the key and its type (``stored``)."""
+        return stored_fault(self._scope, key)
 
     # The plan
 
@@ -383,15 +390,3 @@ def _expiry(bounds: Bounds, context: Context) -> tuple[bytes, bytes]:
 def _encode_expiry(seconds: int) -> bytes:
     number = b"%d" % seconds
     return b"$2\r\nEX\r\n$%d\r\n%b\r\n" % (len(number), number)
-
-
-def _reply_of_setnx(frame: bytes) -> bytes:
-    if frame == b"+OK\r\n":
-        return b":1\r\n"
-    if frame in (b"$-1\r\n", b"_\r\n"):
-        return b":0\r\n"
-    return frame
-
-
-def _reply_of_mset(frame: bytes) -> bytes:
-    return b"+OK\r\n" if frame == b":1\r\n" else frame

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from proxy.commands.creation import OTHER, TYPES
 from proxy.commands.row import UNKNOWN_TYPE
+from proxy.rules.stored import StoredKey
 from proxy.schema.bounds import Bounds
 from proxy.schema.entries import Schema
 from proxy.schema.globs import key_glob_of
@@ -44,6 +46,10 @@ class LifetimeScope:
         if self.matches is not None and not self.matches(key):
             return None
         return self.places[0] if len(self.places) == 1 else self.places[self.schema.automaton.owner(key) + 1]
+
+    def bounds_of_stored(self, key: StoredKey) -> Bounds | None:
+        """The bounds for a key that is stored already, if the rule is about its type."""
+        return self.bounds_of(key.name) if (key.type if key.type in TYPES else OTHER) in self.types else None
 
     def means(self, key_type: str) -> bool:
         """Whether the rule may be about keys of this type."""

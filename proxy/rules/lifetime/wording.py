@@ -31,13 +31,15 @@ class LifetimeWording:
         """A TTL that is too short or too long."""
         least = max((bounds.least for bounds in found if bounds.least is not None), default=0)
         key = self._refusals.shown(command.keys[0].name) if command.keys else "the key"
-        shown = f"the TTL of {key} ({_place(command, stated)}) is {_time(milliseconds)}"
+        shown = f"the TTL of {key} ({_place(command, stated)}) is {shown_time(milliseconds)}"
         if milliseconds < least * 1000:
-            missing = _time(least * 1000 - milliseconds)
-            return self._refuse(command, f"{shown}, {missing} less than the minimum of {_time(least * 1000)}", _LONGER)
+            missing = shown_time(least * 1000 - milliseconds)
+            return self._refuse(
+                command, f"{shown}, {missing} less than the minimum of {shown_time(least * 1000)}", _LONGER
+            )
         most = min(bounds.most for bounds in found if bounds.most is not None)
-        excess = _time(milliseconds - most * 1000)
-        return self._refuse(command, f"{shown}, {excess} more than the limit of {_time(most * 1000)}", _SHORTER)
+        excess = shown_time(milliseconds - most * 1000)
+        return self._refuse(command, f"{shown}, {excess} more than the limit of {shown_time(most * 1000)}", _SHORTER)
 
     def refuse_persist(self, command: Command) -> Refuse:
         """A command that removes a TTL."""
@@ -74,7 +76,7 @@ def _place(command: Command, stated: StatedExpiry) -> str:
     return f"{named}argument {stated.index} of {command.name}"
 
 
-def _time(milliseconds: int) -> str:
+def shown_time(milliseconds: int) -> str:
     """A time as policies write it: ``90ms``, ``5m``, ``2h46m39s``."""
     seconds, rest = divmod(milliseconds, 1000)
     parts = []

@@ -11,6 +11,8 @@ from proxy.rules.plan_checks import EntryCheck
 from proxy.schema.entries import Owner, Schema
 from proxy.schema.nearest import nearest_entry
 
+NOT_IN_SCHEMA = "is not in the schema"
+
 
 @dataclass(frozen=True, slots=True)
 class Membership:
@@ -26,7 +28,7 @@ class Membership:
         """The fault of a key that has this owner."""
         if owner is None:
             nearest = nearest_entry(self.schema.entries, key)
-            return f"is not in the schema{'' if nearest is None else f'; the nearest entry is {nearest.described}'}"
+            return f"{NOT_IN_SCHEMA}{'' if nearest is None else f'; the nearest entry is {nearest.described}'}"
         if self._is_foreign(owner):
             return f"belongs to {owner.described}, and the client {f'is of {self.app}' if self.app else 'is of no app'}"
         return ""

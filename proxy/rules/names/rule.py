@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
-from proxy.commands.command import Command, Key
+from proxy.commands.command import Command
 from proxy.commands.sort_patterns import SORTS, beginnings_of
 from proxy.commands.table import Spec
 from proxy.hotpath.plan.automaton import Automaton
@@ -23,10 +23,11 @@ from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import Lowering
 from proxy.rules.name_language import automaton_of
 from proxy.rules.names.faults import Banned, HashTags, Prefixes, SegmentKinds
-from proxy.rules.names.in_schema import Membership
+from proxy.rules.names.in_schema import NOT_IN_SCHEMA, Membership
 from proxy.rules.plan_checks import UNLIMITED, EntryCheck, NameCheck
 from proxy.rules.refusals import Refusals, over, under
 from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
+from proxy.rules.stored import Fault, StoredFault, StoredKey
 from proxy.rules.verdict import PASS, Verdict
 from proxy.schema.entries import Owner
 
@@ -34,6 +35,8 @@ _Part: TypeAlias = Prefixes | SegmentKinds | Banned | HashTags
 
 DEFAULT_PREFIXES = "default"
 """Stands for every application without its own prefixes."""
+
+_NOBODYS = StoredFault(Fault.NOBODYS, "does not begin with a prefix of any application")
 
 _VISIBLE = bytes(range(0x21, 0x7F))
 CHARACTERS: dict[str, bytes] = {
@@ -106,6 +109,10 @@ class NamesSettings(RuleSettings):
         return self == NamesSettings(reads=self.reads, writes=self.writes, in_schema=True, owned=self.owned)
 
     @property
+    def prefixes_of_apps(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return tuple(each for each in self.prefixes if each[0] != DEFAULT_PREFIXES)
+
+    @property
     def is_about_names(self) -> bool:
         return True
 
@@ -141,6 +148,7 @@ class Naming(Rule):
             *settings.prefixes_of(binding.app),
         )
         self._prefixes = next((part for part in self._parts if isinstance(part, Prefixes)), None)
+        self._no_app = not binding.app and bool(settings.prefixes_of_apps)
         self._instead = _describe(settings, binding.app)
         self.check = NameCheck(
             allowed=bytes(byte in self._allowed for byte in range(256)),
@@ -173,7 +181,7 @@ class Naming(Rule):
         for place, key in enumerate(command.keys):
             if not (settings.writes if key.write else settings.reads):
                 continue
-            fault = self._fault(key) or ("" if membership is None else membership.fault(key.name, owners[place]))
+            fault = self._fault(key.name) or ("" if membership is None else membership.fault(key.name, owners[place]))
             if fault:
                 return self._refuse(command, "key", key.index, fault, None if membership is None else owners[place])
         for index, beginning in beginnings_of(command) if settings.reads else ():
@@ -187,8 +195,23 @@ class Naming(Rule):
             return "may lead to keys that do not belong to the client's app"
         return "" if self._prefixes is None else self._prefixes.fault_of_pattern(beginning)
 
-    def _fault(self, key: Key) -> str:
-        name = key.name
+    def judge_stored(self, key: StoredKey) -> StoredFault | None:
+        """The key's name, as if its owner wrote it now. A name that no app may write is nobody's."""
+        if not self._settings.writes:
+            return None
+        fault = self._fault(key.name)
+        if fault:
+            nobodys = self._no_app and self._prefixes is not None and fault == self._prefixes.fault(key.name)
+            return _NOBODYS if nobodys else StoredFault(Fault.BAD_NAME, fault)
+        membership = self._membership
+        if membership is None:
+            return None
+        owner = membership.schema.owner_of(key.name)
+        # The nearest entry is left out: to find it takes longer than all else, and there may be millions of such keys.
+        fault = NOT_IN_SCHEMA if owner is None else membership.fault(key.name, owner)
+        return StoredFault(Fault.NOBODYS, fault) if fault else None
+
+    def _fault(self, name: bytes) -> str:
         size = len(name)
         if size < self._settings.min_length:
             return f"is {_bytes(size)} long, {under(size, self._settings.min_length)}"

@@ -16,6 +16,8 @@ from proxy.rules.plan_checks import UNLIMITED, EntryCheck
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
 from proxy.rules.sizes.rule import SMALLER, oversize, too_many_members
+from proxy.rules.stored import StoredFault, StoredKey
+from proxy.rules.stored_sizes import STRING, may_have_over, size_fault
 from proxy.rules.verdict import PASS, Verdict
 from proxy.schema.entries import KeyEntry, KeySize, Owner
 
@@ -85,6 +87,20 @@ class SchemaSize(Rule):
 
     def _refuse(self, command: Command, owner: KeyEntry, fault: str, instead: str) -> Verdict:
         return self._refusals.of(f"{fault} for {owner.described}", instead, command, owner=owner)
+
+    def judge_stored(self, key: StoredKey) -> StoredFault | None:
+        """The value of a string; the rule's later part judges the members of a collection."""
+        owner, most = self._stored_limit(key)
+        return None if owner is None or most is None else size_fault(key, most, f" for {owner.described}")
+
+    def members_wanted(self, key: StoredKey) -> bool:
+        """The bytes of a string that takes more memory than its value may have bytes."""
+        most = self._stored_limit(key)[1]
+        return most is not None and may_have_over(key, most)
+
+    def _stored_limit(self, key: StoredKey) -> tuple[Owner, int | None]:
+        owner = self._schema.owner_of(key.name) if key.type == STRING else None
+        return owner, _size_of(owner).most_bytes
 
     def judged_by(self, spec: Spec) -> JudgedBy:
         return JudgedBy.DATA if writes_far(spec.name) else JudgedBy.NAMES

@@ -9,7 +9,7 @@ type.
 from dataclasses import dataclass
 
 from proxy.commands.command import Command
-from proxy.commands.key_types import KeyTypes, key_types_of
+from proxy.commands.key_types import KeyTypes, key_types_of, stored_types
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.judged_by import JudgedBy
@@ -17,6 +17,7 @@ from proxy.rules.lowering import Lowering
 from proxy.rules.plan_checks import EntryCheck
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
+from proxy.rules.stored import Fault, StoredFault, StoredKey
 from proxy.rules.verdict import PASS, Verdict
 from proxy.schema.entries import KeyEntry, Owner
 
@@ -68,6 +69,14 @@ class SchemaType(Rule):
         key = self._refusals.key(command, index)
         why = f"{command.name} is for a {meant}, and {key} belongs to {owner.described}, of type {owner.type}"
         return self._refusals.of(why, f"use a command for a {owner.type}", command, owner=owner)
+
+    def judge_stored(self, key: StoredKey) -> StoredFault | None:
+        """The type of the key, as if it were written now."""
+        owner = self._schema.owner_of(key.name) if self._settings.writes else None
+        if owner is None or not _differs(owner, stored_types(key.type)):
+            return None
+        text = f"is a {key.type}, and belongs to {owner.described}, of type {owner.type}"
+        return StoredFault(Fault.WRONG_TYPE, text)
 
     def judged_by(self, _spec: Spec) -> JudgedBy:
         return JudgedBy.NAMES

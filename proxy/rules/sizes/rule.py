@@ -16,6 +16,8 @@ from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
 from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
+from proxy.rules.stored import StoredFault, StoredKey
+from proxy.rules.stored_sizes import STRING, may_have_over, size_fault
 from proxy.rules.verdict import PASS, Verdict
 
 SMALLER = "keep it small: compress it, or split it over several keys"
@@ -65,6 +67,17 @@ class Sizes(Rule):
                 fault = f"{command.name} has {size} bytes of arguments, {over(size, settings.command)}"
                 return self._refusals.of(fault, "split it into several commands", command)
         return PASS
+
+    def judge_stored(self, key: StoredKey) -> StoredFault | None:
+        """The value of a string. Of a collection, nothing tells how large each value is; the other limits are about one
+        command."""
+        most = self._settings.value
+        return None if most is None or key.type != STRING else size_fault(key, most)
+
+    def members_wanted(self, key: StoredKey) -> bool:
+        """The bytes of a string that takes more memory than its value may have bytes."""
+        most = self._settings.value
+        return most is not None and key.type == STRING and may_have_over(key, most)
 
     def judged_by(self, spec: Spec) -> JudgedBy:
         """Forms have sizes of values and numbers of members, not the size of a whole command with its keys."""

@@ -1,0 +1,37 @@
+"""Keys that are stored already, by the bounds that apply when they are written.
+
+A key needs a TTL if a rule gives it one, requires one or has a longest, and it may not have more left than that.
+
+Where it cannot agree with live traffic:
+
+- A TTL shorter than the minimum proves nothing: what is left of a TTL gets less all the time.
+- Only keys of the rule's types are judged; of stated TTLs, EXPIRE is judged for keys of any type.
+"""
+
+from proxy.rules.lifetime.scope import LifetimeScope
+from proxy.rules.lifetime.wording import shown_time
+from proxy.rules.stored import Fault, StoredFault, StoredKey
+from proxy.schema.bounds import Bounds
+
+
+def stored_fault(scope: LifetimeScope, key: StoredKey) -> StoredFault | None:
+    """What is wrong with the TTL of a key; None if nothing is, or if the rule is not about the key or its type."""
+    bounds = scope.bounds_of_stored(key)
+    if bounds is None:
+        return None
+    most = bounds.most
+    if key.ttl is None:
+        needed = bounds.gives or most is not None
+        return StoredFault(Fault.NO_TTL, f"has no TTL, and the policy {_wanted(bounds)}") if needed else None
+    if most is None or key.ttl <= most * 1000:
+        return None
+    excess = f"{shown_time(key.ttl - most * 1000)} more than the limit of {shown_time(most * 1000)}"
+    return StoredFault(Fault.TTL_TOO_LONG, f"has a TTL of {shown_time(key.ttl)}, {excess}")
+
+
+def _wanted(bounds: Bounds) -> str:
+    """``gives 5m and allows 1d``."""
+    wanted = [] if bounds.default is None else [f"gives {shown_time(bounds.default * 1000)}"]
+    if bounds.most is not None:
+        wanted.append(f"allows {shown_time(bounds.most * 1000)}")
+    return " and ".join(wanted) or "requires one"

@@ -1,0 +1,41 @@
+"""Keys as Redis has them stored, and what a rule finds wrong with one."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    """A key as Redis has it stored.
+
+    `type` is Redis's own word, as TYPE returns it. `ttl`: the milliseconds that it has left; None if it has no TTL.
+    `memory`: its bytes by MEMORY USAGE; None if not known. `members`: its members, for a string the bytes of its
+    value; None if they were not counted.
+    """
+
+    name: bytes
+    type: str
+    ttl: int | None
+    memory: int | None = None
+    members: int | None = None
+
+
+class Fault(StrEnum):
+    """The kinds of faults of stored keys, as ``--fail-on`` names them."""
+
+    NO_TTL = "no-ttl"
+    TTL_TOO_LONG = "ttl-too-long"
+    BAD_NAME = "bad-name"
+    NOBODYS = "nobodys"
+    WRONG_TYPE = "wrong-type"
+    TOO_LARGE = "too-large"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFault:
+    """What a rule finds wrong with a stored key. `text` begins in lower case and never repeats the key. Not `sure`:
+    only its members, which were not counted, can tell (it "may have over N")."""
+
+    fault: Fault
+    text: str
+    sure: bool = True

@@ -1,0 +1,50 @@
+"""What the size of a stored key tells of a limit: the bytes of a string, the members of a collection.
+
+The number of members is known only if they were counted. If they were not, MEMORY USAGE tells most keys that cannot
+have more than the limit, since each member takes some bytes at least (``_LEAST``). These are
+the fewest in any encoding:
+
+string  a byte for each byte of its value; an integer's 20 digits take less than its object does
+list    an element of a listpack has an encoding byte and a byte for its length
+set     two bytes in an intset, and in a listpack as above
+hash    a field and its value, two bytes each
+zset    a member and its score, two bytes each
+stream  flags, both parts of the ID, at least a value, and the number of parts: five elements of a listpack
+
+https://github.com/antirez/listpack/blob/master/listpack.md; intset.c and t_stream.c of Redis. Before listpacks, an
+entry of a ziplist had two bytes, too. Tables, skip lists and trees take more for each member.
+
+MEMORY USAGE looks at the first nodes of a list or stream (five, without SAMPLES) and takes the others to be as large.
+So it may be too small for a list whose first nodes are much emptier than the others, or whose inner nodes are
+compressed (``list-compress-depth``): such a list may be over its limit, and is not counted. Of tables it looks at some
+members, each of which takes these bytes.
+"""
+
+from proxy.commands.growth import MEASURED
+from proxy.rules.refusals import over
+from proxy.rules.stored import Fault, StoredFault, StoredKey
+
+_MEASURES = {"hash": "HLEN", "list": "LLEN", "set": "SCARD", "zset": "ZCARD", "stream": "XLEN"}
+COLLECTIONS = frozenset(_MEASURES)
+"""The types of collections that have caps, as TYPE names them."""
+STRING = "string"
+_UNITS = {STRING: "bytes", **{key_type: MEASURED[measure].members for key_type, measure in _MEASURES.items()}}
+_LEAST = {STRING: 1, "list": 2, "set": 2, "hash": 4, "zset": 4, "stream": 10}
+"""The fewest bytes that each member takes, by type."""
+
+
+def may_have_over(key: StoredKey, most: int) -> bool:
+    """Whether a key may have more members than `most`, or a string more bytes, as far as its memory tells."""
+    return key.memory is None or key.memory > most * _LEAST[key.type]
+
+
+def size_fault(key: StoredKey, most: int, of_what: str = "") -> StoredFault | None:
+    """The fault of a string or a collection that has, or may have, more than `most`; ``of_what`` is added to it."""
+    unit = _UNITS[key.type]
+    if key.members is not None:
+        if key.members <= most:
+            return None
+        return StoredFault(Fault.TOO_LARGE, f"has {key.members} {unit}, {over(key.members, most)}{of_what}")
+    if not may_have_over(key, most):
+        return None
+    return StoredFault(Fault.TOO_LARGE, f"may have over {most} {unit}{of_what}", sure=False)
