@@ -59,6 +59,18 @@ class EffectiveMode:
             return Mode.OFF
         return (self._excepted(command, context) or self._unexcepted(command))[0]
 
+    def mode_for_key(self, key: bytes, now: float) -> tuple[Mode, bool]:
+        """The mode for a key that is stored, as it would be without exceptions that spare the key; and whether one
+        does."""
+        if not self.scope.has(key):
+            return Mode.OFF, False
+        concerned = (each for each in self.exceptions if not each.keys or key_glob_of(each.keys).fits(key))
+        said = next(filter(None, (_said_by(each, now) for each in concerned)), None)
+        if said is not None and said[0] is not Mode.OFF:
+            return said[0], False
+        inside = self.stage.share == 1 or _is_in_share(key, self.stage.share)
+        return self.stage.mode if inside else Mode.AUDIT, said is not None
+
     def precedence(self, command: Command, context: Context) -> str:
         """Everything that sets the mode for one command, in order, with its place; the first applies."""
         if not self.scope.concerns(command):
@@ -70,12 +82,9 @@ class EffectiveMode:
 
     def _excepted(self, command: Command, context: Context) -> tuple[Mode, str, Where] | None:
         for exception in self.exceptions:
-            if _concerns(exception, command):
-                expired = exception.until is not None and today(context.now) >= exception.until
-                if not expired:
-                    return Mode.OFF, f"exception: {exception.because}", exception.where
-                if exception.then is not None:
-                    return exception.then, f"exception, over since {exception.until}", exception.where
+            said = _said_by(exception, context.now) if _concerns(exception, command) else None
+            if said is not None:
+                return *said, exception.where
         return None
 
     def _unexcepted(self, command: Command) -> tuple[Mode, str, Where]:
@@ -165,7 +174,18 @@ def in_share(command: Command, share: float) -> bool:
         keys = command.keys
     except KeysUnknownError:
         return True
-    return bool(keys) and all(crc32(key.name) % _BUCKETS < share * _BUCKETS for key in keys)
+    return bool(keys) and all(_is_in_share(key.name, share) for key in keys)
+
+
+def _is_in_share(key: bytes, share: float) -> bool:
+    return crc32(key) % _BUCKETS < share * _BUCKETS
+
+
+def _said_by(exception: PolicyException, now: float) -> tuple[Mode, str] | None:
+    """The mode that an exception sets at a moment, and why; None if it is over and sets none."""
+    if exception.until is None or today(now) < exception.until:
+        return Mode.OFF, f"exception: {exception.because}"
+    return None if exception.then is None else (exception.then, f"exception, over since {exception.until}")
 
 
 def _concerns(exception: PolicyException, command: Command) -> bool:

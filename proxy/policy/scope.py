@@ -50,14 +50,15 @@ class Scope:
         except KeysUnknownError:
             return True
         if names:
-            return any(map(self._has, names))
+            return any(map(self.has, names))
         if not walks(command.spec):
             return not self.keys
         patterns = walked(command)
         exempt = any(covers(glob, pattern) for glob in self.without for pattern in patterns)
         return not exempt and (not self.keys or any(_may_find(glob, patterns) for glob in self.keys))
 
-    def _has(self, name: bytes) -> bool:
+    def has(self, name: bytes) -> bool:
+        """Whether the rule is about this key."""
         if any(key_glob_of(glob).fits(name) for glob in self.without):
             return False
         return not self.keys or any(key_glob_of(glob).fits(name) for glob in self.keys)

@@ -1,0 +1,115 @@
+"""What the rules of a policy find wrong with stored keys, and whose keys they are.
+
+The owner of a key is the app of its schema entry. Keys of no entry, and those of entries without an app, belong to the
+app with the longest of the ``names: prefixes`` that the key begins with. All other keys are nobody's. A key is judged
+by the rules for its owner's clients, each in its mode for this key, as if the owner wrote it now. An exception for an
+app spares the keys that it owns.
+"""
+
+from dataclasses import dataclass
+
+from proxy.commands.table import STANDARD
+from proxy.policy.compile import PolicyCompiler
+from proxy.policy.decision import Step
+from proxy.policy.model import Mode, Policy
+from proxy.policy.precedence import audience
+from proxy.rules.rule import Rule
+from proxy.rules.stored import StoredFault, StoredKey
+from proxy.schema.entries import Owner
+from proxy.traffic.shapes import shape
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one rule finds wrong with a key, in the rule's mode for this key.
+
+    `excepted`: an exception spares the key; `mode` is that without the exception.
+    """
+
+    rule: str
+    mode: str
+    excepted: bool
+    fault: StoredFault
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What is known of a key: the `entry` of the schema that owns it ("" for none) and its `pattern`, the entry or else
+    the key's shape; its `app` and that app's `team` ("" if it is nobody's); and what is wrong with it."""
+
+    pattern: str
+    entry: str
+    app: str
+    team: str
+    findings: tuple[Finding, ...]
+
+
+class StoredJudge:
+    """Judges stored keys by a policy. `now` (seconds since the epoch) tells which exceptions are over.
+
+    The rules are bound for each app when the first of its keys comes, and only those are kept that judge stored keys.
+    """
+
+    def __init__(self, policy: Policy, now: float) -> None:
+        self._now = now
+        self._policy = policy
+        self._apps = {app.name: app for app in policy.apps}
+        self._teams = {app.name: app.team for app in policy.apps}
+        self._app_of_prefix = _app_of_prefix(policy)
+        self._prefixes = tuple(self._app_of_prefix)
+        self._compiler = PolicyCompiler(policy, STANDARD)
+        self._steps: dict[str, tuple[Step, ...]] = {}
+
+    def judge(self, key: StoredKey) -> Judged:
+        """Whose key it is, and what the rules that are not off for it find wrong."""
+        entry, app = self._owner(key.name)
+        findings: tuple[Finding, ...] = ()
+        for step in self._steps_for(app):
+            fault = step.rule.judge_stored(key)
+            if fault is not None:
+                mode, excepted = self._mode(step, key.name)
+                if mode is not Mode.OFF:
+                    findings += (Finding(step.rule.name, mode.value, excepted, fault),)
+        title = "" if entry is None else entry.title
+        return Judged(title or shape(key.name), title, app, self._teams.get(app, ""), findings)
+
+    def wants_members(self, key: StoredKey) -> bool:
+        """Whether only the number of the key's members, for a string of its bytes, tells what is wrong with it."""
+        steps = self._steps_for(self._owner(key.name)[1])
+        wanting = (step for step in steps if step.rule.members_wanted(key))
+        return any(self._mode(step, key.name)[0] is not Mode.OFF for step in wanting)
+
+    def _owner(self, key: bytes) -> tuple[Owner, str]:
+        """The entry that owns a key, and the app."""
+        entry = self._policy.schema.owner_of(key)
+        if entry is not None and entry.app:
+            return entry, entry.app
+        if not key.startswith(self._prefixes):
+            return entry, ""
+        return entry, next(app for prefix, app in self._app_of_prefix.items() if key.startswith(prefix))
+
+    def _steps_for(self, app: str) -> tuple[Step, ...]:
+        steps = self._steps.get(app)
+        if steps is None:
+            bound = self._compiler.bind(self._apps.get(app))
+            steps = self._steps[app] = tuple(each for each in bound.steps if _judges_stored(each.rule))
+        return steps
+
+    def _mode(self, step: Step, key: bytes) -> tuple[Mode, bool]:
+        """The mode for this key, exceptions aside, and whether an exception spares it."""
+        return step.effective_mode.mode_for_key(key, self._now) if step.varies else (step.mode, False)
+
+
+def _judges_stored(rule: Rule) -> bool:
+    return type(rule).judge_stored is not Rule.judge_stored
+
+
+def _app_of_prefix(policy: Policy) -> dict[bytes, str]:
+    """The apps by the prefixes that rules in force give them, the longest prefix first."""
+    found: dict[bytes, str] = {}
+    for rule in policy.rules:
+        concerned = audience(policy, rule) if rule.settings.prefixes_of_apps else ()
+        for app, prefixes in rule.settings.prefixes_of_apps:
+            for prefix in prefixes if app in concerned else ():
+                found.setdefault(prefix.encode(), app)
+    return dict(sorted(found.items(), key=lambda each: -len(each[0])))
