@@ -1,4 +1,16 @@
-"""What is stored in Redis already, judged by a policy.
+"""What is stored in Redis already, judged by a policy, and the scan that walks it.
 
-judging.py  what the rules of a policy find wrong with one key, and whose key it is
+judging.py     what the rules of a policy find wrong with one key, and whose key it is
+model.py       what a scan has found
+seen.py        which keys were counted, in bounded memory
+totals.py      adds up what is found of each key
+page.py        what is asked about the keys of a page, and what the replies say
+pace.py        how fast a scan goes
+node_walk.py   the walk over all keys of one server
+slot_moves.py  which nodes of a cluster must be walked again
+link.py        a connection to one server
+node_run.py    drives the walk of one server
+servers.py     which servers are walked
+scanner.py     scans all servers of an upstream
+json_form.py   a scan as JSON
 """

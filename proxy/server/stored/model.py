@@ -1,0 +1,161 @@
+"""What a scan has found: values that do not change any more, in the form in which they are shown."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from proxy.rules.stored import Fault
+
+OTHER = "other"
+"""The pattern of keys whose own patterns were too many to be kept apart."""
+
+TTL_BOUNDS = (60, 3_600, 86_400, 7 * 86_400, 30 * 86_400)
+"""Seconds. A TTL counts for the first bound that it does not exceed; behind the last one is one more place."""
+
+
+class Place(NamedTuple):
+    """Whose keys a row is about. The app is empty if they are nobody's."""
+
+    pattern: str
+    app: str
+
+
+class Kind(NamedTuple):
+    """What kind of finding a row is about."""
+
+    rule: str
+    fault: Fault
+    pattern: str
+    app: str
+
+
+@dataclass(slots=True)
+class PatternRow:
+    """The keys of one pattern and app. ``bytes`` is the sum of MEMORY USAGE; it lacks the ``unmeasured`` keys. ``ttls``
+    counts keys by ``TTL_BOUNDS``, and ``types`` by what TYPE says."""
+
+    team: str = ""
+    keys: int = 0
+    bytes: int = 0
+    unmeasured: int = 0
+    without_ttl: int = 0
+    ttls: list[int] = field(default_factory=lambda: [0] * (len(TTL_BOUNDS) + 1))
+    types: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class FindingRow:
+    """The keys with one kind of fault. Of ``keys``, ``unsure`` ones only may have it, and ``excepted`` ones are under
+    an exception of their owner; ``certain`` are those of neither kind. ``text`` is what the rule says of the first one,
+    ``exemplars`` show some of them."""
+
+    mode: str
+    text: str
+    keys: int = 0
+    certain: int = 0
+    unsure: int = 0
+    excepted: int = 0
+    bytes: int = 0
+    exemplars: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class LargeKey:
+    """One of the largest keys; ``text`` shows it."""
+
+    memory: int
+    text: str
+    type: str
+    members: int | None
+    ttl: int | None
+    place: Place
+    node: str
+
+
+@dataclass(slots=True)
+class NodeFigures:
+    """One server. ``shown`` keys came from SCAN, of which so many were ``counted`` here; ``repeated`` had been counted
+    before, ``gone`` had gone when they were looked at, ``elsewhere`` belonged to another node by then, and the
+    ``unreadable`` the user may not read. ``before`` and ``after`` are what DBSIZE said. ``info`` has what INFO says."""
+
+    name: str
+    shown: int = 0
+    counted: int = 0
+    repeated: int = 0
+    gone: int = 0
+    elsewhere: int = 0
+    unreadable: int = 0
+    unmeasured: int = 0
+    bytes: int = 0
+    before: int = 0
+    after: int = 0
+    restarts: int = 0
+    walks: int = 0
+    finished: bool = False
+    databases: dict[int, int] = field(default_factory=dict)
+    info: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotKeys:
+    """The keys of a slot of a cluster."""
+
+    slot: int
+    keys: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A whole scan. Not ``finished``: it is the part that was done. ``notes`` say what it lacks.
+
+    ``expected_missed``: so many keys were taken for repeated ones, although they were not; 0 where all were told apart.
+    """
+
+    upstream: str
+    policy: str
+    started: float
+    ended: float
+    finished: bool
+    share: float
+    patterns: Mapping[Place, PatternRow]
+    findings: Mapping[Kind, FindingRow]
+    largest: Sequence[LargeKey]
+    nodes: Sequence[NodeFigures]
+    slots: Sequence[SlotKeys] = ()
+    used_slots: int = 0
+    expected_missed: float = 0.0
+    notes: Sequence[str] = ()
+
+    @property
+    def keys(self) -> int:
+        """All keys that were counted."""
+        return sum(row.keys for row in self.patterns.values())
+
+    @property
+    def bytes(self) -> int:
+        """Their bytes."""
+        return sum(row.bytes for row in self.patterns.values())
+
+    @property
+    def apps(self) -> Mapping[str, PatternRow]:
+        """The sums of each app, the largest first."""
+        found: dict[str, PatternRow] = {}
+        for place, row in self.patterns.items():
+            add_row(found.setdefault(place.app, PatternRow(row.team)), row)
+        return dict(sorted(found.items(), key=lambda each: (-each[1].bytes, -each[1].keys, each[0])))
+
+    def keys_with(self, fault: Fault) -> int:
+        """So many keys surely have a fault of this kind, and are under no exception."""
+        return sum(row.certain for kind, row in self.findings.items() if kind.fault is fault)
+
+
+def add_row(to: PatternRow, row: PatternRow) -> None:
+    """Add the figures of another row."""
+    to.keys += row.keys
+    to.bytes += row.bytes
+    to.unmeasured += row.unmeasured
+    to.without_ttl += row.without_ttl
+    to.ttls = [mine + theirs for mine, theirs in zip(to.ttls, row.ttls, strict=True)]
+    for name, count in row.types.items():
+        to.types[name] = to.types.get(name, 0) + count

@@ -1,0 +1,94 @@
+"""What is asked about the keys of a page, and what the replies say: requests and replies, without a socket.
+
+TYPE, PTTL and MEMORY USAGE leave the access time and the frequency of a key as they are (their look-ups have
+LOOKUP_NOTOUCH), unlike those that count members. MEMORY USAGE looks at five members of a large key; with SAMPLES 0 it
+would look at all.
+"""
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import Any, TypeAlias
+
+import hiredis
+
+from proxy.rules.stored import StoredKey
+
+Command: TypeAlias = tuple[bytes, ...]
+
+MEMBERS_OF = {
+    "string": b"STRLEN",
+    "hash": b"HLEN",
+    "list": b"LLEN",
+    "set": b"SCARD",
+    "zset": b"ZCARD",
+    "stream": b"XLEN",
+}
+"""The command that counts the members of a key of a type."""
+_ASKING: Command = (b"ASKING",)
+_NOT_NOW = ("LOADING", "BUSY ", "MASTERDOWN", "CLUSTERDOWN")
+_MOVES = ("MOVED ", "ASK ", "TRYAGAIN")
+_FORBIDDEN = ("NOPERM", "ERR unknown command", "ERR unknown subcommand", "ERR Unknown subcommand")
+
+
+class Missing(Enum):
+    """Why nothing is known of a key."""
+
+    GONE = "gone"
+    MOVED = "moved"
+    ASK = "ask"
+    UNREADABLE = "unreadable"
+
+
+class Details:
+    """Asks about keys. ``measures``: MEMORY USAGE is asked, as it is until the server refuses it; ``refusal`` is what
+    it says then."""
+
+    def __init__(self) -> None:
+        self.measures = True
+        self.refusal = ""
+
+    def commands(self, keys: Iterable[bytes], *, asking: bool = False) -> list[Command]:
+        """What to ask about these keys. ``asking``: the node may have their slots only in part."""
+        found: list[Command] = []
+        for key in keys:
+            of_key: list[Command] = [(b"TYPE", key), (b"PTTL", key)]
+            if self.measures:
+                of_key.append((b"MEMORY", b"USAGE", key))
+            found += [each for command in of_key for each in (_ASKING, command)] if asking else of_key
+        return found
+
+    def read(self, keys: Sequence[bytes], replies: Sequence[Any], *, asking: bool = False) -> list[StoredKey | Missing]:
+        """What the replies say of each key."""
+        told = replies[1::2] if asking else replies
+        each = len(told) // len(keys) if keys else 0
+        return [self._read(key, *told[at * each : (at + 1) * each]) for at, key in enumerate(keys)]
+
+    def _read(self, key: bytes, kind: Any, ttl: Any, memory: Any = False) -> StoredKey | Missing:
+        for reply in (kind, ttl, memory):
+            if isinstance(reply, hiredis.ReplyError) and str(reply).startswith(_MOVES):
+                return Missing.MOVED if str(reply).startswith("MOVED") else Missing.ASK
+        if isinstance(kind, hiredis.ReplyError) or isinstance(ttl, hiredis.ReplyError):
+            return Missing.UNREADABLE
+        if isinstance(memory, hiredis.ReplyError):
+            self._refused(str(memory))
+            memory = False
+        if kind == b"none" or ttl == -2 or memory is None:
+            return Missing.GONE
+        left = None if ttl < 0 else ttl
+        return StoredKey(key, kind.decode("utf-8", "replace"), left, None if memory is False else memory)
+
+    def _refused(self, text: str) -> None:
+        if text.startswith(_FORBIDDEN):
+            self.measures = False
+        self.refusal = self.refusal or text
+
+
+def members_of(key: StoredKey) -> Command | None:
+    """What counts the members of a key; None if nothing does."""
+    command = MEMBERS_OF.get(key.type)
+    return None if command is None else (command, key.name)
+
+
+def is_momentary(replies: Iterable[Any]) -> bool:
+    """Whether a reply says that the server, or its cluster, does not serve now."""
+    return any(isinstance(reply, hiredis.ReplyError) and str(reply).startswith(_NOT_NOW) for reply in replies)

@@ -1,0 +1,225 @@
+"""Scans all servers of an upstream: one, or the nodes of a cluster side by side, and again those that got slots."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from proxy.net.config.address import UpstreamAddress
+from proxy.net.connection.connect import UpstreamRefusedError, why
+from proxy.net.connection.tls import FollowedContext, TlsError
+from proxy.net.topology.slot_map import ClusterNode, SlotMap
+from proxy.server.stored.link import ServerLink
+from proxy.server.stored.model import NodeFigures, Scan
+from proxy.server.stored.node_run import Clock, NodeLostError, NodeRun
+from proxy.server.stored.node_walk import Judge, NodeWalk, ScanRefusedError, Tally
+from proxy.server.stored.seen import SeenKeys
+from proxy.server.stored.servers import Servers
+from proxy.server.stored.slot_moves import SlotMoves
+from proxy.server.stored.totals import Totals
+
+_PATIENCE = 60.0
+"""Seconds for which a server may be lost."""
+_NODE_PATIENCE = 5.0
+"""The same of a node of a cluster: another one may have taken its place."""
+_MOST_FAILURES = 12
+"""So many times in a row a node may fail: a minute."""
+_LOOK_AGAIN = 1.0
+_LOOK_SECONDS = 2.0
+"""Seconds between two looks at a cluster that is walked."""
+
+Problems = (OSError, UpstreamRefusedError, TlsError, ScanRefusedError, NodeLostError)
+
+
+class ScanError(Exception):
+    """A server cannot be scanned; the text says which one and why."""
+
+
+class WallClock:
+    """The clock of this machine."""
+
+    def now(self) -> float:
+        """Seconds."""
+        return time.monotonic()
+
+    async def wait(self, seconds: float) -> None:
+        """Let this time pass."""
+        await asyncio.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to scan: at a ``share`` of each server's time, of ``replicas`` where there are some, and with commands that
+    may change access times (``touches``). ``seconds`` for a connection, and for each reply."""
+
+    share: float = 0.05
+    replicas: bool = False
+    touches: bool = False
+    seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a scan is: ``keys`` counted, ``shown`` of about ``expected``; ``states`` say why nodes wait."""
+
+    keys: int
+    shown: int
+    expected: int
+    states: Sequence[str]
+
+
+class Scanner:
+    """One scan. ``show`` is how keys may be shown. Its ``result`` is there at any time: of the part that is done."""
+
+    def __init__(
+        self,
+        address: UpstreamAddress,
+        tls: FollowedContext | None,
+        judge: Judge,
+        show: Callable[[bytes], str],
+        options: Options,
+        clock: Clock,
+    ) -> None:
+        self.finished = False
+        self._servers = Servers(address, tls, options.seconds, options.replicas)
+        self._tls = tls
+        self._options = options
+        self._clock = clock
+        self._started = time.time()
+        self._tally = Tally(judge, Totals(show), SeenKeys(self._expected))
+        self._show = show
+        self._nodes: dict[str, NodeFigures] = {}
+        self._runs: dict[str, NodeRun] = {}
+
+    async def run(self) -> None:
+        """Scan to the end. Raises ScanError; what was counted until then is in the result."""
+        try:
+            in_cluster = await self._servers.is_cluster()
+        except Problems as error:
+            raise ScanError(f"{self._servers.address}: {_reason(error)}") from None
+        if in_cluster:
+            self._tally.totals = Totals(self._show, by_slot=True)
+            await self._scan_cluster()
+        else:
+            await self._scan_one()
+        self.finished = True
+
+    def progress(self) -> Progress:
+        """Where it is now."""
+        nodes = self._nodes.values()
+        states = [f"{name}: {run.state}" for name, run in self._runs.items() if run.state]
+        counted, shown = sum(node.counted for node in nodes), sum(node.shown for node in nodes)
+        return Progress(counted, shown, max(self._expected(), counted), states)
+
+    def result(self, policy: str) -> Scan:
+        """What has been found so far."""
+        totals = self._tally.totals
+        return Scan(
+            upstream=str(self._servers.address),
+            policy=policy,
+            started=self._started,
+            ended=time.time(),
+            finished=self.finished,
+            share=self._options.share,
+            patterns=totals.patterns,
+            findings=totals.findings,
+            largest=totals.largest(),
+            nodes=[*self._nodes.values()],
+            slots=totals.heaviest_slots(),
+            used_slots=totals.used_slots(),
+            expected_missed=self._tally.seen.expected_missed,
+            notes=[*self._tally.notes],
+        )
+
+    def _expected(self) -> int:
+        return sum(max(node.before, int(node.info.get("total_keys", 0))) for node in self._nodes.values())
+
+    async def _scan_one(self) -> None:
+        name = str(self._servers.address)
+        figures = self._nodes[name] = NodeFigures(name)
+        walk = NodeWalk(self._tally, figures, self._servers.address.database or None)
+        try:
+            await self._run(name, walk, self._link(self._servers.one), _PATIENCE)
+        except Problems as error:
+            raise ScanError(f"{name}: {_reason(error)}") from None
+
+    def _link(self, find: Callable[[], Awaitable[UpstreamAddress]], *, in_cluster: bool = False) -> ServerLink:
+        its = self._options
+        return ServerLink(find, self._tls, its.seconds, in_cluster=in_cluster, touches=its.touches)
+
+    async def _run(self, name: str, walk: NodeWalk, link: ServerLink, patience: float) -> None:
+        run = self._runs[name] = NodeRun(walk, link, self._options.share, self._clock, patience)
+        await run.run()
+
+    # Clusters
+
+    async def _scan_cluster(self) -> None:
+        moves, failures = SlotMoves(), dict[str, int]()
+        seen = await self._look(failures)
+        while due := moves.due(seen):
+            moves.begin(due)
+            await self._walk_all(due, seen, moves, failures)
+            seen = await self._look(failures)
+        if moves.unsettled:
+            self._tally.note("slots were open all the time: of these, keys may be missing")
+        if unowned := seen.unowned():
+            self._tally.note(f"{unowned} slots have no owner that can be reached: their keys are missing")
+
+    async def _look(self, failures: dict[str, int]) -> SlotMap:
+        while True:
+            try:
+                return await self._servers.slot_map()
+            except OSError as error:
+                failures[""] = failures.get("", 0) + 1
+                if failures[""] > _MOST_FAILURES:
+                    raise ScanError(f"{self._servers.address}: {_reason(error)}") from None
+            await self._clock.wait(_LOOK_AGAIN)
+
+    async def _walk_all(
+        self, due: Sequence[ClusterNode], seen: SlotMap, moves: SlotMoves, failures: dict[str, int]
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        tasks = {node.id: loop.create_task(self._walk_node(node, seen, moves)) for node in due}
+        try:
+            pending = set(tasks.values())
+            while pending:
+                _, pending = await asyncio.wait(pending, timeout=_LOOK_SECONDS)
+                if pending:
+                    await self._look_aside(moves)
+        finally:
+            for task in tasks.values():
+                task.cancel()
+        for name, task in tasks.items():
+            error = task.exception()
+            if error is None:
+                failures.pop(name, None)
+                moves.end(name)
+                continue
+            failures[name] = failures.get(name, 0) + 1
+            if not isinstance(error, Problems):
+                raise error
+            if not isinstance(error, OSError | NodeLostError) or failures[name] > _MOST_FAILURES:
+                raise ScanError(f"{self._name(seen.nodes[name])}: {_reason(error)}") from None
+
+    async def _look_aside(self, moves: SlotMoves) -> None:
+        try:
+            moves.look(await self._servers.slot_map())
+        except OSError:
+            pass  # nobody can say now; at the end of the walks somebody has to
+
+    async def _walk_node(self, node: ClusterNode, seen: SlotMap, moves: SlotMoves) -> None:
+        name = self._name(node)
+        figures = self._nodes.setdefault(node.id, NodeFigures(name))
+
+        async def find() -> UpstreamAddress:
+            return self._servers.of_node(node, seen)
+
+        walk = NodeWalk(self._tally, figures, moved=moves.moved)
+        await self._run(name, walk, self._link(find, in_cluster=True), _NODE_PATIENCE)
+
+    def _name(self, node: ClusterNode) -> str:
+        return f"{node.id[:8]} ({node.endpoint})"
+
+
+def _reason(error: BaseException) -> str:
+    return str(error) if isinstance(error, NodeLostError | ScanRefusedError | TlsError) else why(error)

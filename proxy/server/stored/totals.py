@@ -1,0 +1,159 @@
+"""Adds up what is found of each key, in bounded memory: the lightest patterns become one, ``OTHER``."""
+
+import heapq
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from proxy.commands.slots import SLOTS, slot_of
+from proxy.rules.stored import StoredFault, StoredKey
+from proxy.server.stored.model import (
+    OTHER,
+    TTL_BOUNDS,
+    FindingRow,
+    Kind,
+    LargeKey,
+    NodeFigures,
+    PatternRow,
+    Place,
+    SlotKeys,
+    add_row,
+)
+
+MOST_PATTERNS = 2_000
+MOST_FINDINGS = 2_000
+MOST_EXEMPLARS = 5
+MOST_LARGEST = 20
+MOST_SLOTS = 20
+
+
+class Finding(Protocol):
+    """What a rule finds wrong with a key."""
+
+    @property
+    def rule(self) -> str: ...
+    @property
+    def mode(self) -> str: ...
+    @property
+    def excepted(self) -> bool: ...
+    @property
+    def fault(self) -> StoredFault: ...
+
+
+class Judged(Protocol):
+    """Whose a key is, and what is wrong with it."""
+
+    @property
+    def pattern(self) -> str: ...
+    @property
+    def app(self) -> str: ...
+    @property
+    def team(self) -> str: ...
+    @property
+    def findings(self) -> Iterable[Finding]: ...
+
+
+class Totals:
+    """The sums of all keys so far. ``show`` is how keys may be shown; ``by_slot``: it is a cluster."""
+
+    def __init__(self, show: Callable[[bytes], str], *, by_slot: bool = False) -> None:
+        self.patterns: dict[Place, PatternRow] = {}
+        self.findings: dict[Kind, FindingRow] = {}
+        self._show = show
+        self._largest: list[tuple[int, int, LargeKey]] = []
+        self._order = 0
+        self._slot_keys = array("Q", bytes(8 * SLOTS)) if by_slot else None
+        self._slot_bytes = array("Q", bytes(8 * SLOTS)) if by_slot else None
+
+    def add(self, key: StoredKey, judged: Judged, node: NodeFigures, database: int) -> None:
+        """Count a key."""
+        memory = key.memory or 0
+        node.counted += 1
+        node.bytes += memory
+        node.unmeasured += key.memory is None
+        node.databases[database] = node.databases.get(database, 0) + 1
+        place = Place(judged.pattern, judged.app)
+        self._count(place, judged.team, key)
+        for found in judged.findings:
+            self._find(Kind(found.rule, found.fault.fault, *place), found, key)
+        if key.memory is not None and (len(self._largest) < MOST_LARGEST or memory > self._largest[0][0]):
+            self._keep_large(key, place, node)
+        if self._slot_keys is not None and self._slot_bytes is not None:
+            slot = slot_of(key.name)
+            self._slot_keys[slot] += 1
+            self._slot_bytes[slot] += memory
+
+    def largest(self) -> list[LargeKey]:
+        """The largest keys, the largest first."""
+        return [large for _, _, large in sorted(self._largest, reverse=True)]
+
+    def heaviest_slots(self) -> list[SlotKeys]:
+        """The slots of a cluster with the most bytes, or the most keys where bytes are not known."""
+        if self._slot_keys is None or self._slot_bytes is None:
+            return []
+        weights = zip(self._slot_bytes, self._slot_keys, range(SLOTS), strict=True)
+        return [SlotKeys(slot, keys, size) for size, keys, slot in heapq.nlargest(MOST_SLOTS, weights) if keys]
+
+    def used_slots(self) -> int:
+        """How many slots have keys."""
+        return sum(map(bool, self._slot_keys or ()))
+
+    def _count(self, place: Place, team: str, key: StoredKey) -> None:
+        row = self.patterns.get(place)
+        if row is None:
+            if len(self.patterns) >= 2 * MOST_PATTERNS:
+                self._fold_patterns()
+            row = self.patterns[place] = PatternRow(team)
+        row.keys += 1
+        row.types[key.type] = row.types.get(key.type, 0) + 1
+        if key.memory is None:
+            row.unmeasured += 1
+        else:
+            row.bytes += key.memory
+        if key.ttl is None:
+            row.without_ttl += 1
+        else:
+            row.ttls[bisect_left(TTL_BOUNDS, key.ttl / 1000)] += 1
+
+    def _find(self, kind: Kind, found: Finding, key: StoredKey) -> None:
+        row = self.findings.get(kind)
+        if row is None:
+            if len(self.findings) >= 2 * MOST_FINDINGS:
+                self._fold_findings()
+            row = self.findings[kind] = FindingRow(found.mode, found.fault.text)
+        row.keys += 1
+        row.certain += found.fault.sure and not found.excepted
+        row.unsure += not found.fault.sure
+        row.excepted += found.excepted
+        row.bytes += key.memory or 0
+        if len(row.exemplars) < MOST_EXEMPLARS:
+            shown = self._show(key.name)
+            if shown not in row.exemplars:
+                row.exemplars.append(shown)
+
+    def _keep_large(self, key: StoredKey, place: Place, node: NodeFigures) -> None:
+        self._order -= 1  # of keys with equal bytes, the first ones stay
+        large = LargeKey(key.memory or 0, self._show(key.name), key.type, key.members, key.ttl, place, node.name)
+        entry = (large.memory, self._order, large)
+        if len(self._largest) < MOST_LARGEST:
+            heapq.heappush(self._largest, entry)
+        else:
+            heapq.heapreplace(self._largest, entry)
+
+    def _fold_patterns(self) -> None:
+        lightest = sorted(self.patterns, key=lambda place: (self.patterns[place].bytes, self.patterns[place].keys))
+        for place in lightest[:MOST_PATTERNS]:
+            row = self.patterns.pop(place)
+            add_row(self.patterns.setdefault(Place(OTHER, place.app), PatternRow(row.team)), row)
+
+    def _fold_findings(self) -> None:
+        for kind in sorted(self.findings, key=lambda kind: self.findings[kind].keys)[:MOST_FINDINGS]:
+            row = self.findings.pop(kind)
+            to = self.findings.setdefault(kind._replace(pattern=OTHER), FindingRow(row.mode, row.text))
+            to.keys += row.keys
+            to.certain += row.certain
+            to.unsure += row.unsure
+            to.excepted += row.excepted
+            to.bytes += row.bytes
+            to.exemplars = (to.exemplars + row.exemplars)[:MOST_EXEMPLARS]

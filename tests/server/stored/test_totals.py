@@ -1,0 +1,120 @@
+"""What a scan keeps of the keys: each once, all sums right, in bounded memory."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from random import Random
+
+import pytest
+
+from proxy.rules.stored import Fault, StoredFault, StoredKey
+from proxy.server.stored.json_form import as_json
+from proxy.server.stored.model import OTHER, Kind, NodeFigures, Place, Scan
+from proxy.server.stored.seen import SeenKeys, mark_of
+from proxy.server.stored.totals import MOST_EXEMPLARS, MOST_FINDINGS, MOST_LARGEST, MOST_PATTERNS, Totals
+from tests.server.stored.fake_servers import FakeFinding, FakeJudged, slot_of
+
+
+def filled(totals: Totals, keys: list[StoredKey], patterns: int, node: NodeFigures) -> None:
+    for number, key in enumerate(keys):
+        fault = FakeFinding("r", "audit", number % 5 == 0, StoredFault(Fault.NO_TTL, "no TTL", number % 3 > 0))
+        pattern = f"p{number % patterns}"
+        totals.add(key, FakeJudged(pattern, f"app{number % 2}", "team", (fault,) if key.ttl is None else ()), node, 0)
+
+
+def test_sums_stay_right_while_patterns_are_folded() -> None:
+    totals, node, random = Totals(lambda key: key.decode()), NodeFigures("one"), Random(1)
+    keys = [
+        StoredKey(b"k%d" % each, "string", random.choice([None, 1000 * each]), random.choice([None, each]))
+        for each in range(30_000)
+    ]
+    filled(totals, keys, 20_000, node)
+    rows = totals.patterns.values()
+    assert len(rows) <= 2 * MOST_PATTERNS + 2
+    assert sum(row.keys for row in rows) == node.counted == len(keys)
+    assert sum(row.bytes for row in rows) == node.bytes == sum(key.memory or 0 for key in keys)
+    assert sum(row.unmeasured for row in rows) == node.unmeasured == sum(key.memory is None for key in keys)
+    without = sum(key.ttl is None for key in keys)
+    assert sum(row.without_ttl for row in rows) == without == len(keys) - sum(sum(row.ttls) for row in rows)
+    assert {place.app for place in totals.patterns if place.pattern == OTHER} == {"app0", "app1"}
+    found = totals.findings.values()
+    assert len(found) <= 2 * MOST_FINDINGS + 2
+    assert sum(row.keys for row in found) == without
+    certain = [n for n, key in enumerate(keys) if key.ttl is None and n % 3 and n % 5]
+    assert sum(row.certain for row in found) == len(certain)
+    assert all(0 < len(row.exemplars) <= MOST_EXEMPLARS for row in found)
+    largest = [key.memory for key in totals.largest()]
+    assert largest == sorted((key.memory for key in keys if key.memory), reverse=True)[:MOST_LARGEST]
+
+
+def test_ttls_count_for_the_first_bound_that_they_do_not_exceed() -> None:
+    totals = Totals(str)
+    keys = [StoredKey(b"k", "string", ttl) for ttl in (0, 60_000, 60_001, 3_600_000, 31 * 86_400_000)]
+    filled(totals, keys, 1, NodeFigures("one"))
+    assert [sum(each) for each in zip(*(row.ttls for row in totals.patterns.values()), strict=True)] == [
+        *(2, 2, 0, 0, 0),
+        1,
+    ]
+
+
+def test_the_heaviest_slots_of_a_cluster() -> None:
+    totals = Totals(str, by_slot=True)
+    keys = [StoredKey(b"{a}%d" % each, "string", None, 10) for each in range(3)] + [StoredKey(b"b", "string", None, 5)]
+    filled(totals, keys, 1, NodeFigures("one"))
+    assert [(each.slot, each.keys, each.bytes) for each in totals.heaviest_slots()] == [
+        (slot_of(b"a"), 3, 30),
+        (slot_of(b"b"), 1, 5),
+    ]
+    assert totals.used_slots() == 2
+
+
+def test_a_fault_counts_where_it_is_sure_and_not_excepted() -> None:
+    totals = Totals(lambda key: key.decode())
+    filled(totals, [StoredKey(b"k%d" % each, "string", None) for each in range(300)], 1, NodeFigures("one"))
+    scan = Scan("u", "p", 0.0, 1.0, True, 0.05, totals.patterns, totals.findings, [], [NodeFigures("one")])
+    rows = [*totals.findings.values()]
+    assert sum(row.unsure for row in rows) == 100
+    assert sum(row.excepted for row in rows) == 60
+    assert scan.keys_with(Fault.NO_TTL) == 160, "20 of these are under an exception and unsure"
+    assert scan.keys_with(Fault.BAD_NAME) == 0
+    told = json.loads(json.dumps(as_json(scan)))
+    assert told["keys"] == 300
+    assert {each["app"] for each in told["apps"]} == {"app0", "app1"}
+    assert told["findings"][0]["fault"] == "no-ttl"
+    assert Place("p0", "app0") in totals.patterns
+    assert Kind("r", Fault.NO_TTL, "p0", "app0") in totals.findings
+
+
+# Which keys were seen
+
+
+def test_each_key_counts_once() -> None:
+    seen, random = SeenKeys(int), Random(1)
+    keys = [b"k%d" % random.randrange(20_000) for _ in range(50_000)]
+    assert sum(seen.add(mark_of(0, key)) for key in keys) == len(set(keys))
+    assert seen.is_exact
+    assert not seen.expected_missed
+    assert all(seen.has(mark_of(0, key)) for key in keys)
+    assert not any(seen.has(mark_of(1, key)) for key in keys), "the same key of another database"
+
+
+def test_beyond_the_exact_ones_the_stated_error_is_what_happens() -> None:
+    seen = SeenKeys(lambda: 60_000, exact=1_000)
+    seen_again = 400_000  # the filter has room for a seventh of them
+    counted = sum(seen.add(mark_of(0, b"k%d" % number)) for number in range(seen_again))
+    missed = seen_again - counted
+    assert not seen.is_exact
+    assert missed > 100, "too few to compare"
+    assert missed == pytest.approx(seen.expected_missed, rel=0.1)
+    assert all(seen.has(mark_of(0, b"k%d" % number)) for number in range(0, seen_again, 97)), "none counts twice"
+
+
+def test_what_is_seen_stays_small() -> None:
+    tracemalloc.start()
+    seen = SeenKeys(lambda: 10**7, exact=40_000)
+    for number in range(60_000):
+        seen.add(mark_of(0, b"k%d" % number))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 << 20
