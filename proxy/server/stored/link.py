@@ -47,7 +47,6 @@ class ServerLink:
         touches: bool = False,
     ) -> None:
         self.counts_members = False
-        self.spares_access_times = False
         self._find = find
         self._tls = tls
         self._seconds = seconds
@@ -78,8 +77,7 @@ class ServerLink:
         if self._in_cluster:
             await connection.ask(["READONLY"])
         spared = await connection.ask(NO_TOUCH)
-        self.spares_access_times = spared.startswith(b"+")
-        self.counts_members = self._touches or self.spares_access_times
+        self.counts_members = self._touches or spared.startswith(b"+")
         told = read_reply(await connection.ask(["INFO", "server"]))
         run_id = run_id_in(told) if isinstance(told, bytes) else None
         is_other = self._was_open and (run_id is None or run_id != self._run_id)
@@ -92,11 +90,11 @@ class ServerLink:
         if connection is None or connection.closed:
             raise ConnectionResetError("the connection was lost")
         async with asyncio.timeout(self._seconds):
-            if request.database != self._database:
-                selected = await connection.ask(["SELECT", request.database])
+            if request.database not in (None, self._database):
+                selected = await connection.ask(["SELECT", request.database or 0])
                 if not selected.startswith(b"+"):
                     return Answer([read_reply(selected)] * len(request.commands), 0.0)
-                self._database = request.database
+                self._database = request.database or 0
             return await self._replies.ask(connection, request.commands)
 
     def close(self) -> None:

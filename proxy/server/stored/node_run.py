@@ -17,9 +17,9 @@ from proxy.server.stored.page import is_momentary
 
 _RETRY_SECONDS = 0.5
 _NOT_YET = ("LOADING", "BUSY", "MASTERDOWN", "ERR max number of clients")
-_LOOK = Request(0, [(b"INFO", b"persistence"), (b"INFO", b"replication")])
-_PING = Request(0, [(b"PING",)])
-_INFO = Request(0, [(b"INFO",)])
+_LOOK = Request(None, [(b"INFO", b"persistence"), (b"INFO", b"replication")])
+_PING = Request(None, [(b"PING",)])
+_INFO = Request(None, [(b"INFO",)])
 INFO_FIELDS = (
     *("used_memory", "used_memory_dataset", "used_memory_rss", "maxmemory", "mem_fragmentation_ratio"),
     *("evicted_keys", "expired_keys", "total_keys", "total_expires"),

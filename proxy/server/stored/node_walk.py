@@ -32,9 +32,9 @@ _WOULD_TOUCH = "it has no CLIENT NO-TOUCH (Redis 7.2), and --touch is not given"
 
 
 class Request(NamedTuple):
-    """Commands for a database, sent in one piece."""
+    """Commands for a database, or for none in particular, sent in one piece."""
 
-    database: int
+    database: int | None
     commands: Sequence[Command]
 
 
@@ -115,7 +115,7 @@ class NodeWalk:
     def _databases(self) -> Generator[Request, Sequence[Any], list[int]]:
         if self._database is not None:
             return [self._database]
-        told = yield from self._one(0, (b"INFO", b"keyspace"))
+        told = yield from self._one(None, (b"INFO", b"keyspace"))
         if isinstance(told, hiredis.ReplyError):
             self._tally.note(f"only database 0 of {self.figures.name} was walked, since INFO is refused: {told}")
             return [0]
@@ -126,7 +126,7 @@ class NodeWalk:
         size = yield from self._one(database, (b"DBSIZE",))
         return size if isinstance(size, int) else 0
 
-    def _one(self, database: int, command: Command) -> Generator[Request, Sequence[Any], Any]:
+    def _one(self, database: int | None, command: Command) -> Generator[Request, Sequence[Any], Any]:
         # For what means the same whichever process answers it.
         while True:
             try:

@@ -132,6 +132,8 @@ class Scanner:
         )
 
     def _expected(self) -> int:
+        if self._servers.address.database:
+            return sum(node.before for node in self._nodes.values())
         return sum(max(node.before, int(node.info.get("total_keys", 0))) for node in self._nodes.values())
 
     async def _scan_one(self) -> None:
@@ -155,23 +157,23 @@ class Scanner:
 
     async def _scan_cluster(self) -> None:
         moves, failures = SlotMoves(), dict[str, int]()
-        seen = await self._look(failures)
+        seen = await self._look()
         while due := moves.due(seen):
             moves.begin(due)
             await self._walk_all(due, seen, moves, failures)
-            seen = await self._look(failures)
+            seen = await self._look()
         if moves.unsettled:
             self._tally.note("slots were open all the time: of these, keys may be missing")
         if unowned := seen.unowned():
             self._tally.note(f"{unowned} slots have no owner that can be reached: their keys are missing")
 
-    async def _look(self, failures: dict[str, int]) -> SlotMap:
+    async def _look(self) -> SlotMap:
+        since = self._clock.now()
         while True:
             try:
                 return await self._servers.slot_map()
             except OSError as error:
-                failures[""] = failures.get("", 0) + 1
-                if failures[""] > _MOST_FAILURES:
+                if not self._nodes or self._clock.now() - since > _PATIENCE:
                     raise ScanError(f"{self._servers.address}: {_reason(error)}") from None
             await self._clock.wait(_LOOK_AGAIN)
 

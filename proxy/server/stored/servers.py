@@ -28,8 +28,8 @@ class Servers:
 
     async def is_cluster(self) -> bool:
         """Whether there are many; a node of a cluster stands for all. Raises OSError and UpstreamRefusedError."""
-        if self.address.sentinels is None and not self.address.seeds:
-            engine, _ = await self._ask(self.address)
+        if not self.address.seeds:
+            engine, _ = await self._ask(await self.one())
             if engine.cluster:
                 self.address = self.address.as_seed()
         return bool(self.address.seeds)
@@ -42,8 +42,8 @@ class Servers:
             found, _ = await find_primary(found, found.sentinels, self._tls, self._seconds)
         if not self.replicas:
             return found
-        _, told = await self._ask(found)
-        if told[:1] == [b"slave"]:
+        engine, told = await self._ask(found)
+        if engine.cluster or told[:1] == [b"slave"]:
             return found
         known = [Endpoint(host.decode(), int(port)) for host, port, *_ in told[2]] if told[:1] == [b"master"] else []
         for each in self.address.replicas or map(self.address.reach, known):

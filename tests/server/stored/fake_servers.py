@@ -104,8 +104,8 @@ class FakeServer:
         """Where a key is, if not here."""
         return None
 
-    def _one(self, database: int, command: tuple[bytes, ...], asking: bool) -> Any:
-        name, held = command[0], self.held.get(database, {})
+    def _one(self, database: int | None, command: tuple[bytes, ...], asking: bool) -> Any:
+        name, held = command[0], self.held.get(database or 0, {})
         if name in self.refuses:
             return error(f"NOPERM this user has no permissions to run the '{name.decode().lower()}' command")
         match name:
