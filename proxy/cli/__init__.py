@@ -18,6 +18,8 @@ ready.py        whether a rule can be enforced, from evidence
 diff.py         what another policy would change for recorded commands
 diff_text.py    a difference as text, as Markdown and as JSON
 text_forms.py   names that others have chosen, in text and in Markdown
+scan.py         what is stored in a Redis, judged by a policy
+scan_text.py    a scan as text, and how far it is
 report_html.py  a report as one HTML file, by the template report.html
 top/            watch a running proxy, like `top`
 admin_port.py   the HTTP client for a running proxy's admin port

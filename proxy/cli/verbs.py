@@ -19,6 +19,7 @@ from proxy.cli import (
     ready,
     remedy,
     report,
+    scan,
     schema,
     serve,
     top,
@@ -39,7 +40,7 @@ def parse(arguments: Sequence[str] | None) -> Parsed:
     parser.add_argument("--version", action="version", version=f"keyrail {__version__} ({BUILD_FORM})")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=LineParser)
     before, running = (init, check, doctor, explain, policy, schema), (kill_switch, incidents, remedy, top)
-    for module in (serve, *before, *running, report, ready, diff, learn):
+    for module in (serve, *before, *running, report, ready, diff, learn, scan):
         module.add_verb(verbs)
     options = parser.parse_args(arguments)
     return Parsed(options.run, options)

@@ -1,0 +1,192 @@
+"""A scan as text for a terminal: whose keys there are, what is wrong with them, the largest ones, and the servers."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from proxy.cli.text_forms import Plain
+from proxy.server.stored.model import TTL_BOUNDS, FindingRow, NodeFigures, PatternRow, Scan
+from proxy.server.stored.scanner import Progress
+
+_MOST_FINDINGS, _MOST_PATTERNS, _MOST_LARGEST, _MOST_SLOTS = 20, 5, 10, 5
+_FORM = Plain()
+_BYTES = ("bytes", "KiB", "MiB", "GiB", "TiB")
+NOBODY = "nobody's"
+
+
+def text(scan: Scan, contacts: Mapping[str, str]) -> str:
+    """The whole scan. ``contacts`` are those of apps."""
+    return "\n".join(
+        [
+            *_summary(scan),
+            *_owners(scan, contacts),
+            *_findings(scan),
+            *_patterns(scan),
+            *_largest(scan),
+            *_nodes(scan),
+            *_notes(scan),
+        ]
+    )
+
+
+def size(number: float) -> str:
+    """Bytes, in the unit that suits them."""
+    unit = 0
+    while number >= 1024 and unit + 1 < len(_BYTES):
+        number /= 1024
+        unit += 1
+    return f"{number:,.0f} {_BYTES[unit]}" if unit == 0 else f"{number:,.1f} {_BYTES[unit]}"
+
+
+def progress_line(progress: Progress, seconds: float) -> str:
+    """How far it is, how fast, and how long it may still take."""
+    rate = progress.keys / seconds if seconds else 0.0
+    done = min(progress.shown / progress.expected, 1.0) if progress.expected else 0.0
+    left = f", about {_duration(seconds * (1 - done) / done)} left" if 0.001 < done < 1 else ""
+    states = "".join(f"; {_FORM.say(state)}" for state in progress.states)
+    return f"{progress.keys:,} keys, {rate:,.0f}/s, {done:.0%} done{left}{states}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+
+
+def _summary(scan: Scan) -> Iterator[str]:
+    part = "" if scan.finished else " (a part: the scan did not come to its end)"
+    yield f"{scan.keys:,} keys, {size(scan.bytes)} in {scan.ended - scan.started:,.1f} s{part}"
+    whole = PatternRow()
+    for row in scan.apps.values():
+        whole.without_ttl += row.without_ttl
+        whole.ttls = [mine + more for mine, more in zip(whole.ttls, row.ttls, strict=True)]
+    spans = [*(f"up to {_span(bound)}" for bound in TTL_BOUNDS), "longer"]
+    told = [f"{name} {count:,}" for name, count in zip(spans, whole.ttls, strict=True) if count]
+    yield "; ".join(["TTL: none " + f"{whole.without_ttl:,}", *told])
+
+
+def _span(seconds: int) -> str:
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
+
+
+def _owners(scan: Scan, contacts: Mapping[str, str]) -> Iterator[str]:
+    faults: dict[str, int] = {}
+    for kind, row in scan.findings.items():
+        faults[kind.app] = faults.get(kind.app, 0) + row.keys - row.excepted
+    rows = [
+        (
+            _FORM.say(app or NOBODY),
+            _FORM.say(row.team or "-"),
+            f"{row.keys:,}",
+            size(row.bytes),
+            f"{row.without_ttl:,}",
+            f"{faults.get(app, 0):,}",
+            _FORM.say(contacts.get(app, "")),
+        )
+        for app, row in scan.apps.items()
+    ]
+    yield from _table(("owner", "team", "keys", "bytes", "no TTL", "findings", "contact"), rows, right=(2, 3, 4, 5))
+
+
+def _findings(scan: Scan) -> Iterator[str]:
+    found = sorted(scan.findings.items(), key=lambda each: (each[1].excepted - each[1].keys, each[0]))
+    yield ""
+    yield "findings" if found else "no findings"
+    for kind, row in found[:_MOST_FINDINGS]:
+        yield f"  {row.keys:,} {kind.fault}: {_FORM.say(kind.rule)} ({row.mode}){_aside(row)}"
+        whose = f"{_FORM.code(kind.pattern)} of {_FORM.say(kind.app or NOBODY)}"
+        yield f"      {whose}, {size(row.bytes)}: {_FORM.say(row.text)}"
+        yield f"      such as {', '.join(map(_FORM.code, row.exemplars))}"
+    if len(found) > _MOST_FINDINGS:
+        yield f"  and {len(found) - _MOST_FINDINGS:,} more (--json)"
+
+
+def _aside(row: FindingRow) -> str:
+    said = [f"{row.unsure:,} of them may have it"] if row.unsure else []
+    said += [f"{row.excepted:,} of them under an exception"] if row.excepted else []
+    return f", {'; '.join(said)}" if said else ""
+
+
+def _patterns(scan: Scan) -> Iterator[str]:
+    heaviest = sorted(scan.patterns.items(), key=lambda each: (-each[1].bytes, -each[1].keys))[:_MOST_PATTERNS]
+    rows = [
+        (_FORM.code(place.pattern), _FORM.say(place.app or NOBODY), f"{row.keys:,}", size(row.bytes))
+        for place, row in heaviest
+    ]
+    yield from _table(("heaviest patterns", "owner", "keys", "bytes"), rows, right=(2, 3))
+
+
+def _largest(scan: Scan) -> Iterator[str]:
+    rows = [
+        (
+            _FORM.code(each.text),
+            each.type,
+            "-" if each.members is None else f"{each.members:,}",
+            size(each.memory),
+            _FORM.say(each.place.app or NOBODY),
+        )
+        for each in scan.largest[:_MOST_LARGEST]
+    ]
+    yield from _table(("largest keys", "type", "members", "bytes", "owner"), rows, right=(2, 3))
+
+
+def _nodes(scan: Scan) -> Iterator[str]:
+    rows = [
+        (
+            _FORM.say(node.name),
+            f"{node.counted:,}",
+            size(node.bytes),
+            f"{node.before:,}",
+            f"{node.after:,}",
+            f"{node.repeated:,}",
+            f"{node.restarts:,}",
+            size(node.info.get("used_memory", 0)),
+        )
+        for node in scan.nodes
+    ]
+    heads = ("server", "keys", "bytes", "DBSIZE before", "after", "repeated", "restarts", "used memory")
+    yield from _table(heads, rows, right=range(1, 8))
+    yield from _skew(scan.nodes)
+    if scan.slots:
+        heaviest = ", ".join(
+            f"{each.slot} ({each.keys:,} keys, {size(each.bytes)})" for each in scan.slots[:_MOST_SLOTS]
+        )
+        yield f"{scan.used_slots:,} slots have keys; heaviest: {heaviest}"
+
+
+def _skew(nodes: Sequence[NodeFigures]) -> Iterator[str]:
+    most, mean = max((node.bytes for node in nodes), default=0), sum(node.bytes for node in nodes) / max(len(nodes), 1)
+    if len(nodes) > 1 and mean:
+        yield f"the largest node has {most / mean:.2f} times the mean"
+
+
+def _notes(scan: Scan) -> Iterator[str]:
+    said = [_FORM.say(note) for note in scan.notes]
+    for node in scan.nodes:
+        if node.restarts:
+            said.append(
+                f"{_FORM.say(node.name)}: its walk started over {node.restarts} times, since the server was another one"
+            )
+        if node.unreadable:
+            said.append(
+                f"{_FORM.say(node.name)}: the user may not read {node.unreadable:,} keys: these are not counted"
+            )
+    if scan.expected_missed:
+        said.append(f"about {scan.expected_missed:,.1f} keys were taken for repeated ones, and are missing")
+    if said:
+        yield from ("", "notes", *(f"  {each}" for each in said))
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> Iterator[str]:
+    if not rows:
+        return
+    yield ""
+    columns = {*right}
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for row in (heads, *rows):
+        cells = (
+            each.rjust(w) if at in columns else each.ljust(w)
+            for at, (each, w) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join(cells).rstrip()
