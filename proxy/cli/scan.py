@@ -170,14 +170,14 @@ async def _scan(scanner: Scanner) -> int:
 
 async def _tell(scanner: Scanner) -> None:
     """Where it is: one line that is rewritten on a terminal, lines in a log."""
-    live, began = sys.stderr.isatty(), time.monotonic()
+    live, began, line = sys.stderr.isatty(), time.monotonic(), ""
     try:
         while True:
             await asyncio.sleep(_LIVE_SECONDS if live else _LOG_SECONDS)
             line = progress_line(scanner.progress(), time.monotonic() - began)
             print(f"\r\x1b[K{line}" if live else line, end="" if live else "\n", file=sys.stderr, flush=True)
     finally:
-        if live:
+        if live and line:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 

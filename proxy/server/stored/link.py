@@ -58,7 +58,7 @@ class ServerLink:
         self._replies = _Replies()
         self._database = 0
 
-    async def open(self) -> bool:
+    async def connect(self) -> bool:
         """Connect, again perhaps. Whether another process may answer than before. Raises OSError, UpstreamRefusedError
         and TlsError."""
         self.close()

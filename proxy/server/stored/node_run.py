@@ -43,7 +43,7 @@ class Server(Protocol):
 
     counts_members: bool
 
-    async def open(self) -> bool: ...
+    async def connect(self) -> bool: ...
     async def ask(self, request: Request) -> Answer: ...
     def close(self) -> None: ...
 
@@ -111,7 +111,7 @@ class NodeRun:
         since = self._clock.now()
         while True:
             try:
-                is_other = await self._server.open()
+                is_other = await self._server.connect()
                 self._walk.counts_members = self._server.counts_members
                 return is_other
             except (OSError, UpstreamRefusedError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socketserver
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +16,8 @@ from tests.server.stored.fake_servers import FakeServer, error
 
 class Served:
     """A server at a port of this machine. It says that it is the process ``run_id``, and closes its connections after
-    so many commands of each. ``no_touch``: it has CLIENT NO-TOUCH, as since Redis 7.2."""
+    so many commands of each. ``no_touch``: it has CLIENT NO-TOUCH, as since Redis 7.2. ``before`` is called with each
+    command, before it runs."""
 
     def __init__(self, server: FakeServer) -> None:
         self.server = server
@@ -24,10 +25,12 @@ class Served:
         self.no_touch = True
         self.closes_after = 1 << 60
         self.connections = 0
+        self.before: Callable[[tuple[bytes, ...]], object] = lambda _: None
         self.url = "redis://127.0.0.1:1"
 
     def reply(self, database: int, command: tuple[bytes, ...]) -> Any:
         """The reply to one command."""
+        self.before(command)
         match command:
             case (b"HELLO", *_):
                 return error("ERR unknown command 'HELLO'")

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from proxy.net.config.address import parse_upstream
+from proxy.rules.stored import StoredKey
 from proxy.server.stored.model import Scan
 from proxy.server.stored.scanner import Options, Scanner, WallClock
 from tests.cluster.nodes import RealCluster
@@ -18,15 +19,15 @@ from tests.conftest import kind_named
 from tests.engines import EXPECTED, Engine
 from tests.failover.fake_sentinel import sentinels_naming, url_of
 from tests.resp import eventually, pack
-from tests.server.stored.fake_servers import FakeJudge, slot_of
+from tests.server.stored.fake_servers import FakeJudge, FakeJudged, slot_of
 
 NewEngine = Callable[..., Engine]
 HAS_NO_TOUCH = ("valkey-9.1",)
 KEYS = [b"k%d" % number for number in range(3000)]
 
 
-def scanned(url: str, judge: FakeJudge, clock: WallClock | None = None, **options: Any) -> Scan:
-    scanner = Scanner(parse_upstream(url), None, judge, str, Options(**{"share": 1.0, **options}), clock or WallClock())
+def scanned(url: str, judge: FakeJudge, **options: Any) -> Scan:
+    scanner = Scanner(parse_upstream(url), None, judge, str, Options(**{"share": 1.0, **options}), WallClock())
     asyncio.run(scanner.run())
     return scanner.result("")
 
@@ -115,19 +116,16 @@ def test_the_primary_that_sentinels_name_and_its_replica(new_engine: NewEngine) 
 def test_a_server_that_dies_and_comes_back_with_its_data(new_engine: NewEngine) -> None:
     engine = new_engine("valkey-9.1", {"appendonly": "yes", "appendfsync": "always"})
     fill(engine, KEYS)
-    judge = FakeJudge()
 
-    class Killing(WallClock):
-        killed = False
-
-        async def wait(self, seconds: float) -> None:
-            if len(judge.judged) > 1000 and not self.killed:
-                self.killed = True
+    class Killing(FakeJudge):
+        def judge(self, key: StoredKey) -> FakeJudged:
+            if len(self.judged) == 1000:
                 engine.kill()
                 engine.start()
-            await super().wait(min(seconds, 0.01))
+            return super().judge(key)
 
-    found = scanned(engine.url, judge, Killing(), share=0.5)
+    judge = Killing()
+    found = scanned(engine.url, judge)
     assert names(judge) == Counter(KEYS)
     assert found.nodes[0].restarts == 1
 
@@ -142,20 +140,22 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
     started.close()
 
 
-class Moving(WallClock):
-    """While the scan waits, slots move from the first primary to the others, some of them key by key."""
+class Moving(FakeJudge):
+    """While keys are judged, slots move from the first primary to the others, key by key."""
 
     def __init__(self, cluster: RealCluster, slots: list[int]) -> None:
+        super().__init__()
         self.cluster = cluster
         self.slots = iter(slots)
         self.moved = 0
 
-    async def wait(self, seconds: float) -> None:
-        source, target = self.cluster.primaries()[0], self.cluster.primaries()[1 + self.moved % 2]
-        slots = list(islice(self.slots, 3))
-        self.cluster.move_slots(slots, source, target)
-        self.moved += len(slots)
-        await super().wait(min(seconds, 0.01))
+    def judge(self, key: StoredKey) -> FakeJudged:
+        if len(self.judged) % 100 == 50:
+            source, target = self.cluster.primaries()[0], self.cluster.primaries()[1 + self.moved % 2]
+            slots = list(islice(self.slots, 3))
+            self.cluster.move_slots(slots, source, target)
+            self.moved += len(slots)
+        return super().judge(key)
 
 
 def test_a_cluster_whose_slots_move(cluster: RealCluster) -> None:
@@ -164,11 +164,10 @@ def test_a_cluster_whose_slots_move(cluster: RealCluster) -> None:
     for node in cluster.primaries():
         fill(node, [key for key in keys if cluster.owner(slot_of(key)) is node])
     mine = sorted({slot_of(key) for key in keys if cluster.owns(first, slot_of(key))})[:60]
-    judge = FakeJudge()
-    moving = Moving(cluster, mine)
+    judge = Moving(cluster, mine)
     url = f"redis+cluster://127.0.0.1:{first.port}"
-    found = scanned(url, judge, moving, share=0.5)
-    assert moving.moved > 0
+    found = scanned(url, judge)
+    assert judge.moved > 30
     assert names(judge) == Counter(keys)
     assert sum(node.counted for node in found.nodes) == len(keys)
     assert found.used_slots == len({slot_of(key) for key in keys})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -19,25 +19,28 @@ from proxy.server.stored.seen import SeenKeys
 from proxy.server.stored.totals import Totals
 from tests.server.stored.fake_servers import FakeJudge, FakeServer, Value, error
 
-IDLE = 0.001
+IDLE, _SLOW = 0.001, 0.05
 
 
 class VirtualClock:
     def __init__(self) -> None:
         self.time = 100.0
         self.waited = 0.0
+        self.before: Callable[[], object] = lambda: None
 
     def now(self) -> float:
         return self.time
 
     async def wait(self, seconds: float) -> None:
         assert seconds >= 0
+        self.before()
         self.time += seconds
         self.waited += seconds
 
 
 class Link:
-    """A connection to a fake server, which works ``work`` seconds for a request of keys, and ``delay`` more for each.
+    """A connection to a fake server, which works ``work`` seconds for a request of keys. Requests behind number
+    ``slow_from`` take longer.
 
     ``troubles`` come one after the other, in place of an answer: an error, or a reply.
     """
@@ -47,7 +50,7 @@ class Link:
         self.clock = clock
         self.server = server
         self.work = work
-        self.delay = 0.0
+        self.slow_from = 1 << 60
         self.worked = 0.0
         self.info = b""
         self.troubles: dict[int, Exception] = {}
@@ -55,7 +58,7 @@ class Link:
         self.requests = 0
         self.closed = False
 
-    async def open(self) -> bool:
+    async def connect(self) -> bool:
         outcome = self.opens.pop(0) if len(self.opens) > 1 else self.opens[0]
         if isinstance(outcome, Exception):
             raise outcome
@@ -74,8 +77,9 @@ class Link:
             replies = [self.info] * len(request.commands)
         work = self.work if names & {b"SCAN", b"TYPE"} else 0.0
         self.worked += work
-        self.clock.time += IDLE + self.delay + work
-        return Answer(replies, IDLE + self.delay + work)
+        took = IDLE + work + (_SLOW if self.requests > self.slow_from else 0.0)
+        self.clock.time += took
+        return Answer(replies, took)
 
     def close(self) -> None:
         self.closed = True
@@ -142,10 +146,7 @@ def test_late_pings_double_the_waits_and_those_in_time_halve_them() -> None:
 def test_a_slower_server_gets_less_to_do() -> None:
     calm, slow = Stage(0.25), Stage(0.25)
     before = calm.go()
-    asyncio.run(slow.run._open())
-    slow.run._pace = Pace(0.25, [IDLE] * 50)
-    slow.run._measure = slow.link.open  # type: ignore[method-assign, assignment]  # measured when it was idle
-    slow.link.delay = 0.05
+    slow.link.slow_from = 70  # behind the PINGs of the start
     assert slow.go() > 10 * before
     assert slow.counted_all()
 
@@ -170,16 +171,14 @@ def test_while_the_server_saves_nothing_but_that_is_asked() -> None:
     stage = Stage(0.25)
     stage.link.info = b"rdb_bgsave_in_progress:1\r\n"
     seen: list[tuple[str, int]] = []
-    wait = stage.clock.wait
 
-    async def watch(seconds: float) -> None:
+    def watch() -> None:
         if stage.run.state:
             seen.append((stage.run.state, len(stage.judge.judged)))
             if len(seen) == 30:
                 stage.link.info = b"rdb_bgsave_in_progress:0\r\n"
-        await wait(seconds)
 
-    stage.clock.wait = watch  # type: ignore[method-assign]
+    stage.clock.before = watch
     assert stage.go() > 29
     assert seen == [("it saves (RDB)", 0)] * 30
     assert stage.counted_all()
