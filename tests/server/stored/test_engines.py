@@ -175,3 +175,30 @@ def test_a_cluster_whose_slots_move(cluster: RealCluster) -> None:
     again = FakeJudge()
     scanned(first.url, again, replicas=True)
     assert names(again) == Counter(keys), "one node stands for all, and replicas for their primaries"
+
+
+def test_a_primary_that_dies_and_whose_replica_takes_its_place() -> None:
+    cluster = RealCluster(kind_named("valkey-9.1"))
+    try:
+        first = cluster.primaries()[0]
+        (replica,) = cluster.replicas_of(first)
+        for node in cluster.primaries():
+            fill(node, [key for key in KEYS if cluster.owner(slot_of(key)) is node])
+        eventually(lambda: replica.do("DBSIZE") == first.do("DBSIZE"))
+
+        class Killing(FakeJudge):
+            def judge(self, key: StoredKey) -> FakeJudged:
+                if len(self.judged) == 500:
+                    first.kill()
+                    cluster.failover(replica, "TAKEOVER")
+                return super().judge(key)
+
+        judge = Killing()
+        seeds = ",".join(f"127.0.0.1:{node.port}" for node in cluster.nodes)
+        found = scanned(f"redis+cluster://{seeds}", judge)
+    finally:
+        cluster.close()
+    assert names(judge) == Counter(KEYS)
+    assert found.finished
+    assert len(found.nodes) == 4
+    assert sum(node.counted for node in found.nodes) == len(KEYS)
