@@ -23,6 +23,7 @@ ALLOWED = {
     "net/connection/own_commands.py": {"offer_commands"},  # Keyrail's own questions, which are no client's
     "net/follow/sentinel_watch.py": {"offer_commands"},  # its own subscription to a Sentinel's events
     "net/cache/tracking.py": {"offer_commands"},  # and its own reads, likewise
+    "server/stored/link.py": {"offer_commands"},  # a scan's connection, which no client has
 }
 
 

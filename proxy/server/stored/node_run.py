@@ -14,6 +14,7 @@ from proxy.server.stored.link import Answer
 from proxy.server.stored.node_walk import NodeWalk, OtherProcessError, Request
 from proxy.server.stored.pace import LOOK_SECONDS, PROBE_SECONDS, PROBES, Pace, read_info, reason_to_stop
 from proxy.server.stored.page import is_momentary
+from proxy.wire.numbers import read_digits
 
 _RETRY_SECONDS = 0.5
 _NOT_YET = ("LOADING", "BUSY", "MASTERDOWN", "ERR max number of clients")
@@ -181,4 +182,4 @@ def figures_of(info: Mapping[str, str]) -> dict[str, float]:
 
 
 def _databases(info: Mapping[str, str]) -> list[str]:
-    return [value for name, value in info.items() if name.startswith("db") and name[2:].isdigit()]
+    return [value for name, value in info.items() if name.startswith("db") and read_digits(name[2:]) is not None]

@@ -23,6 +23,7 @@ from proxy.server.stored.pace import read_info
 from proxy.server.stored.page import Command, Details, Missing, members_of
 from proxy.server.stored.seen import SeenKeys, mark_of
 from proxy.server.stored.totals import Judged, Totals
+from proxy.wire.numbers import read_digits
 
 COUNT = 100
 """Keys of a page, about: a server runs the commands for so many in less than a millisecond."""
@@ -119,8 +120,8 @@ class NodeWalk:
         if isinstance(told, hiredis.ReplyError):
             self._tally.note(f"only database 0 of {self.figures.name} was walked, since INFO is refused: {told}")
             return [0]
-        names = [name.removeprefix("db") for name in read_info(told) if name.startswith("db")]
-        return sorted(int(name) for name in names if name.isascii() and name.isdigit())
+        numbers = [read_digits(name.removeprefix("db")) for name in read_info(told) if name.startswith("db")]
+        return sorted(number for number in numbers if number is not None)
 
     def _size(self, database: int) -> Generator[Request, Sequence[Any], int]:
         size = yield from self._one(database, (b"DBSIZE",))
