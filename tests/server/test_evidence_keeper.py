@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +15,8 @@ import pytest
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.server.evidence.keeper import EvidenceKeeper
 from proxy.server.evidence.memory_store import MemoryStore
-from proxy.server.evidence.model import REMOVED, Batch, Evidence, EvidenceError
+from proxy.server.evidence.model import REMOVED, Batch, Evidence, EvidenceError, EvidenceStore, RuleVersion
+from proxy.server.evidence.store import SqliteStore, read_store
 from proxy.server.group_evidence import GroupEvidence
 from proxy.traffic.evidence_rows import CommandKey, EvidenceRows, Identity, VerdictKey, VerdictRow
 from tests.conftest import seeds
@@ -62,19 +65,25 @@ class World:
 
     def __init__(self, its: Policy = TRANSPARENT) -> None:
         self.clock, self.store = Clock(), FailingStore()
+        self.fails_to_open = False
         self.workers: Any = SimpleNamespace(
             evidence=GroupEvidence(["default"]), policies=(its,), policies_since=self.clock.wall
         )
         self.begin()
 
-    def begin(self) -> None:
+    def begin(self, open_store: Callable[[], EvidenceStore] | None = None) -> None:
         """Keep evidence as a new process does."""
         self.keeper = EvidenceKeeper(
-            *(self.workers, ["default"], lambda: self.store),
+            *(self.workers, ["default"], open_store or self.open),
             clock=lambda: self.clock.wall,
             steady=lambda: self.clock.steady,
         )
         self.keeper.begin()
+
+    def open(self) -> EvidenceStore:
+        if self.fails_to_open:
+            raise EvidenceError("state/evidence.sqlite: database is locked")
+        return self.store
 
     def puts(self, its: Policy) -> None:
         """Put a policy in force."""
@@ -92,11 +101,12 @@ def gets(evidence: Evidence) -> int:
 def test_what_is_seen_is_kept_once_however_the_store_fails(seed: int) -> None:
     chance = random.Random(seed)
     world, seen = World(), 0
+    world.fails_to_open = chance.choice((True, False))
 
     async def run() -> Evidence:
         nonlocal seen
         for _ in range(40):
-            match chance.choice(("see", "see", "keep", "fail", "hour", "read")):
+            match chance.choice(("see", "see", "keep", "fail", "hour", "open", "read")):
                 case "see":
                     count = chance.randint(1, 9)
                     seen += count
@@ -105,13 +115,15 @@ def test_what_is_seen_is_kept_once_however_the_store_fails(seed: int) -> None:
                     await world.keeper.keep()
                 case "fail":
                     world.store.fails = not world.store.fails
+                case "open":
+                    world.fails_to_open = False
                 case "hour":
                     world.clock.passes(3600.0)
                 case "read" if not world.store.fails:
                     assert gets(await world.keeper.read(0.0)) == seen
                 case _:
                     pass
-        world.store.fails = False
+        world.store.fails = world.fails_to_open = False
         return await world.keeper.read(0.0)
 
     assert gets(asyncio.run(run())) == seen
@@ -134,17 +146,69 @@ def test_trouble_is_told_once_and_its_end_too(capsys: pytest.CaptureFixture[str]
     assert told.count("evidence is kept again") == 1
 
 
-def test_a_store_that_cannot_be_opened_is_replaced_by_memory_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_cannot_be_opened_at_first_gets_all_that_was_counted_meanwhile(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = "defaults: {mode: audit}\nrules:\n  flush: {refuse: [FLUSHALL]}\n"
+    world, file = World(policy(rules + "  keys: {refuse: [KEYS]}\n")), tmp_path / "evidence.sqlite"
+    before = SqliteStore(file, 1 << 20, 30)
+    before.add(Batch(1.0, 2.0, [], [RuleVersion("default", "old", "a", 1.0)], {}))
+    before.close()
+    file.rename(tmp_path / "there")
+    file.mkdir()
+    began = world.clock.wall
+    world.begin(lambda: SqliteStore(file, 1 << 20, 30))
+
+    async def run() -> Evidence:
+        for number in range(3):
+            world.sees(3)
+            world.clock.passes(1800.0)
+            assert gets(await world.keeper.read(0.0)) == 3 * (number + 1), "in memory"
+            assert not world.keeper.kept
+            if number == 1:
+                world.clock.wall += 86_400.0
+                world.puts(policy(rules))
+        file.rmdir()
+        (tmp_path / "there").rename(file)
+        world.sees(4)
+        world.clock.passes(600.0)
+        found = await world.keeper.read(0.0)
+        assert world.keeper.kept
+        await world.keeper.release()
+        return found
+
+    found = asyncio.run(run())
+    assert gets(found) == 13
+    assert read_store(file, 0.0) == found
+    assert found.spans == [(1.0, 2.0), (began, began + 3600.0), (began + 91_800.0, began + 92_400.0)]
+    versions = {rule: [each for each in found.rules if each.rule == rule] for rule in ("old", "flush", "keys")}
+    assert [[each.since - began for each in its[-2:]] for its in versions.values()] == [
+        [1.0 - began, 0.0],
+        [0.0],
+        [0.0, 90_000.0],
+    ]
+    assert [its[-1].digest == REMOVED for its in versions.values()] == [True, False, True]
+    told = capsys.readouterr().err
+    assert told.count("evidence is kept in memory until its file can be used: cannot keep evidence") == 1
+    assert told.count("evidence is kept in its file again, with what was counted in memory") == 1
+
+
+def test_what_could_not_be_moved_into_a_file_is_moved_later_and_once() -> None:
     world = World()
+    world.fails_to_open = True
 
-    def unusable() -> MemoryStore:
-        raise EvidenceError("state/evidence.sqlite is of a newer Keyrail")
+    async def run() -> Evidence:
+        world.sees(3)
+        await world.keeper.keep()
+        world.fails_to_open, world.store.fails = False, True
+        world.sees(1)
+        assert gets(await world.keeper.read(0.0)) == 4, "in memory"
+        assert not world.keeper.kept
+        world.store.fails = False
+        return await world.keeper.read(0.0)
 
-    keeper = EvidenceKeeper(world.workers, ["default"], unusable)
-    keeper.begin()
-    world.sees(3)
-    assert gets(asyncio.run(keeper.read(0.0))) == 3
-    assert "kept in memory only: state/evidence.sqlite is of a newer Keyrail" in capsys.readouterr().err
+    assert gets(asyncio.run(run())) == 4
+    assert (world.store.closed, world.keeper.kept) == (1, True)
 
 
 @pytest.mark.parametrize("jump", [-86_400.0, 86_400.0, -6.0])

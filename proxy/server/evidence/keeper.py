@@ -1,7 +1,8 @@
 """Keeps the evidence of a process group: every few seconds a thread writes what is new, so no event loop waits for it.
 
 What cannot be kept (a full disk, a locked file) waits in memory, bounded, until it can be. The log says so once, and
-``keyrail_evidence_kept`` is 0 meanwhile. If the file cannot be used at all, evidence is kept in memory only.
+``keyrail_evidence_kept`` is 0 meanwhile. If the file cannot even be opened, evidence is kept in memory, and opening is
+tried again at each write: what was counted in memory is written then.
 """
 
 import asyncio
@@ -74,7 +75,7 @@ class EvidenceKeeper:
         self._written = True
         self._last = steady()
         self.in_memory = ""
-        """Why evidence is kept in memory only; empty if it is not."""
+        """Why evidence is kept in memory meanwhile; empty if it is not."""
         self._released = False
         self._waits = waits
         self._opens_at = math.inf
@@ -107,7 +108,7 @@ class EvidenceKeeper:
             pending: Pending = {}
             try:
                 await self._follow_policies()
-                if self._store is None:
+                if self._store is None or self.in_memory:
                     await self._open()
                 batch, pending = self._batch()
                 # Without a time limit: a write that comes later all the same would be there twice.
@@ -131,15 +132,39 @@ class EvidenceKeeper:
         self._store.add(batch)
 
     async def _open(self) -> None:
+        meanwhile = self._store
         try:
-            self._store = await self._thread.run(self._open_store)
+            self._store, known, counted = await self._thread.run(partial(self._opened, meanwhile))
         except EvidenceError as error:
-            notice(f"evidence is kept in memory only: {error}", Level.WARNING)
+            if str(error) != self.in_memory:
+                notice(f"evidence is kept in memory until its file can be used: {error}", Level.WARNING)
             self.in_memory = str(error)
-            self._store = MemoryStore(MEMORY_BYTES, DAYS)
-        with suppress(EvidenceError):
-            known = await self._thread.run(partial(self._store.read, self._clock()))
-            self._tell_removed({(each.route, each.rule) for each in known.rules}, self._began)
+            self._store = meanwhile or MemoryStore(MEMORY_BYTES, DAYS)
+            return
+        began = counted.spans[0][0] if counted.spans else self._began
+        self._tell_removed(_names(known) - _names(counted), began)
+        if self.in_memory:
+            notice("evidence is kept in its file again, with what was counted in memory", Level.INFO)
+        self.in_memory = ""
+
+    def _opened(self, meanwhile: EvidenceStore | None) -> tuple[EvidenceStore, Evidence, Evidence]:
+        """The store with what was kept `meanwhile`; what it knew of this hour before, and what was added."""
+        known = counted = Evidence()
+        store = self._open_store()
+        try:
+            with suppress(EvidenceError):
+                known = store.read(self._clock())
+            if meanwhile is not None:
+                counted = meanwhile.read(0.0)
+                for began, ended in counted.spans:
+                    store.add(Batch(began, ended, [], [], {}))
+                # Last, so that all of it can be added again if it fails.
+                rows = [(hour, route, its) for (hour, route), its in counted.hours.items()]
+                store.add(Batch(self._began, self._until, rows, counted.rules, counted.lost))
+        except BaseException:
+            store.close()
+            raise
+        return store, known, counted
 
     def _batch(self) -> tuple[Batch, Pending]:
         now, steady = self._clock(), self._steady()
@@ -208,3 +233,7 @@ class EvidenceKeeper:
         if self._store is not None:
             with suppress(TimeoutError, EvidenceError):
                 await self._thread.run(self._store.close, _ENDING_SECONDS)
+
+
+def _names(found: Evidence) -> set[tuple[str, str]]:
+    return {(each.route, each.rule) for each in found.rules}
