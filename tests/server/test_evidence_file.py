@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -135,6 +135,33 @@ def test_a_damaged_file_is_set_aside(file: Path, seed: int, capfd: pytest.Captur
         assert lines(capfd).count(f"cannot use the evidence in {file}: ") == len(set_aside)
         store.add(batch(rows(Random(number))))
     store.close()
+
+
+def spoil_names(file: Path) -> None:
+    """Give a table a name that is no UTF-8 and no SQL: SQLite's error has it."""
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_master SET name = CAST(x'ff99' AS TEXT), sql = 'x' WHERE name = 'counts'")
+        connection.execute("PRAGMA schema_version = 99")  # others read the schema again
+        connection.commit()
+
+
+def test_damage_of_which_the_name_cannot_be_read_is_damage(
+    file: Path, store: SqliteStore, capfd: pytest.CaptureFixture[str]
+) -> None:
+    store.add(batch(rows(Random(1))))
+    spoil_names(file)
+    with pytest.raises(EvidenceError, match="its tables are damaged"):
+        read_store(file, 0)
+    with pytest.raises(EvidenceError, match="its tables are damaged"):
+        store.add(batch(rows(Random(2))))
+    store.add(batch(rows(Random(2))))
+    store.close()
+    spoil_names(file)
+    again = SqliteStore(file, 64 * MB, 30)
+    assert not again.read(0).hours
+    again.close()
+    assert lines(capfd).count(f"cannot use the evidence in {file}: its tables are damaged") == 2
 
 
 @pytest.mark.parametrize("content", [b"no database at all" * 1000, b"SQLite format 3\0" + b"x" * 5000])

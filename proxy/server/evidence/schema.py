@@ -15,7 +15,8 @@ from __future__ import annotations
 import os
 import stat
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,8 @@ def open_to_write(path: Path) -> sqlite3.Connection:
     """Open the file, or begin one; one that cannot be used is set aside. Raises EvidenceError and sqlite3's errors."""
     _make(path)
     try:
-        return _opened(path)
+        with told_damage():
+            return _opened(path)
     except NotOursError as error:
         set_aside(path, str(error))
     except sqlite3.DatabaseError as error:
@@ -93,7 +95,8 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         raise EvidenceError(f"{path} is no regular file")
     connection = _connected(f"file:{quote(str(path))}?mode=ro")
     try:
-        _check(path, connection)
+        with told_damage():
+            _check(path, connection)
     except NotOursError as error:
         connection.close()
         raise EvidenceError(f"cannot read the evidence in {path}: {error}") from None
@@ -101,6 +104,18 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+@contextmanager
+def told_damage() -> Iterator[None]:
+    """Raise damage as SQLite's error: if what SQLite calls damaged has a name that is no UTF-8, Python raises
+    another."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        damage = sqlite3.DatabaseError(f"its tables are damaged: {error}")
+        damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise damage from None
 
 
 def is_damage(error: sqlite3.Error) -> bool:

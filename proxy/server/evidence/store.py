@@ -80,8 +80,9 @@ class SqliteStore:
         """Add all of a batch or, with EvidenceError, nothing: the same batch may then be given again."""
         with _failing(self._path):
             try:
-                self._look_after_file()
-                self._add(batch)
+                with schema.told_damage():
+                    self._look_after_file()
+                    self._add(batch)
             except sqlite3.DatabaseError as error:
                 if schema.is_damage(error):
                     self._connection.close()
