@@ -29,8 +29,7 @@ incidents.py            finds and keeps incidents
 violations.py           where violations are logged
 line_writer.py          whole lines at the end of a file, also after the disk was full
 whole_file.py           replaces a file as a whole
-group_evidence.py       what rules have found, of all workers
-evidence/               what is kept of it, and what it says of policies
+evidence/               what rules have found, what is kept of it, and what it says of policies
 rule_stats.py           what each rule has found, for /rules
 process_figures.py      how busy a process is, a worker or the supervisor
 node_names.py           what operators call the nodes of a cluster, the same in all workers

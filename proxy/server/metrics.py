@@ -133,7 +133,9 @@ class GroupCollector(Collector):
             "keyrail_evidence_kept", "0 while evidence cannot be written.", float(self._keeper.kept)
         )
         yield CounterMetricFamily(
-            "keyrail_evidence_lost_rows", "Rows of evidence that could not be kept.", self._workers.evidence.lost
+            "keyrail_evidence_lost_rows",
+            "Rows of evidence that could not be kept.",
+            self._workers.evidence.lost.total(),
         )
         yield CounterMetricFamily(
             "keyrail_policy_reload_failures", "Reloads that were refused.", self._reloader.failures

@@ -43,8 +43,8 @@ from proxy.server.control import (
     WorkerReport,
     WritesHeld,
 )
+from proxy.server.evidence.group_evidence import GroupEvidence
 from proxy.server.figures import RouteFigures, add_numbers, counters_of, merge_snapshots
-from proxy.server.group_evidence import GroupEvidence
 from proxy.server.group_plans import GroupPlans
 from proxy.server.hung_workers import SILENT_SECONDS, TURN_SECONDS, HungWorkers, silence
 from proxy.server.leases import Leases, deal_out

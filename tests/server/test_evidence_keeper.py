@@ -13,14 +13,17 @@ from typing import Any
 import pytest
 
 from proxy.policy.model import TRANSPARENT, Policy
+from proxy.server.evidence.bounds import FOLDED_FOR_ROOM, NOT_KEPT, size_of
+from proxy.server.evidence.group_evidence import MOST_BYTES, GroupEvidence
 from proxy.server.evidence.keeper import EvidenceKeeper
 from proxy.server.evidence.memory_store import MemoryStore
 from proxy.server.evidence.model import REMOVED, Batch, Evidence, EvidenceError, EvidenceStore, RuleVersion
 from proxy.server.evidence.store import SqliteStore, read_store
-from proxy.server.group_evidence import GroupEvidence
-from proxy.traffic.evidence_rows import CommandKey, EvidenceRows, Identity, VerdictKey, VerdictRow
+from proxy.traffic.evidence_rows import CommandKey, EvidenceRows, Exemplar, FormRow, Identity, VerdictKey, VerdictRow
 from tests.conftest import seeds
 from tests.policy.given import policy
+from tests.resp import PATIENCE_SECONDS
+from tests.server.made_evidence import NOON, rows, sums
 
 WHO = Identity("shop", "u")
 GET = CommandKey(WHO, "GET")
@@ -274,7 +277,8 @@ def test_a_rule_that_was_removed_and_comes_back_has_not_judged_meanwhile(restart
     assert [each.since - began for each in versions if each.rule == "flush"] == [0.0]
 
 
-def test_nothing_is_written_after_a_successor_keeps_evidence() -> None:
+def test_nothing_is_written_after_a_successor_keeps_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.server.evidence.keeper._ENDING_SECONDS", PATIENCE_SECONDS)
     world = World()
 
     async def run() -> None:
@@ -293,12 +297,41 @@ def test_what_waits_is_bounded_and_its_loss_is_counted() -> None:
     for hour in range(60):
         group.add(0, EvidenceRows({key: VerdictRow(1, 1.0, 1.0)}, {GET: 1}), hour * 3600.0)
     pending = group.take()
-    assert (len(pending), group.lost) == (48, 24)
+    assert (len(pending), group.lost) == (48, {NOT_KEPT: 24})
     group.give_back(pending)
     assert group.take() == pending
     assert group.verdicts(0)[key].count == 60, "since it came into force"
     group.keep(0, ["another"])
     assert group.verdicts(0) == {}
+
+
+@pytest.mark.parametrize("hours", [1, 3])
+@pytest.mark.parametrize("seed", seeds(2, 10))
+def test_what_waits_takes_so_many_bytes_and_its_sums_stay_exact(hours: int, seed: int) -> None:
+    chance, group, given = random.Random(seed), GroupEvidence(["default"]), list[EvidenceRows]()
+    for number in range(24):
+        its = rows(chance, shapes=100_000, count=100)
+        told: list[VerdictRow | FormRow] = [*its.verdicts.values(), *its.forms.values()]
+        for row in told:
+            row.exemplars = [Exemplar(("SET", "x" * 10_000), each.at) for each in row.exemplars]
+        given.append(its)
+        group.add(0, its, NOON + number % hours * 3600.0)
+        if number % 8 == 7:
+            group.give_back(group.take())
+    pending = group.take()
+    assert sum(map(size_of, pending.values())) <= MOST_BYTES
+    assert len({hour for hour, _ in pending}) == hours
+    assert sums(pending.values()) == sums(given)
+    assert set(group.lost) == {FOLDED_FOR_ROOM}
+
+
+def test_of_what_is_folded_already_the_oldest_hours_go() -> None:
+    group = GroupEvidence(["default"])
+    for hour in range(4):
+        apps = {CommandKey(Identity(f"app {number}"), ""): 1 for number in range(4_500)}
+        group.add(0, EvidenceRows(commands=apps), hour * 3600.0)
+    pending = group.take()
+    assert (min(pending)[0], group.lost[NOT_KEPT]) == (3 * 3600, 3 * 4_500)
 
 
 def test_a_successor_leaves_the_store_to_its_predecessor_at_first() -> None:

@@ -19,10 +19,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.hotpath.counting.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.policy.model import TRANSPARENT
+from proxy.server.evidence.group_evidence import GroupEvidence
 from proxy.server.evidence.keeper import EvidenceKeeper
 from proxy.server.evidence.memory_store import MemoryStore
 from proxy.server.figures import RouteFigures
-from proxy.server.group_evidence import GroupEvidence
 from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
 from proxy.server.metrics import GroupCollector, registry_of

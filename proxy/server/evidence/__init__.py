@@ -7,6 +7,7 @@ schema.py        the tables of the file, and how it is opened, found damaged and
 statements.py    the statements that add, fold and drop rows
 subjects.py      the ids of names in the file
 store.py         the file: SQLite, one transaction for each batch
+group_evidence.py  what all workers have found and what waits to be kept
 keeper.py        writes what is new every few seconds, in a thread
 json_form.py     evidence as JSON, for /evidence
 policy_facts.py  what a report has to know of a policy

@@ -25,11 +25,15 @@ FOLDED = "rows folded into others: too many in an hour"
 FOLDED_FOR_ROOM = "rows folded into others: the store is full"
 DROPPED_FOR_ROOM = "commands of hours that were dropped: the store is full"
 LONG_EXEMPLARS = "exemplars that are too long"
+NOT_KEPT = "rows that could not be kept"
 
 WATCHED_HOURS, WATCHED_SECONDS = 12, 48 * 3600
 """Hours are dropped by their age while so many hours of so long a time were watched: a clock that jumps for less than
 that makes nothing old."""
 MOST_SPANS = 10_000
+
+_ROW_BYTES, _COMMAND_BYTES, _EXEMPLAR_BYTES, _WORD_BYTES = 1500, 1000, 300, 70
+"""About what Python's objects need at most, with names of usual length."""
 
 _FEWEST_ROWS, _MOST_ROWS = 16, 512
 _BYTES_FOR_A_ROW = 1 << 17
@@ -134,6 +138,15 @@ def _count(row: Row) -> int:
 def _joined(row: Row, more: Row) -> Row:
     row.add(more)
     return row
+
+
+def size_of(rows: EvidenceRows) -> int:
+    """About the bytes that rows take in memory."""
+    told: list[VerdictRow | FormRow] = [*rows.verdicts.values(), *rows.forms.values()]
+    exemplars = sum(
+        _EXEMPLAR_BYTES + sum(_WORD_BYTES + len(word) for word in each.words) for row in told for each in row.exemplars
+    )
+    return _COMMAND_BYTES * len(rows.commands) + _ROW_BYTES * len(told) + exemplars
 
 
 def _cut_identity(who: Identity) -> Identity:

@@ -8,6 +8,7 @@ tried again at each write: what was counted in memory is written then.
 import asyncio
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -15,10 +16,10 @@ from typing import Protocol
 
 from proxy.net.config.background_thread import BackgroundThread
 from proxy.policy.model import Policy
+from proxy.server.evidence.group_evidence import GroupEvidence, Pending
 from proxy.server.evidence.memory_store import MemoryStore
 from proxy.server.evidence.model import REMOVED, Batch, Evidence, EvidenceError, EvidenceStore, RuleVersion
 from proxy.server.evidence.policy_facts import Facts, facts_of
-from proxy.server.group_evidence import GroupEvidence, Pending
 from proxy.server.notices import Level, notice
 
 KEEP_SECONDS = 10.0
@@ -29,7 +30,6 @@ READ_SECONDS = 30.0
 _ENDING_SECONDS = 5.0
 _JUMP_SECONDS = 5.0
 """A clock that is off by more has jumped: a new stretch of watching begins."""
-_NOT_KEPT = "rows that could not be kept"
 _WAITING = "rows that wait until they can be kept"
 _LATE_SECONDS = 60.0
 """After so long without a write, evidence counts as not kept: its disk may hang."""
@@ -69,7 +69,7 @@ class EvidenceKeeper:
         self._policies: tuple[Policy, ...] = ()
         self._in_force: list[RuleVersion] = []
         self._versions: list[RuleVersion] = []
-        self._told_lost = 0
+        self._told_lost = Counter[str]()
         self.facts: dict[str, Facts] = {}
         """By route: what reports have to know of the policies in force."""
         self._written = True
@@ -121,7 +121,7 @@ class EvidenceKeeper:
                 self._written = False
                 return
             self._versions = []
-            self._told_lost += batch.lost.get(_NOT_KEPT, 0)
+            self._told_lost.update(batch.lost)
             if not self._written:
                 notice("evidence is kept again", Level.INFO)
             self._written = True
@@ -174,9 +174,7 @@ class EvidenceKeeper:
         pending = self._workers.evidence.take()
         lost = self._workers.evidence.lost - self._told_lost
         rows = [(hour, route, found) for (hour, route), found in pending.items()]
-        return Batch(
-            self._began, now, rows, [*self._versions, *self._in_force], {_NOT_KEPT: lost} if lost else {}
-        ), pending
+        return Batch(self._began, now, rows, [*self._versions, *self._in_force], dict(lost)), pending
 
     async def _follow_policies(self) -> None:
         if self._policies is self._workers.policies:

@@ -13,12 +13,13 @@ from proxy.server.evidence.bounds import (
     Bounds,
     fold,
     kept_of,
+    size_of,
 )
 from proxy.server.evidence.model import HOUR, Batch, Evidence, RuleVersion, cut, hour_of, in_order, united
-from proxy.traffic.evidence_rows import EvidenceRows, Exemplar
+from proxy.traffic.evidence_rows import EvidenceRows
 
-_ROW_BYTES, _COMMAND_BYTES, _EXEMPLAR_BYTES, _WORD_BYTES, _SPAN_BYTES = 1500, 1000, 300, 70, 300
-"""About what Python's objects need at most, with names of usual length."""
+_SPAN_BYTES = 300
+"""About what Python's objects need at most."""
 
 
 class MemoryStore:
@@ -79,7 +80,7 @@ class MemoryStore:
     def _fold(self, at: tuple[int, str], bounds: Bounds, reason: str) -> None:
         rows = self._hours[at]
         self._lose(at[0], {reason: fold(rows, bounds)})
-        self._sizes[at] = _size(rows)
+        self._sizes[at] = size_of(rows)
 
     def _drop_before(self, horizon: int) -> None:
         for at in [at for at in self._hours if at[0] < horizon]:
@@ -119,16 +120,3 @@ class MemoryStore:
 
     def _fits(self) -> bool:
         return sum(self._sizes.values()) + _SPAN_BYTES * len(self._spans) <= self._most_bytes
-
-
-def _size(rows: EvidenceRows) -> int:
-    size = _COMMAND_BYTES * len(rows.commands)
-    for row in rows.verdicts.values():
-        size += _ROW_BYTES + _size_of(row.exemplars)
-    for form in rows.forms.values():
-        size += _ROW_BYTES + _size_of(form.exemplars)
-    return size
-
-
-def _size_of(exemplars: list[Exemplar]) -> int:
-    return sum(_EXEMPLAR_BYTES + sum(_WORD_BYTES + len(word) for word in each.words) for each in exemplars)
