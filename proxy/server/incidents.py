@@ -40,11 +40,11 @@ from proxy.server.remedies import Remedy
 from proxy.server.whole_file import replace_file
 from proxy.server.workers import Workers
 from proxy.server.writer_thread import ENDING_SECONDS, WriterThread, dropped_lines
-from proxy.traffic.evidence import moment
 from proxy.traffic.hotspots import CLIENT_KINDS, IncidentKind
 from proxy.traffic.incident_lines import Past
 from proxy.traffic.incidents import Incident, IncidentEvent, IncidentFigures, Lookout
 from proxy.traffic.json_views import client_of, named
+from proxy.traffic.labels import moment
 from proxy.traffic.misuse import KEYS
 from proxy.traffic.shapes import shape
 

@@ -13,7 +13,7 @@ from typing import Any
 from proxy.server.notices import Level, notice
 from proxy.server.state_file import StateFile
 from proxy.server.workers import Workers
-from proxy.traffic.evidence import moment
+from proxy.traffic.labels import moment
 
 MOST_SECONDS = 24 * 3600.0
 _PART = "kill_switch"

@@ -26,9 +26,9 @@ from proxy.server.state_file import StateFile
 from proxy.server.workers import Workers
 from proxy.traffic.advice import InForce
 from proxy.traffic.client_ids import ClientName, id_of
-from proxy.traffic.evidence import moment
 from proxy.traffic.figures import clock
 from proxy.traffic.key_text import named, shown
+from proxy.traffic.labels import moment
 
 MOST_STANDING = 20
 _DONE = {"cap": "capped", "refuse": "refused", "close": "closed"}

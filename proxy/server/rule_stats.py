@@ -30,8 +30,8 @@ from proxy.policy.model import Policy, PolicyRule
 from proxy.policy.precedence import effective_mode
 from proxy.server.workers import Workers
 from proxy.traffic.cache_figures import CacheFigures
-from proxy.traffic.evidence import LABEL_FIELDS, moment
 from proxy.traffic.evidence_rows import VerdictKey, VerdictRow
+from proxy.traffic.labels import LABEL_FIELDS, moment
 from proxy.traffic.rule_totals import MOVABLE
 
 Verdicts = dict[VerdictKey, VerdictRow]

@@ -25,7 +25,7 @@ client_ids.py      the short names of clients, for remedies
 client_figures.py  connections of clients that have ended, and the time of their commands at Redis
 misuse.py          clients that loop over KEYS, reconnect all the time, or take most of the time
 client_lines.py    incidents about clients in words
-evidence.py        how evidence and figures name clients and moments
+labels.py          how evidence and figures name clients and moments
 command_form.py    what of a command may be kept: its exemplar and its form, without values
 exemplars.py       commands made again from their exemplars
 evidence_rows.py   verdicts, commands and forms of commands, crossed with who sent them: what is kept

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from proxy.commands.rows import ALL
-from proxy.traffic.evidence import ClientLabel
+from proxy.traffic.labels import ClientLabel
 
 _SCRIPTS = frozenset(row.name for row in ALL if row.script)
 _NEARLY_ALL = 0.9

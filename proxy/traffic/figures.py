@@ -1,6 +1,6 @@
 """Figures in the form of incidents: ``41k``, ``9.1 KB``, ``38 %``, ``02:47:03 UTC``."""
 
-from proxy.traffic.evidence import moment
+from proxy.traffic.labels import moment
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 

@@ -19,8 +19,8 @@ from proxy.commands.slots import hashed_part, slot_of
 from proxy.hotpath.counting.counter_snapshot import CounterSnapshot
 from proxy.traffic.cache_figures import CacheFigures
 from proxy.traffic.client_figures import CommandOfClient, CommandTimes, EndedConnections, TimeAtRedis
-from proxy.traffic.evidence import ClientLabel
 from proxy.traffic.heaviest import Heaviest
+from proxy.traffic.labels import ClientLabel
 from proxy.traffic.latency import Histogram
 from proxy.traffic.merge import combined
 from proxy.traffic.slot_counts import SlotCounts

@@ -12,7 +12,6 @@ from typing import Any
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.traffic.alerts import Hot
 from proxy.traffic.client_ids import id_of, name_of
-from proxy.traffic.evidence import moment
 from proxy.traffic.hot_keys import HotKey
 from proxy.traffic.interval_stats import (
     READS_OF_RUN,
@@ -25,6 +24,7 @@ from proxy.traffic.interval_stats import (
 )
 from proxy.traffic.key_past import KeyHistory
 from proxy.traffic.key_text import shown
+from proxy.traffic.labels import moment
 from proxy.traffic.misuse import ClientFigures, figures_of
 from proxy.traffic.redaction import Redaction
 from proxy.traffic.time_series import TimeSeries

@@ -5,7 +5,7 @@ A trace stands for ``weight`` commands (``hotpath.counting.sampler``), so every 
 
 from dataclasses import dataclass
 
-from proxy.traffic.evidence import ClientLabel
+from proxy.traffic.labels import ClientLabel
 
 NULLS = (b"$-1\r\n", b"*-1\r\n", b"_\r\n")
 """The first lines of replies that mean "no value"."""

@@ -15,7 +15,7 @@ A line has at most 4096 bytes, so that it reaches a file or a pipe in one piece.
 import json
 from collections.abc import Mapping
 
-from proxy.traffic.evidence import moment
+from proxy.traffic.labels import moment
 
 MOST_BYTES = 4096
 _LONGEST_TEXT = 64

@@ -14,10 +14,10 @@ from proxy.hotpath.counting.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.hotpath.counting.counters import Counters
 from proxy.traffic import json_views
 from proxy.traffic.alerts import Hot
-from proxy.traffic.evidence import moment
 from proxy.traffic.hot_keys import HotKey, HotKeys
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.key_past import KeyHistory
+from proxy.traffic.labels import moment
 from proxy.traffic.merge import KEYS_OF_SECOND
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.time_series import TimeSeries

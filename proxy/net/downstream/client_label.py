@@ -2,9 +2,9 @@
 
 from proxy.session.ports.client import ServedClient
 from proxy.session.ports.client_identity import Names
-from proxy.traffic.evidence import ClientLabel
 from proxy.traffic.evidence_rows import Identity
 from proxy.traffic.key_text import shown
+from proxy.traffic.labels import ClientLabel
 from proxy.traffic.shapes import shape
 
 _LONGEST_NAME = 64

@@ -27,8 +27,8 @@ from proxy.policy.wording import shown_by
 from proxy.rules.refusals import quoted
 from proxy.session.ports.client import ServedClient
 from proxy.session.ports.ports import ReportPort
-from proxy.traffic.evidence import ClientLabel
 from proxy.traffic.evidence_rows import CommandKey, EvidenceRows, VerdictKey
+from proxy.traffic.labels import ClientLabel
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.shapes import shape
 from proxy.traffic.violations import LineBudget, violation_line

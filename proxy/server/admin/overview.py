@@ -21,7 +21,7 @@ from proxy.server.admin.state import AdminState
 from proxy.server.admin.traffic import hot_keys
 from proxy.server.incidents import present as present_incident
 from proxy.traffic import json_views
-from proxy.traffic.evidence import moment
+from proxy.traffic.labels import moment
 
 _KEYS, _PATTERNS, _SLOTS, _CLIENTS, _SLOW = 25, 25, 10, 12, 12
 _RULES, _INCIDENTS = 50, 8

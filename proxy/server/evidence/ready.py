@@ -23,8 +23,8 @@ from proxy.server.evidence.bounds import DROPPED_FOR_ROOM, FOLDED, FOLDED_FOR_RO
 from proxy.server.evidence.model import HOUR, Evidence, Spans, hour_of
 from proxy.server.evidence.policy_facts import DIFFER, OFF, Facts
 from proxy.server.evidence.report import BREAKING, Findings
-from proxy.traffic.evidence import LABEL_FIELDS, moment
 from proxy.traffic.evidence_rows import EvidenceRows, Identity
+from proxy.traffic.labels import LABEL_FIELDS, moment
 
 USUALLY = 100_000
 """So many commands are demanded, if nothing else is said."""

@@ -28,8 +28,8 @@ from typing import Any
 from proxy.policy.apps import UNKNOWN
 from proxy.server.evidence.model import HOUR, Evidence
 from proxy.server.evidence.policy_facts import OFF, Facts, judges_by
-from proxy.traffic.evidence import LABEL_FIELDS, moment
 from proxy.traffic.evidence_rows import VerdictKey, VerdictRow, newest
+from proxy.traffic.labels import LABEL_FIELDS, moment
 
 BREAKING = frozenset({"refused", "error"})
 """Outcomes that clients notice."""
