@@ -12,7 +12,7 @@ import pytest
 from proxy.cli import main
 from proxy.cli.admin_port import AdminPort
 from proxy.policy.load import load_policy
-from proxy.server.evidence.json_form import to_json
+from proxy.server.evidence.json_form import json_pieces
 from proxy.server.evidence.model import Batch, Evidence, RuleVersion, hour_of
 from proxy.server.evidence.policy_facts import Facts, facts_of
 from proxy.server.evidence.store import SqliteStore
@@ -67,7 +67,7 @@ def test_a_running_keyrail_is_ready_once_enough_was_seen(policy_file: Path, caps
 
 def rows(count: int) -> EvidenceRows:
     found = EvidenceRows()
-    found.commands[CommandKey(Identity("unknown", "default", "shop\x1b[2J"), "SET")] = count
+    found.commands[CommandKey(Identity("unknown", "default", "shop\x1b[2J\u202e\u2066\u200f"), "SET")] = count
     return found
 
 
@@ -85,7 +85,9 @@ def test_a_state_folder_is_judged_for_the_policy_given(
     store.close()
     asked = ["ready", "key-names", "--state-dir", str(tmp_path), "--policy", str(policy_file), *_FEW]
     assert main(asked) == 0
-    assert "\x1b" not in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert r"shop\x1b[2J\xe2\x80\xae\xe2\x81\xa6\xe2\x80\x8f" in shown
+    assert all(map(str.isprintable, shown.splitlines()))
     policy_file.write_text(_POLICY.replace("2..4", "2..3"))
     assert main([*asked, "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
@@ -116,7 +118,8 @@ def test_several_keyrails_have_the_same_rule(
     def get(port: AdminPort, _: str, **__: object) -> dict[str, Any]:
         facts = ours if "one" in port.url else facts_of(load_policy(policy_file))
         evidence = Evidence([(now - 60, now)], {(hour_of(now), "default"): rows(20)}, versions(ours, now - 60))
-        return {**to_json(evidence), "facts": {"default": facts}}
+        found: dict[str, Any] = json.loads("".join(json_pieces(evidence, {"default": facts})))
+        return found
 
     monkeypatch.setattr(AdminPort, "get", get)
     assert main(["ready", "key-names", "--admin", "http://one,http://two", *_FEW]) == status

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.server.evidence.json_form import from_json, to_json
+from proxy.server.evidence.json_form import from_json, json_pieces
 from proxy.server.evidence.model import Evidence, EvidenceError, RuleVersion
 from proxy.traffic.evidence_rows import (
     CommandKey,
@@ -49,7 +49,11 @@ _EVIDENCE = st.builds(
 
 @given(_EVIDENCE)
 def test_it_comes_back_as_it_was(evidence: Evidence) -> None:
-    assert from_json(json.loads(json.dumps(to_json(evidence)))) == evidence
+    pieces = list(json_pieces(evidence, {"default": {"apps": {}}}))
+    found = json.loads("".join(pieces))
+    assert from_json(found) == evidence
+    assert found["facts"] == {"default": {"apps": {}}}
+    assert len(pieces) == len(evidence.hours) + 2, "another thread may run between hours"
 
 
 @pytest.mark.parametrize("found", [[], {}, {"spans": 1, "lost": {}, "rules": [], "hours": []}, "x", None])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.traffic.key_text import shown
+from proxy.traffic.key_text import printable, shown
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,18 @@ from proxy.traffic.key_text import shown
 )
 def test_a_key_is_shown_as(key: bytes, text: str) -> None:
     assert shown(key) == text
+
+
+BIDI = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""Characters that move others (https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters)."""
+
+
+@pytest.mark.parametrize("char", [*range(32), 0x7F, 0x9B, 0x2028, 0x2029, 0xFEFF, 0xDCFF, *BIDI], ids=hex)
+def test_what_moves_other_characters_is_escaped(char: int) -> None:
+    text = printable(f"a{chr(char)}שלום")
+    assert text.startswith(r"a\x")
+    assert text.endswith("שלום")
+    assert text.isprintable()
 
 
 @given(st.binary(max_size=40))

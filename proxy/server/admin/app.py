@@ -11,7 +11,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from proxy.server.admin.access import Access
 from proxy.server.admin.config import config
 from proxy.server.admin.events import serve_events
-from proxy.server.admin.evidence import evidence, show_report
+from proxy.server.admin.evidence import ANSWERS, SharedAnswers, evidence, show_report
 from proxy.server.admin.health import healthz, readyz
 from proxy.server.admin.incidents import incidents
 from proxy.server.admin.info import info
@@ -43,6 +43,7 @@ async def serve(
     app = web.Application(middlewares=[access.check])
     app[STATE] = state
     app[CLOSED] = closed
+    app[ANSWERS] = SharedAnswers()
     app.router.add_get("/healthz", healthz)
     app.router.add_get("/readyz", readyz)
     app.router.add_get("/metrics", metrics)

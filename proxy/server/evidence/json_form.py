@@ -9,7 +9,8 @@
 WHO is [app, user, name, library, address], EXEMPLARS are [[words, at, why], …]. Times are in seconds since the epoch.
 """
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from proxy.server.evidence.model import Evidence, EvidenceError, RuleVersion
@@ -25,16 +26,21 @@ from proxy.traffic.evidence_rows import (
 )
 
 
-def to_json(evidence: Evidence) -> dict[str, Any]:
-    """Evidence as values that JSON can hold."""
-    return {
-        "spans": [list(span) for span in evidence.spans],
+def json_pieces(evidence: Evidence, facts: Mapping[str, Any]) -> Iterator[str]:
+    """The JSON of evidence and of the "facts" about policies. No other thread runs while the encoder makes a piece, so
+    that each hour is one."""
+    rest = {
+        "facts": facts,
+        "spans": evidence.spans,
         "lost": evidence.lost,
         "rules": [[each.route, each.rule, each.digest, each.since] for each in evidence.rules],
-        "hours": [
-            {"hour": hour, "route": route, **_rows_to_json(rows)} for (hour, route), rows in evidence.hours.items()
-        ],
     }
+    yield json.dumps(rest)[:-1] + ', "hours": ['
+    between = ""
+    for (hour, route), rows in evidence.hours.items():
+        yield between + json.dumps({"hour": hour, "route": route, **_rows_to_json(rows)})
+        between = ", "
+    yield "]}"
 
 
 def _rows_to_json(rows: EvidenceRows) -> dict[str, Any]:
@@ -46,7 +52,7 @@ def _rows_to_json(rows: EvidenceRows) -> dict[str, Any]:
 
 
 def from_json(found: Any) -> Evidence:
-    """Evidence from the values of ``to_json``. Raises EvidenceError for anything else."""
+    """Evidence from the values of its JSON. Raises EvidenceError for anything else."""
     try:
         return Evidence(
             spans=[(float(began), float(ended)) for began, ended in found["spans"]],
