@@ -94,6 +94,15 @@ def form_of(command: Command) -> str:
     return " ".join(parts if len(parts) <= _MOST_PARTS else [*parts[:_MOST_PARTS], CUT])
 
 
+def parts_of(form: str) -> dict[str, int | None]:
+    """The parts of a form, by name or by the index of their argument, with the numbers of those that have one."""
+    found: dict[str, int | None] = {}
+    for part in form.split():
+        name, _, number = part.partition("=") if "=" in part else part.partition(":")
+        found[name] = whole_number(number.encode())
+    return found
+
+
 def _sizes(command: Command, shown: Mapping[int, str]) -> list[str]:
     parts = []
     spec, argc = command.spec, len(command.argv)

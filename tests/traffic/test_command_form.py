@@ -8,7 +8,7 @@ import pytest
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
-from proxy.traffic.command_form import exemplar, form_of
+from proxy.traffic.command_form import exemplar, form_of, parts_of
 from proxy.traffic.redaction import Redact, Redaction
 
 SHOWN = Redaction(Redact.NONE)
@@ -65,6 +65,25 @@ def test_words_and_form(line: str, words: str, form: str) -> None:
     sent = command(line)
     assert " ".join(exemplar(sent, SHOWN, 1.0).words) == words
     assert form_of(sent) == form
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("SET a:1 hello EX 300 NX", {"keys": 1, "data": 1, "largest": 5, "EX": 500, "NX": None}),
+        ("SETEX a:1 60 v", {"keys": 1, "data": 1, "largest": 1, "2": 64}),
+        ("LRANGE l 0 -1", {"keys": 1, "asks": None, "2": 0, "3": -1}),
+        ("EVAL s x k", {"keys": None, "data": 4, "largest": 1}),
+        ("NONSENSE a", {"unknown": None, "data": 1, "largest": 1}),
+        ("XADD s MAXLEN ~ 900 * f v", {"~": 1000, "MAXLEN": None}),
+        ("PING", {}),
+        (f"SINTER {' '.join('STORE' for _ in range(20))}", {"keys": 20}),
+    ],
+)
+def test_a_form_is_read_as_it_was_written(line: str, parts: dict[str, int | None]) -> None:
+    found = parts_of(form_of(command(line)))
+    assert {name: number for name, number in found.items() if name in parts} == parts
+    assert parts or not found
 
 
 def test_a_long_command_is_cut_and_says_so() -> None:

@@ -9,7 +9,7 @@ import pytest
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
 from proxy.traffic.command_form import exemplar, form_of
-from proxy.traffic.exemplars import MOST_BYTES, ExemplarError, Remade, expanded, remade
+from proxy.traffic.exemplars import MOST_BYTES, ExemplarError, Remade, expanded, nearest, remade
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.shapes import shape
 
@@ -81,3 +81,51 @@ def test_a_command_of_another_form_is_none() -> None:
     assert remade(["MGET", "a", "b"], "DEL", "a", "keys=2", STANDARD) is None
     assert remade([], "GET", "", "", STANDARD) is None
     assert again([b"RESTORE", b"k", b"0", b"\x0d\x10" + b"x" * 20]) is None  # how large it is unpacked is not told
+
+
+# The nearest command
+
+
+@pytest.mark.parametrize(("name", "step"), [("MGET", "k{}"), ("MSET", "k{} v"), ("BITFIELD b", "GET u8 {}")])
+def test_the_nearest_to_a_long_command_has_its_form(name: str, step: str) -> None:
+    command = Command(STANDARD, f"{name} {' '.join(step.format(number) for number in range(60))}".encode().split())
+    words = exemplar(command, Redaction(Redact.NONE, b""), 1.0).words
+    made = nearest(words, shape(command.keys[0].name), form_of(command), STANDARD)
+    assert made is not None
+    assert (form_of(made.command), len(made.command.argv), made.cut) == (form_of(command), len(command.argv), True)
+
+
+def test_the_nearest_is_a_command_where_none_has_the_form() -> None:
+    words = ["MGET", "a", "b", "<20 more>"]
+    assert remade(words, "MGET", "a", "keys=5", STANDARD) is None
+    made = nearest(words, "a", "keys=5", STANDARD)
+    assert made is not None
+    assert [key.name for key in made.command.keys] == [b"a", b"b"] * 11
+    made = nearest(["NONSENSE", "<3 bytes>"], "", "keys=5", STANDARD)
+    assert made is not None
+    assert (made.command.argv, made.filled, made.cut) == ([b"NONSENSE", b"___"], True, False)
+    assert nearest([], "a", "keys=5", STANDARD) is None
+
+
+def test_the_nearest_is_never_large() -> None:
+    made = nearest(["MSET", "a", f"<{10**17} bytes>", "<999999 more>"], "a", "", STANDARD)
+    assert made is not None
+    assert len(made.command.argv) <= 10_003
+    assert max(map(len, made.command.argv)) == 1 << 20
+    assert len({id(word) for word in made.command.argv if len(word) == 1 << 20}) == 1, "it is there once"
+
+
+@pytest.mark.parametrize(
+    ("words", "plain", "hidden"),
+    [
+        (["GET", "a:{int}"], False, True),
+        (["GET", "a:{int}"], True, False),
+        (["GET", "a:{int}#12345678"], False, True),
+        (["GET", "a:" * 64 + "..."], True, True),
+        (["GET", "a:1\udcff"], False, False),
+    ],
+)
+def test_the_nearest_says_whether_keys_are_hidden(words: list[str], plain: bool, hidden: bool) -> None:
+    made = nearest(words, "a:{int}", "keys=1", STANDARD, plain=plain)
+    assert made is not None
+    assert made.hidden == hidden

@@ -4,7 +4,6 @@ Numbers of forms are rounded up (``proxy.commands.buckets``): ``EX=500`` was 257
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from proxy.commands.buckets import least_in
@@ -15,8 +14,9 @@ from proxy.commands.key_types import key_types_of
 from proxy.commands.row import ExpiryArgument, ExpiryOptions
 from proxy.commands.rows import ROWS
 from proxy.commands.spec import Spec
-from proxy.commands.values import brings_values, whole_number
+from proxy.commands.values import brings_values
 from proxy.rules.rule import takes
+from proxy.traffic.command_form import parts_of
 
 _SCALES = {"EX": 1000, "PX": 1}
 _MOMENTS = frozenset({"EXAT", "PXAT"})
@@ -108,38 +108,31 @@ def facts_of(use: Use, write: bool) -> Facts:
     creation = creation_of(spec)
     if (row is not None and row.script is not None) or (creation is not None and creation.by_script):
         facts.scripts[use.app, spec.display] = use.count
-    tokens = dict(_tokens(use.form))
-    _note_ttl(facts, spec, tokens, use.count)
+    parts = parts_of(use.form)
+    _note_ttl(facts, spec, parts, use.count)
     if write and spec.creates:
         facts.created = use.count
         facts.with_ttl = use.count if facts.ttls or facts.moments else 0
     if write and brings_values(name):
-        facts.largest = tokens.get("value") or tokens.get("largest") or 0
-        facts.members = tokens.get("members") or 0
+        facts.largest = parts.get("value") or parts.get("largest") or 0
+        facts.members = parts.get("members") or 0
     return facts
 
 
-def _tokens(form: str) -> Iterator[tuple[str, int | None]]:
-    for token in form.split():
-        at = max(token.find("="), token.find(":"))
-        number = token[at + 1 :] if at > 0 else ""
-        yield token[:at] if number else token, whole_number(number.encode())
-
-
-def _note_ttl(facts: Facts, spec: Spec, tokens: dict[str, int | None], count: int) -> None:
+def _note_ttl(facts: Facts, spec: Spec, parts: dict[str, int | None], count: int) -> None:
     row = ROWS.get(spec.name)
     expiry = None if row is None else row.expiry
-    facts.loses_ttl = persists(spec) or "KEEPTTL" in tokens or (may_persist(spec) and "PERSIST" in tokens)
-    facts.moments = not _MOMENTS.isdisjoint(tokens) or "ABSTTL" in tokens
+    facts.loses_ttl = persists(spec) or "KEEPTTL" in parts or (may_persist(spec) and "PERSIST" in parts)
+    facts.moments = not _MOMENTS.isdisjoint(parts) or "ABSTTL" in parts
     if isinstance(expiry, ExpiryOptions):
         for option, scale in _SCALES.items():
-            _note_number(facts, tokens.get(option), scale, count)
+            _note_number(facts, parts.get(option), scale, count)
     elif isinstance(expiry, ExpiryArgument) and not expiry.moment:
-        _note_number(facts, tokens.get(str(expiry.argument)), expiry.scale, count)
+        _note_number(facts, parts.get(str(expiry.argument)), expiry.scale, count)
     elif isinstance(expiry, ExpiryArgument):
         facts.moments = True
     elif expiry == "restore":
-        _note_number(facts, tokens.get("2"), 1, count)
+        _note_number(facts, parts.get("2"), 1, count)
 
 
 def _note_number(facts: Facts, number: int | None, scale: int, count: int) -> None:
