@@ -11,6 +11,7 @@ from proxy.server.evidence.model import Evidence, RuleVersion
 from proxy.server.evidence.ready import Demand, Readiness, UnknownNameError, readiness
 from proxy.server.evidence.report import Findings
 from proxy.traffic.evidence_rows import CommandKey, Identity, VerdictKey
+from proxy.traffic.labels import moment
 from tests.conftest import seeds
 from tests.server.weeks_of_traffic import DAY, MINUTE, ROUTE, RULE, START, Weeks, expected, weeks
 
@@ -102,6 +103,17 @@ def test_an_hour_in_which_the_rule_was_changed_counts_for_hits_only() -> None:
     assert (said(its).refused, said(its).out_of) == (0, counted)
     its.hits.append((changed + 1, VerdictKey(RULE, "audit", "refused", SHOP, "SET", "new")))
     assert (said(its).refused, said(its).out_of) == (1, counted)
+
+
+def test_a_change_in_the_future_counts_as_now_and_hides_no_finding() -> None:
+    its = sent(200_000)
+    its.versions = [(START - DAY, "a-2"), (its.now + 400 * DAY, its.digest)]
+    its.hits = [(its.now - 1, VerdictKey(RULE, "audit", "refused", SHOP, "SET", "old"))]
+    found = said(its)
+    assert (found.ready, found.out_of) == (False, 0)
+    assert str(moment(its.now * MINUTE)) in text_of(found, "unchanged")
+    (finding,) = Findings(its.evidence, its.facts, its.now * MINUTE).by_place.values()
+    assert finding.count == 1
 
 
 def test_a_monthly_job_that_has_not_come_back_is_no_proof() -> None:
@@ -201,4 +213,4 @@ def test_an_exception_ends_with_the_day_before() -> None:
 def test_a_report_counts_since_the_rule_judges_as_it_does() -> None:
     its = sent(10)
     its.versions = [(START, "a-1"), (START + 60, "b-1"), (START + 120, "b-2")]
-    assert Findings(its.evidence, its.facts).since(ROUTE, RULE) == (START + 60) * MINUTE
+    assert Findings(its.evidence, its.facts, its.now * MINUTE).since(ROUTE, RULE) == (START + 60) * MINUTE

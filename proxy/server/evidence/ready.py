@@ -105,7 +105,7 @@ def readiness(
         raise UnknownNameError(f"no policy has a rule {name}{did_you_mean(name, known)}")
     # A policy that is given for all routes has rules that some of them do not have.
     judging = {each.route for each in evidence.rules if each.rule == name}
-    findings = Findings(evidence, facts)
+    findings = Findings(evidence, facts, now)
     apps = {
         route: rule["apps"] or findings.apps(route) for route, rule in rules.items() if not judging or route in judging
     }
@@ -164,7 +164,8 @@ class _Case:
         versions = [each for each in evidence.rules if (each.route, each.rule) == (route, name)]
         self.same = bool(versions) and versions[-1].digest == self.rule["digest"]
         ends = (end for end in map(_end_of, exceptions) if end <= now)
-        self.since = max((*(each.since for each in versions[-1:]), *ends), default=0.0)
+        # A clock that was ahead may have told a change in the future.
+        self.since = max((*(min(each.since, now) for each in versions[-1:]), *ends), default=0.0)
         # Of an hour that was watched before, nobody knows how many commands came afterwards.
         first = hour_of(self.since)
         before = any(max(began, first) < min(ended, self.since) for began, ended in evidence.spans)

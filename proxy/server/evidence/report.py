@@ -64,9 +64,12 @@ Place = tuple[str, str, str, str]
 
 
 class Findings:
-    """The verdicts and commands of evidence, for the rules as they are in these facts (by route)."""
+    """The verdicts and commands of evidence at a time, for the rules as they are in these facts (by route).
 
-    def __init__(self, evidence: Evidence, facts: Mapping[str, Facts]) -> None:
+    A change of a rule that lies in the future was told by a clock that was ahead. It hides nothing that was found.
+    """
+
+    def __init__(self, evidence: Evidence, facts: Mapping[str, Facts], now: float) -> None:
         self.evidence = evidence
         self.facts = facts
         self.by_place: dict[Place, Finding] = {}
@@ -75,7 +78,7 @@ class Findings:
         judged_by: dict[tuple[str, str], str] = {}
         for each in evidence.rules:
             at, digest = (each.route, each.rule), judges_by(each.digest)
-            if judged_by.get(at) != digest:
+            if judged_by.get(at) != digest and each.since <= now:
                 judged_by[at], self._since[at] = digest, each.since
         known = {(route, rule["rule"]) for route, its in facts.items() for rule in its["rules"]}
         for (hour, route), rows in evidence.hours.items():
@@ -118,7 +121,7 @@ class Findings:
 
 def report(evidence: Evidence, facts: Mapping[str, Facts], now: float, wanted: Wanted = Wanted()) -> dict[str, Any]:
     """The report about what was recorded, at a time (seconds since the epoch)."""
-    findings = Findings(evidence, facts)
+    findings = Findings(evidence, facts, now)
     teams: dict[str, dict[str, Any]] = {}
     for route, its in facts.items():
         for app in findings.apps(route):
