@@ -126,8 +126,7 @@ def _rest(report: dict[str, Any], form: Plain) -> Iterable[str]:
         yield ""
         yield f"{form.head}rules without a finding"
     for each in report["silent"]:
-        proof = each["note"] or f"0 of {each['out_of']:,}"
-        yield f"{form.item}{form.say(each['rule'])} ({form.say(each['where'])}): {proof}"
+        yield f"{form.item}{form.say(each['rule'])} ({form.say(each['where'])}): {each['proof']}"
     for title, name in (("exceptions that nothing used", "unused"), ("exceptions that end soon", "ending")):
         if report[f"{name}_exceptions"]:
             yield ""

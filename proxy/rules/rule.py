@@ -125,6 +125,11 @@ class RuleSettings(Protocol):
         return ()
 
     @property
+    def is_about_schema(self) -> bool:
+        """Whether the rule judges only keys that an entry of the schema owns."""
+        return False
+
+    @property
     def hinders_queues(self) -> bool:
         """Whether what the rule refuses is part of the daily work of some job queue, beside names and TTLs."""
         return False

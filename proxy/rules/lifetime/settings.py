@@ -71,6 +71,10 @@ class SchemaTtlSettings(RuleSettings):
         return True
 
     @property
+    def is_about_schema(self) -> bool:
+        return True
+
+    @property
     def claim(self) -> KeyClaim:
         return KeyClaim(by_schema=True)
 

@@ -32,6 +32,10 @@ class SchemaSizeSettings(RuleSettings):
 
     later: RuleSettings | None = None
 
+    @property
+    def is_about_schema(self) -> bool:
+        return True
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "SchemaSize":
         return SchemaSize(name, wording, binding)
 

@@ -29,6 +29,10 @@ class SchemaTypeSettings(RuleSettings):
     reads: bool = False
     writes: bool = True
 
+    @property
+    def is_about_schema(self) -> bool:
+        return True
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "SchemaType":
         return SchemaType(name, self, wording, binding)
 

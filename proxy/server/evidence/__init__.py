@@ -13,6 +13,8 @@ json_form.py     evidence as JSON, for /evidence
 policy_facts.py  what a report has to know of a policy
 judging.py       what one rule does with a recorded command
 diff.py          what another policy would change
+sample_keys.py   keys that have a shape, in place of hidden ones
+schema_share.py  how many commands are on keys of no entry of a schema
 report.py        what a policy would break, for whom, and whom to ask
 learn/           a policy that describes it, and refuses nothing of it
 ready.py         whether a rule can be enforced

@@ -1,14 +1,17 @@
 """What a report has to know of a policy: its rules with their words and modes, its apps and teams, its exceptions.
 
     {"policy": "platform.yaml", "apps": {"checkout": {"team": "checkout", "contact": "#checkout"}},
+     "schema": [[":", "cart:{user:int}"], …],
      "rules": [{"rule", "where", "app", "apps": [], "keys": ["cart:*"], "because", "instead", "contact",
-                "about": ["GET", …], "modes": {"unknown": "audit", "checkout": "enforce"}, "digest"}],
+                "about": ["GET", …], "about_schema": false, "modes": {"unknown": "audit", "checkout": "enforce"},
+                "digest"}],
      "exceptions": [{"rule", "app", "keys", "because", "until", "then", "where"}]}
 
 ``apps`` and ``keys`` are those that a rule is for; without any, it is for all. ``about`` are the standard commands that
-it may have an opinion on. The ``digest`` is equal in all processes. It has two parts: that of everything by which a
-rule judges (`judges_by`), and that of what the rule does not judge: apps for which it is off, and exceptions. Other
-changes of modes leave it as it is.
+it may have an opinion on. ``schema`` has the separator and the text of each pattern of the schema; a rule that is
+``about_schema`` judges only keys that one of these matches. The ``digest`` is equal in all processes. It has two parts:
+that of everything by which a rule judges (`judges_by`), and that of what the rule does not judge: apps for which it is
+off, and exceptions. Other changes of modes leave it as it is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,6 +42,7 @@ def facts_of(policy: Policy) -> Facts:
     return {
         "policy": policy.source,
         "apps": {app.name: {"team": app.team, "contact": app.contact} for app in policy.apps},
+        "schema": [[entry.pattern.separator.decode(), entry.pattern.text] for entry in policy.schema.entries],
         "rules": [_rule(policy, rule, about.get(rule.name, [])) for rule in policy.rules],
         "exceptions": [
             {
@@ -72,6 +76,7 @@ def _rule(policy: Policy, rule: PolicyRule, about: list[str]) -> dict[str, Any]:
         "instead": wording.instead,
         "contact": wording.contact,
         "about": about,
+        "about_schema": rule.settings.is_about_schema,
         "modes": modes,
         "digest": digest_of(policy, rule, [app for app, mode in modes.items() if mode == OFF]),
     }

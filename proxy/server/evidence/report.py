@@ -10,12 +10,13 @@
                       "clients": [{"user", "client_name", "library", "address", "count"}],
                       "commands": [{"command", "count"}], "shapes": [{"shape", "count"}],
                       "exemplars": [{"words", "at", "why"}], "exceptions": [EXCEPTION]}]}]}],
-     "silent": [{"route", "rule", "where", "out_of": 0, "note": "no command that it is about was seen"}],
+     "silent": [{"route", "rule", "where", "out_of": 1203, "of_no_entry": 0.83, "proof": "0 of 1,203; …"}],
      "unused_exceptions": [EXCEPTION], "ending_exceptions": [EXCEPTION]}
 
 ``out_of`` are the app's commands that the rule is about, since the rule judges as it does now. A finding is `harmless`
 if commands are only rewritten, answered or followed by others: clients notice nothing. ``silent`` are rules without any
-finding. An EXCEPTION is as in ``policy_facts``; ending ones end within 14 days.
+finding; ``of_no_entry`` is the share of the recorded commands whose keys no entry of the schema owns, for a rule about
+the schema. An EXCEPTION is as in ``policy_facts``; ending ones end within 14 days.
 """
 
 from collections import Counter
@@ -28,6 +29,7 @@ from typing import Any
 from proxy.policy.apps import UNKNOWN
 from proxy.server.evidence.model import HOUR, Evidence
 from proxy.server.evidence.policy_facts import OFF, Facts, judges_by
+from proxy.server.evidence.schema_share import share_of_no_entry
 from proxy.traffic.evidence_rows import VerdictKey, VerdictRow, newest
 from proxy.traffic.labels import LABEL_FIELDS, moment
 
@@ -227,8 +229,26 @@ def _silent(findings: Findings, wanted: Wanted) -> Iterable[dict[str, Any]]:
                 continue
             apps = [app for app in findings.judged(route, rule) if wanted.app in ("", app)]
             out_of = sum(findings.out_of(route, app, rule) for app in apps)
-            note = "" if out_of else "no command that it is about was seen, so this proves nothing"
-            yield {"route": route, "rule": rule["rule"], "where": rule["where"], "out_of": out_of, "note": note}
+            share = None
+            if rule.get("about_schema"):  # facts of an older Keyrail do not say it
+                since = findings.since(route, rule["rule"])
+                share = share_of_no_entry(findings.evidence, route, apps, rule["about"], since, its["schema"])
+            yield {
+                **{name: rule[name] for name in ("rule", "where")},
+                "route": route,
+                "out_of": out_of,
+                "of_no_entry": share,
+                "proof": _proof(out_of, share),
+            }
+
+
+def _proof(out_of: int, of_no_entry: float | None) -> str:
+    if not out_of:
+        return "no command that it is about was seen, so this proves nothing"
+    if of_no_entry == 1:
+        return f"0 of {out_of:,}, but no recorded key is of an entry of the schema, so this proves nothing"
+    percent = int(100 * (of_no_entry or 0.0))
+    return f"0 of {out_of:,}" + (f"; at least {percent} % are on keys of no entry of the schema" if percent else "")
 
 
 # Exceptions

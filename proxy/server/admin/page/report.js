@@ -339,7 +339,7 @@ export class ReportPanel {
     const element = byId("report-silent");
     element.hidden = shown.length === 0;
     put(element.children[0], `Rules without a finding: ${shown.length}`);
-    element.children[1].replaceChildren(...shown.map((each) => make("li", {}, `${each.rule}: ${each.note || `0 of ${exact(each.out_of)}`}`)));
+    element.children[1].replaceChildren(...shown.map((each) => make("li", {}, `${each.rule}: ${each.proof}`)));
   }
 
   /**

@@ -323,7 +323,7 @@ export interface Report {
   lost: Record<string, number>;
   commands: number;
   teams: { team: string; contact: string; refused: number; apps: { app: string; commands: number; findings: Finding[] }[] }[];
-  silent: { route: string; rule: string; where: string; out_of: number; note: string }[];
+  silent: { route: string; rule: string; where: string; out_of: number; of_no_entry: number | null; proof: string }[];
   unused_exceptions: Exception[];
   ending_exceptions: Exception[];
 }

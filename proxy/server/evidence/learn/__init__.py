@@ -2,7 +2,6 @@
 
 learn.py     the whole: facts, patterns, text, and the check that nothing is refused
 clients.py   the apps of the policy, by users and names of clients
-sample_keys.py  keys that have a shape, in place of hidden ones
 families.py  shapes of keys -> few patterns
 judging.py   judges recorded commands by a policy with every rule enforced
 gather.py    what the evidence has: facts by shape, shown keys, commands by app, recorded commands

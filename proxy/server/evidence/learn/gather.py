@@ -10,8 +10,8 @@ from proxy.server.evidence.learn.clients import Clients, clients_of
 from proxy.server.evidence.learn.facts import Facts, Use, facts_of, stated_ttl
 from proxy.server.evidence.learn.families import Dates
 from proxy.server.evidence.learn.judging import Recorded
-from proxy.server.evidence.learn.sample_keys import with_sample_keys
 from proxy.server.evidence.model import Evidence
+from proxy.server.evidence.sample_keys import with_sample_keys
 from proxy.traffic.command_form import form_of
 from proxy.traffic.evidence_rows import EvidenceRows, Exemplar, FormKey, Identity, VerdictKey
 from proxy.traffic.exemplars import PLACEHOLDER, Remade, nearest

@@ -26,7 +26,6 @@ from proxy.server.evidence.learn.facts import Facts
 from proxy.server.evidence.learn.families import has_words, patterns_of
 from proxy.server.evidence.learn.gather import Gathered, gather
 from proxy.server.evidence.learn.judging import loaded
-from proxy.server.evidence.learn.sample_keys import keys_of
 from proxy.server.evidence.learn.text import (
     LIFETIMES,
     NAMES,
@@ -39,6 +38,7 @@ from proxy.server.evidence.learn.text import (
     listed,
 )
 from proxy.server.evidence.model import Evidence
+from proxy.server.evidence.sample_keys import keys_of
 from proxy.traffic.exemplars import FILL
 
 _BUDGET, _DETAILED_BUDGET = 40, 400
