@@ -96,10 +96,16 @@ def _source_of(options: argparse.Namespace) -> Source:
         if options.state_dir is not None:
             return Source(read_store(options.state_dir / _FILE, since))
         source = Source(Evidence())
-        for url in options.admin.split(","):
+        # The same Keyrail twice would count twice.
+        for url in dict.fromkeys(each.strip().rstrip("/") for each in options.admin.split(",")):
             answer = AdminPort(url, options.token_file, _SECONDS).get("/evidence", since=since)
-            source.evidence.add(from_json(answer))
-            _add_facts(source.facts, answer["facts"])
+            try:
+                source.evidence.add(from_json(answer))
+                _add_facts(source.facts, answer["facts"])
+            except EvidenceError as error:
+                raise EvidenceError(f"{url}: {error}") from None
+            except (LookupError, TypeError, AttributeError):
+                raise EvidenceError(f"{url}: its facts about policies are not those of this version") from None
     except AdminPortError as error:
         raise SourceError(str(error), error.status) from None
     except EvidenceError as error:

@@ -11,8 +11,11 @@ from typing import Any
 from proxy.cli.evidence_source import SourceError, add_policy_option, add_source_options, source_of
 from proxy.cli.line import LineParser
 from proxy.cli.report_text import markdown, text
-from proxy.server.evidence.report import Wanted, report
+from proxy.server.evidence.report import Wanted, report, unknown_name
 from proxy.server.whole_file import replace_file
+from proxy.traffic.key_text import printable
+
+_MISTAKE = 2
 
 
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
@@ -41,7 +44,11 @@ def run(parsed: argparse.Namespace) -> int:
     except SourceError as error:
         print(f"keyrail: {error}", file=sys.stderr)
         return error.status
-    made = report(source.evidence, source.facts, time.time(), Wanted(parsed.app, parsed.team, parsed.rule))
+    wanted = Wanted(parsed.app, parsed.team, parsed.rule)
+    if unknown := unknown_name(source.evidence, source.facts, wanted):
+        print(f"keyrail: {printable(unknown)}", file=sys.stderr)
+        return _MISTAKE
+    made = report(source.evidence, source.facts, time.time(), wanted)
     if parsed.json:
         print(json.dumps(made, indent=2))
     elif parsed.html is not None:

@@ -27,6 +27,7 @@ from itertools import pairwise
 from typing import Any
 
 from proxy.policy.apps import UNKNOWN
+from proxy.policy_yaml.misspelt import did_you_mean
 from proxy.server.evidence.model import HOUR, Evidence
 from proxy.server.evidence.policy_facts import OFF, Facts, judges_by
 from proxy.server.evidence.schema_share import share_of_no_entry
@@ -119,6 +120,22 @@ class Findings:
         """The apps for which a rule is there, and not off."""
         apps = rule["apps"] or ([rule["app"]] if rule["app"] else self.apps(route))
         return [app for app in apps if rule["modes"].get(app) != OFF]
+
+
+def unknown_name(evidence: Evidence, facts: Mapping[str, Facts], wanted: Wanted) -> str:
+    """What is wrong with a name that no policy has, and no client; empty if all are known."""
+    policies = list(facts.values())
+    known = {
+        "app": {UNKNOWN} | {app for its in policies for app in its["apps"]},
+        "team": {app["team"] for its in policies for app in its["apps"].values()},
+        "rule": {rule["rule"] for its in policies for rule in its["rules"]},
+    }
+    known["app"] |= {command.who.app for rows in evidence.hours.values() for command in rows.commands}
+    for kind, names in known.items():
+        name = getattr(wanted, kind)
+        if name and name not in names:
+            return f"no policy has {'an' if kind == 'app' else 'a'} {kind} {name}{did_you_mean(name, names)}"
+    return ""
 
 
 def report(evidence: Evidence, facts: Mapping[str, Facts], now: float, wanted: Wanted = Wanted()) -> dict[str, Any]:
