@@ -149,6 +149,12 @@ class RuleSettings(Protocol):
         """Whether the rule differs between apps. If not, all apps share one rule, which knows no app."""
         return False
 
+    @property
+    def beyond_acl(self) -> str:
+        """Why Redis's ACLs cannot say what the rule says, but for commands that it always refuses; empty if it neither
+        refuses nor changes commands."""
+        return "an ACL does not tell arguments"
+
     def bind(self, name: str, wording: Wording, binding: Binding, /) -> "Rule":
         """The rule itself."""
 
@@ -170,7 +176,8 @@ class InScripts(Enum):
 class Needs:
     """The needs of a rule, declared, so that the compiler does not depend on the guardrail.
 
-    `commands` are the commands that its rewrites send in place of the client's; Keyrail probes them first. `slots`: it
+    `commands` are the commands that its rewrites send in place of the client's; Keyrail probes them first. `asks` are
+    those that it asks Redis with, beside commands for the size of a collection. `slots`: it
     needs the hash slot of a transaction's keys (``Context.slot``). `place`: clients enter it, and its lowering may
     ``spend``. `history`: its verdict depends on earlier commands, so no single command can test it. `others`: it needs
     the other rules in force (``follow``). `ends`: it may close clients when it comes into force (``ends``). `facts`: it
@@ -178,6 +185,7 @@ class Needs:
     """
 
     commands: frozenset[str] = frozenset()
+    asks: frozenset[str] = frozenset()
     slots: bool = False
     place: bool = False
     history: bool = False

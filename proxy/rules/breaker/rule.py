@@ -63,6 +63,10 @@ class BreakerSettings(RuleSettings):
     window: float = 5.0
     cool_down: float = 10.0
 
+    @property
+    def beyond_acl(self) -> str:
+        return "an ACL does not know how Redis is"
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Breaker":
         return Breaker(name, self, wording, binding)
 

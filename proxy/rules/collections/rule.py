@@ -68,6 +68,10 @@ class CollectionsSettings(RuleSettings):
     trim: bool = False
     unknown: bool = True
 
+    @property
+    def beyond_acl(self) -> str:
+        return "an ACL does not know what is stored"
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Collections":
         return Collections(name, self, _OneCap(self), (self.sample, self.remember), wording, binding)
 

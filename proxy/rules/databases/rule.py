@@ -37,6 +37,10 @@ class DatabasesSettings(RuleSettings):
         """SELECT has no keys."""
         return BY_APP
 
+    @property
+    def beyond_acl(self) -> str:
+        return "an ACL knows no databases (from Valkey 9.1 on it may: db=)"
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Databases":
         return Databases(name, self, wording, binding)
 

@@ -24,6 +24,10 @@ class FanOutSettings(RuleSettings):
     max: int
     commands: tuple[str, ...] = ()
 
+    @property
+    def beyond_acl(self) -> str:
+        return "an ACL counts no keys"
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "FanOut":
         return FanOut(name, self, Refusals(name, wording, binding))
 

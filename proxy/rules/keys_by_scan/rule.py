@@ -37,6 +37,10 @@ class KeysByScanSettings(RuleSettings):
     time: int = 2
     count: int = 500
 
+    @property
+    def beyond_acl(self) -> str:
+        return "an ACL changes no commands"
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "KeysByScan":
         return KeysByScan(name, self, Refusals(name, wording, binding))
 
@@ -44,7 +48,7 @@ class KeysByScanSettings(RuleSettings):
 class KeysByScan(Rule):
     """KEYS within a budget."""
 
-    needs = Needs(in_scripts=InScripts.COMMANDS)
+    needs = Needs(asks=frozenset({"EXISTS", "SCAN"}), in_scripts=InScripts.COMMANDS)
 
     def __init__(self, name: str, settings: KeysByScanSettings, refusals: Refusals) -> None:
         self.name = name

@@ -48,6 +48,10 @@ class LifetimeSettings(RuleSettings):
         """Its keys are its own."""
         return KEY_BY_KEY
 
+    @property
+    def beyond_acl(self) -> str:
+        return "an ACL knows no TTLs"
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> Lifetime:
         others = OtherLifetimes.of(binding.beside)
         left = (leaves_entry(entry.lifetime, others) for entry in binding.schema.entries)
@@ -77,6 +81,10 @@ class SchemaTtlSettings(RuleSettings):
     @property
     def claim(self) -> KeyClaim:
         return KeyClaim(by_schema=True)
+
+    @property
+    def beyond_acl(self) -> str:
+        return "an ACL knows no TTLs"
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> Lifetime:
         places = (None, *(_bounds(entry.lifetime) for entry in binding.schema.entries))

@@ -85,6 +85,10 @@ class LimitsSettings(RuleSettings):
         """Its keys are its own."""
         return KEY_BY_KEY
 
+    @property
+    def beyond_acl(self) -> str:
+        return "an ACL has no limits"
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "LimitRule":
         return LimitRule(name, self, wording, binding)
 

@@ -48,6 +48,10 @@ class LocalCacheSettings(RuleSettings):
         """Its keys are its own, and the memory knows no others."""
         return BY_APP
 
+    @property
+    def beyond_acl(self) -> str:
+        return ""
+
     def bind(self, name: str, _wording: Wording, _binding: Binding) -> "LocalCacheRule":
         return LocalCacheRule(name, self)
 

@@ -116,6 +116,10 @@ class NamesSettings(RuleSettings):
     def is_about_names(self) -> bool:
         return True
 
+    @property
+    def beyond_acl(self) -> str:
+        return "an ACL knows only how names begin"
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Naming":
         return Naming(name, self, wording, binding)
 

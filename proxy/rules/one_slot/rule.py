@@ -32,6 +32,10 @@ class OneSlotSettings(RuleSettings):
     def is_about_names(self) -> bool:
         return True
 
+    @property
+    def beyond_acl(self) -> str:
+        return "an ACL knows no slots"
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "OneSlot":
         return OneSlot(name, self, Refusals(name, wording, binding))
 

@@ -30,6 +30,10 @@ class ReplaceSettings(RuleSettings):
 
     pairs: tuple[tuple[str, str], ...]
 
+    @property
+    def beyond_acl(self) -> str:
+        return "an ACL changes no commands"
+
     def bind(self, name: str, _wording: Wording, binding: Binding) -> "Replacement":
         return Replacement(name, self, binding)
 

@@ -45,6 +45,10 @@ class ReplicaReadsSettings(RuleSettings):
         """Its keys are its own."""
         return KEY_BY_KEY
 
+    @property
+    def beyond_acl(self) -> str:
+        return ""
+
     def bind(self, name: str, _wording: Wording, _binding: Binding) -> "ReplicaReads":
         return ReplicaReads(name, self)
 

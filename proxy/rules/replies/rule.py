@@ -33,6 +33,10 @@ class RepliesSettings(RuleSettings):
     bytes: int | None = None
     commands: tuple[str, ...] = LARGE_READS
 
+    @property
+    def beyond_acl(self) -> str:
+        return "an ACL does not look at replies"
+
     def bind(self, name: str, _wording: Wording, _binding: Binding) -> "Replies":
         return Replies(name, self)
 

@@ -25,6 +25,10 @@ class SchemaMembersSettings(RuleSettings):
     sample: float = 0.1
     remember: int = 5
 
+    @property
+    def beyond_acl(self) -> str:
+        return "an ACL does not know what is stored"
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "SchemaMembers":
         return SchemaMembers(name, self, wording, binding)
 

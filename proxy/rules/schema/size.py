@@ -36,6 +36,10 @@ class SchemaSizeSettings(RuleSettings):
     def is_about_schema(self) -> bool:
         return True
 
+    @property
+    def beyond_acl(self) -> str:
+        return "an ACL knows no sizes"
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "SchemaSize":
         return SchemaSize(name, wording, binding)
 

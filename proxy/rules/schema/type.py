@@ -33,6 +33,10 @@ class SchemaTypeSettings(RuleSettings):
     def is_about_schema(self) -> bool:
         return True
 
+    @property
+    def beyond_acl(self) -> str:
+        return "an ACL knows no types of keys"
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "SchemaType":
         return SchemaType(name, self, wording, binding)
 

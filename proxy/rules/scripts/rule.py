@@ -100,20 +100,19 @@ class ScriptsSettings(RuleSettings):
     def hinders_queues(self) -> bool:
         return self.dynamic is Dynamic.REFUSE or self.declared_keys
 
+    @property
+    def beyond_acl(self) -> str:
+        return "an ACL does not read scripts"
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Scripts":
-        return Scripts(
-            name,
-            self,
-            Refusals(name, wording, binding),
-            binding.table,
-            binding.memory.of(name, _REMEMBERED, ScriptMemory),
-        )
+        memory = binding.memory.of(name, _REMEMBERED, ScriptMemory)
+        return Scripts(name, self, Refusals(name, wording, binding), binding.table, memory)
 
 
 class Scripts(Rule):
     """Checks the calls of scripts against the other rules."""
 
-    needs = Needs(others=True, facts=True, in_scripts=InScripts.NOTHING)
+    needs = Needs(asks=frozenset({"FUNCTION LIST"}), others=True, facts=True, in_scripts=InScripts.NOTHING)
 
     def __init__(
         self, name: str, settings: ScriptsSettings, refusals: Refusals, table: Table, memory: ScriptMemory

@@ -31,6 +31,10 @@ class SizesSettings(RuleSettings):
     members: int | None = None
     command: int | None = None
 
+    @property
+    def beyond_acl(self) -> str:
+        return "an ACL knows no sizes"
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Sizes":
         return Sizes(name, self, Refusals(name, wording, binding))
 

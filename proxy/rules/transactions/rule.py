@@ -12,7 +12,7 @@ from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import BY_APP, Binding, Rule, RuleSettings, Wording
-from proxy.rules.verdict import Verdict
+from proxy.rules.verdict import Refuse, Verdict
 
 BEGINNINGS = (ConnectionState.MULTI, ConnectionState.WATCH)
 """The commands that begin a transaction."""
@@ -43,14 +43,17 @@ class Transactions(Rule):
         return spec.state in BEGINNINGS
 
     def judge(self, command: Command, _context: Context) -> Verdict:
+        return self._refuse(command.spec)
+
+    def _refuse(self, spec: Spec) -> Refuse:
         because = self._refusals.wording.because
-        why = f"{command.name} is refused because {because}" if because else f"{command.name} begins a transaction"
+        why = f"{spec.display} is refused because {because}" if because else f"{spec.display} begins a transaction"
         instead = "use one command that does it all, such as MSET, or a plain pipeline"
         return self._refusals.of(why, instead, reason=False)
 
     def judged_by(self, _spec: Spec) -> JudgedBy:
         return JudgedBy.FORM
 
-    def lower(self, _spec: Spec, lowering: Lowering) -> None:
-        """Everything is judged."""
-        lowering.judge()
+    def lower(self, spec: Spec, lowering: Lowering) -> None:
+        """All requests of a command get the same refusal."""
+        lowering.refuse(self._refuse(spec).error)

@@ -35,6 +35,10 @@ class ValuesSettings(RuleSettings):
         """Some job queues store their jobs as pickles."""
         return "pickle" in self.refuse
 
+    @property
+    def beyond_acl(self) -> str:
+        return "an ACL does not look at values"
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Values":
         return Values(name, self, Refusals(name, wording, binding))
 

@@ -44,6 +44,10 @@ class WholeCollectionsSettings(RuleSettings):
     remember: int = 5
     unknown: bool = True
 
+    @property
+    def beyond_acl(self) -> str:
+        return "an ACL does not know what is stored"
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "WholeCollections":
         return WholeCollections(name, self, wording, binding)
 
