@@ -7,6 +7,7 @@ from typing import NamedTuple
 from proxy import __version__
 from proxy.build_form import BUILD_FORM
 from proxy.cli import (
+    acl,
     check,
     diff,
     doctor,
@@ -39,7 +40,7 @@ def parse(arguments: Sequence[str] | None) -> Parsed:
     parser = LineParser("keyrail", description="A guardrail proxy that speaks the Redis protocol.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"keyrail {__version__} ({BUILD_FORM})")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=LineParser)
-    before, running = (init, check, doctor, explain, policy, schema), (kill_switch, incidents, remedy, top)
+    before, running = (init, check, doctor, explain, acl, policy, schema), (kill_switch, incidents, remedy, top)
     for module in (serve, *before, *running, report, ready, diff, learn, scan):
         module.add_verb(verbs)
     options = parser.parse_args(arguments)

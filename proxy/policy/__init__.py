@@ -15,6 +15,7 @@
     wording.py            contact and key format for refusals
     explain.py            explains what a policy does with a command, and why
     expectations.py       runs the tests of a policy
+    acl/                  the ACL users of Redis that back a policy up
     schema_docs.py        the key schema as Markdown
     schema_export.py      the key schema as JSON Schema
     json_schema.py        the JSON Schema of policy files, for editors

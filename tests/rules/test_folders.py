@@ -21,12 +21,13 @@ KNOWN_BY = {
     "collections": {"rules/schema/members.py"},
     "lifetime": {"rules/schema/yaml.py"},
     "local_cache": {"net/policy/cache_scope.py", "net/cache/cache_uses.py"},
-    "names": {"rules/schema/yaml.py"},
+    "names": {"policy/acl/keys.py", "rules/schema/yaml.py"},
     "one_slot": {"rules/transactions/yaml.py"},
-    "scripts": {"net/cache/local_caches.py", "session/ports/ports.py"},
+    "scripts": {"policy/acl/scripts.py", "net/cache/local_caches.py", "session/ports/ports.py"},
     "sizes": {"rules/schema/size.py"},
 }
-"""Who else knows a guardrail: guardrails that extend it, and the local cache, which asks which keys a script uses. All
+"""Who else knows a guardrail: guardrails that extend it, the local cache, which asks which keys a script uses, and
+ACLs, which have patterns for names and apply to scripts. All
 others ask rules for what they declare (``rules.rule``), and who carries state between processes knows the ports of
 ``rules.shared_state``."""
 
