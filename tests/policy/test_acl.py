@@ -173,6 +173,7 @@ def test_prefixes() -> None:
 def test_prefixes_say_all() -> None:
     user = login("own: {names: {prefixes: ['a:']}}\n  " + CLOSED)
     assert whys(user, "own", "GET") == []
+    assert whys(user, "own", "PFMERGE") == ["Redis does not check the key of a PFMERGE of one key"]
     assert whys(user, "own", "SORT") == ["the patterns of BY and GET need a selector with all keys"]
 
 

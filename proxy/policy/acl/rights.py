@@ -1,6 +1,6 @@
 """What the clients of one app, or of several, may do in Redis, so that all works that the policy allows them."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from proxy.commands.spec import Spec
@@ -22,6 +22,8 @@ _BY_KEYRAIL = "Keyrail sends it itself"
 _BY_ALL = "Redis runs it for every user"
 _SORTS = "the patterns of BY and GET need a selector with all keys"
 _UNCHECKED_SORTS = "Redis does not check the keys that BY and GET find"
+_UNCHECKED_MERGE = "Redis does not check the key of a PFMERGE of one key"
+"""Seen in Redis 7.0 and 8.2, and in Valkey 9.1: its second key specification finds no key, and so no key counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +120,13 @@ class AppRights:
         names = tuple(name for name in touched if name not in denied and name not in kept)
         return Wider(step.rule.name, names, _reason(step))
 
-    def _sorting(self, found: Rights) -> Iterable[Wider]:
-        why = _SORTS if self._version.selectors else _UNCHECKED_SORTS
-        return [Wider(rule, SORTS, why) for rule in found.naming if found.sorts]
+    def _unchecked(self, found: Rights) -> Iterator[Wider]:
+        """Keys that Redis does not check although patterns limit them."""
+        for rule in found.naming if not found.keys.unlimited else ():
+            if found.sorts:
+                yield Wider(rule, SORTS, _SORTS if self._version.selectors else _UNCHECKED_SORTS)
+            if self._version.selectors:
+                yield Wider(rule, ("PFMERGE",), _UNCHECKED_MERGE)
 
     def _passing_strangers(self, steps: Sequence[Step], calls: ScriptCalls) -> frozenset[str] | None:
         """Those with one category come first, so a second one counts only if it decides."""
@@ -148,7 +154,7 @@ class AppRights:
         found = replace(found, sorts=found.sorts and not found.keys.unlimited)
         wider = [entry for each in by_app.values() for entry in each.wider]
         wider += (entry for app, each in by_app.items() for entry in self._lost(app, each, found))
-        return replace(found, wider=_merged((*wider, *self._sorting(found))))
+        return replace(found, wider=_merged((*wider, *self._unchecked(found))))
 
     def _lost(self, app: str, mine: Rights, found: Rights) -> Iterable[Wider]:
         """What an ACL for this app alone would deny."""
