@@ -186,8 +186,10 @@ KNOWN_READERS = {
     "rules/replica_reads/yaml.py",
     "server/evidence/learn/families.py",
     "server/evidence/learn/learn.py",
+    "server/evidence/schema_share.py",
 }
-"""Whose patterns the tests above feed; those that are learnt are made of shapes, and no more than a budget."""
+"""Whose patterns the tests above feed; those that are learnt are made of shapes, and no more than a budget, and those
+of evidence are a policy's that was in force."""
 
 
 def calls_of(tree: ast.AST) -> Iterator[ast.Call]:

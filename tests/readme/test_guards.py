@@ -29,7 +29,7 @@ def test_each_file_with_tests_of_the_night_is_named_with_the_reason() -> None:
         str(path.relative_to(TESTS))
         for path in TESTS.glob("*/**/test_*.py")
         if re.search(
-            r"^(?:@pytest\.mark\.(?:long|parametrize\(.*(?:rest_is_long|seeds\(\d+, |\.long))"
+            r"^(?:(?:@|\w+ = )pytest\.mark\.(?:long|parametrize\(.*(?:rest_is_long|seeds\(\d+, |\.long))"
             r"|pytestmark = .*pytest\.mark\.long| .*\bmarks=.*pytest\.mark\.long)",
             path.read_text(encoding="utf-8"),
             re.MULTILINE,
