@@ -49,7 +49,9 @@ class Server(Replication):
     # Its process
 
     def start(self) -> None:
-        """Begin, with the data that are there."""
+        """Begin, with the data that are there; a process that runs goes on."""
+        if self.alive:
+            return
         self.run_id = f"{next(Server._processes):040x}"
         self.ids = count(1)
         self.connections: dict[Connection, None] = {}
