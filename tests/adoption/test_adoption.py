@@ -144,6 +144,7 @@ def policy(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.timeout(900)  # half a million commands take two minutes, alone and compiled
 @pytest.mark.parametrize("size", rest_is_long("50000", "500000"))
 def test_what_is_told_beforehand_is_what_happens(size: str, policy: Path, fleet: Fleet, tmp_path: Path) -> None:
     chance = random.Random(0)
