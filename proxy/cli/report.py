@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -12,7 +11,6 @@ from proxy.cli.evidence_source import SourceError, add_policy_option, add_source
 from proxy.cli.line import LineParser
 from proxy.cli.report_text import markdown, text
 from proxy.server.evidence.report import Wanted, report, unknown_name
-from proxy.server.whole_file import replace_file
 from proxy.traffic.key_text import printable
 
 _MISTAKE = 2
@@ -61,26 +59,11 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _write_html(made: dict[str, Any], given: Path) -> int:
-    from proxy.cli.report_html import html  # noqa: PLC0415  slow to import, and other forms don't need it
+    from proxy.cli.html_file import write  # noqa: PLC0415  slow to import, and other forms don't need it
+    from proxy.cli.report_html import html  # noqa: PLC0415  the same
 
-    try:
-        file = given.resolve()
-        if file.exists() and not file.is_file():
-            return _complain(given, "it is no regular file")
-        replace_file(file, [html(made).encode()], _mode_of_new_files())
-    except (OSError, RuntimeError) as error:  # RuntimeError: links that lead in a circle
-        return _complain(given, (isinstance(error, OSError) and error.strerror) or str(error))
+    if not write(html(made), given):
+        return 1
     refused = sum(team["refused"] for team in made["teams"])
     print(f"{given}: teams: {len(made['teams'])}; commands that would be refused: {refused:,}")
     return 0
-
-
-def _complain(file: Path, reason: str) -> int:
-    print(f"keyrail: cannot write {file}: {reason}", file=sys.stderr)
-    return 1
-
-
-def _mode_of_new_files() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return 0o666 & ~mask

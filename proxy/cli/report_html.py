@@ -1,21 +1,12 @@
-"""A report as one HTML file: it loads nothing, and runs nothing.
-
-Names of keys and clients are chosen by others. Jinja2 escapes all that is put into the template, each value is made
-printable before, and the template shows names in elements of their own, so that letters that are written from right to
-left move nothing beside them. The page's own policy forbids scripts, images and requests.
-"""
+"""A report as one HTML file, by the template report.html."""
 
 import math
 import shlex
-from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
-
+from proxy.cli.html_file import Filter, render
 from proxy.cli.report_text import NO_TEAM, outcome_of, share_text, what_was_seen
-from proxy.traffic.key_text import printable
 
 _HOUR = 3600
 _TREND_WIDTH = 300
@@ -23,14 +14,11 @@ _TREND_WIDTH = 300
 
 def html(report: dict[str, Any]) -> str:
     """The report as HTML."""
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, finalize=_finalize, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters.update(command=shlex.join, anchor=_anchor, outcome=outcome_of, share=share_text, bars=_bars)
-    text = files(__package__).joinpath("report.html").read_text("utf-8")
     pages = [_page(team) for team in report["teams"]]
     seen = what_was_seen(report)
-    return environment.from_string(text).render(report=report, pages=pages, seen=seen, no_team=NO_TEAM)
+    filters: dict[str, Filter] = {"command": shlex.join, "anchor": _anchor, "bars": _bars}
+    filters |= {"outcome": outcome_of, "share": share_text}
+    return render("report.html", filters, report=report, pages=pages, seen=seen, no_team=NO_TEAM)
 
 
 def _page(team: dict[str, Any]) -> dict[str, Any]:
@@ -44,10 +32,6 @@ def _page(team: dict[str, Any]) -> dict[str, Any]:
         "harmless": [place for place in found if place[1]["harmless"]],
         "clean": [app for app in team["apps"] if all(each["harmless"] for each in app["findings"])],
     }
-
-
-def _finalize(value: object) -> object:
-    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _anchor(names: list[str]) -> str:

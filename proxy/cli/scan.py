@@ -80,6 +80,9 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         default=(),
         help=f"exit with 1 if so many keys have a fault, such as no-ttl>1%%: {', '.join(Fault)}",
     )
+    parser.add_argument(
+        "--html", metavar="FILE", type=Path, help="also write one HTML file, which opens without a network"
+    )
     parser.add_argument("--state-dir", metavar="DIR", type=Path, help="keep the result in this folder")
     parser.set_defaults(run=run)
 
@@ -133,7 +136,10 @@ def run(parsed: argparse.Namespace) -> int:
     found = scanner.result(str(parsed.policy))
     if not found.keys and status:
         return status
-    print(json.dumps(as_json(found), indent=2) if parsed.json else text(found, contacts_of(policy)))
+    contacts = contacts_of(policy)
+    print(json.dumps(as_json(found), indent=2) if parsed.json else text(found, contacts))
+    if parsed.html is not None and not _write_html(found, contacts, parsed.html):
+        return status or _FAILED
     if parsed.state_dir is not None and not _keep(found, parsed.state_dir):
         return status or _FAILED
     broken = [str(limit) for limit in parsed.fail_on if limit.is_broken(found)]
@@ -179,6 +185,13 @@ async def _tell(scanner: Scanner) -> None:
     finally:
         if live and line:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _write_html(found: Scan, contacts: dict[str, str], file: Path) -> bool:
+    from proxy.cli.html_file import write  # noqa: PLC0415  slow to import, and other forms don't need it
+    from proxy.cli.scan_html import html  # noqa: PLC0415  the same
+
+    return write(html(found, contacts), file)
 
 
 def _keep(found: Scan, folder: Path) -> bool:

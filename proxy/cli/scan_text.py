@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from proxy.cli.text_forms import Plain
-from proxy.server.stored.model import TTL_BOUNDS, FindingRow, NodeFigures, PatternRow, Scan
+from proxy.server.stored.model import TTL_BOUNDS, FindingRow, NodeFigures, Scan
 from proxy.server.stored.scanner import Progress
 
 _MOST_FINDINGS, _MOST_PATTERNS, _MOST_LARGEST, _MOST_SLOTS = 20, 5, 10, 5
@@ -14,6 +14,7 @@ NOBODY = "nobody's"
 
 def text(scan: Scan, contacts: Mapping[str, str]) -> str:
     """The whole scan. ``contacts`` are those of apps."""
+    said = notes(scan)
     return "\n".join(
         [
             *_summary(scan),
@@ -22,7 +23,8 @@ def text(scan: Scan, contacts: Mapping[str, str]) -> str:
             *_patterns(scan),
             *_largest(scan),
             *_nodes(scan),
-            *_notes(scan),
+            *(("", "notes") if said else ()),
+            *(f"  {each}" for each in said),
         ]
     )
 
@@ -54,13 +56,16 @@ def _duration(seconds: float) -> str:
 def _summary(scan: Scan) -> Iterator[str]:
     part = "" if scan.finished else " (a part: the scan did not come to its end)"
     yield f"{scan.keys:,} keys, {size(scan.bytes)} in {scan.ended - scan.started:,.1f} s{part}"
-    whole = PatternRow()
-    for row in scan.apps.values():
-        whole.without_ttl += row.without_ttl
-        whole.ttls = [mine + more for mine, more in zip(whole.ttls, row.ttls, strict=True)]
+    (_, without), *others = ttl_counts(scan)
+    yield "; ".join([f"TTL: none {without:,}", *(f"{name} {count:,}" for name, count in others if count)])
+
+
+def ttl_counts(scan: Scan) -> list[tuple[str, int]]:
+    """How many keys have no TTL, and how many each span of TTLs."""
+    rows = scan.apps.values()
     spans = [*(f"up to {_span(bound)}" for bound in TTL_BOUNDS), "longer"]
-    told = [f"{name} {count:,}" for name, count in zip(spans, whole.ttls, strict=True) if count]
-    yield "; ".join(["TTL: none " + f"{whole.without_ttl:,}", *told])
+    counts = [("none", sum(row.without_ttl for row in rows))]
+    return counts + [(span, sum(row.ttls[at] for row in rows)) for at, span in enumerate(spans)]
 
 
 def _span(seconds: int) -> str:
@@ -71,9 +76,7 @@ def _span(seconds: int) -> str:
 
 
 def _owners(scan: Scan, contacts: Mapping[str, str]) -> Iterator[str]:
-    faults: dict[str, int] = {}
-    for kind, row in scan.findings.items():
-        faults[kind.app] = faults.get(kind.app, 0) + row.keys - row.excepted
+    faults = faults_by_app(scan)
     rows = [
         (
             _FORM.say(app or NOBODY),
@@ -87,6 +90,14 @@ def _owners(scan: Scan, contacts: Mapping[str, str]) -> Iterator[str]:
         for app, row in scan.apps.items()
     ]
     yield from _table(("owner", "team", "keys", "bytes", "no TTL", "findings", "contact"), rows, right=(2, 3, 4, 5))
+
+
+def faults_by_app(scan: Scan) -> dict[str, int]:
+    """How many faults the keys of each app have, without those under an exception."""
+    faults: dict[str, int] = {}
+    for kind, row in scan.findings.items():
+        faults[kind.app] = faults.get(kind.app, 0) + row.keys - row.excepted
+    return faults
 
 
 def _findings(scan: Scan) -> Iterator[str]:
@@ -161,7 +172,8 @@ def _skew(nodes: Sequence[NodeFigures]) -> Iterator[str]:
         yield f"the largest node has {most / mean:.2f} times the mean"
 
 
-def _notes(scan: Scan) -> Iterator[str]:
+def notes(scan: Scan) -> list[str]:
+    """What the result lacks."""
     said = [_FORM.say(note) for note in scan.notes]
     for node in scan.nodes:
         if node.restarts:
@@ -174,8 +186,7 @@ def _notes(scan: Scan) -> Iterator[str]:
             )
     if scan.expected_missed:
         said.append(f"about {scan.expected_missed:,.1f} keys were taken for repeated ones, and are missing")
-    if said:
-        yield from ("", "notes", *(f"  {each}" for each in said))
+    return said
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> Iterator[str]:
