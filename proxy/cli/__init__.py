@@ -21,6 +21,8 @@ diff_text.py    a difference as text, as Markdown and as JSON
 text_forms.py   names that others have chosen, in text and in Markdown
 scan.py         what is stored in a Redis, judged by a policy
 scan_text.py    a scan as text, and how far it is
+scan_results.py  where the result of a scan goes besides the terminal
+growth_text.py  what grew between scans, as text and as JSON
 scan_html.py    a scan as one HTML file, by the template scan.html
 report_html.py  a report as one HTML file, by the template report.html
 html_file.py    such a file, by html_head.html, html_parts.html and the template

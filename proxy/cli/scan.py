@@ -7,11 +7,22 @@ import re
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
+from proxy.cli import growth_text
 from proxy.cli.line import LineParser, policy_file
+from proxy.cli.scan_results import (
+    LAST,
+    ResultError,
+    add_result_options,
+    compare_files,
+    growth_since,
+    keep,
+    read_file,
+    write_html,
+)
 from proxy.cli.scan_text import progress_line, text
 from proxy.net.config.address import UpstreamAddress, parse_upstream
 from proxy.net.connection.tls import TlsError, upstream_context
@@ -25,7 +36,6 @@ from proxy.server.stored.json_form import as_json
 from proxy.server.stored.judging import StoredJudge
 from proxy.server.stored.model import Scan
 from proxy.server.stored.scanner import Options, ScanError, Scanner, WallClock
-from proxy.server.whole_file import replace_file
 from proxy.wire.numbers import read_digits
 
 _FAILED, _INVALID, _INTERRUPTED = 1, 2, 130
@@ -61,10 +71,8 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         "each server's time. Exit status: 0, 1 if --fail-on finds something or the scan cannot be completed, 2 if an "
         "option or the policy is not valid, 130 for Ctrl-C.",
     )
-    parser.add_argument("--upstream", type=_upstream, required=True, metavar="URL", help="as for serve")
-    parser.add_argument(
-        "--policy", type=policy_file, required=True, metavar="FILE", help="a YAML file, or a packaged one"
-    )
+    parser.add_argument("--upstream", type=_upstream, metavar="URL", help="as for serve")
+    parser.add_argument("--policy", type=policy_file, metavar="FILE", help="a YAML file, or a packaged one")
     parser.add_argument(
         "--share", type=_share, default=0.05, metavar="N%", help="of each server's time (default 5%%); 100%%: all of it"
     )
@@ -80,11 +88,8 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         default=(),
         help=f"exit with 1 if so many keys have a fault, such as no-ttl>1%%: {', '.join(Fault)}",
     )
-    parser.add_argument(
-        "--html", metavar="FILE", type=Path, help="also write one HTML file, which opens without a network"
-    )
-    parser.add_argument("--state-dir", metavar="DIR", type=Path, help="keep the result in this folder")
-    parser.set_defaults(run=run)
+    add_result_options(parser)
+    parser.set_defaults(run=run, mistake=parser.error)
 
 
 def _upstream(given: str) -> UpstreamAddress:
@@ -117,17 +122,24 @@ def _limit(given: str) -> Limit:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Scan, print the result, and return the exit status."""
+    """Scan, print the result, and return the exit status; or compare files."""
+    if len(parsed.diff) > 1:
+        return compare_files(parsed.diff, as_json=parsed.json)
+    if missing := [f"--{name}" for name in ("upstream", "policy") if getattr(parsed, name) is None]:
+        parsed.mistake(f"the following arguments are required: {', '.join(missing)}")
+    if LAST in parsed.diff and parsed.state_dir is None:
+        parsed.mistake(f"argument --diff: {LAST} needs --state-dir")
     address: UpstreamAddress = parsed.upstream
     try:
+        old = read_file(Path(*parsed.diff)) if parsed.diff and LAST not in parsed.diff else None
         policy = load_policy(parsed.policy)
         tls = None if address.tls is None else upstream_context(address.tls, notice)
     except PolicyError as error:
         for problem in error.problems:
             print(problem, file=sys.stderr)
         return _INVALID
-    except TlsError as error:
-        print(f"keyrail: {address}: {error}", file=sys.stderr)
+    except (TlsError, ResultError) as error:
+        print(f"keyrail: {address}: {error}" if isinstance(error, TlsError) else f"keyrail: {error}", file=sys.stderr)
         return _INVALID
     options = Options(parsed.share, parsed.replicas, parsed.touch)
     judge = StoredJudge(policy, time.time())
@@ -136,16 +148,22 @@ def run(parsed: argparse.Namespace) -> int:
     found = scanner.result(str(parsed.policy))
     if not found.keys and status:
         return status
-    contacts = contacts_of(policy)
-    print(json.dumps(as_json(found), indent=2) if parsed.json else text(found, contacts))
-    if parsed.html is not None and not _write_html(found, contacts, parsed.html):
-        return status or _FAILED
-    if parsed.state_dir is not None and not _keep(found, parsed.state_dir):
-        return status or _FAILED
+    return status or _FAILED if not _give(parsed, found, contacts_of(policy), old) else status
+
+
+def _give(parsed: argparse.Namespace, found: Scan, contacts: Mapping[str, str], old: Scan | None) -> bool:
+    # All that is asked for; whether it went well and --fail-on finds nothing.
+    grown = growth_since(old, found, parsed.state_dir) if parsed.diff else None
+    if parsed.json:
+        print(json.dumps(as_json(found) | ({} if grown is None else {"growth": growth_text.as_json(grown)}), indent=2))
+    else:
+        print(text(found, contacts) + ("" if grown is None else f"\n\n{growth_text.text(grown)}"))
+    done = parsed.html is None or write_html(found, contacts, parsed.html)
+    done &= parsed.state_dir is None or keep(found, parsed.state_dir)
     broken = [str(limit) for limit in parsed.fail_on if limit.is_broken(found)]
     if broken:
         print(f"keyrail: --fail-on: {', '.join(broken)}", file=sys.stderr)
-    return status or (_FAILED if broken else 0)
+    return done and not broken
 
 
 def contacts_of(policy: Policy) -> dict[str, str]:
@@ -185,22 +203,3 @@ async def _tell(scanner: Scanner) -> None:
     finally:
         if live and line:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-
-def _write_html(found: Scan, contacts: dict[str, str], file: Path) -> bool:
-    from proxy.cli.html_file import write  # noqa: PLC0415  slow to import, and other forms don't need it
-    from proxy.cli.scan_html import html  # noqa: PLC0415  the same
-
-    return write(html(found, contacts), file)
-
-
-def _keep(found: Scan, folder: Path) -> bool:
-    """Write the result into the folder; whether that went well."""
-    name = datetime.fromtimestamp(found.started, UTC).strftime("scan-%Y%m%dT%H%M%SZ.json")
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        replace_file(folder / name, [json.dumps(as_json(found)).encode()])
-    except OSError as error:
-        print(f"keyrail: cannot write {folder / name}: {error.strerror}", file=sys.stderr)
-        return False
-    return True

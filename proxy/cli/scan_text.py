@@ -89,7 +89,7 @@ def _owners(scan: Scan, contacts: Mapping[str, str]) -> Iterator[str]:
         )
         for app, row in scan.apps.items()
     ]
-    yield from _table(("owner", "team", "keys", "bytes", "no TTL", "findings", "contact"), rows, right=(2, 3, 4, 5))
+    yield from table(("owner", "team", "keys", "bytes", "no TTL", "findings", "contact"), rows, right=(2, 3, 4, 5))
 
 
 def faults_by_app(scan: Scan) -> dict[str, int]:
@@ -125,7 +125,7 @@ def _patterns(scan: Scan) -> Iterator[str]:
         (_FORM.code(place.pattern), _FORM.say(place.app or NOBODY), f"{row.keys:,}", size(row.bytes))
         for place, row in heaviest
     ]
-    yield from _table(("heaviest patterns", "owner", "keys", "bytes"), rows, right=(2, 3))
+    yield from table(("heaviest patterns", "owner", "keys", "bytes"), rows, right=(2, 3))
 
 
 def _largest(scan: Scan) -> Iterator[str]:
@@ -139,7 +139,7 @@ def _largest(scan: Scan) -> Iterator[str]:
         )
         for each in scan.largest[:_MOST_LARGEST]
     ]
-    yield from _table(("largest keys", "type", "members", "bytes", "owner"), rows, right=(2, 3))
+    yield from table(("largest keys", "type", "members", "bytes", "owner"), rows, right=(2, 3))
 
 
 def _nodes(scan: Scan) -> Iterator[str]:
@@ -157,7 +157,7 @@ def _nodes(scan: Scan) -> Iterator[str]:
         for node in scan.nodes
     ]
     heads = ("server", "keys", "bytes", "DBSIZE before", "after", "repeated", "restarts", "used memory")
-    yield from _table(heads, rows, right=range(1, 8))
+    yield from table(heads, rows, right=range(1, 8))
     yield from _skew(scan.nodes)
     if scan.slots:
         heaviest = ", ".join(
@@ -189,7 +189,8 @@ def notes(scan: Scan) -> list[str]:
     return said
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> Iterator[str]:
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> Iterator[str]:
+    """The lines of a table, an empty one before; none without rows. ``right``: columns of numbers."""
     if not rows:
         return
     yield ""

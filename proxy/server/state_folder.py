@@ -2,6 +2,7 @@
 
     state.json        the kill switch and remedies
     evidence.sqlite   what rules and clients did
+    scans/            results of `keyrail scan`, which writes them without the lock (``stored.kept``)
     lock              locked by its owner, with the owner's process id
 
 At a hot restart the successor inherits the lock with its descriptor, so nobody else can come between. The lock ends

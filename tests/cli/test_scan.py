@@ -62,7 +62,7 @@ def test_the_verb(verb: Scan, tmp_path: Path) -> None:
         assert status == 0
         told = json.loads(shown)
         assert (told["keys"], told["finished"], told["apps"][-1]["app"]) == (22, True, "shop")
-        (kept,) = (tmp_path / "state").iterdir()
+        (kept,) = (tmp_path / "state" / "scans").iterdir()
         assert json.loads(kept.read_text()) == told
 
 
@@ -98,7 +98,7 @@ def test_a_wrong_option_is_named_with_what_was_expected(
     assert expected in capsys.readouterr().err
 
 
-def test_ctrl_c_gives_the_part_that_is_done(verb: Scan) -> None:
+def test_ctrl_c_gives_the_part_that_is_done(verb: Scan, tmp_path: Path) -> None:
     with served(carts(2000)) as one:
         left = iter(range(3000))
 
@@ -107,10 +107,12 @@ def test_ctrl_c_gives_the_part_that_is_done(verb: Scan) -> None:
                 os.kill(os.getpid(), signal.SIGINT)
 
         one.before = interrupt
-        status, shown, complaint = verb(one)
+        status, shown, complaint = verb(one, "--state-dir", str(tmp_path))
     assert status == 130
     assert "keyrail: interrupted: this is the part that is done\n" in complaint
     assert " (a part: the scan did not come to its end)\n" in shown
+    assert f"keyrail: {tmp_path}: nothing is kept of a part\n" in complaint
+    assert not (tmp_path / "scans").exists()
 
 
 def test_a_scan_that_fails_says_why_and_prints_nothing(verb: Scan) -> None:

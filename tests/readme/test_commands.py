@@ -32,6 +32,7 @@ NOT_RUN = {
     "cp deploy/systemd/": "see above",
     "systemctl ": "needs systemd; tests/packaging/test_deploy.py verifies the unit",
     ".venv/bin/python -m loadtest ": "takes minutes, and is about this machine",
+    "0 3 * * * keyrail ": "a line of a crontab",
     ".ci/": "runs these very tests, or builds what they test",
     "git ": "changes a repository",
     ".venv/bin/python -m pytest ": "these are the tests",

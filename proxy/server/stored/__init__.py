@@ -12,5 +12,7 @@ link.py        a connection to one server
 node_run.py    drives the walk of one server
 servers.py     which servers are walked
 scanner.py     scans all servers of an upstream
-json_form.py   a scan as JSON
+json_form.py   a scan as JSON, and back
+kept.py        scans that are kept in a state folder
+growth.py      what grew between scans, and when memory will be full
 """

@@ -1,10 +1,25 @@
-"""A scan as values that JSON can hold."""
+"""A scan as values that JSON can hold, and back."""
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from proxy.server.stored.model import TTL_BOUNDS, LargeKey, PatternRow, Scan
+from proxy.rules.stored import Fault
+from proxy.server.stored.model import (
+    TTL_BOUNDS,
+    FindingRow,
+    Kind,
+    LargeKey,
+    NodeFigures,
+    PatternRow,
+    Place,
+    Scan,
+    SlotKeys,
+)
+
+_VERSION = 1
+_Row = TypeVar("_Row", PatternRow, FindingRow, NodeFigures, SlotKeys)
 
 
 def as_json(scan: Scan) -> dict[str, Any]:
@@ -12,7 +27,7 @@ def as_json(scan: Scan) -> dict[str, Any]:
     patterns = sorted(scan.patterns.items(), key=lambda each: (-each[1].bytes, -each[1].keys, each[0]))
     findings = sorted(scan.findings.items(), key=lambda each: (-each[1].keys, each[0]))
     return {
-        "version": 1,
+        "version": _VERSION,
         "upstream": scan.upstream,
         "policy": scan.policy,
         "started": _time(scan.started),
@@ -34,7 +49,7 @@ def as_json(scan: Scan) -> dict[str, Any]:
 
 
 def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
 def _row(row: PatternRow) -> dict[str, Any]:
@@ -46,3 +61,53 @@ def _large(key: LargeKey) -> dict[str, Any]:
     return {"key": shown.pop("text"), "pattern": key.place.pattern, "app": key.place.app} | {
         name: value for name, value in shown.items() if name != "place"
     }
+
+
+def from_json(told: Any) -> Scan:
+    """The scan of ``as_json``. Fields that it lacks are as if nothing was found. Raises
+    ValueError if it is none."""
+    try:
+        if told["version"] != _VERSION or tuple(told["ttl_bounds"]) != TTL_BOUNDS:
+            raise ValueError(told["version"])
+        scan = Scan(
+            upstream=str(told["upstream"]),
+            policy=str(told["policy"]),
+            started=_seconds(told["started"]),
+            ended=_seconds(told["ended"]),
+            finished=bool(told["finished"]),
+            share=float(told["share"]),
+            patterns={_place(each): _known(PatternRow, each) for each in told["patterns"]},
+            findings={
+                Kind(str(each["rule"]), Fault(each["fault"]), *_place(each)): _known(FindingRow, each)
+                for each in told["findings"]
+            },
+            largest=[_large_of(each) for each in told["largest"]],
+            nodes=[_known(NodeFigures, each) for each in told["nodes"]],
+            slots=[_known(SlotKeys, each) for each in told["slots"]["heaviest"]],
+            used_slots=int(told["slots"]["used"]),
+            expected_missed=float(told["expected_missed"]),
+            notes=[str(each) for each in told["notes"]],
+        )
+        for figure in (scan.keys, scan.bytes, *(value for node in scan.nodes for value in node.info.values())):
+            float(figure)
+        len(scan.apps)
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(str(error)) from None
+    return scan
+
+
+def _seconds(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()
+
+
+def _place(told: Mapping[str, Any]) -> Place:
+    return Place(str(told["pattern"]), str(told["app"]))
+
+
+def _known(row: type[_Row], told: Mapping[str, Any]) -> _Row:
+    return row(**{each.name: told[each.name] for each in fields(row) if each.name in told})
+
+
+def _large_of(told: Mapping[str, Any]) -> LargeKey:
+    its = (told["type"], told["members"], told["ttl"], _place(told), told["node"])
+    return LargeKey(told["memory"], told["key"], *its)

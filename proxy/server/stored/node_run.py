@@ -23,6 +23,7 @@ _PING = Request(None, [(b"PING",)])
 _INFO = Request(None, [(b"INFO",)])
 INFO_FIELDS = (
     *("used_memory", "used_memory_dataset", "used_memory_rss", "maxmemory", "mem_fragmentation_ratio"),
+    "total_system_memory",
     *("evicted_keys", "expired_keys", "total_keys", "total_expires"),
 )
 """What INFO says of a server, for the result; the last two are the sums of its databases."""
