@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from proxy.server.stored.kept import KeptScans
+from tests.cli.made_scan import made_scan
 from tests.conftest import Fleet
 from tests.resp import PATIENCE_SECONDS, pack
 from tests.server.running import events, serve, stream, ticks
@@ -107,9 +109,12 @@ def test_each_element_that_is_asked_for_is_on_the_page() -> None:
 @pytest.mark.long
 def test_the_types_are_those_of_what_is_sent(fleet: Fleet, tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text(POLICY)
+    KeptScans(tmp_path / "state").write(made_scan("a"))
     upstream = fleet.engine("valkey-9.1", "server").url
     with (
-        serve("--upstream", upstream, "--policy", str(tmp_path / "policy.yaml")) as running,
+        serve(
+            *("--upstream", upstream, "--policy", str(tmp_path / "policy.yaml"), "--state-dir", str(tmp_path / "state"))
+        ) as running,
         running.ready().wire() as wire,
     ):
         wire.ask("CLIENT", "SETNAME", "checkout-1")
@@ -121,7 +126,7 @@ def test_the_types_are_those_of_what_is_sent(fleet: Fleet, tmp_path: Path) -> No
                 break
         remedy = {"key": "user:{1}:name", "app": "all", "rate": "9000/s", "because": "a test"}
         effect = json.loads(running.http("/remedies", remedy)[1])["effect"]
-        report = running.json("/report")
+        report, stored = running.json("/report"), running.json("/stored")
         with stream(running) as answer:
             sent = dict(islice(events(answer), 3))
     overview = sent["overview"]
@@ -133,9 +138,10 @@ def test_the_types_are_those_of_what_is_sent(fleet: Fleet, tmp_path: Path) -> No
     assert finding["clients"], finding["exemplars"]
     assert finding["exceptions"], report["silent"]
     samples = {"Overview": overview, "History": sent["history"], "Violation[]": sent["violations"], "Effect": effect}
-    samples["Report"] = report
+    assert stored["scan"]["findings"], "there is no scan to compare"
+    samples |= {"Report": report, "Stored": stored}
     shutil.copy(PAGE / "types.d.ts", tmp_path)
-    lines = ['import type { Effect, History, Overview, Report, Violation } from "./types.d.ts";']
+    lines = ['import type { Effect, History, Overview, Report, Stored, Violation } from "./types.d.ts";']
     lines += [f"export const sample{i}: {kind} = {json.dumps(data)};" for i, (kind, data) in enumerate(samples.items())]
     (tmp_path / "samples.ts").write_text("\n".join(lines))
     assert checked(tmp_path) == ""

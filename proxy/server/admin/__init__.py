@@ -16,6 +16,7 @@ incidents.py   /incidents
 remedies.py    /remedies
 rules.py       /rules, /violations
 evidence.py    /evidence and /report
+stored.py      /stored, the last scan of the state folder
 policy.py      /policy, its reload and the kill switch
 orders.py      the fields that all POST bodies share
 events.py      /events: server-sent events for the page

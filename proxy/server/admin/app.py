@@ -23,6 +23,7 @@ from proxy.server.admin.policy import kill_switch, policy, reload, turn_kill_swi
 from proxy.server.admin.remedies import add_remedy, remedies, undo_remedy
 from proxy.server.admin.rules import rules, violations
 from proxy.server.admin.state import STATE, AdminState
+from proxy.server.admin.stored import serve_stored
 from proxy.server.admin.traffic import TRAFFIC
 from proxy.server.anonymous_metrics import AnonymousRegistry
 
@@ -65,6 +66,7 @@ async def serve(
     app.router.add_get("/rules", rules)
     app.router.add_get("/evidence", evidence)
     app.router.add_get("/report", show_report)
+    serve_stored(app)
     app.router.add_get("/violations", violations)
     app.router.add_get("/policy", policy)
     app.router.add_post("/policy/reload", reload)
@@ -107,6 +109,7 @@ def _serve_page(app: web.Application) -> None:
         "/rules",
         "/evidence",
         "/report",
+        "/stored",
         "/violations",
         "/policy",
         DASHBOARD,

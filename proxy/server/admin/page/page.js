@@ -6,6 +6,7 @@
 //   incidents.js  open and recent incidents               dom.js      elements
 //   remedies.js   limits on one key, or a cache for it     nodes.js    the nodes of a cluster
 //   cache.js    the local cache                           report.js   what rules would break, for whom
+//   stored.js   what is stored, by the last scan
 
 import { showCache } from "./cache.js";
 import { Chart, Heat } from "./charts.js";
@@ -17,6 +18,7 @@ import { nodesTable, numbered, placed, trouble } from "./nodes.js";
 import * as panels from "./panels.js";
 import { showStanding } from "./remedies.js";
 import { ReportPanel } from "./report.js";
+import { StoredPanel } from "./stored.js";
 import { Stream } from "./stream.js";
 import { identified } from "./table.js";
 
@@ -77,6 +79,7 @@ const pastOf = (id) => pasts.get(id) ?? [];
 
 const details = new Details(() => remember({ key: null }));
 const report = new ReportPanel(view, remember);
+const stored = new StoredPanel();
 const heat = new Heat(byId("heat"));
 const tables = {
   keys: panels.keysTable({ open: openDetails, history: (key) => pastOf(key.id) }),
@@ -226,6 +229,7 @@ function show(overview) {
   showStanding(byId("standing"), overview.remedies, false);
   showKey(overview);
   report.follow(overview.route);
+  stored.follow();
 }
 
 function showViolations() {

@@ -484,6 +484,50 @@ export interface ChartOptions<Second> {
   lines: Line<Second>[];
 }
 
+/** What `/stored` answers. */
+export interface Stored {
+  scan: StoredScan | null;
+  left_off: Record<string, number>;
+}
+
+export interface StoredScan {
+  upstream: string;
+  ended: string;
+  keys: number;
+  bytes: number;
+  apps: StoredApp[];
+  findings: StoredFinding[];
+  largest: StoredKey[];
+}
+
+export interface StoredApp {
+  app: string;
+  team: string;
+  keys: number;
+  bytes: number;
+  without_ttl: number;
+}
+
+export interface StoredFinding {
+  rule: string;
+  fault: string;
+  pattern: string;
+  app: string;
+  mode: string;
+  text: string;
+  keys: number;
+  exemplars: string[];
+}
+
+export interface StoredKey {
+  key: string;
+  app: string;
+  node: string;
+  type: string;
+  members: number | null;
+  memory: number;
+}
+
 /** The elements of page.html whose kind matters, by their id; a test compares them. */
 export interface Elements {
   "details": HTMLDialogElement;
@@ -501,6 +545,9 @@ export interface Elements {
   "report-filter": HTMLInputElement;
   "report-since": HTMLSelectElement;
   "report-table": HTMLTableElement;
+  "stored-findings": HTMLTableElement;
+  "stored-largest": HTMLTableElement;
+  "stored-owners": HTMLTableElement;
   "remedy-app": HTMLSelectElement;
   "remedy-because": HTMLInputElement;
   "remedy-do": HTMLButtonElement;
