@@ -491,21 +491,38 @@ export interface Stored {
 }
 
 export interface StoredScan {
+  version: number;
   upstream: string;
+  policy: string;
+  started: string;
   ended: string;
+  finished: boolean;
+  share: number;
   keys: number;
   bytes: number;
+  expected_missed: number;
+  notes: string[];
+  ttl_bounds: number[];
   apps: StoredApp[];
+  patterns: (StoredRow & { pattern: string; app: string })[];
   findings: StoredFinding[];
   largest: StoredKey[];
+  nodes: Record<string, unknown>[];
+  slots: { used: number; heaviest: { slot: number; keys: number; bytes: number }[] };
 }
 
-export interface StoredApp {
-  app: string;
+export interface StoredRow {
   team: string;
   keys: number;
   bytes: number;
+  unmeasured: number;
   without_ttl: number;
+  ttls: number[];
+  types: Record<string, number>;
+}
+
+export interface StoredApp extends StoredRow {
+  app: string;
 }
 
 export interface StoredFinding {
@@ -516,16 +533,23 @@ export interface StoredFinding {
   mode: string;
   text: string;
   keys: number;
+  certain: number;
+  unsure: number;
+  excepted: number;
+  bytes: number;
   exemplars: string[];
 }
 
 export interface StoredKey {
   key: string;
+  pattern: string;
   app: string;
-  node: string;
+  memory: number;
   type: string;
   members: number | null;
-  memory: number;
+  /** Milliseconds. */
+  ttl: number | null;
+  node: string;
 }
 
 /** The elements of page.html whose kind matters, by their id; a test compares them. */
