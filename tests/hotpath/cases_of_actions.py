@@ -57,18 +57,61 @@ def an_error_about_a_command_is_told_and_still_goes_to_the_client(module: Module
     assert heard(client) == b"".join(errors)
 
 
-def runs_of_one_client_are_one_entry(module: ModuleType) -> None:
+def runs_of_an_owner_are_one_entry(module: ModuleType) -> None:
+    bench = Bench(module)
+    bench.upstream.send_run(bench.client(), b"x", 1)
+    bench.upstream.owner = client = bench.client()
+    bench.upstream.send_run(client, b"x", 2)
+    bench.upstream.send_run(client, b"x", 3)
+    bench.upstream.enqueue(client, 1, module.HIDE, None)
+    bench.upstream.send_run(client, b"x", 1)
+    forward, hide = module.FORWARD, module.HIDE
+    assert bench.pending_replies() == [(forward, 1), (forward, 5), (hide, 1), (forward, 1)]
+    assert (client.pending_replies, bench.upstream.commands, bench.upstream.kept) == (7, 7, 1)
+
+
+def runs_on_a_shared_connection_are_kept_until_they_are_answered(module: ModuleType) -> None:
     bench = Bench(module)
     one, two = bench.client(), bench.client()
-    bench.upstream.send_run(one, b"x", 2)
-    bench.upstream.send_run(one, b"x", 3)
+    bench.upstream.send_run(one, b"ab", 2)
+    bench.upstream.send_run(one, b"cde", 3)
+    bench.upstream.send_run(two, b"f", 1)
+    assert bench.pending_replies() == [(module.FORWARD, 2), (module.FORWARD, 3), (module.FORWARD, 1)]
+    assert [entry.sent for entry in bench.upstream.entries()] == [b"ab", b"cde", b"f"]
+    bench.upstream.receive(OK * 4)
+    assert [entry.sent for entry in bench.upstream.entries()] == [b"cde", b"f"]
+    assert (one.pending_replies, two.pending_replies, bench.upstream.commands, bench.upstream.kept) == (1, 1, 6, 4)
+
+
+def what_another_connection_was_sent_is_sent_again(module: ModuleType) -> None:
+    bench = Bench(module)
+    other, client = Bench(module), bench.client()
+    other.upstream.send_run(client, b"abc", 3)
+    other.upstream.enqueue(client, 1, module.LOCAL, OK)
+    other.upstream.receive(ONE)
+    for entry in other.upstream.entries():
+        bench.upstream.send_again(entry, client, b"bc")
+    bench.upstream.flush()
+    assert bench.written == [b"bc"]
+    assert bench.pending_replies() == [(module.FORWARD, 2), (module.LOCAL, 1)]
+    assert (client.pending_replies, bench.upstream.commands, bench.upstream.kept) == (3, 2, 2)
+    bench.upstream.receive(ERROR + BULK)
+    assert heard(client) == ONE + ERROR + BULK + OK
+    assert (client.pending_replies, bench.upstream.kept) == (0, 0)
+
+
+def answers_behind_replies_of_others_leave_early(module: ModuleType) -> None:
+    bench = Bench(module)
+    one, two = bench.client(), bench.client()
     bench.upstream.send_run(two, b"x", 1)
     bench.upstream.send_run(one, b"x", 1)
-    bench.upstream.enqueue(one, 1, module.HIDE, None)
-    bench.upstream.send_run(one, b"x", 1)
-    forward, hide = module.FORWARD, module.HIDE
-    assert bench.pending_replies() == [(forward, 5), (forward, 1), (forward, 1), (hide, 1), (forward, 1)]
-    assert (one.pending_replies, two.pending_replies, bench.upstream.commands) == (8, 1, 8)
+    bench.upstream.enqueue(two, 1, module.LOCAL, ERROR)
+    bench.upstream.receive(OK)
+    assert (heard(two), two.pending_replies) == (OK, 1)
+    bench.upstream.leave_early([entry for entry in bench.upstream.entries() if entry.action == module.LOCAL])
+    assert (heard(two), two.pending_replies) == (ERROR, 0)
+    bench.upstream.receive(BULK)
+    assert (heard(one), heard(two), bench.pending_replies()) == (BULK, b"", [])
 
 
 # An empty pipeline

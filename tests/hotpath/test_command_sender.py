@@ -12,7 +12,11 @@ from proxy.hotpath.upstream.reply_actions import ReplyActions
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from tests.program_source import trees
 
-SENDING = {"send_run", "send_parts", "send_commands", "offer_commands", "begin_partial", "send_partial", "end_partial"}
+SENDING = {"send_run", "send_parts", "send_commands", "send_again", "offer_commands"} | {
+    "begin_partial",
+    "send_partial",
+    "end_partial",
+}
 """What a connection to Redis sends by."""
 WITHIN = {"_put", "outgoing"}
 """What these are made of."""

@@ -41,6 +41,13 @@ CASES = cases_of(cases_of_actions) | cases_of(cases_of_streams)
 RECORDED = {name: transcript for name, transcript in load().items() if name.startswith("valkey")}
 
 BREAKS: dict[str, tuple[str, str]] = {
+    "what a shared connection has sent is not kept": ("if self.kept < _MOST_KEPT:", "if False:"),
+    "what is sent again is not sent": ("self._put(sent)", "pass"),
+    "what is sent again is awaited twice": ("        self.add(again)", "        self.expect(again)"),
+    "an answer that has left early is pending": (
+        "self._answered(entry.sink, 1)\n            entry.sink,",
+        "entry.sink,",
+    ),
     "a measured reply is not told of": ("entry.payload.begins(data[i:n])", "pass"),
     "a measured reply never ends": ("entry.payload.comes(n - i, self.scanner.elements == 0)", "pass"),
     "what comes later is not measured": ("self.head.payload.comes(n - i, self.scanner.elements == 0)", "pass"),

@@ -123,7 +123,6 @@ def test_the_hunt_can_fail(fleet: Fleet, fault: str) -> None:
 
 
 BROKEN = (
-    "runs of different clients join",
     "a client takes its neighbour's replies",
     "all that was read goes to the first",
     "one reply of several is paid",

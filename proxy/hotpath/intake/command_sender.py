@@ -201,10 +201,14 @@ class CommandSender(ReplySink):
             self.note_write(upstream)
         upstream.send_commands(self, chunk)
         upstream.commands += commands
-        if upstream.redirects is not None and upstream.owner is None:
+        if upstream.owner is None:
             self._keep(upstream, chunk, replies)
         for entry in replies:
             upstream.expect(entry)
+
+    def resend(self, upstream: UpstreamPipeline, entry: InFlightEntry, chunk: bytes) -> None:
+        """Send a command once more, on this connection: see ``Outgoing.send_again``."""
+        upstream.send_again(entry, self, chunk)
 
     def note_write(self, upstream: UpstreamPipeline) -> None:
         """What is sent on this connection may write."""

@@ -268,6 +268,15 @@ class InFlightQueue:
         if sink.put(chunk):
             self.dirty.append(sink)
 
+    def leave_early(self, answers: Sequence[InFlightEntry]) -> None:
+        """These LOCAL answers wait behind nothing of their own client, only behind others: they leave now."""
+        for entry in answers:
+            self.deliver(entry.sink, entry.payload)
+            self._answered(entry.sink, 1)
+            entry.sink, entry.payload = ReplySink(), b""
+            entry.sink.pending_replies = 1
+        self.end_round()
+
     def complete(self, entry: InFlightEntry, done: int, whole: bool = False) -> None:
         """The head has ``done`` frames less due, or nothing with ``whole``; LOCAL answers behind it are delivered."""
         entry.due -= done

@@ -30,6 +30,8 @@ cdef class Outgoing(InFlightQueue):
     cpdef enqueue(self, ReplySink sink, Py_ssize_t due, int action, payload)
     @cython.locals(sink=ReplySink, due=cython.Py_ssize_t, action=cython.int)
     cpdef expect(self, InFlightEntry entry)
+    @cython.locals(again=InFlightEntry)
+    cpdef send_again(self, InFlightEntry entry, ReplySink sender, bytes sent)
     cpdef begin_partial(self, ReplySink sender)
     @cython.locals(kept=cython.Py_ssize_t)
     cpdef send_partial(self, ReplySink sender, bytes piece, bint withhold)

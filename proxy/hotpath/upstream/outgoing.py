@@ -52,7 +52,7 @@ class Outgoing(InFlightQueue):
 
     With a cluster upstream, ``redirects`` gets each error that sends a command elsewhere, or says that it can be sent
     again: MOVED, ASK, TRYAGAIN and CLUSTERDOWN. It returns what to tell in its place, or None: then the reply comes
-    from elsewhere. Shared connections keep what they have sent, up to a bound, until it is answered.
+    from elsewhere. Connections without an owner keep what they have sent, up to a bound, until it is answered.
     """
 
     def __init__(self, schedule: Schedule, redirects: Redirects | None = None) -> None:
@@ -99,7 +99,7 @@ class Outgoing(InFlightQueue):
         sink.requested += count
         sink.run = chunk if len(chunk) <= _SHORT else None
         sink.commands = count
-        if self.redirects is None or self.owner is not None:
+        if self.owner is not None:
             self.forward(sink, count)
         else:
             self._await(sink, count, FORWARD, None, chunk)
@@ -114,7 +114,7 @@ class Outgoing(InFlightQueue):
         self._await(sink, count, JOIN, part, chunk)
 
     def _await(self, sink: ReplySink, count: int, action: int, payload: Any, chunk: bytes) -> None:
-        if self.redirects is not None and self.kept < _MOST_KEPT:
+        if self.kept < _MOST_KEPT:
             self.await_frames(sink, count, action, payload, chunk, len(chunk))
         else:
             self.await_frames(sink, count, action, payload, None, 0)
@@ -139,6 +139,20 @@ class Outgoing(InFlightQueue):
         sink.wrote = sink.wrote or action != LOCAL
         self.kept += entry.size
         self.add(entry)
+
+    def send_again(self, entry: InFlightEntry, sender: ReplySink, sent: bytes) -> None:
+        """Send again what another connection was ``sent`` for its entry, and expect the replies here. Who awaits them
+        awaits as many as before. A LOCAL answer only takes its place: nothing is sent for it."""
+        again = InFlightEntry(entry.sink, entry.due, entry.action, entry.payload)
+        if entry.action != LOCAL:
+            assert self.admits(sender), "a unit of another client, or a command in pieces, is open"
+            self._put(sent)
+            self.commands += entry.due
+            again.sent = entry.sent
+            if isinstance(again.sent, bytes):
+                again.sent, again.size = sent, len(sent)
+                self.kept += again.size
+        self.add(again)
 
     def when_drained(self, act: Callable[[], object]) -> None:
         """Call ``act`` after the replies that are pending now."""
