@@ -72,7 +72,6 @@ class Bench:
         self.fresh: list[Upstream | OSError] = [self.own]
         self.events: list[str] = []
         self.late: list[bool] = []
-        self.stuck: list[list[Upstream]] = []
         pool = SimpleNamespace(key=PoolKey(None, 0, 2), lanes={Lane.FAST: [self.shared]})
         self.connections = SimpleNamespace(
             topology=Single(UpstreamAddress("there")),
@@ -82,7 +81,6 @@ class Bench:
             opening=SimpleNamespace(open_apart=self.open_apart),
             pools=[pool],
             count=self.events.append,
-            stuck=lambda _node, silent: self.stuck.append(silent),
             hesitates=lambda node, *, late: self.late.append(late),
         )
         self.tasks: list[asyncio.Task[None]] = []

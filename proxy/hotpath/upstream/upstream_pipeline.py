@@ -237,10 +237,11 @@ class UpstreamPipeline(ReplyActions):
         """Whether no part of a reply has come, so that Keyrail could send an error of its own."""
         return not self.rest and self.scanner.elements == 0 and self.scanner.bulk == 0
 
-    def progress(self) -> tuple[int, ...]:
-        """Numbers; at least one of them changes with each piece of a reply."""
+    def progress(self) -> tuple[object, ...]:
+        """The head, and numbers: at least one of them changes with each piece of a reply. While somebody has the head,
+        none that follows has its address."""
         due = 0 if self.head is None else self.head.due
-        return id(self.head), due, self.scanner.elements, self.scanner.bulk, len(self.rest)
+        return self.head, due, self.scanner.elements, self.scanner.bulk, len(self.rest)
 
 
 def bit_of(node: int) -> int:

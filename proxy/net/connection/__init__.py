@@ -1,6 +1,7 @@
 """One connection to a server: opening, TLS, keepalive, timers, and what the engine is.
 
 upstream.py         an upstream connection: a pipeline with a transport
+writing.py          how it writes: to its transport, or through somebody who looks at what leaves
 own_commands.py     Keyrail's own commands on an upstream connection
 slow_reader.py      closes a client that does not read its replies
 connect.py          opens an upstream connection: transport, login, database

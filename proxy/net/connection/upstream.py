@@ -21,6 +21,7 @@ from proxy.hotpath.upstream.sender_listener import ReplyRecipient
 from proxy.net.connection.own_commands import OwnCommands
 from proxy.net.connection.slow_reader import LATER_PATIENCE, PATIENCE, SlowReader
 from proxy.net.connection.unsent import discard_unsent
+from proxy.net.connection.writing import Writing
 from proxy.net.sockets.opening import schedule_of
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.pool_key import PoolKey
@@ -100,6 +101,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
         "run_id",
         "transport",
         "unauthenticated",
+        "writing",
     )
 
     data_received: Callable[[bytes], None]
@@ -108,6 +110,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
     def __init__(self, keeper: Keeper, key: PoolKey, loop: asyncio.AbstractEventLoop) -> None:
         self.pipeline = PrivatePipeline(self, schedule_of(loop), key, keeper.errors, keeper.redirects)
         self.data_received = self.pipeline.receive
+        self.writing = Writing(self.pipeline)
         self.unauthenticated = False
         self.followed: Callable[[UpstreamConnection], None] | None = None
         self._apart = False
@@ -178,7 +181,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
         """Give the pipeline the transport to write to."""
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=_HIGH_WATER)
-        self.pipeline.write = self.transport.write
+        self.writing.begin(self.transport)
 
     def eof_received(self) -> bool:
         """Redis closes the connection."""
@@ -254,16 +257,15 @@ class UpstreamConnection(asyncio.BaseProtocol):
         """Whether only a client's open transaction, WATCH or unfinished command keeps it from taking commands."""
         return self.pipeline.usable and not self.vacant()
 
-    def progress(self) -> tuple[int, ...]:
-        """Numbers; at least one of them changes when bytes are read or written."""
+    def progress(self) -> tuple[object, ...]:
+        """At least one of these changes when bytes are read or written."""
         unsent = 0 if self.transport is None else self.transport.get_write_buffer_size()
         return *self.pipeline.progress(), unsent
 
     def is_free(self) -> bool:
         """Whether no reply is pending on it, and it can be given to one client."""
-        if self.transport is not None and self.transport.is_closing():
-            return False
-        return self.pipeline.head is None and self.vacant() and not self.closed and not self.retiring
+        closing = self.closed or self.retiring or (self.transport is not None and self.transport.is_closing())
+        return not closing and self.pipeline.head is None and self.vacant()
 
     def check(self) -> None:
         """Raise ConnectionResetError if the connection is lost."""
@@ -291,9 +293,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
     def on_large_head(self, sink: ReplySink) -> None:
         """A large reply has begun: no more commands queue behind it."""
         if self.shared and not self.head_blocked:
-            self.head_blocked = True
-            self.pipeline.usable = False
-            self.pipeline.when_drained(self._unblock_head)
+            self.drain(self._unblock_head)
 
     def overflowing(self, sink: ReplySink) -> None:
         """A client does not read its replies: stop reading them from Redis."""
@@ -365,7 +365,6 @@ class UpstreamConnection(asyncio.BaseProtocol):
         self.resume()
 
     def _unblock_head(self) -> None:
-        self.head_blocked = False
         self._patience = PATIENCE
         self.reopen()
 

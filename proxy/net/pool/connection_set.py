@@ -45,6 +45,8 @@ class ConnectionSet:
         self._by_node: Counter[Node] = Counter()
         self.added: Callable[[UpstreamConnection], object] = lambda _: None
         """Called with each new connection."""
+        self.shares: Callable[[UpstreamConnection], object] = lambda _: None
+        """Called with each connection that clients share from now on."""
 
     def start(self, work: Any) -> asyncio.Task[None]:
         """Run a coroutine until it ends or the route closes."""
@@ -73,6 +75,8 @@ class ConnectionSet:
     def _follow(self, upstream: UpstreamConnection) -> None:
         if upstream.shared or upstream.apart:
             self._not_private[upstream] = None
+            if upstream.shared:
+                self.shares(upstream)
         else:
             self._not_private.pop(upstream, None)
 

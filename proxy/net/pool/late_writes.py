@@ -68,8 +68,7 @@ class LateWrites:
             self._sockets.looks.pop(self, None)
         self._connections.added = lambda _: None
         for upstream in self._connections.members.values():
-            if upstream.transport is not None and not upstream.closed:
-                upstream.pipeline.write = upstream.transport.write
+            upstream.writing.go_through(None)
 
     def _may_read(self, protocol: object) -> bool:
         client = protocol.session if isinstance(protocol, ClientConnection) else None
@@ -88,8 +87,7 @@ class LateWrites:
         return self._paused if self._loop.time() - self._ended < _AT_ONCE else 0.0
 
     def _watch(self, upstream: UpstreamConnection) -> None:
-        if upstream.transport is not None and not upstream.closed:
-            upstream.pipeline.write = partial(self._write, upstream)
+        upstream.writing.go_through(partial(self._write, upstream))
 
     def _write(self, upstream: UpstreamConnection, data: bytes) -> None:
         assert upstream.transport is not None, "only connections that are open are looked at"

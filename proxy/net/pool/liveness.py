@@ -40,6 +40,9 @@ _LATE_SECONDS = 0.9
 _PAUSE = 0.5
 """Seconds by which a turn may be late before the delay counts as a pause of this process."""
 
+_SHORTLY = 0.02
+"""Seconds in which what Redis has answered together with a PING has surely come."""
+
 _log = logging.getLogger("keyrail.route")
 
 
@@ -48,7 +51,7 @@ class _Question:
 
     __slots__ = ("asked", "moved", "progress", "sent")
 
-    def __init__(self, now: float, progress: tuple[int, ...]) -> None:
+    def __init__(self, now: float, progress: tuple[object, ...]) -> None:
         self.asked = now
         self.sent = time.perf_counter()
         self.moved = now
@@ -77,6 +80,7 @@ class NodeLiveness:
         self._checking = False
         self._proved = False
         self._late = False
+        self._own_asked = self._own_heard = float("-inf")
 
     @property
     def reason(self) -> str:
@@ -92,7 +96,6 @@ class NodeLiveness:
         self._forgive_pause(now)
         self._observe(now)
         self._note_late(now)
-        self._note_stuck(now)
         self._ask_all(now)
 
     def _note_late(self, now: float) -> None:
@@ -105,14 +108,13 @@ class NodeLiveness:
         if late or self.silent_since is not None:
             self._connections.topology.doubt()
 
-    def _note_stuck(self, now: float) -> None:
-        # Before the next questions: the answers to the last ones are there, or late.
-        own = self._own
-        if own is None or own.closed or own in self._questions:
-            return
-        late = [each for each, question in self._questions.items() if now - question.moved >= _LATE_SECONDS]
-        if late:
-            self._connections.stuck(self._node, late)
+    def answers_since(self, moment: float, now: float) -> bool:
+        """Whether Redis has answered a PING of the checks' own connection that was sent after this moment, and a little
+        time has gone by since. If not, one is sent, unless one is pending."""
+        if self._own_asked > moment:
+            return now - self._own_heard >= _SHORTLY
+        self._ask_own(now)
+        return False
 
     def _forgive_pause(self, now: float) -> None:
         # While this process was paused it read nothing, so this time does not count as silence of Redis.
@@ -126,11 +128,14 @@ class NodeLiveness:
 
     # Asking
 
-    def _ask_all(self, now: float) -> None:
+    def _ask_own(self, now: float) -> None:
         if self._own is None or self._own.closed:
             self._open()
         else:
             self._ask(self._own, now)
+
+    def _ask_all(self, now: float) -> None:
+        self._ask_own(now)
         for upstream in self._shared():
             self._ask(upstream, now)
 
@@ -165,6 +170,7 @@ class NodeLiveness:
             if self._late:
                 self._note_late(self._heard)
             if upstream is self._own and asked is not None:
+                self._own_asked, self._own_heard = asked.asked, self._heard
                 # The loop's clock stands still while it is busy with others.
                 self.ping = time.perf_counter() - asked.sent
 

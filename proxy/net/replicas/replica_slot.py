@@ -28,7 +28,7 @@ class ReplicaSlot:
     problem: str = ""
     loaded: set[bytes] | None = None
     ping: asyncio.Future[bytes] | None = None
-    progress: tuple[int, ...] = ()
+    progress: tuple[object, ...] = ()
 
     def fill(self, upstream: UpstreamConnection) -> None:
         """A new connection is open."""

@@ -75,6 +75,7 @@ from proxy.net.pool.late_writes import LateWrites
 from proxy.net.pool.latency_probe import LatencyProbe
 from proxy.net.pool.liveness import Liveness
 from proxy.net.pool.relearning import Relearning
+from proxy.net.pool.standstills import Standstills
 from proxy.net.pool.write_pauses import WritePauses
 from proxy.net.replicas.replica_connections import ReplicaConnections
 from proxy.net.replicas.replica_watch import ReplicaWatch
@@ -187,10 +188,10 @@ class Route(RoutePort):
         self._late_writes = LateWrites(loop, self._connections.all, self.clients, self._patience)
         memory = self._policies.memory
         self._scripts = ScriptExchange(find_calls, lambda: memory.each(SharedFacts).values())
-        count = self._connections.count
-        supply, pools = self._connections.supply, self._connections.pools
+        supply, pools, count = self._connections.supply, self._connections.pools, self._connections.count
         self._latency_probe = LatencyProbe(loop, memory, pools, topology, supply.failover.waits, self.now, count)
         self._liveness = Liveness(self._connections, settings.upstream_silence)
+        self._standstills = Standstills(self._connections, self._liveness)
         processes = self._connections.demotions.writable
         self._replicas = ReplicaWatch(topology, loop, settings.connect_timeout, count, self.clock, processes)
         if nodes is not None:
@@ -385,6 +386,7 @@ class Route(RoutePort):
         self.clients.close()
         self._caches.close()
         self._connections.close()
+        self._standstills.end()
         self._ticker.end()
         self.census.settle()
         self._end_second()
