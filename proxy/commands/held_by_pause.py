@@ -2,7 +2,7 @@
 
 from proxy.commands.command import Command
 from proxy.commands.rows import ROWS
-from proxy.commands.table import Spec
+from proxy.commands.table import ConnectionState, Spec
 from proxy.commands.words import word_of
 
 
@@ -13,6 +13,14 @@ def held_by_pause(spec: Spec) -> bool:
     if "write" in spec.flags or (row is not None and row.may_replicate):
         return True
     return spec.own_errors and "readonly" not in spec.flags
+
+
+def may_run_elsewhere(spec: Spec) -> bool:
+    """Whether a command that waits behind one that is held back may be sent again on another connection, and so run
+    twice: a read that no pause holds back. Not what modules read, as it may move a cursor, and not what relies on the
+    server's process, as Redis 6.2 holds SCRIPT EXISTS back."""
+    plain = spec.state is ConnectionState.POOL and spec.only_reads
+    return plain and not (spec.own_errors or spec.process_bound or held_by_pause(spec))
 
 
 def pauses_writes(command: Command) -> bool:

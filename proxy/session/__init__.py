@@ -3,7 +3,7 @@
 What stands above imports what stands below: handlers, in folders by subject, take the session.
 
 dispatcher/           from a command that comes to the handler for it, and what needs all handlers
-replicas/             reads from replicas
+replicas/             reads from replicas, and reads that are sent again
 cluster/              commands with a cluster upstream: to which node, to several, redirected, subscribed
 logins/               HELLO, AUTH, SELECT, CLIENT SETNAME
 commands/             what commands do: sent, answered from memory, pinned to a connection, surrounded by hidden ones

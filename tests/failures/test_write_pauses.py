@@ -174,6 +174,40 @@ def test_a_pause_around_keyrail_is_found_out(
         assert {writer.frame(), late.frame()} == {b":1\r\n", b":2\r\n"}
 
 
+@pytest.mark.parametrize("engine_name", rest_is_long(*EXPECTED))
+def test_reads_that_wait_behind_a_write_paused_around_keyrail_are_answered(
+    new_engine: NewEngine, new_keyrail: NewKeyrail, engine_name: str
+) -> None:
+    engine = new_engine(engine_name)
+    keyrail = new_keyrail(engine.url)
+    engine.do("SET", "k", "v")
+    reads = (pack("GET", "k"), pack("PING"), pack("INFO", "replication"), pack("TIME"), pack("MGET", "k", "n"))
+    with engine.wire() as direct, keyrail.wire() as writer, keyrail.wire() as script:
+        readers = [keyrail.wire(protocol) for protocol in (2, 3)]
+        for count, pauses in enumerate((direct, script, direct), 1):
+            for wire in (writer, *readers):
+                assert wire.ask("GET", "k") == b"$1\r\nv\r\n"
+            pauses.send(pack("MULTI") + pack("CLIENT", "PAUSE", PAUSE_MS, "WRITE") + pack("EXEC"))
+            assert pauses.frames(3) == [b"+OK\r\n", b"+QUEUED\r\n", b"*1\r\n+OK\r\n"]
+            writer.send(pack("INCR", "n") + pack("GET", "n"))
+            assert writer.silent(0.05), "it is at Redis, on the connection that all share"
+            for reader in readers:
+                reader.send(b"".join(reads))
+            for reader in readers:
+                frames = reader.frames(len(reads))
+                assert frames[:2] == [b"$1\r\nv\r\n", b"+PONG\r\n"]
+                assert b"role:master" in frames[2]
+            assert engine.do("GET", "n") == (None if count == 1 else b"%d" % (count - 1))
+            assert writer.silent(0.05)
+            assert direct.ask("CLIENT", "UNPAUSE") == b"+OK\r\n"
+            assert writer.frames(2) == [b":%d\r\n" % count, b"$1\r\n%d\r\n" % count]
+        for reader in readers:
+            assert reader.ask("ECHO", "last") == b"$4\r\nlast\r\n", "nothing else has come"
+            reader.close()
+    assert engine.do("GET", "n") == b"3"
+    assert keyrail.metric("keyrail_out_of_step_total") == 0
+
+
 @pytest.mark.skipif(DIRECT, reason="a relay has nothing to find out")
 @pytest.mark.parametrize("engine_name", ["redis-6.2"])
 def test_what_one_engine_alone_holds_back_holds_up_nobody_for_long(

@@ -7,6 +7,8 @@ backoff.py           the pauses between two attempts to connect to Redis
 connections.py       reacts when upstream connections close, take commands again, or a topology changes
 demotions.py         finds the connections that lead to a replica, and retires them
 write_pauses.py      finds out when Redis holds writes back, and keeps them off shared connections then
+held_reads.py        moves the reads that a paused write holds up to another connection
+standstills.py       finds shared connections from which nothing comes, while the node answers on another one
 write_probe.py       whether Redis runs writes, or holds them back
 sole_replicas.py     servers that have become replicas without a primary in their place: reads go on
 connection_set.py    all upstream connections of a route, and how many commands they carried

@@ -6,7 +6,8 @@ up the reads of all others. So while a node holds writes back, commands that may
     a client sends CLIENT PAUSE … WRITE   no worker sends more of them; those under way are answered first (``hold``);
                                           then the command goes to Redis
     shared connections stay silent while  the pause was set around Keyrail, or the node hands over: they get no more
-    the node answers on another one       commands until they are drained, and others are opened (``suspect``)
+    the node answers on another one       commands until they are drained, others are opened (``suspect``), and the
+                                          reads that wait there move to these (``held_reads``)
 
 A user who may not pause writes must not hold up those of others by trying: until such a command of a user has
 succeeded, the next ones are not announced for a while.
@@ -25,6 +26,7 @@ from proxy.net.connection.connect import UpstreamRefusedError
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.downstream.waiting import bring_on
 from proxy.net.pool.connections import Connections
+from proxy.net.pool.held_reads import HeldReads
 from proxy.net.pool.write_probe import runs_writes
 from proxy.session.ports.pause_port import PausePort
 from proxy.session.ports.pool_key import Node
@@ -79,6 +81,7 @@ class WritePauses(PausePort):
         self._again: set[Node] = set()
         self._waiting: dict[_Wait, None] = {}
         self._unproved: dict[str | None, float] = {}
+        self._moving: set[UpstreamConnection] = set()
         connections.on_stuck(self.suspect)
 
     # For sessions
@@ -188,9 +191,18 @@ class WritePauses(PausePort):
         probe = self._probes.get(node) or self._probe(node)
         await asyncio.wait([probe], timeout=_ANSWER_SECONDS)
         if not probe.done():
-            for each in silent:
-                if each.shared and not each.head_blocked and each.pipeline.head is not None:
-                    each.drain(each.reopen)
+            await asyncio.gather(*map(self._move_from, silent))
+
+    async def _move_from(self, source: UpstreamConnection) -> None:
+        if source in self._moving or not source.shared or source.pipeline.head is None:
+            return
+        self._moving.add(source)
+        try:
+            if not source.head_blocked:
+                source.drain(source.reopen)
+            await HeldReads(self._connections, source).move()
+        finally:
+            self._moving.discard(source)
 
 
 async def _settle(upstream: UpstreamConnection) -> Any:

@@ -10,7 +10,7 @@ Reads change nothing, so they may run twice. With a cluster upstream they go to 
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from proxy.commands.command import Command
 from proxy.commands.error_texts import READ_ELSEWHERE
@@ -18,7 +18,6 @@ from proxy.commands.table import Lane
 from proxy.hotpath.order.reply_order import Segment
 from proxy.hotpath.upstream.in_flight import (
     FORWARD,
-    HIDE,
     JOIN,
     READ_AS_IT_IS,
     TRACE,
@@ -32,8 +31,9 @@ from proxy.session.commands.switching import HELD_SECONDS
 from proxy.session.guarded import guarded
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.pool_key import Node
+from proxy.session.replicas.sent_again import commands_of, drop
 from proxy.session.session import Session
-from proxy.wire.request import COMPLETE, Request
+from proxy.wire.request import Request
 
 """How the errors begin by which a node sends a command to another one, or to later."""
 
@@ -85,10 +85,10 @@ class ReadRetries:
         for entries in sinks.values():
             places = iter(order.spread(order.set_apart(self._source, entries)))
             for entry in entries:
-                for command in _commands_of(self.client, entry):
+                for command in commands_of(self.client, entry.sent, entry.due):
                     again = InFlightEntry(next(places), 1, entry.action, entry.payload)
                     self._commands.append((command, again))
-            _drop(entries)
+            drop(entries)
         self._learns()
         return True
 
@@ -100,13 +100,13 @@ class ReadRetries:
             return False
         order = self.client.sender.begin_order()
         order.take_apart()
-        source.spread_head(_commands_of(self.client, source.head))
+        source.spread_head(commands_of(self.client, source.head.sent, source.head.due))
         entry = source.head
         place = order.set_apart(source, [entry])
-        asked = InFlightEntry(place, 1, JOIN, _OwnersReply(self, place, entry, reply))
+        asked = InFlightEntry(place, 1, JOIN, OwnersReply(self, place, entry, reply))
         asked.sent = READ_AS_IT_IS
         self._commands.append((entry.sent, asked))
-        _drop([entry])
+        drop([entry])
         self.asks_owner = True
         return True
 
@@ -115,7 +115,7 @@ class ReadRetries:
         head = self._source.head
         if head is None or not _is_kept(head):
             return False
-        raw, request = _commands_of(self.client, head)[0], Request()
+        raw, request = commands_of(self.client, head.sent, head.due)[0], Request()
         request.scan(raw, 0, self.client.intake.limits)
         return Command(self.client.effective_policy.table, request.arguments()).spec.own_errors
 
@@ -206,14 +206,15 @@ class ReadRetries:
         answers.receive(CLUSTERDOWN)
 
 
-class _OwnersReply(ReplyPart):
+class OwnersReply(ReplyPart):
     """Takes what the owner of a key answers to a read. If it sends the read elsewhere, the read goes there; an error is
-    the client's; and any other reply proves that the key is not on its way, so what the replica has said counts."""
+    the client's; and any other reply proves that the key is not on its way, so what the replica has said counts.
+    ``raw`` is the read."""
 
     def __init__(self, reads: ReadRetries, place: Segment, entry: InFlightEntry, reply: bytes) -> None:
         self._reads = reads
         self._place = place
-        self._raw = entry.sent
+        self.raw = entry.sent
         self._action, self._payload = entry.action, entry.payload
         self._reply = reply
         self._begun = False
@@ -227,7 +228,7 @@ class _OwnersReply(ReplyPart):
             return
         self._reads.asks_owner = False
         if not self._reply:
-            self._reads.ask_elsewhere(self._raw, InFlightEntry(self._place, 1, self._action, self._payload))
+            self._reads.ask_elsewhere(self.raw, InFlightEntry(self._place, 1, self._action, self._payload))
             return
         errors = self._reads.errors
         if errors is not None and self._reply.startswith(b"-"):
@@ -244,18 +245,6 @@ def _is_of(sink: ReplySink, client: object) -> bool:
 
 def _is_kept(entry: InFlightEntry) -> bool:
     return entry.action in (FORWARD, TRACE) and isinstance(entry.sent, bytes)
-
-
-def _drop(entries: Iterable[InFlightEntry]) -> None:
-    # Their frames may still come, and are nobody's.
-    nobody = ReplySink()
-    for entry in entries:
-        nobody.pending_replies += entry.due
-        entry.sink, entry.action, entry.payload, entry.sent = nobody, HIDE, None, None
-
-
-def _commands_of(session: Session, entry: InFlightEntry) -> list[bytes]:
-    return list(_commands(session, entry.sent))[-entry.due :]
 
 
 def _to_primary(session: Session, lane: Lane) -> UpstreamPipeline | None:
@@ -284,9 +273,3 @@ def _sources(session: Session) -> Iterator[UpstreamPipeline | None]:
         if segment.pending_replies > 0:
             yield segment.source
         segment = segment.next_entry
-
-
-def _commands(session: Session, raw: bytes) -> Iterator[bytes]:
-    request = Request()
-    while request.scan(raw, request.end, session.intake.limits) == COMPLETE:
-        yield raw[request.start : request.end]
