@@ -32,6 +32,23 @@ EXCEPTIONS = {
         "net/connection/lacking.py",
         "EXPIRE MSETEX",
     ): "Keyrail sends them: the notice says which one takes another's place",
+    ("policy/acl/own_commands.py", "AUTH HELLO QUIT RESET"): "a choice: what an ACL cannot deny, so it is not asked",
+    ("policy/acl/own_commands.py", "EVAL EXPIRE"): "Keyrail sends them",
+    (
+        "policy/acl/own_commands.py",
+        (
+            "ASKING CLIENT|GETNAME CLIENT|REPLY CLIENT|SETINFO CLIENT|SETNAME COMMAND|INFO DBSIZE DISCARD EXEC EXISTS "
+            "MULTI PING PTTL READONLY SELECT TTL TYPE"
+        ),
+    ): "Keyrail sends them as a client's user",
+    (
+        "policy/acl/own_commands.py",
+        (
+            "CLIENT|NO-TOUCH CLIENT|TRACKING CLUSTER|COUNTKEYSINSLOT CLUSTER|GETKEYSINSLOT CLUSTER|INFO CLUSTER|MYID "
+            "CLUSTER|NODES CLUSTER|SLOTS COMMAND HPTTL INFO MEMORY|USAGE PFCOUNT ROLE SCAN SCRIPT|LOAD TOUCH"
+        ),
+    ): "Keyrail sends them as its own user",
+    ("rules/keys_by_scan/rule.py", "EXISTS SCAN"): "the rule sends them",
     ("server/evidence/learn/learn.py", "FLUSHALL SHUTDOWN"): "what a learnt policy is tried with",
     ("traffic/command_form.py", "GEOADD HSETEX XADD ZADD"): "their options stand before their values",
     ("rules/lifetime/rule.py", "EVAL EXPIRE"): "the rule sends them",

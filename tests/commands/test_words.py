@@ -24,6 +24,7 @@ ALLOWED = {
     "commands/error_texts.py::command_named": "a reply",
     "commands/wrapped.py::node_of": "the name of a node",
     "net/": "replies and configuration",
+    "policy/acl/words.py": "names of the table",
     "rules/allow_only/yaml.py": "what policies say",
     "rules/known_libraries.py::names_queue": "what policies say",
     "rules/listing.py::entry_of": "what policies say",

@@ -75,15 +75,16 @@ class Bench:
         self.answers_in: float | None = 0.001
         self.upstreams = [Upstream(), Upstream()]
         self.found: list[tuple[float, list[Upstream]]] = []
+        shared: list[Callable[[Upstream], object]] = []
         connections: Any = SimpleNamespace(
             loop=self.loop,
-            all=SimpleNamespace(members=Members(self.upstreams), closing=False),
+            all=SimpleNamespace(members=Members(self.upstreams), closing=False, on_share=shared.append),
             stuck=lambda _node, silent: self.found.append((round(self.loop.now - 50.0, 3), silent)),
         )
         liveness: Any = SimpleNamespace(of=lambda node: self if node is SOLE_NODE else None)
         self.standstills = Standstills(connections, liveness)
         for each in self.upstreams:
-            connections.all.shares(each)
+            shared[0](each)
 
     def answers_since(self, moment: float, now: float) -> bool:
         if self.pings and self.pings[-1] > moment:

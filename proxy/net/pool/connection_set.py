@@ -45,8 +45,7 @@ class ConnectionSet:
         self._by_node: Counter[Node] = Counter()
         self.added: Callable[[UpstreamConnection], object] = lambda _: None
         """Called with each new connection."""
-        self.shares: Callable[[UpstreamConnection], object] = lambda _: None
-        """Called with each connection that clients share from now on."""
+        self._shares: Callable[[UpstreamConnection], object] = lambda _: None
 
     def start(self, work: Any) -> asyncio.Task[None]:
         """Run a coroutine until it ends or the route closes."""
@@ -54,6 +53,10 @@ class ConnectionSet:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    def on_share(self, act: Callable[[UpstreamConnection], object]) -> None:
+        """Call ``act`` with each connection that clients share from now on."""
+        self._shares = act
 
     def add(self, upstream: UpstreamConnection) -> None:
         """A connection has been opened."""
@@ -76,7 +79,7 @@ class ConnectionSet:
         if upstream.shared or upstream.apart:
             self._not_private[upstream] = None
             if upstream.shared:
-                self.shares(upstream)
+                self._shares(upstream)
         else:
             self._not_private.pop(upstream, None)
 

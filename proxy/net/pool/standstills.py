@@ -50,7 +50,7 @@ class Standstills:
         self._looks: dict[UpstreamConnection, _Look] = {}
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        connections.all.shares = self._follow
+        connections.all.on_share(self._follow)
 
     def end(self) -> None:
         """Look no more."""

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from proxy.commands.sort_patterns import SORTS
 from proxy.commands.spec import Spec
 from proxy.commands.table import Table
 from proxy.policy.acl.keys import KeyRights, finds_keys, key_rights, limits_names, says_all
@@ -16,7 +17,6 @@ from proxy.policy.precedence import EffectiveMode
 from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import Lowering
 
-SORTS = ("SORT", "SORT_RO")
 _BY_SCRIPTS = "scripts may call it, and Keyrail lets such scripts pass"
 _BY_KEYRAIL = "Keyrail sends it itself"
 _BY_ALL = "Redis runs it for every user"
@@ -81,7 +81,7 @@ class AppRights:
         keys = KeyRights() if why_any else key_rights(naming, compiled.policy.schema, app, proven)
         if not self._version.selectors or (keys.read != keys.written and changes_lifetimes(compiled.needs)):
             keys = keys.alike()
-        patterns_pass = all(map(finds_keys, naming)) and not denied.keys() >= set(SORTS)
+        patterns_pass = all(map(finds_keys, naming)) and not denied.keys() >= SORTS
         said = [step for step in naming if says_all(step, app)]
         found = Rights(
             denied,
@@ -124,7 +124,7 @@ class AppRights:
         """Keys that Redis does not check although patterns limit them."""
         for rule in found.naming if not found.keys.unlimited else ():
             if found.sorts:
-                yield Wider(rule, SORTS, _SORTS if self._version.selectors else _UNCHECKED_SORTS)
+                yield Wider(rule, tuple(sorted(SORTS)), _SORTS if self._version.selectors else _UNCHECKED_SORTS)
             if self._version.selectors:
                 yield Wider(rule, ("PFMERGE",), _UNCHECKED_MERGE)
 

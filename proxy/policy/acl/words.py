@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator, Mapping
 
+from proxy.commands.sort_patterns import SORTS
 from proxy.commands.spec import Spec
 from proxy.commands.table import STANDARD
 from proxy.policy.acl.keys import KeyRights
-from proxy.policy.acl.rights import SORTS, Rights
+from proxy.policy.acl.rights import Rights
 from proxy.policy.acl.versions import Version, is_keyrails_own
 
 
 def words_of(rights: Rights, version: Version) -> tuple[str, ...]:
     """All words behind the user's name. A policy says nothing about channels, so all are allowed."""
-    sorts = [f"+{name.lower()}" for name in SORTS if name not in rights.denied]
+    sorts = [f"+{name.lower()}" for name in sorted(SORTS) if name not in rights.denied]
     return (
         "on",
         *(["clearselectors"] if version.selectors else []),
