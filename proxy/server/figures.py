@@ -43,8 +43,8 @@ class RouteFigures:
     ``oldest`` is the longest time in seconds that a client has been waiting for a reply.
 
     Redis has not answered since ``silent_since``, in seconds since the epoch; None while it answers. ``nodes`` has the
-    nodes of a cluster, or the primary that Sentinels name. ``warning`` is what is not as it should be, although the
-    route is ready.
+    nodes of a cluster, or the primary that Sentinels name; ``info`` is of the one server without nodes. ``warning`` is
+    what is not as it should be, although the route is ready.
     """
 
     name: str
@@ -59,6 +59,7 @@ class RouteFigures:
     warning: str = ""
     oldest: float = 0.0
     nodes: list[dict[str, Any]] = field(default_factory=list)
+    info: dict[str, float] | None = None
 
 
 def add_numbers(total: dict[str, Any], more: Mapping[str, Any]) -> None:
@@ -87,6 +88,7 @@ def merge_snapshots(name: str, living: Iterable[Snapshot], departed: Mapping[str
         oldest=max((s["oldest"] for s in snapshots), default=0.0),
         engine=next((s["engine"] for s in snapshots if s["engine"]), None),
         generation=min((s["generation"] for s in snapshots), default=0),
+        info=next((s["info"] for s in snapshots if s.get("info")), None),
         features_off=sorted({feature for s in snapshots for feature in s["features_off"]}),
     )
     add_numbers(merged.counters, departed)

@@ -9,6 +9,12 @@ keyrail_replica_reads_total{route,outcome}  reads that replicas may answer
 keyrail_node_commands_total{route,node}, keyrail_node_connections{route,node}
 keyrail_node_ping_seconds{route,node}       of primaries
 keyrail_slots_without_node{route}           of clusters
+
+By INFO, of primaries, also of a single server (its node is n1):
+keyrail_node_keys{route,node}, keyrail_node_expires{route,node}, keyrail_node_average_ttl_seconds{route,node}
+keyrail_node_memory_bytes{route,node}, keyrail_node_memory_limit_bytes{route,node}
+keyrail_node_fragmentation_ratio{route,node}
+keyrail_node_evicted_keys_total{route,node}, keyrail_node_expired_keys_total{route,node}
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -59,6 +65,7 @@ def collect_nodes(routes: Sequence[RouteFigures]) -> Iterator[Metric]:
         "earlier reads, or because no replica was near enough.",
         labels=("route", "outcome"),
     )
+    yield from _collect_info(routes)
     unowned = GaugeMetricFamily(
         "keyrail_slots_without_node", "Hash slots whose node is missing or does not answer.", labels=("route",)
     )
@@ -77,6 +84,37 @@ def collect_nodes(routes: Sequence[RouteFigures]) -> Iterator[Metric]:
             serving = (node for node in route.nodes if node["role"] == "primary" and node["health"] == "ok")
             unowned.add_metric((route.name,), SLOTS - sum(map(slot_count, serving)))
     yield from (*gauges.values(), commands, *reads.values(), outcomes, unowned)
+
+
+_INFO = (
+    ("keys", "Keys that a node has.", "total_keys", 1),
+    ("expires", "Keys with a TTL that a node has.", "total_expires", 1),
+    ("average_ttl_seconds", "The average TTL of its keys with a TTL, as Redis estimates it.", "average_ttl", 1000),
+    ("memory_bytes", "What a node uses of its memory.", "used_memory", 1),
+    ("memory_limit_bytes", "The maxmemory of a node; 0 without one.", "maxmemory", 1),
+    ("fragmentation_ratio", "Memory that the system gives a node, by what it uses.", "mem_fragmentation_ratio", 1),
+)
+_INFO_COUNTERS = (
+    ("evicted_keys", "Keys that a node has evicted for lack of memory."),
+    ("expired_keys", "Keys of a node whose TTL has ended."),
+)
+
+
+def _collect_info(routes: Sequence[RouteFigures]) -> Iterator[Metric]:
+    told = [((route.name, node["node"]), node["info"]) for route in routes for node in route.nodes if node["info"]]
+    told += [((route.name, "n1"), route.info) for route in routes if route.info and not route.nodes]
+    for name, text, field, unit in _INFO:
+        gauge = GaugeMetricFamily(f"keyrail_node_{name}", text, labels=_LABELS)
+        for labels, info in told:
+            if field in info:
+                gauge.add_metric(labels, info[field] / unit)
+        yield gauge
+    for name, text in _INFO_COUNTERS:
+        counter = CounterMetricFamily(f"keyrail_node_{name}", text, labels=_LABELS)
+        for labels, info in told:
+            if name in info:
+                counter.add_metric(labels, info[name])
+        yield counter
 
 
 def _values(node: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:

@@ -32,6 +32,7 @@ def _add(node: dict[str, Any], other: Mapping[str, Any]) -> None:
     node["health"] = max(node["health"], other["health"], key=_HEALTH.index)
     node["lack"] = node["lack"] or other["lack"]
     node["rate"] = round(node["rate"] + other["rate"], 1)
+    node["info"] = node["info"] or other["info"]
     node["serves"] = node["serves"] or other["serves"]
     for name in ("connections", "pending"):
         node[name] += other[name]

@@ -19,6 +19,7 @@ PONG = b"+PONG\r\n"
 ZERO = b":0\r\n"
 
 
+INFO = b"$47\r\nused_memory:7\r\ndb0:keys=3,expires=1,avg_ttl=9\r\n\r\n"
 BUSY, NOPERM = b"-BUSY Redis is busy running a script.\r\n", b"-NOPERM User app has no permissions\r\n"
 
 
@@ -29,6 +30,7 @@ class Upstream:
         self.loop = loop
         self.waiting: list[asyncio.Future[bytes]] = []
         self.ready = list(answers)
+        self.info = INFO
         self.key = PoolKey(None, 0, 2, SOLE_NODE)
         self.asked: list[str] = []
         self.pipeline = SimpleNamespace(head=None)
@@ -44,7 +46,9 @@ class Upstream:
     def ask(self, argv: list[str]) -> asyncio.Future[bytes]:
         self.asked.append(argv[0])
         question: asyncio.Future[bytes] = self.loop.create_future()
-        if self.ready:
+        if argv == ["INFO"]:
+            question.set_result(self.info)
+        elif self.ready:
             question.set_result(self.ready.pop(0))
         else:
             self.waiting.append(question)
@@ -65,7 +69,7 @@ class Upstream:
 class Bench:
     """A route with one shared connection beside the one that is Keyrail's own; time goes when it is told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, asks_info: bool = False) -> None:
         self.loop = asyncio.get_running_loop()
         self.now = 100.0
         self.own, self.shared = Upstream(self.loop), Upstream(self.loop)
@@ -84,7 +88,7 @@ class Bench:
             hesitates=lambda node, *, late: self.late.append(late),
         )
         self.tasks: list[asyncio.Task[None]] = []
-        self.liveness = Liveness(cast("Any", self.connections), SILENCE)
+        self.liveness = Liveness(cast("Any", self.connections), SILENCE, asks_info=asks_info)
 
     def start(self, work: Any) -> None:
         self.tasks.append(self.loop.create_task(work))
@@ -111,9 +115,9 @@ class Bench:
         return self.liveness.silent_since is not None
 
 
-def run(case: Any) -> None:
+def run(case: Any, *, asks_info: bool = False) -> None:
     async def play() -> None:
-        bench = Bench()
+        bench = Bench(asks_info=asks_info)
         await bench.seconds(2, bench.own, bench.shared)
         await case(bench)
 
@@ -272,5 +276,57 @@ def test_a_pause_of_keyrail_is_no_silence_of_redis() -> None:
         assert not bench.silent()
         await bench.seconds(1, bench.own, bench.shared)
         assert (bench.silent(), bench.own.closed, bench.shared.closed) == (False, False, False)
+
+    run(case)
+
+
+# INFO
+
+
+def info_of(bench: Bench) -> Any:
+    found = bench.liveness.of(SOLE_NODE)
+    return None if found is None else found.info
+
+
+def test_info_is_asked_now_and_then_after_ping() -> None:
+    async def case(bench: Bench) -> None:
+        await bench.seconds(58, bench.own, bench.shared)
+        places = [each for each, name in enumerate(bench.own.asked) if name == "INFO"]
+        assert len(places) == 4
+        assert all(bench.own.asked[each - 1] == "PING" for each in places)
+        assert "INFO" not in bench.shared.asked
+        assert info_of(bench) == {"used_memory": 7.0, "total_keys": 3, "total_expires": 1, "average_ttl": 9.0}
+
+    run(case, asks_info=True)
+
+
+def test_a_redis_that_is_late_is_not_asked_for_info_and_what_it_said_gets_old() -> None:
+    async def case(bench: Bench) -> None:
+        assert info_of(bench) is not None
+        await bench.seconds(40, bench.shared)  # its PING is not answered
+        assert info_of(bench) is None
+        bench.own.answer()
+        await bench.seconds(40, bench.own)  # the shared connection is late
+        assert bench.own.asked.count("INFO") == 1
+        assert info_of(bench) is None
+
+    run(case, asks_info=True)
+
+
+def test_who_may_not_ask_for_info_does_so_once() -> None:
+    async def case(bench: Bench) -> None:
+        bench.own.info = NOPERM
+        await bench.seconds(60, bench.own, bench.shared)
+        assert bench.own.asked.count("INFO") == 2
+        assert info_of(bench) is None
+
+    run(case, asks_info=True)
+
+
+def test_one_worker_asks_for_info() -> None:
+    async def case(bench: Bench) -> None:
+        await bench.seconds(40, bench.own, bench.shared)
+        assert "INFO" not in bench.own.asked
+        assert info_of(bench) is None
 
     run(case)

@@ -8,7 +8,7 @@ from tests.cluster.nodes import RealCluster
 from tests.conftest import kind_named
 from tests.page.browser import Browser
 from tests.page.watching import LIVE, faint
-from tests.resp import pack
+from tests.resp import eventually, pack
 from tests.server.running import Running, serve
 
 ROWS = "[...document.querySelectorAll('#nodes-table tbody tr')].map((row) => row.textContent)"
@@ -41,6 +41,7 @@ def test_nodes_are_shown_and_a_failover_can_be_followed(
 
         tab.go(running.admin)
         tab.until(f"{LIVE} && {ROWS}.length === 6", traffic)
+        tab.until(f"{ROWS}.filter((row) => /, (–|0 %) TTL.*, expired 0/.test(row)).length === 3")
         tab.until("document.querySelector('#slots-table').textContent.includes('· n1')", traffic)
         rows = tab.js(ROWS)
         assert rows[0].startswith("n1primaryok5,461")
@@ -71,6 +72,7 @@ def test_without_a_cluster_there_are_no_nodes(browser: Browser, upstream: str) -
         tab.go(started.ready().admin)
         tab.until(LIVE)
         tab.until("document.querySelector('#facts').textContent.includes('worker')")
+        eventually(lambda: 'keyrail_node_memory_bytes{node="n1",route="default"}' in started.http("/metrics")[1])
         assert tab.js("document.querySelector('#nodes').hidden")
         assert tab.js(f"new Set({OWNERS}).size") == 1
         assert tab.js("document.querySelector('#heat .legend').children.length") == 0

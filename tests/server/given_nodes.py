@@ -24,5 +24,6 @@ def a_node(alias: str, **changes: Any) -> dict[str, Any]:
         "rate": 0.0,
         "connections": 1,
         "ping_ms": None,
+        "info": None,
     }
     return usual | changes

@@ -18,6 +18,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.hotpath.counting.counter_snapshot import CounterSnapshot, KeyCount
+from proxy.net.connection.info_figures import figures_of, read_info
 from proxy.policy.model import TRANSPARENT
 from proxy.server.evidence.group_evidence import GroupEvidence
 from proxy.server.evidence.keeper import EvidenceKeeper
@@ -67,8 +68,16 @@ def time_series(
     return found
 
 
+INFO = figures_of(
+    read_info(
+        b"# Memory\r\nused_memory:9000\r\nmaxmemory:0\r\nmem_fragmentation_ratio:1.25\r\nused_memory_rss:x\r\n"
+        b"# Stats\r\nexpired_keys:7\r\nevicted_keys:4\r\n"
+        b"# Keyspace\r\ndb0:keys=5,expires=2,avg_ttl=9000\r\ndb3:keys=1,expires=1,avg_ttl=3000\r\n"
+        b"db\xc2\xb2:keys=9\r\n"
+    )
+)
 NODES = [
-    a_node("n1", slots=[[0, 99], [200, 299]], ping_ms=0.25, connections=3),
+    a_node("n1", slots=[[0, 99], [200, 299]], ping_ms=0.25, connections=3, info=INFO),
     a_node("n2", slots=[[100, 199]], health="silent"),
     a_node("n4", role="replica", primary="n1", lag=512, lag_seconds=0.3, serves=True),
 ]
@@ -354,6 +363,14 @@ def test_nodes_of_a_cluster(exported: list[Metric]) -> None:
         "node_ping_seconds": 0.00025,
         "node_connections": 3,
         "node_commands_total": 7,
+        "node_keys": 6,
+        "node_expires": 3,
+        "node_average_ttl_seconds": 7,
+        "node_memory_bytes": 9000,
+        "node_memory_limit_bytes": 0,
+        "node_fragmentation_ratio": 1.25,
+        "node_evicted_keys_total": 4,
+        "node_expired_keys_total": 7,
     }
     assert (told["node_ready", "n2"], told["node_primary", "n4"], told["node_lag_bytes", "n4"]) == (0, 0, 512)
     replica = {name: value for (name, node), value in told.items() if node == "n4" and "read" in name.split("_", 1)[1]}

@@ -9,6 +9,7 @@ own_connections.py  the keeper of connections that no client and no pool gets
 deadline.py         timers and waits that do not end early after a pause of this process
 group_counts.py     what has happened in a group of workers, in memory that all of them see
 followed.py         values built from files, rebuilt when the files change
+info_figures.py     the numbers that INFO has about what a server stores
 engine.py           engine, version and features of the Redis behind a route
 asked_once.py       what many new connections need to know at one moment, asked by one of them
 failures.py         failures that peers cause, counted by reason

@@ -26,5 +26,6 @@ internal_queries.py  Keyrail's own queries to Redis, on connections of their own
 late_writes.py       looks, after a pause of this process, at what leaves for Redis
 failover_wait.py     how long commands wait for a server that takes the place of a lost one
 liveness.py          health checks with PING: whether Redis answers, and which connections are dead
+node_info.py         what a node says of its keys and memory (INFO)
 latency_probe.py     how fast Redis answers a PING, for circuit breakers
 """

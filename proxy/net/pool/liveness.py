@@ -20,13 +20,14 @@ taken its place. With a cluster upstream, another node does meanwhile what any n
 import asyncio
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from proxy.commands.table import Lane
 from proxy.net.connection.connect import UpstreamRefusedError
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.pool.connections import Connections
+from proxy.net.pool.node_info import NodeInfo
 from proxy.net.pool.write_probe import runs_writes
 from proxy.session.ports.pool_key import Node
 
@@ -66,9 +67,10 @@ class NodeLiveness:
     off.
     """
 
-    def __init__(self, connections: Connections, node: Node, silence: float) -> None:
+    def __init__(self, connections: Connections, node: Node, silence: float, *, asks_info: bool = False) -> None:
         self.silent_since: float | None = None
         self.ping: float | None = None
+        self._info = NodeInfo() if asks_info else None
         self._connections = connections
         self._supply = connections.supply
         self._node = node
@@ -90,13 +92,22 @@ class NodeLiveness:
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.silent_since))
         return f"{self._connections.topology.address(self._node)}: Redis has not answered since {since}"
 
+    @property
+    def info(self) -> Mapping[str, float] | None:
+        """What the node says of its keys and memory (``info_figures``); None if it has not answered for a while, or
+        another worker asks."""
+        return None if self._info is None else self._info.figures(self._connections.loop.time())
+
     def another_second(self) -> None:
         """Check the pending PINGs, and send new ones."""
         now = self._connections.loop.time()
         self._forgive_pause(now)
         self._observe(now)
         self._note_late(now)
+        in_time = self._own is not None and self._own not in self._questions and not self._late
         self._ask_all(now)
+        if self._info is not None and self._own is not None and in_time:
+            self._info.ask(self._own, now)  # after PING, whose time it is not to lengthen
 
     def _note_late(self, now: float) -> None:
         # On a user's connection commands of that user alone may be held back.
@@ -248,11 +259,13 @@ class NodeLiveness:
 
 
 class Liveness:
-    """The health checks of all nodes of one route, in one worker. ``silent_since`` is that of the first silent node."""
+    """The health checks of all nodes of one route, in one worker. ``silent_since`` is that of the first silent node.
+    ``asks_info``: this worker asks nodes for INFO, too."""
 
-    def __init__(self, connections: Connections, silence: float) -> None:
+    def __init__(self, connections: Connections, silence: float, *, asks_info: bool = False) -> None:
         self._connections = connections
         self._silence = silence
+        self._asks_info = asks_info
         self._nodes: dict[Node, NodeLiveness] = {}
 
     @property
@@ -274,7 +287,8 @@ class Liveness:
         if self._silence <= 0 or self._connections.all.closing:
             return
         self._nodes = {
-            node: self._nodes.get(node) or NodeLiveness(self._connections, node, self._silence)
+            node: self._nodes.get(node)
+            or NodeLiveness(self._connections, node, self._silence, asks_info=self._asks_info)
             for node in self._connections.topology.nodes
         }
         for each in self._nodes.values():

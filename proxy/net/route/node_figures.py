@@ -56,7 +56,8 @@ class NodeFigures:
             self._names.given = aliases
 
     def figures(self) -> dict[str, Any]:
-        """``nodes`` in the order of their numbers, and the ``node_commands`` by id."""
+        """``nodes`` in the order of their numbers, and the ``node_commands`` by id; without nodes the ``info`` of the
+        one server."""
         servers = list(self._servers())
         commands = self._commands(servers)
         self._look_at_rates(commands)
@@ -84,11 +85,18 @@ class NodeFigures:
                     "rate": self._rates.get(known.id, 0.0),
                     "connections": connections[node],
                     "ping_ms": ping,
+                    "info": None if checks is None or checks.info is None else dict(checks.info),
                 }
             )
         ids = {node: known.id for _, node, known in servers}
         reads = {} if self._readers is None else self._readers.figures(ids, commands)
+        if not nodes and (info := self._sole_info()) is not None:
+            return {"info": info, **reads}
         return {"nodes": nodes, "node_commands": commands, **reads} if nodes else reads
+
+    def _sole_info(self) -> dict[str, float] | None:
+        found = next((each.info for node in self._topology.nodes if (each := self._liveness.of(node))), None)
+        return None if found is None else dict(found)
 
     def _serves(self, node: Node) -> bool:
         replica = self._watch.replica(node)

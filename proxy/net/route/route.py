@@ -190,7 +190,7 @@ class Route(RoutePort):
         self._scripts = ScriptExchange(find_calls, lambda: memory.each(SharedFacts).values())
         supply, pools, count = self._connections.supply, self._connections.pools, self._connections.count
         self._latency_probe = LatencyProbe(loop, memory, pools, topology, supply.failover.waits, self.now, count)
-        self._liveness = Liveness(self._connections, settings.upstream_silence)
+        self._liveness = Liveness(self._connections, settings.upstream_silence, asks_info=asks_replicas)
         self._standstills = Standstills(self._connections, self._liveness)
         processes = self._connections.demotions.writable
         self._replicas = ReplicaWatch(topology, loop, settings.connect_timeout, count, self.clock, processes)

@@ -3,30 +3,24 @@
 The clock, the waits and the connection are ports: tests use a clock of their own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import hiredis
 
 from proxy.net.connection.connect import UpstreamRefusedError, why
+from proxy.net.connection.info_figures import figures_of, read_info
 from proxy.net.connection.tls import TlsError
 from proxy.server.stored.link import Answer
 from proxy.server.stored.node_walk import NodeWalk, OtherProcessError, Request
-from proxy.server.stored.pace import LOOK_SECONDS, PROBE_SECONDS, PROBES, Pace, read_info, reason_to_stop
+from proxy.server.stored.pace import LOOK_SECONDS, PROBE_SECONDS, PROBES, Pace, reason_to_stop
 from proxy.server.stored.page import is_momentary
-from proxy.wire.numbers import read_digits
 
 _RETRY_SECONDS = 0.5
 _NOT_YET = ("LOADING", "BUSY", "MASTERDOWN", "ERR max number of clients")
 _LOOK = Request(None, [(b"INFO", b"persistence"), (b"INFO", b"replication")])
 _PING = Request(None, [(b"PING",)])
 _INFO = Request(None, [(b"INFO",)])
-INFO_FIELDS = (
-    *("used_memory", "used_memory_dataset", "used_memory_rss", "maxmemory", "mem_fragmentation_ratio"),
-    "total_system_memory",
-    *("evicted_keys", "expired_keys", "total_keys", "total_expires"),
-)
-"""What INFO says of a server, for the result; the last two are the sums of its databases."""
 
 
 class NodeLostError(Exception):
@@ -171,16 +165,3 @@ class NodeRun:
         told = [each for each in (await self._server.ask(_LOOK)).replies if isinstance(each, bytes)]
         self._may_look = bool(told)  # the user may not ask
         return next(filter(None, (reason_to_stop(read_info(each)) for each in told)), "")
-
-
-def figures_of(info: Mapping[str, str]) -> dict[str, float]:
-    """The numbers of INFO that a result has."""
-    found = {name: float(info[name]) for name in INFO_FIELDS if name in info}
-    databases = [dict(pair.split("=", 1) for pair in value.split(",") if "=" in pair) for value in _databases(info)]
-    for field in ("keys", "expires"):
-        found[f"total_{field}"] = sum(float(each.get(field, 0)) for each in databases)
-    return found
-
-
-def _databases(info: Mapping[str, str]) -> list[str]:
-    return [value for name, value in info.items() if name.startswith("db") and read_digits(name[2:]) is not None]

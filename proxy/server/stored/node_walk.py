@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import hiredis
 
 from proxy.commands.slots import slot_of
+from proxy.net.connection.info_figures import read_info
 from proxy.rules.stored import StoredKey
 from proxy.server.stored.model import NodeFigures
-from proxy.server.stored.pace import read_info
 from proxy.server.stored.page import Command, Details, Missing, members_of
 from proxy.server.stored.seen import SeenKeys, mark_of
 from proxy.server.stored.totals import Judged, Totals

@@ -74,9 +74,3 @@ def reason_to_stop(info: Mapping[str, str]) -> str:
             return reason
     failover = info.get("master_failover_state", "no-failover")
     return "" if failover == "no-failover" else "it fails over"
-
-
-def read_info(text: bytes) -> dict[str, str]:
-    """The fields of INFO."""
-    pairs = (line.partition(":") for line in text.decode("utf-8", "replace").splitlines())
-    return {name: value for name, colon, value in pairs if colon}

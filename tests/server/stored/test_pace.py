@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from proxy.net.connection.connect import UpstreamRefusedError
+from proxy.net.connection.info_figures import read_info
 from proxy.server.stored.link import Answer
 from proxy.server.stored.model import NodeFigures
 from proxy.server.stored.node_run import NodeLostError, NodeRun
 from proxy.server.stored.node_walk import NodeWalk, Request, Tally
-from proxy.server.stored.pace import Pace, read_info, reason_to_stop
+from proxy.server.stored.pace import Pace, reason_to_stop
 from proxy.server.stored.seen import SeenKeys
 from proxy.server.stored.totals import Totals
 from tests.server.stored.fake_servers import FakeJudge, FakeServer, Value, error

@@ -65,6 +65,17 @@ function reads(row) {
   return `${count(row.reads)}, ${share(row.share)}${failed}${row.serves ? "" : ", none now"}`;
 }
 
+/** @param {ShownNode} row */
+const keys = ({ info }) => (info ? `${count(info.total_keys)}, ${share(info.total_keys ? info.total_expires / info.total_keys : null)} TTL` : "–");
+
+/** @param {ShownNode} row */
+function memory({ info }) {
+  if (!info) return "–";
+  const most = info.maxmemory ? ` of ${bytes(info.maxmemory)}` : "";
+  const fragmented = info.mem_fragmentation_ratio ? `, ×${info.mem_fragmentation_ratio}` : "";
+  return `${bytes(info.used_memory)}${most}${fragmented}`;
+}
+
 /** @returns {Table<ShownNode>} */
 export const nodesTable = () => new Table(
   byId("nodes-table"),
@@ -103,6 +114,15 @@ export const nodesTable = () => new Table(
     {
       label: "PING", hint: "From Keyrail to the node and back", kind: "number", from: 560,
       sort: (row) => row.ping_ms, cell: text((row) => milliseconds(row.ping_ms)),
+    },
+    { label: "Keys", hint: "How many it has, and the share of them with a TTL", kind: "number", from: 980, sort: (row) => row.info?.total_keys ?? null, cell: text(keys) },
+    {
+      label: "Memory", hint: "What it uses, of its maxmemory, and how fragmented it is", kind: "number", from: 980,
+      sort: (row) => row.info?.used_memory ?? null, cell: text(memory),
+    },
+    {
+      label: "Evicted", hint: "Keys that it has evicted, and keys whose TTL has ended", kind: "number", from: 1180,
+      sort: (row) => row.info?.evicted_keys ?? null, cell: text((row) => (row.info ? `${count(row.info.evicted_keys)}, expired ${count(row.info.expired_keys)}` : "–")),
     },
     { label: "Connections", kind: "number", from: 680, sort: (row) => row.connections, cell: text((row) => String(row.connections)) },
     { label: "Address", kind: "text", from: 680, cell: long((row) => row.address) },

@@ -230,6 +230,23 @@ export interface ClusterNode {
   reads_resent: number;
   read_errors: number;
   pending: number;
+  info: NodeInfo | null;
+}
+
+/** What INFO says of a primary; what it does not say is missing. */
+export interface NodeInfo {
+  total_keys: number;
+  total_expires: number;
+  /** Milliseconds. */
+  average_ttl: number;
+  used_memory?: number;
+  used_memory_dataset?: number;
+  used_memory_rss?: number;
+  maxmemory?: number;
+  mem_fragmentation_ratio?: number;
+  total_system_memory?: number;
+  evicted_keys?: number;
+  expired_keys?: number;
 }
 
 /** Replies that the local cache has sent, or would have sent. */
