@@ -46,7 +46,10 @@ class SlotMoves:
         """The nodes that must be walked now, for the first time or again, by what the cluster says now."""
         self._now += 1
         open_now = self.look(seen)
-        return [node for node in seen.primaries() if node.slots and self._must_walk(node, open_now)]
+        targets = {target for _, _, target in open_now}  # one that is new has keys before it has a slot
+        return [
+            node for node in seen.primaries() if (node.slots or node.id in targets) and self._must_walk(node, open_now)
+        ]
 
     def look(self, seen: SlotMap) -> set[tuple[int, str, str]]:
         """Note the slots that are open, also while nodes are walked: nothing tells later of one that was open for a

@@ -254,6 +254,18 @@ def test_a_slot_that_stays_open_costs_one_more_walk_of_its_target() -> None:
     assert not scanning.moves.unsettled
 
 
+def test_a_new_node_has_keys_before_it_has_a_slot() -> None:
+    keys = [b"k%d{tag}" % number for number in range(30)]
+    cluster = FakeCluster(Random(3), keys)
+    source = cluster.owner[slot_of(keys[0])]
+    cluster.opened[slot_of(keys[0])] = next(node for node in cluster.nodes if node is not source)
+    cluster.move_keys()
+    assert len(source.held[0]) < len(keys)
+    scanning = Scanning(cluster, Random(4))
+    scanning.run(lambda: None)
+    assert judged(scanning.found) == Counter(dict.fromkeys(keys, 1))
+
+
 def test_slots_that_stay_open_both_ways_do_not_keep_a_scan_for_ever() -> None:
     cluster = FakeCluster(Random(3), [b"a", b"b"])
     cluster.slots = [0, 8000, 16_000]
