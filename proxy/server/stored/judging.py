@@ -4,17 +4,25 @@ The owner of a key is the app of its schema entry. Keys of no entry, and those o
 app with the longest of the ``names: prefixes`` that the key begins with. All other keys are nobody's. A key is judged
 by the rules for its owner's clients, each in its mode for this key, as if the owner wrote it now. An exception for an
 app spares the keys that it owns.
+
+Whether a key may be changed is asked of the rules that are enforced for its owner's clients, but of those about the key
+itself: what is wrong with a name, a type, a TTL or a size is a reason to clean up. Rates, which other commands decide
+about, are left out, too.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.table import STANDARD
 from proxy.policy.compile import PolicyCompiler
 from proxy.policy.decision import Step
 from proxy.policy.model import Mode, Policy
 from proxy.policy.precedence import audience
+from proxy.rules.context import Context
 from proxy.rules.rule import Rule
 from proxy.rules.stored import StoredFault, StoredKey
+from proxy.rules.verdict import Answer, Refuse
 from proxy.schema.entries import Owner
 from proxy.traffic.shapes import shape
 
@@ -59,6 +67,7 @@ class StoredJudge:
         self._prefixes = tuple(self._app_of_prefix)
         self._compiler = PolicyCompiler(policy, STANDARD)
         self._steps: dict[str, tuple[Step, ...]] = {}
+        self._forbidding: dict[tuple[str, bytes], tuple[Step, ...]] = {}
 
     def judge(self, key: StoredKey) -> Judged:
         """Whose key it is, and what the rules that are not off for it find wrong."""
@@ -79,6 +88,24 @@ class StoredJudge:
         wanting = (step for step in steps if step.rule.members_wanted(key))
         return any(self._mode(step, key.name)[0] is not Mode.OFF for step in wanting)
 
+    def forbidden_by(self, app: str, argv: Sequence[bytes], database: int = 0) -> str:
+        """The first rule that refuses a command about a key to the clients of the key's owner; "" if none does."""
+        command = Command(STANDARD, argv)
+        context = Context("", "", database, False, self._now, _without_chance, app)
+        for step in self._forbidding_steps(app, command):
+            if step.mode_for(command, context) is Mode.ENFORCE and _refuses(step.rule, command, context):
+                return step.rule.name
+        return ""
+
+    def _forbidding_steps(self, app: str, command: Command) -> tuple[Step, ...]:
+        which = app, command.argv[0]
+        if which not in self._forbidding:
+            found = (each for each in self._compiler.bind(self._apps.get(app)).steps if each.rule.touches(command.spec))
+            self._forbidding[which] = tuple(
+                each for each in found if not _judges_stored(each.rule) and not each.rule.needs.place
+            )
+        return self._forbidding[which]
+
     def _owner(self, key: bytes) -> tuple[Owner, str]:
         """The entry that owns a key, and the app."""
         entry = self._policy.schema.owner_of(key)
@@ -98,6 +125,17 @@ class StoredJudge:
     def _mode(self, step: Step, key: bytes) -> tuple[Mode, bool]:
         """The mode for this key, exceptions aside, and whether an exception spares it."""
         return step.effective_mode.mode_for_key(key, self._now) if step.varies else (step.mode, False)
+
+
+def _refuses(rule: Rule, command: Command, context: Context) -> bool:
+    try:
+        return isinstance(rule.judge(command, context), Refuse | Answer)
+    except KeysUnknownError:
+        return True
+
+
+def _without_chance() -> float:
+    return 0.5
 
 
 def _judges_stored(rule: Rule) -> bool:

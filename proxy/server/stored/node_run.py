@@ -12,7 +12,7 @@ from proxy.net.connection.connect import UpstreamRefusedError, why
 from proxy.net.connection.info_figures import figures_of, read_info
 from proxy.net.connection.tls import TlsError
 from proxy.server.stored.link import Answer
-from proxy.server.stored.node_walk import NodeWalk, OtherProcessError, Request
+from proxy.server.stored.node_walk import LostReplyError, NodeWalk, OtherProcessError, Request
 from proxy.server.stored.pace import LOOK_SECONDS, PROBE_SECONDS, PROBES, Pace, reason_to_stop
 from proxy.server.stored.page import is_momentary
 
@@ -71,8 +71,8 @@ class NodeRun:
                 request = next(walking)
                 while True:
                     try:
-                        replies = await self._answered(request)
-                    except OtherProcessError as error:
+                        replies = await (self._answered_once if request.once else self._answered)(request)
+                    except (OtherProcessError, LostReplyError) as error:
                         request = walking.throw(error)
                     else:
                         request = walking.send(replies)
@@ -95,13 +95,26 @@ class NodeRun:
                 continue
             if not is_momentary(answer.replies):
                 self.state = ""
-                self.worked += self._pace.work_in(answer.seconds)
-                self._due = self._clock.now() + self._pace.wait_after(answer.seconds)
-                return answer.replies
+                return self._taken(answer)
             self.state = next(str(each) for each in answer.replies if isinstance(each, hiredis.ReplyError))
             if self.state.startswith("CLUSTERDOWN") and self._clock.now() - since > self._patience:
                 raise NodeLostError(self.state)
             await self._clock.wait(_RETRY_SECONDS)
+
+    async def _answered_once(self, request: Request) -> Sequence[Any]:
+        try:
+            return self._taken(await self._server.ask(request))
+        except OSError as error:
+            self.state = why(error)
+            if await self._open():
+                await self._measure()
+                raise OtherProcessError from None
+            raise LostReplyError from None
+
+    def _taken(self, answer: Answer) -> Sequence[Any]:
+        self.worked += self._pace.work_in(answer.seconds)
+        self._due = max(self._due, self._clock.now()) + self._pace.wait_after(answer.seconds)
+        return answer.replies
 
     async def _open(self) -> bool:
         since = self._clock.now()

@@ -33,17 +33,33 @@ _WOULD_TOUCH = "it has no CLIENT NO-TOUCH (Redis 7.2), and --touch is not given"
 
 
 class Request(NamedTuple):
-    """Commands for a database, or for none in particular, sent in one piece."""
+    """Commands for a database, or for none in particular, sent in one piece.
+
+    ``once``: sent at most once, at once, and on the connection that has carried the request before it; if that is lost,
+    ``LostReplyError`` is thrown, or ``OtherProcessError``. Other requests are sent again until the server serves.
+    """
 
     database: int | None
     commands: Sequence[Command]
+    once: bool = False
 
 
 Walking: TypeAlias = Generator[Request, Sequence[Any], None]
+Act: TypeAlias = Callable[[int, list[StoredKey], frozenset[bytes]], Walking]
+"""What is done with keys of a database, in place of counting them. Of the last ones, the node has their slots only in
+part: each command about them follows ASKING. It marks as seen what need not be looked at again."""
 
 
 class OtherProcessError(Exception):
     """Another server process answers now."""
+
+
+class LostReplyError(Exception):
+    """The connection was lost: what was to be sent once may have run, or not."""
+
+
+class EnoughError(Exception):
+    """No more keys are wanted."""
 
 
 class ScanRefusedError(Exception):
@@ -64,6 +80,8 @@ class Tally:
         self.judge = judge
         self.totals = totals
         self.seen = seen
+        self.concerns: Callable[[int, bytes], bool] = lambda _database, _key: True
+        """Whether a key is looked at, by its database and name."""
         self.notes: dict[str, None] = {}
 
     def note(self, text: str) -> None:
@@ -81,7 +99,7 @@ class Tally:
 class NodeWalk:
     """One server's keys: those of ``database``, or of all databases that it names. ``counts_members``: commands that
     count members leave access times alone, or are allowed anyway. ``moved`` hears of each slot of which a key was shown
-    here but belongs to another node."""
+    here but belongs to another node. Keys are counted, or ``act`` gets them."""
 
     def __init__(
         self,
@@ -89,18 +107,27 @@ class NodeWalk:
         figures: NodeFigures,
         database: int | None = None,
         moved: Callable[[int], None] = lambda _: None,
+        act: Act | None = None,
     ) -> None:
         self.counts_members = False
         self.figures = figures
         self._tally = tally
         self._database = database
         self._moved = moved
+        self._act = act or self._count
         self._details = Details()
 
     def walk(self) -> Walking:
         """The requests of the whole walk. Raises ScanRefusedError."""
         self.figures.walks += 1
         self.figures.after = 0
+        try:
+            yield from self._walk()
+        except EnoughError:
+            pass
+        self.figures.finished = True
+
+    def _walk(self) -> Walking:
         for database in (yield from self._databases()):
             size = yield from self._size(database)
             self.figures.before += size if self.figures.walks == 1 else 0
@@ -111,7 +138,6 @@ class NodeWalk:
                 except OtherProcessError:
                     self.figures.restarts += 1
             self.figures.after += yield from self._size(database)
-        self.figures.finished = True
 
     def _databases(self) -> Generator[Request, Sequence[Any], list[int]]:
         if self._database is not None:
@@ -158,9 +184,10 @@ class NodeWalk:
                 keys = self._not_counted(database, shown)
 
     def _not_counted(self, database: int, shown: list[bytes]) -> list[bytes]:
-        fresh = [key for key in dict.fromkeys(shown) if not self._tally.seen.has(mark_of(database, key))]
         self.figures.shown += len(shown)
-        self.figures.repeated += len(shown) - len(fresh)
+        wanted = [key for key in shown if self._tally.concerns(database, key)]
+        fresh = [key for key in dict.fromkeys(wanted) if not self._tally.seen.has(mark_of(database, key))]
+        self.figures.repeated += len(wanted) - len(fresh)
         return fresh
 
     def _take(self, database: int, keys: list[bytes], replies: Sequence[Any]) -> Walking:
@@ -178,7 +205,9 @@ class NodeWalk:
         for key, each in found.items():
             if isinstance(each, Missing):
                 self._miss(key, each)
-        yield from self._count(database, [each for each in found.values() if isinstance(each, StoredKey)])
+        yield from self._act(
+            database, [each for each in found.values() if isinstance(each, StoredKey)], frozenset(here)
+        )
 
     def _miss(self, key: bytes, why: Missing) -> None:
         match why:
@@ -190,7 +219,7 @@ class NodeWalk:
                 self.figures.elsewhere += 1
                 self._moved(slot_of(key))
 
-    def _count(self, database: int, stored: list[StoredKey]) -> Walking:
+    def _count(self, database: int, stored: list[StoredKey], _asking: frozenset[bytes]) -> Walking:
         wanted: dict[int, Command] = {}
         for at, key in enumerate(stored):
             if self._tally.judge.wants_members(key) and (command := members_of(key)) is not None:

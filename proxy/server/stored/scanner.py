@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from proxy.net.config.address import UpstreamAddress
 from proxy.net.connection.connect import UpstreamRefusedError, why
@@ -12,7 +13,7 @@ from proxy.net.topology.slot_map import ClusterNode, SlotMap
 from proxy.server.stored.link import ServerLink
 from proxy.server.stored.model import NodeFigures, Scan
 from proxy.server.stored.node_run import Clock, NodeLostError, NodeRun
-from proxy.server.stored.node_walk import Judge, NodeWalk, ScanRefusedError, Tally
+from proxy.server.stored.node_walk import Act, Judge, NodeWalk, ScanRefusedError, Tally
 from proxy.server.stored.seen import SeenKeys
 from proxy.server.stored.servers import Servers
 from proxy.server.stored.slot_moves import SlotMoves
@@ -68,8 +69,16 @@ class Progress:
     states: Sequence[str]
 
 
+class Acting(Protocol):
+    """What is done with keys in place of counting them: with those that it ``concerns``, node by node."""
+
+    def concerns(self, database: int, key: bytes) -> bool: ...
+    def at(self, tally: Tally, figures: NodeFigures, moved: Callable[[int], None]) -> Act: ...
+
+
 class Scanner:
-    """One scan. ``show`` is how keys may be shown. Its ``result`` is there at any time: of the part that is done."""
+    """One scan. ``show`` is how keys may be shown. Its ``result`` is there at any time: of the part that is done. Keys
+    of all databases are counted, or ``acting`` gets those of the one database that the address names."""
 
     def __init__(
         self,
@@ -79,6 +88,7 @@ class Scanner:
         show: Callable[[bytes], str],
         options: Options,
         clock: Clock,
+        acting: Acting | None = None,
     ) -> None:
         self.finished = False
         self._servers = Servers(address, tls, options.seconds, options.replicas)
@@ -87,6 +97,9 @@ class Scanner:
         self._clock = clock
         self._started = time.time()
         self._tally = Tally(judge, Totals(show), SeenKeys(self._expected))
+        self._acting = acting
+        if acting is not None:
+            self._tally.concerns = acting.concerns
         self._show = show
         self._nodes: dict[str, NodeFigures] = {}
         self._runs: dict[str, NodeRun] = {}
@@ -139,11 +152,19 @@ class Scanner:
     async def _scan_one(self) -> None:
         name = str(self._servers.address)
         figures = self._nodes[name] = NodeFigures(name)
-        walk = NodeWalk(self._tally, figures, self._servers.address.database or None)
+        walk = self._walk(figures, self._servers.address.database or None)
         try:
             await self._run(name, walk, self._link(self._servers.one), _PATIENCE)
         except Problems as error:
             raise ScanError(f"{name}: {_reason(error)}") from None
+
+    def _walk(
+        self, figures: NodeFigures, database: int | None, moved: Callable[[int], None] = lambda _: None
+    ) -> NodeWalk:
+        if self._acting is None:
+            return NodeWalk(self._tally, figures, database, moved)
+        act = self._acting.at(self._tally, figures, moved)
+        return NodeWalk(self._tally, figures, self._servers.address.database, moved, act)
 
     def _link(self, find: Callable[[], Awaitable[UpstreamAddress]], *, in_cluster: bool = False) -> ServerLink:
         its = self._options
@@ -216,7 +237,7 @@ class Scanner:
         async def find() -> UpstreamAddress:
             return self._servers.of_node(node, seen)
 
-        walk = NodeWalk(self._tally, figures, moved=moves.moved)
+        walk = self._walk(figures, None, moves.moved)
         await self._run(name, walk, self._link(find, in_cluster=True), _NODE_PATIENCE)
 
     def _name(self, node: ClusterNode) -> str:

@@ -7,7 +7,7 @@ falls back to the beginning of one, and keys come again, as in Redis. A process 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
 from typing import Any
@@ -23,6 +23,7 @@ from proxy.server.stored.node_walk import Request
 
 slot_of = cache(slots.slot_of)
 _HASH_BITS = 32
+CHANGING = (b"UNLINK", b"PEXPIREAT", b"PERSIST")
 SLOTS = 16_384
 
 
@@ -71,6 +72,7 @@ class Value:
     ttl: int = -1
     memory: int = 64
     members: int = 3
+    idle: int = 0
 
 
 def error(text: str) -> hiredis.ReplyError:
@@ -87,6 +89,13 @@ class FakeServer:
         self.salt = random.randrange(1 << 32)
         self.refuses: set[bytes] = set()
         self.asked: list[tuple[bytes, ...]] = []
+        self.seconds = 1_800_000_000
+        self.changed: list[tuple[int, tuple[bytes, ...], Value]] = []
+        """What was done to keys: the database, the command, and the value before that."""
+        self.shown: dict[bytes, tuple[bytes, int]] = {}
+        """The type and PTTL of each key when PTTL was asked for last."""
+        self.watched: tuple[bytes, Value | None] | None = None
+        self.queued: list[tuple[bytes, ...]] | None = None
 
     def answer(self, request: Request) -> list[Any]:
         """The replies to a request."""
@@ -118,20 +127,77 @@ class FakeServer:
                 return self._scan(held, int(command[1]), int(command[3]))
             case b"ASKING" | b"PING":
                 return b"OK"
-        key = command[-1]
+            case b"TIME":
+                return [b"%d" % self.seconds, b"0"]
+            case b"DISCARD":
+                self.queued = self.watched = None
+                return b"OK"
+            case b"MULTI":
+                self.queued = []
+                return b"OK"
+            case b"EXEC":
+                return self._exec(database or 0)
+        key = command[3] if name == b"EVAL" else command[1] if name in CHANGING else command[-1]
         if (elsewhere := self.redirect(key, asking)) is not None:
             return elsewhere
         value = held.get(key)
+        if self.queued is not None and name in CHANGING:
+            self.queued.append(command)
+            return b"QUEUED"
         match name:
+            case b"WATCH":
+                self.watched = key, value
+                return b"OK"
+            case b"EVAL":
+                return self._eval(database or 0, value, command[4:])
+            case b"OBJECT":
+                return None if value is None else value.idle
             case b"TYPE":
                 return b"none" if value is None else value.type
             case b"PTTL":
-                return -2 if value is None else value.ttl
+                self.shown[key] = (b"none", -2) if value is None else (value.type, value.ttl)
+                return self.shown[key][1]
             case b"MEMORY":
                 return None if value is None else value.memory
             case b"LLEN":
                 return 0 if value is None else value.members
         raise AssertionError(f"a scan has no reason to send {command}")
+
+    def _eval(self, database: int, value: Value | None, arguments: Sequence[bytes]) -> Any:
+        # What the script of ``changes/checked.py`` does; tests of real engines prove it.
+        kind, least, most, idle, until, at, *command = arguments
+        if value is None:
+            return b"gone"
+        if value.type != kind or not int(least) <= value.ttl <= int(most) or (idle and value.idle < int(idle)):
+            return b"changed"
+        if until and 1000 * self.seconds > int(until):
+            return b"late"
+        if at and 1000 * self.seconds + value.ttl != int(at):
+            return b"changed"
+        self._change(database, tuple(command))
+        return b"done"
+
+    def _change(self, database: int, command: tuple[bytes, ...]) -> int:
+        held, (name, key, *rest) = self.held[database], command
+        if key not in held:
+            return 0
+        self.changed.append((database, command, held[key]))
+        if name == b"UNLINK":
+            del held[key]
+        else:
+            ttl = -1 if name == b"PERSIST" else int(rest[0]) - 1000 * self.seconds
+            assert name in CHANGING
+            assert ttl > 0 or name == b"PERSIST"
+            held[key] = replace(held[key], ttl=ttl)
+        return 1
+
+    def _exec(self, database: int) -> Any:
+        assert self.queued is not None
+        assert self.watched is not None
+        queued, (key, value) = self.queued, self.watched
+        self.queued = self.watched = None
+        same = self.held[database].get(key) is value
+        return [self._change(database, command) for command in queued] if same else None
 
     def _scan(self, held: Iterable[bytes], cursor: int, count: int) -> list[Any]:
         width = 1 << (_HASH_BITS - self.bits)

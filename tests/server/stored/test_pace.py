@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,7 +14,7 @@ from proxy.net.connection.info_figures import read_info
 from proxy.server.stored.link import Answer
 from proxy.server.stored.model import NodeFigures
 from proxy.server.stored.node_run import NodeLostError, NodeRun
-from proxy.server.stored.node_walk import NodeWalk, Request, Tally
+from proxy.server.stored.node_walk import LostReplyError, NodeWalk, OtherProcessError, Request, Tally, Walking
 from proxy.server.stored.pace import Pace, reason_to_stop
 from proxy.server.stored.seen import SeenKeys
 from proxy.server.stored.totals import Totals
@@ -236,3 +236,38 @@ def test_a_refused_login_is_told_at_once() -> None:
     stage.link.opens = [UpstreamRefusedError("ERR max number of clients reached"), False]
     stage.go()
     assert stage.counted_all()
+
+
+@pytest.mark.parametrize("is_other", [False, True])
+def test_what_is_to_be_sent_once_is_not_sent_again(is_other: bool) -> None:
+    stage, told = Stage(0.25), list[str]()
+
+    class Once:
+        figures = NodeFigures("one")
+        counts_members = False
+
+        def walk(self) -> Walking:
+            yield Request(0, [(b"TYPE", b"k1")])
+            try:
+                yield Request(0, [(b"TYPE", b"k2")], once=True)
+            except (LostReplyError, OtherProcessError) as error:
+                told.append(type(error).__name__)
+            (reply,) = yield Request(0, [(b"TYPE", b"k3")])
+            told.append(reply.decode())
+            busy = yield Request(0, [(b"TYPE", b"k4")], once=True)
+            told.append(str(*busy))
+
+    troubles: list[Exception] = [TimeoutError(), error("BUSY a script runs")]
+    ask = stage.link.ask
+
+    async def in_trouble(request: Request) -> Answer:
+        if request.once:
+            stage.link.troubles[stage.link.requests + 1] = troubles.pop(0)
+        return await ask(request)
+
+    stage.link.ask = in_trouble  # type: ignore[method-assign]
+    stage.link.opens = [False, is_other, False]
+    asyncio.run(NodeRun(cast("NodeWalk", Once()), stage.link, 0.25, stage.clock, patience=60.0).run())
+    names = [command[1] for command in stage.server.asked if command[0] == b"TYPE"]
+    assert told == ["OtherProcessError" if is_other else "LostReplyError", "string", "BUSY a script runs"]
+    assert names == [b"k1", b"k3"], "neither the lost one nor the refused one has come again"

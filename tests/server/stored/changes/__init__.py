@@ -1,0 +1,1 @@
+"""Changes of stored keys."""
