@@ -24,6 +24,9 @@ scan_text.py    a scan as text, and how far it is
 scan_results.py  where the result of a scan goes besides the terminal
 growth_text.py  what grew between scans, as text and as JSON
 scan_html.py    a scan as one HTML file, by the template scan.html
+purge.py        delete stored keys by pattern, owner and idle time
+change_text.py  what was done with stored keys as text
+walk.py         what the verbs share that walk all stored keys
 report_html.py  a report as one HTML file, by the template report.html
 html_file.py    such a file, by html_head.html, html_parts.html and the template
 top/            watch a running proxy, like `top`

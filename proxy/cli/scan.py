@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import json
 import re
-import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proxy.cli import growth_text
-from proxy.cli.line import LineParser, policy_file
+from proxy.cli.line import LineParser
 from proxy.cli.scan_results import (
     LAST,
     ResultError,
@@ -23,25 +22,18 @@ from proxy.cli.scan_results import (
     read_file,
     write_html,
 )
-from proxy.cli.scan_text import progress_line, text
-from proxy.net.config.address import UpstreamAddress, parse_upstream
-from proxy.net.connection.tls import TlsError, upstream_context
-from proxy.policy.load import load_policy
+from proxy.cli.scan_text import text
+from proxy.cli.walk import FAILED, INVALID, add_walk_options, drive, load
 from proxy.policy.model import Policy
 from proxy.policy.wording import shown_by
-from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.stored import Fault
-from proxy.server.notices import notice
 from proxy.server.stored.json_form import as_json
 from proxy.server.stored.judging import StoredJudge
 from proxy.server.stored.model import Scan
-from proxy.server.stored.scanner import Options, ScanError, Scanner, WallClock
+from proxy.server.stored.scanner import Options, Scanner, WallClock
 from proxy.wire.numbers import read_digits
 
-_FAILED, _INVALID, _INTERRUPTED = 1, 2, 130
 _LIMIT = re.compile(r"([a-z-]+)(?:>([0-9]{1,12})|>([0-9]{1,3}(?:\.[0-9]{1,6})?)%)?")
-_SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)%")
-_LIVE_SECONDS, _LOG_SECONDS = 0.5, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +63,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         "each server's time. Exit status: 0, 1 if --fail-on finds something or the scan cannot be completed, 2 if an "
         "option or the policy is not valid, 130 for Ctrl-C.",
     )
-    parser.add_argument("--upstream", type=_upstream, metavar="URL", help="as for serve")
-    parser.add_argument("--policy", type=policy_file, metavar="FILE", help="a YAML file, or a packaged one")
-    parser.add_argument(
-        "--share", type=_share, default=0.05, metavar="N%", help="of each server's time (default 5%%); 100%%: all of it"
-    )
+    add_walk_options(parser, required=False)
     parser.add_argument("--replicas", action="store_true", help="walk a replica of each primary")
     parser.add_argument(
         "--touch", action="store_true", help="count members also before Redis 7.2, which changes LRU and LFU of the key"
@@ -90,21 +78,6 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
     )
     add_result_options(parser)
     parser.set_defaults(run=run, mistake=parser.error)
-
-
-def _upstream(given: str) -> UpstreamAddress:
-    try:
-        return parse_upstream(given)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _share(given: str) -> float:
-    found = _SHARE.fullmatch(given)
-    share = 0.0 if found is None else float(found[1]) / 100
-    if not 0 < share <= 1:
-        raise argparse.ArgumentTypeError(f"expected a share above 0% and up to 100%, such as 5%, got {given!r}")
-    return share
 
 
 def _limits(given: str) -> tuple[Limit, ...]:
@@ -129,26 +102,23 @@ def run(parsed: argparse.Namespace) -> int:
         parsed.mistake(f"the following arguments are required: {', '.join(missing)}")
     if LAST in parsed.diff and parsed.state_dir is None:
         parsed.mistake(f"argument --diff: {LAST} needs --state-dir")
-    address: UpstreamAddress = parsed.upstream
     try:
         old = read_file(Path(*parsed.diff)) if parsed.diff and LAST not in parsed.diff else None
-        policy = load_policy(parsed.policy)
-        tls = None if address.tls is None else upstream_context(address.tls, notice)
-    except PolicyError as error:
-        for problem in error.problems:
-            print(problem, file=sys.stderr)
-        return _INVALID
-    except (TlsError, ResultError) as error:
-        print(f"keyrail: {address}: {error}" if isinstance(error, TlsError) else f"keyrail: {error}", file=sys.stderr)
-        return _INVALID
+    except ResultError as error:
+        print(f"keyrail: {error}", file=sys.stderr)
+        return INVALID
+    loaded = load(parsed)
+    if loaded is None:
+        return INVALID
+    policy, tls = loaded
     options = Options(parsed.share, parsed.replicas, parsed.touch)
     judge = StoredJudge(policy, time.time())
-    scanner = Scanner(address, tls, judge, shown_by(policy.redact), options, WallClock())
-    status = asyncio.run(_scan(scanner))
+    scanner = Scanner(parsed.upstream, tls, judge, shown_by(policy.redact), options, WallClock())
+    status = asyncio.run(drive(scanner))
     found = scanner.result(str(parsed.policy))
     if not found.keys and status:
         return status
-    return status or _FAILED if not _give(parsed, found, contacts_of(policy), old) else status
+    return status or FAILED if not _give(parsed, found, contacts_of(policy), old) else status
 
 
 def _give(parsed: argparse.Namespace, found: Scan, contacts: Mapping[str, str], old: Scan | None) -> bool:
@@ -169,37 +139,3 @@ def _give(parsed: argparse.Namespace, found: Scan, contacts: Mapping[str, str], 
 def contacts_of(policy: Policy) -> dict[str, str]:
     """Whom to ask about the keys of an app."""
     return {app.name: app.contact or policy.contact for app in policy.apps}
-
-
-async def _scan(scanner: Scanner) -> int:
-    """Run it until its end or Ctrl-C; the exit status."""
-    loop = asyncio.get_running_loop()
-    scanning = loop.create_task(scanner.run())
-    telling = loop.create_task(_tell(scanner))
-    loop.add_signal_handler(signal.SIGINT, scanning.cancel)
-    try:
-        await scanning
-        return 0
-    except asyncio.CancelledError:
-        print("keyrail: interrupted: this is the part that is done", file=sys.stderr)
-        return _INTERRUPTED
-    except ScanError as error:
-        print(f"keyrail: {error}", file=sys.stderr)
-        return _FAILED
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
-        telling.cancel()
-        await asyncio.wait([telling])
-
-
-async def _tell(scanner: Scanner) -> None:
-    """Where it is: one line that is rewritten on a terminal, lines in a log."""
-    live, began, line = sys.stderr.isatty(), time.monotonic(), ""
-    try:
-        while True:
-            await asyncio.sleep(_LIVE_SECONDS if live else _LOG_SECONDS)
-            line = progress_line(scanner.progress(), time.monotonic() - began)
-            print(f"\r\x1b[K{line}" if live else line, end="" if live else "\n", file=sys.stderr, flush=True)
-    finally:
-        if live and line:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -17,6 +17,7 @@ from proxy.cli import (
     kill_switch,
     learn,
     policy,
+    purge,
     ready,
     remedy,
     report,
@@ -41,7 +42,7 @@ def parse(arguments: Sequence[str] | None) -> Parsed:
     parser.add_argument("--version", action="version", version=f"keyrail {__version__} ({BUILD_FORM})")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=LineParser)
     before, running = (init, check, doctor, explain, acl, policy, schema), (kill_switch, incidents, remedy, top)
-    for module in (serve, *before, *running, report, ready, diff, learn, scan):
+    for module in (serve, *before, *running, report, ready, diff, learn, scan, purge):
         module.add_verb(verbs)
     options = parser.parse_args(arguments)
     return Parsed(options.run, options)

@@ -15,4 +15,5 @@ scanner.py     scans all servers of an upstream
 json_form.py   a scan as JSON, and back
 kept.py        scans that are kept in a state folder
 growth.py      what grew between scans, and when memory will be full
+changes/       changes keys while they are walked
 """

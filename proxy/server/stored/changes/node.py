@@ -166,12 +166,12 @@ class _NodeChanges:
     # What changes keys
 
     def _change_all(self, database: int, batch: Sequence[Wish], asking: frozenset[bytes]) -> _Asking[Sequence[_Told]]:
+        self._found.sent += len(batch)
         if self._changes.journal is None:
             return [(Outcome.DONE, None)] * len(batch)
         number = self._changes.journal.will(self._figures.name, database, batch)
         marks = {mark_of(database, wish.key.name) for wish in batch}
         self._changes.in_work |= marks
-        self._found.sent += len(batch)
         other: OtherProcessError | None = None
         try:
             told = yield from (self._by_script if self._has_scripts else self._by_watch)(database, batch, asking)

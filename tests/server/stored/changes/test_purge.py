@@ -191,6 +191,7 @@ def test_a_dry_run_counts_what_would_go_and_asks_nothing_that_writes() -> None:
     run = Run(purge(Wanted(b"a:*", idle=30 * DAY)), dry=True)
     run.go(server)
     assert run.outcomes == {Outcome.DONE: 30}
+    assert run.changes.found.unknown == 0
     assert sum(row.bytes for row in run.tally.totals.patterns.values()) == 30 * 64
     assert len(server.held[0]) == 61
     asked = {command[0] for command in server.asked}

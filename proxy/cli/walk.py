@@ -1,0 +1,96 @@
+"""What the verbs share that walk all keys of an upstream: options, progress and the end."""
+
+import argparse
+import asyncio
+import re
+import signal
+import sys
+import time
+
+from proxy.cli.line import policy_file
+from proxy.cli.scan_text import progress_line
+from proxy.net.config.address import UpstreamAddress, parse_upstream
+from proxy.net.connection.tls import FollowedContext, TlsError, upstream_context
+from proxy.policy.load import load_policy
+from proxy.policy.model import Policy
+from proxy.policy_yaml.errors import PolicyError
+from proxy.server.notices import notice
+from proxy.server.stored.changes.journal import JournalError
+from proxy.server.stored.scanner import ScanError, Scanner
+
+FAILED, INVALID, INTERRUPTED = 1, 2, 130
+_SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)%")
+_LIVE_SECONDS, _LOG_SECONDS = 0.5, 10.0
+
+
+def add_walk_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Where to walk, by which policy, and how fast."""
+    parser.add_argument("--upstream", type=_upstream, required=required, metavar="URL", help="as for serve")
+    parser.add_argument(
+        "--policy", type=policy_file, required=required, metavar="FILE", help="a YAML file, or a packaged one"
+    )
+    parser.add_argument(
+        "--share", type=_share, default=0.05, metavar="N%", help="of each server's time (default 5%%); 100%%: all of it"
+    )
+
+
+def _upstream(given: str) -> UpstreamAddress:
+    try:
+        return parse_upstream(given)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _share(given: str) -> float:
+    found = _SHARE.fullmatch(given)
+    share = 0.0 if found is None else float(found[1]) / 100
+    if not 0 < share <= 1:
+        raise argparse.ArgumentTypeError(f"expected a share above 0% and up to 100%, such as 5%, got {given!r}")
+    return share
+
+
+def load(parsed: argparse.Namespace) -> tuple[Policy, FollowedContext | None] | None:
+    """The policy and the TLS that the options name; None if one of them is not valid, which is told."""
+    address: UpstreamAddress = parsed.upstream
+    try:
+        return load_policy(parsed.policy), None if address.tls is None else upstream_context(address.tls, notice)
+    except PolicyError as error:
+        for problem in error.problems:
+            print(problem, file=sys.stderr)
+    except TlsError as error:
+        print(f"keyrail: {address}: {error}", file=sys.stderr)
+    return None
+
+
+async def drive(scanner: Scanner) -> int:
+    """Run it until its end or Ctrl-C; the exit status."""
+    loop = asyncio.get_running_loop()
+    scanning = loop.create_task(scanner.run())
+    telling = loop.create_task(_tell(scanner))
+    loop.add_signal_handler(signal.SIGINT, scanning.cancel)
+    try:
+        await scanning
+        return 0
+    except asyncio.CancelledError:
+        print("keyrail: interrupted: this is the part that is done", file=sys.stderr)
+        return INTERRUPTED
+    except (ScanError, JournalError) as error:
+        print(f"keyrail: {error}", file=sys.stderr)
+        return FAILED
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        telling.cancel()
+        await asyncio.wait([telling])
+
+
+async def _tell(scanner: Scanner) -> None:
+    """Where it is: one line that is rewritten on a terminal, lines in a log."""
+    live, began, line = sys.stderr.isatty(), time.monotonic(), ""
+    try:
+        while True:
+            await asyncio.sleep(_LIVE_SECONDS if live else _LOG_SECONDS)
+            line = progress_line(scanner.progress(), time.monotonic() - began)
+            print(f"\r\x1b[K{line}" if live else line, end="" if live else "\n", file=sys.stderr, flush=True)
+    finally:
+        if live and line:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

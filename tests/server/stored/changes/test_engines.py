@@ -1,0 +1,209 @@
+"""Purges of real engines, beside clients that write: what has changed stays."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+
+import pytest
+
+from proxy.net.config.address import parse_upstream
+from proxy.server.stored.changes.journal import Journal
+from proxy.server.stored.changes.model import Changed, Outcome
+from proxy.server.stored.changes.node import Changes
+from proxy.server.stored.changes.purge import Purge, Wanted
+from proxy.server.stored.scanner import Options, ScanError, Scanner, WallClock
+from tests.cluster.nodes import RealCluster
+from tests.conftest import kind_named
+from tests.engines import EXPECTED, Engine
+from tests.resp import eventually, pack
+from tests.server.stored.changes.given import Notes
+from tests.server.stored.fake_servers import FakeJudge, slot_of
+
+NewEngine = Callable[..., Engine]
+DAY = 86_400
+
+
+def purged(url: str, wanted: Wanted, journal: Journal | Notes | None = None, *, share: float = 1.0) -> Changed:
+    changes = Changes(Purge(wanted, lambda _app, _command: "", Random(1).random), journal or Notes())
+    scanner = Scanner(parse_upstream(url), None, FakeJudge(), str, Options(share), WallClock(), changes)
+    asyncio.run(scanner.run())
+    return changes.found
+
+
+def fill(engine: Engine, keys: list[bytes], *options: str) -> None:
+    with engine.wire() as wire:
+        wire.send(b"".join(pack("SET", key, "x", *options) for key in keys))
+        assert set(wire.frames(len(keys))) == {b"+OK\r\n"}
+
+
+def left(engine: Engine) -> set[bytes]:
+    return {*cast("list[bytes]", engine.do("KEYS", "*"))}
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+@pytest.mark.parametrize("engine_name", EXPECTED)
+def test_each_condition(new_engine: NewEngine, engine_name: str, scripts: bool) -> None:
+    engine = new_engine(engine_name)
+    fill(engine, [b"cart:%d" % each for each in range(300)])
+    fill(engine, [b"cart:ttl:%d" % each for each in range(50)], "EX", "9000")
+    fill(engine, [b"cart", b"scart:1", b"user:1"])
+    engine.do("RPUSH", "cart:list", "a")
+    url = engine.url
+    if not scripts:
+        engine.do("ACL", "SETUSER", "cleaner", "on", ">secret", "~*", "+@all", "-eval", "-evalsha")
+        url = engine.url.replace("redis://", "redis://cleaner:secret@")
+    found = purged(url, Wanted(b"cart:*", "string", without_ttl=True))
+    assert found.outcomes == {Outcome.DONE: 300}
+    assert left(engine) == {b"cart", b"scart:1", b"user:1", b"cart:list"} | {b"cart:ttl:%d" % n for n in range(50)}
+    assert purged(url, Wanted(b"cart:ttl:[0-8]")).outcomes == {Outcome.DONE: 9}
+    assert purged(url, Wanted(b"cart:ttl:*", expire=DAY)).left == {"expire sooner": 41}
+    found = purged(url, Wanted(b"cart:*", "list", expire=DAY))
+    if scripts:
+        assert found.outcomes == {Outcome.DONE: 1}
+        assert DAY * 1000 - 60_000 < cast("int", engine.do("PTTL", "cart:list")) <= 1.1 * DAY * 1000
+    else:
+        assert found.outcomes == {Outcome.REFUSED: 1}
+
+
+@pytest.mark.parametrize("engine_name", EXPECTED)
+def test_idle_keys_and_only_those(new_engine: NewEngine, engine_name: str) -> None:
+    engine = new_engine(engine_name)
+    fill(engine, [b"k%d" % each for each in range(20)])
+    for each in range(20):
+        name = b"k%d" % each
+        dump = cast("bytes", engine.do("DUMP", name))
+        engine.do("RESTORE", name, 0, dump, "REPLACE", "IDLETIME", 5000 if each < 10 else 100)
+    engine.do("GET", "k3")
+
+    class Reading(Notes):
+        def will(self, *told: Any) -> int:
+            engine.do("GET", "k5")  # between the look and the check
+            return super().will(*told)
+
+    found = purged(engine.url, Wanted(b"k*", idle=4000), Reading())
+    assert found.outcomes == {Outcome.DONE: 8, Outcome.CHANGED: 1}
+    assert left(engine) == {b"k3", b"k5"} | {b"k%d" % each for each in range(10, 20)}
+    engine.do("CONFIG", "SET", "maxmemory-policy", "allkeys-lfu")
+    with pytest.raises(ScanError, match="LFU"):
+        purged(engine.url, Wanted(b"k*", idle=50))
+    assert len(left(engine)) == 12
+
+
+@contextmanager
+def writers(act: Callable[[Random], object]) -> Iterator[None]:
+    """Threads that act until the end of the block."""
+    ended, failures = threading.Event(), list[BaseException]()
+
+    def write(seed: int) -> None:
+        random = Random(seed)
+        try:
+            while not ended.is_set():
+                act(random)
+        except BaseException as error:  # noqa: BLE001 - the test reports it
+            failures.append(error)
+
+    threads = [threading.Thread(target=write, args=(seed,)) for seed in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+    assert not failures
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+@pytest.mark.parametrize("engine_name", EXPECTED)
+def test_beside_writers_no_key_that_has_changed_goes(new_engine: NewEngine, engine_name: str, scripts: bool) -> None:
+    """Writers give keys a TTL, or make them lists, with one command each: what they have changed first has to stay."""
+    engine = new_engine(engine_name)
+    keys = [b"k%d" % each for each in range(4000)]
+    fill(engine, [*keys, *(b"other%d" % each for each in range(500))])
+    url = engine.url
+    if not scripts:
+        engine.do("ACL", "SETUSER", "cleaner", "on", ">secret", "~*", "+@all", "-eval")
+        url = engine.url.replace("redis://", "redis://cleaner:secret@")
+    kept: set[bytes] = set()
+    lock = threading.Lock()
+    local = threading.local()
+
+    def act(random: Random) -> None:
+        if not hasattr(local, "wire"):
+            local.wire = engine.wire()
+        key = random.choice(keys)
+        if local.wire.ask("EXPIRE", key, 5000) == b":1\r\n":  # it was there, and has a TTL from now on
+            with lock:
+                kept.add(key)
+
+    with writers(act):
+        eventually(lambda: len(kept) > 100)
+        found = purged(url, Wanted(b"k*", without_ttl=True), share=0.5)
+    remaining = left(engine)
+    assert kept <= remaining, f"deleted after it had changed: {kept - remaining}"
+    assert {b"other%d" % each for each in range(500)} <= remaining
+    assert found.outcomes[Outcome.DONE] == len(keys) - len(kept)
+    assert remaining == kept | {b"other%d" % each for each in range(500)}
+
+
+@pytest.mark.parametrize("engine_name", ["redis-7.0", "valkey-9.1"])
+def test_a_cluster_whose_slots_move(engine_name: str) -> None:
+    cluster = RealCluster(kind_named(engine_name))
+    try:
+        first = cluster.primaries()[0]
+        keys = [b"k%d" % each for each in range(1500)]
+        for node in cluster.primaries():
+            mine = [key for key in keys if cluster.owner(slot_of(key)) is node]
+            fill(node, mine)
+            fill(node, [b"stays{%b}" % key for key in mine])
+        slots = iter(sorted({slot_of(key) for key in keys if cluster.owns(first, slot_of(key))})[:40])
+
+        class Moving(Notes):
+            def will(self, *told: Any) -> int:
+                for slot in [*zip(range(4), slots, strict=False)]:
+                    cluster.move_slots([slot[1]], first, cluster.primaries()[1 + slot[0] % 2])
+                return super().will(*told)
+
+        found = purged(f"redis+cluster://127.0.0.1:{first.port}", Wanted(b"k*"), Moving())
+        remaining = set[bytes]().union(*(left(node) for node in cluster.primaries()))
+    finally:
+        cluster.close()
+    assert remaining == {b"stays{%b}" % key for key in keys}
+    assert found.outcomes == {Outcome.DONE: len(keys)}
+    assert found.unknown == 0
+
+
+def test_killed_in_the_middle_the_journal_says_what_was_done(new_engine: NewEngine, tmp_path: Path) -> None:
+    engine = new_engine("valkey-9.1")
+    keys = [b"k%d" % each for each in range(20_000)]
+    fill(engine, keys)
+    policy, journal = tmp_path / "policy.yaml", tmp_path / "journal"
+    policy.write_text("keyrail: 1\nrules: {}\n")
+    words = ["purge", "--upstream", engine.url, "--policy", str(policy), "--pattern", "k*", "--yes", "--without-ttl"]
+    process = subprocess.Popen([sys.executable, "-m", "proxy", *words, "--share", "20%", "--journal", str(journal)])
+    try:
+        eventually(lambda: cast("int", engine.do("DBSIZE")) < 15_000)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    eventually(lambda: engine.info("clients")["connected_clients"] == "1")  # what was sent has run
+    remaining = left(engine)
+    lines = [json.loads(line) for line in journal.read_bytes().split(b"\n")[1:-1]]
+    will = {key.encode() for line in lines for key in line.get("will", ())}
+    done = {key.encode() for line in lines for key in line.get("done", ())}
+    gone = {*keys} - remaining
+    assert remaining
+    assert done <= gone <= will
+    assert len(will - done) <= 1000, "only the last batch is not known"
