@@ -48,7 +48,7 @@ def _owners(scan: Scan, found: Changed, show: Callable[[bytes], str]) -> Iterato
 
 def _rest(scan: Scan, found: Changed) -> Iterator[str]:
     left = [f"{found.outcomes[each]:,} {said}" for each, said in _SAID.items() if found.outcomes[each]]
-    left += [f"{count:,} {_FORM.say(why)}" for why, count in sorted(found.left.items())]
+    left += [f"{count:,} {_FORM.say(why)}" for why, count in sorted(found.left.items()) if count]
     said: Sequence[str] = [
         *([f"left alone: {', '.join(left)}"] if left else []),
         *(f"{count:,} refused: {_FORM.say(why)}" for why, count in sorted(found.refusals.items())),

@@ -11,6 +11,7 @@ from proxy.cli import (
     check,
     diff,
     doctor,
+    expire,
     explain,
     incidents,
     init,
@@ -42,7 +43,7 @@ def parse(arguments: Sequence[str] | None) -> Parsed:
     parser.add_argument("--version", action="version", version=f"keyrail {__version__} ({BUILD_FORM})")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=LineParser)
     before, running = (init, check, doctor, explain, acl, policy, schema), (kill_switch, incidents, remedy, top)
-    for module in (serve, *before, *running, report, ready, diff, learn, scan, purge):
+    for module in (serve, *before, *running, report, ready, diff, learn, scan, purge, expire):
         module.add_verb(verbs)
     options = parser.parse_args(arguments)
     return Parsed(options.run, options)

@@ -254,6 +254,11 @@ class Rule(Protocol):
         that owns the key."""
         return None
 
+    def ttl_of_stored(self, _key: StoredKey, _chance: float, /) -> int | None:
+        """The TTL, in milliseconds, that a key without one is to get, by a random number in [0, 1); None if the rule
+        gives it none."""
+        return None
+
     def members_wanted(self, _key: StoredKey, /) -> bool:
         """Whether only the number of the key's members, for a string of its bytes, can tell if something is wrong."""
         return False

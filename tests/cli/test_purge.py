@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -83,13 +84,13 @@ def test_the_journal_has_each_key_before_and_after(verb: Purge, tmp_path: Path) 
     with served(carts()) as one:
         one.server.held[0][b"cart:\xff"] = Value()
         state = tmp_path / "state"
-        lines: list[dict[str, object]] = []
+        lines: list[dict[str, Any]] = []
 
         def look(command: tuple[bytes, ...]) -> None:
             if command[0] == b"EVAL":
                 (file,) = state.iterdir()
                 lines[:] = [json.loads(line) for line in file.read_text().splitlines()]
-                told = [key for line in lines for key in line.get("will", ())]  # type: ignore[attr-defined]
+                told = [key for line in lines for key in line.get("will", ())]
                 assert command[3].decode("utf-8", "surrogateescape") in told
 
         one.before = look

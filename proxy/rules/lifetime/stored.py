@@ -13,6 +13,9 @@ from proxy.rules.lifetime.wording import shown_time
 from proxy.rules.stored import Fault, StoredFault, StoredKey
 from proxy.schema.bounds import Bounds
 
+SPREAD = 0.1
+"""See ``ttl_of_stored``."""
+
 
 def stored_fault(scope: LifetimeScope, key: StoredKey) -> StoredFault | None:
     """What is wrong with the TTL of a key; None if nothing is, or if the rule is not about the key or its type."""
@@ -27,6 +30,19 @@ def stored_fault(scope: LifetimeScope, key: StoredKey) -> StoredFault | None:
         return None
     excess = f"{shown_time(key.ttl - most * 1000)} more than the limit of {shown_time(most * 1000)}"
     return StoredFault(Fault.TTL_TOO_LONG, f"has a TTL of {shown_time(key.ttl)}, {excess}")
+
+
+def ttl_of_stored(scope: LifetimeScope, key: StoredKey, chance: float) -> int | None:
+    """The milliseconds that a key without a TTL is to live: the default, or the longest TTL where one is required.
+
+    Many keys get theirs at once. So where the bounds have no jitter, it is up to ``SPREAD`` shorter.
+    """
+    bounds = scope.bounds_of_stored(key)
+    if bounds is None or bounds.given is None:
+        return None
+    if bounds.jitter:
+        return 1000 * bounds.seconds(chance)
+    return bounds.nearest(max(1000, round(1000 * bounds.given * (1 - SPREAD * chance))))
 
 
 def _wanted(bounds: Bounds) -> str:

@@ -88,6 +88,15 @@ class StoredJudge:
         wanting = (step for step in steps if step.rule.members_wanted(key))
         return any(self._mode(step, key.name)[0] is not Mode.OFF for step in wanting)
 
+    def ttl_by(self, rule: str, app: str, key: StoredKey, chance: float) -> int | None:
+        """The TTL, in milliseconds, that this rule gives to a key of the app, by a random number in [0, 1). None if it
+        gives none, is off for the key, or an exception spares it."""
+        for step in self._steps_for(app):
+            if step.rule.name == rule:
+                mode, excepted = self._mode(step, key.name)
+                return None if excepted or mode is Mode.OFF else step.rule.ttl_of_stored(key, chance)
+        return None
+
     def forbidden_by(self, app: str, argv: Sequence[bytes], database: int = 0) -> str:
         """The first rule that refuses a command about a key to the clients of the key's owner; "" if none does."""
         command = Command(STANDARD, argv)

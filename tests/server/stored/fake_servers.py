@@ -96,6 +96,11 @@ class FakeServer:
         """The type and PTTL of each key when PTTL was asked for last."""
         self.watched: tuple[bytes, Value | None] | None = None
         self.queued: list[tuple[bytes, ...]] | None = None
+        self.objects: hiredis.ReplyError | None = None
+        """What OBJECT answers, if not the idle time."""
+        self.evaluating = self._eval
+        """What a script does, and ``changing``, which every change goes through: tests put theirs around it."""
+        self.changing = self._change
 
     def answer(self, request: Request) -> list[Any]:
         """The replies to a request."""
@@ -149,9 +154,9 @@ class FakeServer:
                 self.watched = key, value
                 return b"OK"
             case b"EVAL":
-                return self._eval(database or 0, value, command[4:])
+                return self.evaluating(database or 0, value, command[4:])
             case b"OBJECT":
-                return None if value is None else value.idle
+                return self.objects or (None if value is None else value.idle)
             case b"TYPE":
                 return b"none" if value is None else value.type
             case b"PTTL":
@@ -174,7 +179,7 @@ class FakeServer:
             return b"late"
         if at and 1000 * self.seconds + value.ttl != int(at):
             return b"changed"
-        self._change(database, tuple(command))
+        self.changing(database, tuple(command))
         return b"done"
 
     def _change(self, database: int, command: tuple[bytes, ...]) -> int:
@@ -197,7 +202,7 @@ class FakeServer:
         queued, (key, value) = self.queued, self.watched
         self.queued = self.watched = None
         same = self.held[database].get(key) is value
-        return [self._change(database, command) for command in queued] if same else None
+        return [self.changing(database, command) for command in queued] if same else None
 
     def _scan(self, held: Iterable[bytes], cursor: int, count: int) -> list[Any]:
         width = 1 << (_HASH_BITS - self.bits)

@@ -265,7 +265,7 @@ def test_what_is_to_be_sent_once_is_not_sent_again(is_other: bool) -> None:
             stage.link.troubles[stage.link.requests + 1] = troubles.pop(0)
         return await ask(request)
 
-    stage.link.ask = in_trouble  # type: ignore[method-assign]
+    stage.link.ask = in_trouble  # type: ignore[method-assign]  # of this one link
     stage.link.opens = [False, is_other, False]
     asyncio.run(NodeRun(cast("NodeWalk", Once()), stage.link, 0.25, stage.clock, patience=60.0).run())
     names = [command[1] for command in stage.server.asked if command[0] == b"TYPE"]

@@ -11,10 +11,10 @@ surrogates, as Python's ``surrogateescape`` writes them.
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from proxy.server.stored.changes.model import Outcome, Wish
 
@@ -22,7 +22,7 @@ VERSION = 1
 
 
 class JournalError(Exception):
-    """The journal cannot be written; the text says why."""
+    """The journal cannot be written or read; the text says why."""
 
 
 class Record(Protocol):
@@ -83,8 +83,56 @@ class Journal:
         return self._failure
 
 
+class Entry(NamedTuple):
+    """A key that was changed, or may have been, and when it expires since, in milliseconds since the epoch."""
+
+    database: int
+    key: bytes
+    at: int
+
+
+def read_expiries(path: Path) -> Iterator[Entry]:
+    """The keys that have, or may have, got a TTL by what this journal says. Raises JournalError."""
+    waiting: dict[int, dict[bytes, Entry]] = {}
+    for line in _lines(path):
+        try:
+            if "will" in line:
+                entries = [
+                    Entry(int(line["database"]), _bytes(key), int(at))
+                    for key, at in zip(line["will"], line["at"], strict=True)
+                ]
+                waiting[line["batch"]] = {entry.key: entry for entry in entries}
+            elif "batch" in line:
+                batch = waiting.pop(line["batch"])
+                told = [*line.get(Outcome.DONE, ()), *line.get(Outcome.UNKNOWN, ())]
+                yield from (batch[_bytes(key)] for key in told)
+        except (KeyError, TypeError, ValueError):
+            raise JournalError(f"{path} is no journal of keys that got a TTL") from None
+    for batch in waiting.values():
+        yield from batch.values()
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        *lines, rest = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise JournalError(f"cannot read {path}: {error.strerror}") from None
+    del rest  # the process ended while it wrote this: nothing of it was sent
+    try:
+        found = [json.loads(line) for line in lines]
+    except ValueError:
+        found = []
+    if not found or not all(isinstance(line, dict) for line in found) or found[0].get("version") != VERSION:
+        raise JournalError(f"{path} is no journal of this version of Keyrail")
+    yield from found[1:]
+
+
 def _text(key: bytes) -> str:
     return key.decode("utf-8", "surrogateescape")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _now() -> str:

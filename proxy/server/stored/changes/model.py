@@ -49,10 +49,9 @@ class Wish:
 
 
 class Change(Protocol):
-    """What a verb does with keys. ``verb`` is its name for journals; ``asks_idle`` and ``asks_time``: it has to know
+    """What a verb does with keys. ``asks_idle`` and ``asks_time``: it has to know
     how long a key was not used, and the server's time."""
 
-    verb: str
     asks_idle: bool
     asks_time: bool
 

@@ -37,8 +37,6 @@ class Purge:
     """The change. ``refused_by`` tells which rule of the policy forbids a command about a key, to its owner's clients;
     ``random`` draws from [0, 1)."""
 
-    verb = "purge"
-
     def __init__(
         self,
         wanted: Wanted,

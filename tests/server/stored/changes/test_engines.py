@@ -18,8 +18,10 @@ from typing import Any, cast
 import pytest
 
 from proxy.net.config.address import parse_upstream
-from proxy.server.stored.changes.journal import Journal
-from proxy.server.stored.changes.model import Changed, Outcome
+from proxy.rules.stored import StoredKey
+from proxy.server.stored.changes.expire import Expire, Undo
+from proxy.server.stored.changes.journal import Journal, read_expiries
+from proxy.server.stored.changes.model import Change, Changed, Outcome
 from proxy.server.stored.changes.node import Changes
 from proxy.server.stored.changes.purge import Purge, Wanted
 from proxy.server.stored.scanner import Options, ScanError, Scanner, WallClock
@@ -35,7 +37,11 @@ DAY = 86_400
 
 
 def purged(url: str, wanted: Wanted, journal: Journal | Notes | None = None, *, share: float = 1.0) -> Changed:
-    changes = Changes(Purge(wanted, lambda _app, _command: "", Random(1).random), journal or Notes())
+    return changed(url, Purge(wanted, lambda _app, _command: "", Random(1).random), journal or Notes(), share)
+
+
+def changed(url: str, change: Change, journal: Journal | Notes, share: float = 1.0) -> Changed:
+    changes = Changes(change, journal)
     scanner = Scanner(parse_upstream(url), None, FakeJudge(), str, Options(share), WallClock(), changes)
     asyncio.run(scanner.run())
     return changes.found
@@ -207,3 +213,30 @@ def test_killed_in_the_middle_the_journal_says_what_was_done(new_engine: NewEngi
     assert remaining
     assert done <= gone <= will
     assert len(will - done) <= 1000, "only the last batch is not known"
+
+
+@pytest.mark.parametrize("engine_name", EXPECTED)
+def test_ttls_are_given_and_taken_back(new_engine: NewEngine, engine_name: str, tmp_path: Path) -> None:
+    engine = new_engine(engine_name)
+    keys = [b"k%d" % each for each in range(300)]
+    fill(engine, keys)
+    fill(engine, [b"other"], "EX", "9000")
+    engine.do("RPUSH", "queue", "a")
+
+    def ttl_of(_app: str, key: StoredKey, chance: float) -> int | None:
+        return round(3_600_000 * (1 - 0.1 * chance)) if key.type == "string" else None
+
+    file = tmp_path / "journal"
+    found = changed(engine.url, Expire(0, ttl_of, Random(1).random), Journal(file, {}))
+    assert found.outcomes == {Outcome.DONE: 300}
+    ttls = [cast("int", engine.do("PTTL", key)) for key in keys]
+    assert 0.89 * 3_600_000 < min(ttls) < max(ttls) <= 3_600_000
+    assert len({*ttls}) > 100, "they do not expire all at once"
+    assert engine.do("PTTL", "queue") == -1
+    engine.do("PEXPIRE", "k1", cast("int", engine.do("PTTL", "k1")) + 1500)
+    engine.do("PEXPIRE", "k2", cast("int", engine.do("PTTL", "k2")) - 1500)
+    engine.do("PERSIST", "k3")
+    engine.do("DEL", "k4")
+    found = changed(engine.url, Undo(read_expiries(file)), Notes())
+    assert found.outcomes == {Outcome.DONE: 296, Outcome.CHANGED: 2}
+    assert {key for key in [*keys, b"other"] if cast("int", engine.do("PTTL", key)) > 0} == {b"k1", b"k2", b"other"}

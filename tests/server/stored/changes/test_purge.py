@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from proxy.server.stored.changes.model import Outcome
 from proxy.server.stored.changes.purge import Purge, Wanted
 from proxy.server.stored.node_run import NodeLostError
-from proxy.server.stored.node_walk import Request, ScanRefusedError
+from proxy.server.stored.node_walk import ScanRefusedError
 from proxy.server.stored.slot_moves import SlotMoves
 from tests.server.stored.changes.given import Run, random_trouble
 from tests.server.stored.fake_servers import FakeCluster, FakeServer, Value, error
@@ -147,7 +147,7 @@ def test_only_what_is_wanted_goes(
         return found if losses < 10 else None
 
     run.before, run.trouble, run.runs = clients.act, trouble, lambda: random.random() < 0.5
-    check = server._change
+    check = server.changing
 
     def change(database: int, command: tuple[bytes, ...]) -> int:
         key, value = command[1], server.held[database].get(command[1])
@@ -161,7 +161,7 @@ def test_only_what_is_wanted_goes(
             assert any(key in batch for batch in run.notes.batches), "not in the journal"
         return check(database, command)
 
-    server._change = change  # type: ignore[method-assign]
+    server.changing = change
     run.go(server)
     assert server.held[1] == others
     done = [command[1] for _, command, _ in server.changed]
@@ -203,12 +203,12 @@ def test_a_limit_is_used_up_also_where_keys_were_left_alone() -> None:
     server = FakeServer(Random(1))
     server.held[0] = {b"a%02d" % each: Value() for each in range(60)}
     run = Run(purge(Wanted(b"*")), limit=40)
-    plain = server._eval
+    plain = server.evaluating
 
     def changes_meanwhile(database: int, value: Value | None, arguments: Any) -> Any:
         return b"changed" if arguments[-1].endswith(b"7") else plain(database, value, arguments)
 
-    server._eval = changes_meanwhile  # type: ignore[method-assign]
+    server.evaluating = changes_meanwhile
     run.go(server)
     assert run.outcomes[Outcome.DONE] == 40
     assert run.changes.found.reached_limit
@@ -219,13 +219,13 @@ def test_a_limit_is_used_up_also_where_keys_were_left_alone() -> None:
 def test_what_is_refused_for_a_moment_is_sent_again(text: str) -> None:
     server, left = FakeServer(Random(1)), [3]
     server.held[0] = {b"a": Value(), b"b": Value()}
-    plain = server._eval
+    plain = server.evaluating
 
     def busy(database: int, value: Value | None, arguments: Any) -> Any:
         left[0] -= 1
         return error(text) if left[0] >= 0 else plain(database, value, arguments)
 
-    server._eval = busy  # type: ignore[method-assign]
+    server.evaluating = busy
     run = Run(purge(Wanted(b"*")))
     run.go(server)
     assert run.outcomes == {Outcome.DONE: 2}
@@ -242,13 +242,13 @@ def test_a_ttl_that_comes_too_late_is_drawn_again() -> None:
     server = FakeServer(Random(1))
     server.held[0] = {b"a": Value(), b"soon": Value(ttl=1000)}
     run = Run(purge(Wanted(b"*", expire=60)))
-    plain = server._eval
+    plain = server.evaluating
 
     def stall(database: int, value: Value | None, arguments: Any) -> Any:
         server.seconds += 400 if not run.notes.outcomes else 0
         return plain(database, value, arguments)
 
-    server._eval = stall  # type: ignore[method-assign]
+    server.evaluating = stall
     run.go(server)
     assert run.notes.outcomes == {b"a": [Outcome.LATE, Outcome.DONE]}
     assert 60_000 <= server.held[0][b"a"].ttl <= 66_000
@@ -283,14 +283,7 @@ def test_idle_under_lfu_is_an_error() -> None:
     server = FakeServer(Random(1))
     server.held[0] = {b"a": Value()}
     text = "ERR An LFU maxmemory policy is selected, idle time not tracked."
-    answer = server.answer
-
-    def lfu(request: Request) -> list[Any]:
-        replies = answer(request)
-        lfu = error(text)
-        return [lfu if c[0] == b"OBJECT" else reply for c, reply in zip(request.commands, replies, strict=True)]
-
-    server.answer = lfu  # type: ignore[method-assign]
+    server.objects = error(text)
     with pytest.raises(ScanRefusedError, match="LFU"):
         Run(purge(Wanted(b"*", idle=DAY))).go(server)
 
@@ -298,7 +291,9 @@ def test_idle_under_lfu_is_an_error() -> None:
 def test_a_server_that_has_become_a_replica_is_left() -> None:
     server = FakeServer(Random(1))
     server.held[0] = {b"a": Value()}
-    server._eval = lambda *_: error("ERR Error running script: -READONLY You can't write against a read only replica.")  # type: ignore[method-assign]
+    server.evaluating = lambda *_: error(
+        "ERR Error running script: -READONLY You can't write against a read only replica."
+    )
     run = Run(purge(Wanted(b"*")))
     with pytest.raises(NodeLostError, match="replica"):
         run.go(server)
@@ -345,7 +340,7 @@ def test_this_test_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """A script that checks nothing is found."""
 
     def unchecked(server: FakeServer, database: int, value: Value | None, arguments: Any) -> Any:
-        return b"done" if value is not None and server._change(database, tuple(arguments[6:])) else b"gone"
+        return b"done" if value is not None and server.changing(database, tuple(arguments[6:])) else b"gone"
 
     monkeypatch.setattr(FakeServer, "_eval", unchecked)
     with pytest.raises((AssertionError, ExceptionGroup)):
