@@ -238,7 +238,7 @@ class _NodeChanges:
                 self._tally.totals.add(key, judged, self._figures, database)
                 self._found.show(judged.pattern, judged.app, name)
         if any(checked.became_replica(reply) for _, reply in told):
-            raise NodeLostError("it has become a replica")
+            raise NodeLostError("it is a replica, and takes no writes")
         return again
 
 

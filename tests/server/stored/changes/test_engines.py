@@ -19,9 +19,10 @@ import pytest
 
 from proxy.net.config.address import parse_upstream
 from proxy.rules.stored import StoredKey
+from proxy.server.stored.changes.checked import outcome_of, scripted
 from proxy.server.stored.changes.expire import Expire, Undo
 from proxy.server.stored.changes.journal import Journal, read_expiries
-from proxy.server.stored.changes.model import Change, Changed, Outcome
+from proxy.server.stored.changes.model import Change, Changed, Outcome, Wish
 from proxy.server.stored.changes.node import Changes
 from proxy.server.stored.changes.purge import Purge, Wanted
 from proxy.server.stored.scanner import Options, ScanError, Scanner, WallClock
@@ -104,6 +105,25 @@ def test_idle_keys_and_only_those(new_engine: NewEngine, engine_name: str) -> No
     with pytest.raises(ScanError, match="LFU"):
         purged(engine.url, Wanted(b"k*", idle=50))
     assert len(left(engine)) == 12
+
+
+@pytest.mark.parametrize("engine_name", EXPECTED)
+def test_what_is_left_alone_is_as_idle_as_before(new_engine: NewEngine, engine_name: str) -> None:
+    engine = new_engine(engine_name)
+    fill(engine, [b"k"])
+    engine.do("RESTORE", "k", 0, cast("bytes", engine.do("DUMP", "k")), "REPLACE", "IDLETIME", 5000)
+    key = StoredKey(b"k", "string", None)
+    wishes = {
+        Wish(key, (b"UNLINK", b"k"), -1, -1, idle=6000): Outcome.CHANGED,
+        Wish(key, (b"UNLINK", b"k"), 0, 9, idle=4000): Outcome.CHANGED,
+        Wish(key, (b"UNLINK", b"k"), -1, -1, idle=4000, at=17): Outcome.CHANGED,
+        Wish(key, (b"UNLINK", b"k"), -1, -1, idle=4000, until=17): Outcome.LATE,
+    }
+    for wish, outcome in wishes.items():
+        assert outcome_of(engine.do(*scripted(wish))) is outcome
+        assert cast("int", engine.do("OBJECT", "IDLETIME", "k")) >= 5000
+    assert outcome_of(engine.do(*scripted(Wish(key, (b"UNLINK", b"k"), -1, -1, 4000)))) is Outcome.DONE
+    assert outcome_of(engine.do(*scripted(Wish(key, (b"UNLINK", b"k"), -1, -1, 4000)))) is Outcome.GONE
 
 
 @contextmanager
