@@ -44,6 +44,7 @@ ELSEWHERE = {
     "server/admin/monitoring.py": "a file of the program",
     "server/admin/page/files.py": "files of the program",
     "commands/recorded.py": "a file of the program",
+    "server/stored/changes/journal.py": "a file of its own, and an earlier one that a verb is to undo",
     "net/downstream/acceptor.py": "/dev/null",
 }
 """Modules that open files in another way, and what they open. What runs before or beside a server (cli) is left out."""

@@ -73,15 +73,21 @@ class Judge(Protocol):
     def wants_members(self, key: StoredKey) -> bool: ...
 
 
-class Tally:
-    """What the walks of all servers share: which keys were counted, what was found, and who judges."""
+def _every_key(_database: int, _key: bytes) -> bool:
+    return True
 
-    def __init__(self, judge: Judge, totals: Totals, seen: SeenKeys) -> None:
+
+class Tally:
+    """What the walks of all servers share: which keys were counted, what was found, and who judges. A key is looked at
+    if it ``concerns`` somebody, by its database and name."""
+
+    def __init__(
+        self, judge: Judge, totals: Totals, seen: SeenKeys, concerns: Callable[[int, bytes], bool] = _every_key
+    ) -> None:
         self.judge = judge
         self.totals = totals
         self.seen = seen
-        self.concerns: Callable[[int, bytes], bool] = lambda _database, _key: True
-        """Whether a key is looked at, by its database and name."""
+        self.concerns = concerns
         self.notes: dict[str, None] = {}
 
     def note(self, text: str) -> None:

@@ -96,10 +96,9 @@ class Scanner:
         self._options = options
         self._clock = clock
         self._started = time.time()
-        self._tally = Tally(judge, Totals(show), SeenKeys(self._expected))
+        seen = SeenKeys(self._expected)
+        self._tally = Tally(judge, Totals(show), seen, *(() if acting is None else (acting.concerns,)))
         self._acting = acting
-        if acting is not None:
-            self._tally.concerns = acting.concerns
         self._show = show
         self._nodes: dict[str, NodeFigures] = {}
         self._runs: dict[str, NodeRun] = {}
