@@ -71,7 +71,8 @@ async def get(session: aiohttp.ClientSession, path: str) -> tuple[int, str]:
 async def asked(keeper: Keeper, making: Making) -> list[tuple[int, str]]:
     """The answers to requests that come while the first is being made; one client gives up."""
     access, workers = Access(), SimpleNamespace(living=1, silent=list)
-    state: Any = SimpleNamespace(keeper=keeper, workers=workers)
+    settings = SimpleNamespace(state_dir=None)
+    state: Any = SimpleNamespace(keeper=keeper, workers=workers, settings=settings)
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         end = await serve([listener], state, access, closed=False)  # type: ignore[arg-type]  # all that it needs
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
