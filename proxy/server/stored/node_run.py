@@ -14,9 +14,15 @@ from proxy.net.connection.tls import TlsError
 from proxy.server.stored.link import Answer
 from proxy.server.stored.node_walk import LostReplyError, NodeWalk, OtherProcessError, Request
 from proxy.server.stored.pace import LOOK_SECONDS, PROBE_SECONDS, PROBES, Pace, reason_to_stop
-from proxy.server.stored.page import is_momentary
+from proxy.server.stored.page import ASKING, FORBIDDEN, is_momentary
 
 _RETRY_SECONDS = 0.5
+_LEAST_TRIES = 8
+"""So often the same is asked at least before a server is given up: pages get shorter each time."""
+MOST_COMMANDS, LEAST_COMMANDS = 400, 6
+"""Commands in one piece. A page of a scan has about 300."""
+_LONG_PIECE = 0.002
+"""Seconds of work. All clients of the server wait for so long: a piece that takes longer is halved."""
 _NOT_YET = ("LOADING", "BUSY", "MASTERDOWN", "ERR max number of clients")
 _LOOK = Request(None, [(b"INFO", b"persistence"), (b"INFO", b"replication")])
 _PING = Request(None, [(b"PING",)])
@@ -59,6 +65,7 @@ class NodeRun:
         self._pace = Pace(share, ())
         self._due = self._probe_due = self._look_due = 0.0
         self._may_look = True
+        self._most = MOST_COMMANDS
 
     async def run(self) -> None:
         """Walk to the end. Raises NodeLostError, ScanRefusedError, UpstreamRefusedError and TlsError."""
@@ -82,39 +89,68 @@ class NodeRun:
             self._server.close()
 
     async def _answered(self, request: Request) -> Sequence[Any]:
-        since = self._clock.now()
+        replies: list[Any] = []
+        while len(replies) < len(request.commands):
+            replies += await self._piece(request, len(replies))
+        return replies
+
+    async def _piece(self, request: Request, begin: int) -> Sequence[Any]:
+        # The replies to the next commands. How many there are is known when they are sent.
+        trouble = _Trouble(self._clock, self._patience)
         while True:
+            piece, is_asked = self._cut(request, begin), False
             try:
                 await self._keep_pace()
-                answer = await self._server.ask(request)
+                is_asked = True
+                answer = await self._server.ask(piece)
             except OSError as error:
                 self.state = why(error)
+                if is_asked and isinstance(error, TimeoutError):
+                    self._took_too_long(len(piece.commands))
+                trouble.again(self.state)
                 if await self._open():
                     await self._measure()
                     raise OtherProcessError from None
+                await self._clock.wait(_RETRY_SECONDS)
                 continue
             if not is_momentary(answer.replies):
-                self.state = ""
-                return self._taken(answer)
+                self._took(answer.seconds, len(piece.commands))
+                return answer.replies
             self.state = next(str(each) for each in answer.replies if isinstance(each, hiredis.ReplyError))
-            if self.state.startswith("CLUSTERDOWN") and self._clock.now() - since > self._patience:
-                raise NodeLostError(self.state)
+            trouble.again(self.state)
             await self._clock.wait(_RETRY_SECONDS)
 
     async def _answered_once(self, request: Request) -> Sequence[Any]:
         try:
-            return self._taken(await self._server.ask(request))
+            answer = await self._server.ask(request)
         except OSError as error:
             self.state = why(error)
             if await self._open():
                 await self._measure()
                 raise OtherProcessError from None
             raise LostReplyError from None
-
-    def _taken(self, answer: Answer) -> Sequence[Any]:
-        self.worked += self._pace.work_in(answer.seconds)
-        self._due = max(self._due, self._clock.now()) + self._pace.wait_after(answer.seconds)
+        self._took(answer.seconds, len(request.commands))
         return answer.replies
+
+    def _cut(self, request: Request, begin: int) -> Request:
+        end = begin + self._most
+        if request.commands[end - 1 : end] == [ASKING]:
+            end += 1  # it is about the command behind it
+        return request._replace(commands=request.commands[begin:end])
+
+    def _took(self, seconds: float, commands: int) -> None:
+        self.state = ""
+        work = self._pace.work_in(seconds)
+        self.worked += work
+        self._due = max(self._due, self._clock.now()) + self._pace.wait_after(seconds)
+        if work > _LONG_PIECE and not self._pace.is_off:
+            self._most = max(commands // 2, LEAST_COMMANDS)
+        elif commands >= self._most and work < _LONG_PIECE / 2:
+            self._most = min(2 * self._most, MOST_COMMANDS)
+
+    def _took_too_long(self, commands: int) -> None:
+        self._most = max(commands // 2, LEAST_COMMANDS)
+        self._due = self._clock.now() + self._pace.longest_wait
 
     async def _open(self) -> bool:
         since = self._clock.now()
@@ -162,12 +198,15 @@ class NodeRun:
             self._probe_due = self._clock.now() + PROBE_SECONDS
             if self._pace.back_off > 1:
                 await self._clock.wait(self._pace.wait_after(0.0))
+        trouble = _Trouble(self._clock, self._patience)
         while self._may_look and self._clock.now() >= self._look_due:
             reason = await self._reason_to_stop()
             self._look_due = self._clock.now() + LOOK_SECONDS
             if not reason:
                 break
             self.state = reason
+            if is_momentary([hiredis.ReplyError(reason)]):
+                trouble.again(reason)
             await self._until(self._look_due)
 
     async def _until(self, due: float) -> None:
@@ -175,6 +214,27 @@ class NodeRun:
             await self._clock.wait(left)
 
     async def _reason_to_stop(self) -> str:
-        told = [each for each in (await self._server.ask(_LOOK)).replies if isinstance(each, bytes)]
-        self._may_look = bool(told)  # the user may not ask
-        return next(filter(None, (reason_to_stop(read_info(each)) for each in told)), "")
+        told = (await self._server.ask(_LOOK)).replies
+        refusals = [str(each) for each in told if isinstance(each, hiredis.ReplyError)]
+        self._may_look = not all(each.startswith(FORBIDDEN) for each in refusals) or len(refusals) < len(told)
+        momentary = [each for each in refusals if not each.startswith(FORBIDDEN)]
+        reasons = [reason_to_stop(read_info(each)) for each in told if isinstance(each, bytes)]
+        return next(filter(None, [*momentary, *reasons]), "")
+
+
+class _Trouble:
+    """How long the same has been asked in vain."""
+
+    def __init__(self, clock: Clock, patience: float) -> None:
+        self._clock = clock
+        self._patience = patience
+        self._since: float | None = None
+        self._tries = 0
+
+    def again(self, reason: str) -> None:
+        """There is no answer this time either. Raises NodeLostError if that is enough."""
+        now = self._clock.now()
+        self._since = now if self._since is None else self._since
+        self._tries += 1
+        if self._tries >= _LEAST_TRIES and now - self._since > self._patience:
+            raise NodeLostError(reason)

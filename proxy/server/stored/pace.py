@@ -49,6 +49,11 @@ class Pace:
         wait = self.work_in(seconds) * self._rest * self.back_off
         return min(max(wait, _LEAST_WAIT * (self.back_off - 1)), _MOST_WAIT)
 
+    @property
+    def longest_wait(self) -> float:
+        """Seconds to wait after a request that was not answered in time."""
+        return 0.0 if self.is_off else _MOST_WAIT
+
     def probed(self, seconds: float) -> None:
         """A PING took this long."""
         if seconds > 2 * self._p99 + _NOISE:

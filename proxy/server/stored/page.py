@@ -24,10 +24,10 @@ MEMBERS_OF = {
     "stream": b"XLEN",
 }
 """The command that counts the members of a key of a type."""
-_ASKING: Command = (b"ASKING",)
+ASKING: Command = (b"ASKING",)
 _NOT_NOW = ("LOADING", "BUSY ", "MASTERDOWN", "CLUSTERDOWN")
 _MOVES = ("MOVED ", "ASK ", "TRYAGAIN")
-_FORBIDDEN = ("NOPERM", "ERR unknown command", "ERR unknown subcommand", "ERR Unknown subcommand")
+FORBIDDEN = ("NOPERM", "ERR unknown command", "ERR unknown subcommand", "ERR Unknown subcommand")
 
 
 class Missing(Enum):
@@ -41,11 +41,12 @@ class Missing(Enum):
 
 class Details:
     """Asks about keys. ``measures``: MEMORY USAGE is asked, as it is until the server refuses it; ``refusal`` is what
-    it says then."""
+    it says then. ``forbidden``: the user may run TYPE or PTTL for no key at all; the text has the server's error."""
 
     def __init__(self) -> None:
         self.measures = True
         self.refusal = ""
+        self.forbidden = ""
 
     def commands(self, keys: Iterable[bytes], *, asking: bool = False) -> list[Command]:
         """What to ask about these keys. ``asking``: the node may have their slots only in part."""
@@ -54,7 +55,7 @@ class Details:
             of_key: list[Command] = [(b"TYPE", key), (b"PTTL", key)]
             if self.measures:
                 of_key.append((b"MEMORY", b"USAGE", key))
-            found += [each for command in of_key for each in (_ASKING, command)] if asking else of_key
+            found += [each for command in of_key for each in (ASKING, command)] if asking else of_key
         return found
 
     def read(self, keys: Sequence[bytes], replies: Sequence[Any], *, asking: bool = False) -> list[StoredKey | Missing]:
@@ -67,8 +68,11 @@ class Details:
         for reply in (kind, ttl, memory):
             if isinstance(reply, hiredis.ReplyError) and str(reply).startswith(_MOVES):
                 return Missing.MOVED if str(reply).startswith("MOVED") else Missing.ASK
-        if isinstance(kind, hiredis.ReplyError) or isinstance(ttl, hiredis.ReplyError):
-            return Missing.UNREADABLE
+        for command, reply in (("TYPE", kind), ("PTTL", ttl)):
+            if isinstance(reply, hiredis.ReplyError):
+                if str(reply).startswith(FORBIDDEN) and "permissions to access" not in str(reply):
+                    self.forbidden = f"{command}: {reply}"
+                return Missing.UNREADABLE
         if isinstance(memory, hiredis.ReplyError):
             self._refused(str(memory))
             memory = False
@@ -78,7 +82,7 @@ class Details:
         return StoredKey(key, kind.decode("utf-8", "replace"), left, None if memory is False else memory)
 
     def _refused(self, text: str) -> None:
-        if text.startswith(_FORBIDDEN):
+        if text.startswith(FORBIDDEN):
             self.measures = False
         self.refusal = self.refusal or text
 

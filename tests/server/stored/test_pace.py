@@ -53,7 +53,7 @@ class Link:
         self.work = work
         self.slow_from = 1 << 60
         self.worked = 0.0
-        self.info = b""
+        self.info: bytes | None = b""
         self.troubles: dict[int, Exception] = {}
         self.opens: list[bool | Exception] = [False]
         self.requests = 0
@@ -74,7 +74,7 @@ class Link:
             return Answer([trouble] * len(request.commands), IDLE)
         names = {command[0] for command in request.commands}
         replies: Sequence[Any] = self.server.answer(request)
-        if request.commands[0][1:] in ((b"persistence",), (b"replication",)):
+        if self.info is not None and request.commands[0][1:] in ((b"persistence",), (b"replication",)):
             replies = [self.info] * len(request.commands)
         work = self.work if names & {b"SCAN", b"TYPE"} else 0.0
         self.worked += work
@@ -96,8 +96,14 @@ class Stage:
         self.link = Link(self.clock, self.server)
         self.judge = FakeJudge()
         self.figures = NodeFigures("one")
+        self.share = share
+        self.use(self.link)
+
+    def use(self, link: Link) -> None:
+        """Another connection in place of the one that there is."""
+        self.link = link
         walk = NodeWalk(Tally(self.judge, Totals(str), SeenKeys(int)), self.figures)
-        self.run = NodeRun(walk, self.link, share, self.clock, patience=60.0)
+        self.run = NodeRun(walk, link, self.share, self.clock, patience=60.0)
 
     def go(self) -> float:
         """The seconds that it took."""

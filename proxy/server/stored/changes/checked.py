@@ -45,7 +45,6 @@ return 'done'
 _NOT_NOW = ("LOADING", "BUSY ", "MASTERDOWN", "CLUSTERDOWN")
 _MOVES = ("MOVED ", "ASK ", "TRYAGAIN")
 _REPLICA = "READONLY "
-ASKING: Command = (b"ASKING",)
 
 
 def scripted(wish: Wish) -> Command:

@@ -29,7 +29,7 @@ from proxy.server.stored.node_walk import (
     Tally,
     Walking,
 )
-from proxy.server.stored.page import Command
+from proxy.server.stored.page import ASKING, Command
 from proxy.server.stored.seen import mark_of
 from proxy.server.stored.totals import Judged
 
@@ -243,7 +243,7 @@ class _NodeChanges:
 
 
 def _about(name: bytes, command: Command, asking: frozenset[bytes]) -> list[Command]:
-    return [checked.ASKING, command] if name in asking else [command]
+    return [ASKING, command] if name in asking else [command]
 
 
 def _told(names: Sequence[bytes] | _Picked, replies: Sequence[Any], asking: frozenset[bytes]) -> list[Any]:
