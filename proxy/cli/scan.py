@@ -3,15 +3,15 @@
 import argparse
 import asyncio
 import json
-import re
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from proxy.cli import growth_text
 from proxy.cli.line import LineParser
+from proxy.cli.scan_fail_on import are_kept, can_be_found, limits
 from proxy.cli.scan_results import (
     LAST,
     ResultError,
@@ -31,26 +31,6 @@ from proxy.server.stored.json_form import as_json
 from proxy.server.stored.judging import StoredJudge
 from proxy.server.stored.model import Scan
 from proxy.server.stored.scanner import Options, Scanner, WallClock
-from proxy.wire.numbers import read_digits
-
-_LIMIT = re.compile(r"([a-z-]+)(?:>([0-9]{1,12})|>([0-9]{1,3}(?:\.[0-9]{1,6})?)%)?")
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """A fault that more than so many ``keys``, or this ``share`` of all keys, must not have."""
-
-    fault: Fault
-    keys: int = 0
-    share: float | None = None
-
-    def is_broken(self, scan: Scan) -> bool:
-        """Whether more keys surely have the fault."""
-        found = scan.keys_with(self.fault)
-        return found > (self.keys if self.share is None else self.share * scan.keys)
-
-    def __str__(self) -> str:
-        return f"{self.fault}>{self.keys}" if self.share is None else f"{self.fault}>{100 * self.share:g}%"
 
 
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
@@ -72,26 +52,12 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
     parser.add_argument(
         "--fail-on",
         metavar="FAULT>N[%][,…]",
-        type=_limits,
+        type=limits,
         default=(),
         help=f"exit with 1 if so many keys have a fault, such as no-ttl>1%%: {', '.join(Fault)}",
     )
     add_result_options(parser)
     parser.set_defaults(run=run, mistake=parser.error)
-
-
-def _limits(given: str) -> tuple[Limit, ...]:
-    return tuple(_limit(each) for each in given.split(","))
-
-
-def _limit(given: str) -> Limit:
-    found = _LIMIT.fullmatch(given)
-    if found is None or found[1] not in [*Fault] or float(found[3] or 0) > 100:
-        raise argparse.ArgumentTypeError(
-            f"expected a fault ({', '.join(Fault)}) and a limit, such as no-ttl>1% or bad-name>20, got {given!r}"
-        )
-    share = None if found[3] is None else float(found[3]) / 100
-    return Limit(Fault(found[1]), read_digits(found[2] or "0") or 0, share)
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -113,9 +79,14 @@ def run(parsed: argparse.Namespace) -> int:
     policy, tls = loaded
     options = Options(parsed.share, parsed.replicas, parsed.touch)
     judge = StoredJudge(policy, time.time())
+    judged = judge.faults()
+    if not can_be_found(parsed.fail_on, judged):
+        return INVALID
     scanner = Scanner(parsed.upstream, tls, judge, shown_by(policy.redact), options, WallClock())
     status = asyncio.run(drive(scanner))
     found = scanner.result(str(parsed.policy))
+    if not judged:
+        found = replace(found, notes=[*found.notes, "no rule of this policy judges stored keys"])
     if not found.keys and status:
         return status
     return status or FAILED if not _give(parsed, found, contacts_of(policy), old) else status
@@ -130,10 +101,7 @@ def _give(parsed: argparse.Namespace, found: Scan, contacts: Mapping[str, str], 
         print(text(found, contacts) + ("" if grown is None else f"\n\n{growth_text.text(grown)}"))
     done = parsed.html is None or write_html(found, contacts, parsed.html)
     done &= parsed.state_dir is None or keep(found, parsed.state_dir)
-    broken = [str(limit) for limit in parsed.fail_on if limit.is_broken(found)]
-    if broken:
-        print(f"keyrail: --fail-on: {', '.join(broken)}", file=sys.stderr)
-    return done and not broken
+    return are_kept(parsed.fail_on, found) and done
 
 
 def contacts_of(policy: Policy) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from proxy.cli.text_forms import Plain
-from proxy.server.stored.model import TTL_BOUNDS, FindingRow, NodeFigures, Scan
+from proxy.server.stored.model import TTL_BOUNDS, FindingRow, Kind, NodeFigures, Scan
 from proxy.server.stored.scanner import Progress
 
 _MOST_FINDINGS, _MOST_PATTERNS, _MOST_LARGEST, _MOST_SLOTS = 20, 5, 10, 5
@@ -84,7 +84,7 @@ def _owners(scan: Scan, contacts: Mapping[str, str]) -> Iterator[str]:
             f"{row.keys:,}",
             size(row.bytes),
             f"{row.without_ttl:,}",
-            f"{faults.get(app, 0):,}",
+            f"{faults[app]:,}",
             _FORM.say(contacts.get(app, "")),
         )
         for app, row in scan.apps.items()
@@ -94,10 +94,8 @@ def _owners(scan: Scan, contacts: Mapping[str, str]) -> Iterator[str]:
 
 def faults_by_app(scan: Scan) -> dict[str, int]:
     """How many faults the keys of each app have, without those under an exception."""
-    faults: dict[str, int] = {}
-    for kind, row in scan.findings.items():
-        faults[kind.app] = faults.get(kind.app, 0) + row.keys - row.excepted
-    return faults
+    rows = {app: scan.faults_of(app) for app in scan.apps}
+    return {app: row.sure + row.unsure for app, row in rows.items()}
 
 
 def _findings(scan: Scan) -> Iterator[str]:
@@ -105,16 +103,16 @@ def _findings(scan: Scan) -> Iterator[str]:
     yield ""
     yield "findings" if found else "no findings"
     for kind, row in found[:_MOST_FINDINGS]:
-        yield f"  {row.keys:,} {kind.fault}: {_FORM.say(kind.rule)} ({row.mode}){_aside(row)}"
+        yield f"  {row.keys:,} {kind.fault}: {_FORM.say(kind.rule)} ({kind.mode}){_aside(kind, row)}"
         whose = f"{_FORM.code(kind.pattern)} of {_FORM.say(kind.app or NOBODY)}"
-        yield f"      {whose}, {size(row.bytes)}: {_FORM.say(row.text)}"
+        yield f"      {whose}, {size(row.bytes)}: {'e.g. ' if row.keys > 1 else ''}{_FORM.say(row.text)}"
         yield f"      such as {', '.join(map(_FORM.code, row.exemplars))}"
     if len(found) > _MOST_FINDINGS:
         yield f"  and {len(found) - _MOST_FINDINGS:,} more (--json)"
 
 
-def _aside(row: FindingRow) -> str:
-    said = [f"{row.unsure:,} of them may have it"] if row.unsure else []
+def _aside(kind: Kind, row: FindingRow) -> str:
+    said = [] if kind.sure else ["they may have it"]
     said += [f"{row.excepted:,} of them under an exception"] if row.excepted else []
     return f", {'; '.join(said)}" if said else ""
 

@@ -20,7 +20,7 @@ from proxy.rules.lowering import Lowering
 from proxy.rules.memory import Memory
 from proxy.rules.other_rules import OtherRules
 from proxy.rules.shared_state import FactKey
-from proxy.rules.stored import StoredFault, StoredKey
+from proxy.rules.stored import Fault, StoredFault, StoredKey
 from proxy.rules.verdict import Refuse, ReplyEdit, Verdict
 from proxy.schema.entries import NO_SCHEMA, Schema
 
@@ -253,6 +253,11 @@ class Rule(Protocol):
         """What the rule finds wrong with a key that is stored already, whoever wrote it. The rule is bound for the app
         that owns the key."""
         return None
+
+    @property
+    def stored_faults(self) -> frozenset[Fault]:
+        """The faults that the rule can find in stored keys."""
+        return frozenset()
 
     def ttl_of_stored(self, _key: StoredKey, _chance: float, /) -> int | None:
         """The TTL, in milliseconds, that a key without one is to get, by a random number in [0, 1); None if the rule

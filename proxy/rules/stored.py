@@ -34,8 +34,10 @@ class Fault(StrEnum):
 @dataclass(frozen=True, slots=True)
 class StoredFault:
     """What a rule finds wrong with a stored key. `text` begins in lower case and never repeats the key. Not `sure`:
-    only its members, which were not counted, can tell (it "may have over N")."""
+    only its members, which were not counted, can tell (it "may have over N"). `by`: how far it is over its limit, in
+    the limit's unit; 0 if nothing is measured."""
 
     fault: Fault
     text: str
     sure: bool = True
+    by: int = 0

@@ -44,7 +44,8 @@ def size_fault(key: StoredKey, most: int, of_what: str = "") -> StoredFault | No
     if key.members is not None:
         if key.members <= most:
             return None
-        return StoredFault(Fault.TOO_LARGE, f"has {key.members} {unit}, {over(key.members, most)}{of_what}")
+        text = f"has {key.members} {unit}, {over(key.members, most)}{of_what}"
+        return StoredFault(Fault.TOO_LARGE, text, by=key.members - most)
     if not may_have_over(key, most):
         return None
     return StoredFault(Fault.TOO_LARGE, f"may have over {most} {unit}{of_what}", sure=False)

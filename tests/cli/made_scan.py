@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from proxy.rules.stored import Fault
-from proxy.server.stored.model import FindingRow, Kind, LargeKey, NodeFigures, PatternRow, Place, Scan, SlotKeys
+from proxy.server.stored.model import (
+    FaultOf,
+    FaultRow,
+    FindingRow,
+    Kind,
+    LargeKey,
+    NodeFigures,
+    PatternRow,
+    Place,
+    Scan,
+    SlotKeys,
+)
 
 NOW = 1_796_000_000.0
 """2026-11-30."""
@@ -23,12 +34,14 @@ def made_scan(*names: str) -> Scan:
 
     patterns: dict[Place, PatternRow] = {}
     findings: dict[Kind, FindingRow] = {}
+    faults: dict[FaultOf, FaultRow] = {}
     for number in range(1, 4):
         place = Place(name(), name())
         row = PatternRow(name(), 1000 * number, 10**6 * number, 0, 10 * number, [0, number, 0, 0, 0, 7])
         patterns[place] = replace(row, types={"string": 1000 * number})
-        kind = Kind(name(), Fault.NO_TTL, *place)
-        findings[kind] = FindingRow("audit", name(), 10 * number, 4, 5, 1, 10**5, [name(), name()])
+        kind = Kind(name(), Fault.NO_TTL, *place, "audit", number != 2)
+        findings[kind] = FindingRow(name(), number, 10 * number, 1, 10**5, [name(), name()])
+        faults[FaultOf(Fault.NO_TTL, place.app)] = FaultRow(0, 4, 5, 1)
     large = [LargeKey(10**6, name(), name(), members, None, Place(name(), name()), name()) for members in (None, 7)]
     node = NodeFigures(name(), counted=6000, bytes=6 * 10**6, restarts=1, info={"used_memory": 8e6})
     return Scan(
@@ -40,6 +53,7 @@ def made_scan(*names: str) -> Scan:
         share=0.05,
         patterns=patterns,
         findings=findings,
+        faults=faults,
         largest=large,
         nodes=[node],
         slots=[SlotKeys(12, 3, 10**5)],

@@ -40,7 +40,7 @@ from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
 from proxy.rules.rule import Binding, Needs, Rule, RuleSettings, Wording
 from proxy.rules.sizes_known import KnownSizes
-from proxy.rules.stored import StoredFault, StoredKey
+from proxy.rules.stored import Fault, StoredFault, StoredKey
 from proxy.rules.stored_sizes import COLLECTIONS, may_have_over, size_fault
 from proxy.rules.verdict import PASS, InspectReply, Pass, Procedure, Refuse, Steps, Surround, Verdict
 from proxy.wire.decode import read_reply
@@ -372,6 +372,10 @@ class Collections(Rule):
         """A collection with more members than its cap."""
         cap = self._stored_cap(key)
         return None if cap is None else size_fault(key, cap.most, _of_owner(cap))
+
+    @property
+    def stored_faults(self) -> frozenset[Fault]:
+        return frozenset({Fault.TOO_LARGE})
 
     def members_wanted(self, key: StoredKey) -> bool:
         """The members of a collection whose memory allows more than its cap."""

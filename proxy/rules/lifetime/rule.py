@@ -52,7 +52,7 @@ from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lifetime.creations import Creations
 from proxy.rules.lifetime.reply_edits import reply_of_mset, reply_of_setnx
 from proxy.rules.lifetime.scope import LifetimeScope
-from proxy.rules.lifetime.stored import stored_fault, ttl_of_stored
+from proxy.rules.lifetime.stored import faults_of, stored_fault, ttl_of_stored
 from proxy.rules.lifetime.ttl_commands import NEEDS, TtlCommands
 from proxy.rules.lifetime.ttl_options import Outside, Persist, TtlOptions, Unproven
 from proxy.rules.lifetime.uses import Uses
@@ -62,7 +62,7 @@ from proxy.rules.plan_checks import UNLIMITED, EntryCheck
 from proxy.rules.request_edits import Append
 from proxy.rules.request_edits import StatedArgument as PlannedNumber
 from proxy.rules.rule import Binding, Needs, Rule, Wording, takes
-from proxy.rules.stored import StoredFault, StoredKey
+from proxy.rules.stored import Fault, StoredFault, StoredKey
 from proxy.rules.verdict import PASS, Rewrite, Verdict
 from proxy.schema.bounds import Bounds, spread
 
@@ -303,6 +303,10 @@ class Lifetime(Rule):
     def judge_stored(self, key: StoredKey) -> StoredFault | None:
         """By the bounds for the key and its type (``stored``)."""
         return stored_fault(self._scope, key)
+
+    @property
+    def stored_faults(self) -> frozenset[Fault]:
+        return faults_of(self._scope)
 
     def ttl_of_stored(self, key: StoredKey, chance: float) -> int | None:
         """By the same bounds, with their jitter (``stored``)."""

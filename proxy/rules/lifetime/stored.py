@@ -28,8 +28,16 @@ def stored_fault(scope: LifetimeScope, key: StoredKey) -> StoredFault | None:
         return StoredFault(Fault.NO_TTL, f"has no TTL, and the policy {_wanted(bounds)}") if needed else None
     if most is None or key.ttl <= most * 1000:
         return None
-    excess = f"{shown_time(key.ttl - most * 1000)} more than the limit of {shown_time(most * 1000)}"
-    return StoredFault(Fault.TTL_TOO_LONG, f"has a TTL of {shown_time(key.ttl)}, {excess}")
+    by = key.ttl - most * 1000
+    excess = f"{shown_time(by)} more than the limit of {shown_time(most * 1000)}"
+    return StoredFault(Fault.TTL_TOO_LONG, f"has a TTL of {shown_time(key.ttl)}, {excess}", by=by)
+
+
+def faults_of(scope: LifetimeScope) -> frozenset[Fault]:
+    """What can be wrong with TTLs by these bounds."""
+    bounds = [each for each in scope.places if each is not None]
+    found = {Fault.TTL_TOO_LONG, Fault.NO_TTL} if any(each.most is not None for each in bounds) else set[Fault]()
+    return frozenset(found | ({Fault.NO_TTL} if any(each.gives for each in bounds) else set()))
 
 
 def ttl_of_stored(scope: LifetimeScope, key: StoredKey, chance: float) -> int | None:

@@ -215,6 +215,13 @@ class Naming(Rule):
         fault = NOT_IN_SCHEMA if owner is None else membership.fault(key.name, owner)
         return StoredFault(Fault.NOBODYS, fault) if fault else None
 
+    @property
+    def stored_faults(self) -> frozenset[Fault]:
+        if not self._settings.writes:
+            return frozenset()
+        nobodys = self._membership is not None or (self._no_app and self._prefixes is not None)
+        return frozenset({Fault.NOBODYS} if nobodys else ()) | (set() if self._only_in_schema else {Fault.BAD_NAME})
+
     def _fault(self, name: bytes) -> str:
         size = len(name)
         if size < self._settings.min_length:

@@ -16,7 +16,7 @@ from proxy.rules.plan_checks import UNLIMITED, EntryCheck
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
 from proxy.rules.sizes.rule import SMALLER, oversize, too_many_members
-from proxy.rules.stored import StoredFault, StoredKey
+from proxy.rules.stored import Fault, StoredFault, StoredKey
 from proxy.rules.stored_sizes import STRING, may_have_over, size_fault
 from proxy.rules.verdict import PASS, Verdict
 from proxy.schema.entries import KeyEntry, KeySize, Owner
@@ -100,6 +100,11 @@ class SchemaSize(Rule):
         """The value of a string; the rule's later part judges the members of a collection."""
         owner, most = self._stored_limit(key)
         return None if owner is None or most is None else size_fault(key, most, f" for {owner.described}")
+
+    @property
+    def stored_faults(self) -> frozenset[Fault]:
+        has_limit = any(_size_of(owner).most_bytes is not None for owner in self._schema.entries)
+        return frozenset({Fault.TOO_LARGE} if has_limit else ())
 
     def members_wanted(self, key: StoredKey) -> bool:
         """The bytes of a string that takes more memory than its value may have bytes."""

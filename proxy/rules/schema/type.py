@@ -86,6 +86,11 @@ class SchemaType(Rule):
         text = f"is a {key.type}, and belongs to {owner.described}, of type {owner.type}"
         return StoredFault(Fault.WRONG_TYPE, text)
 
+    @property
+    def stored_faults(self) -> frozenset[Fault]:
+        has_type = self._settings.writes and any(owner.type for owner in self._schema.entries)
+        return frozenset({Fault.WRONG_TYPE} if has_type else ())
+
     def judged_by(self, _spec: Spec) -> JudgedBy:
         return JudgedBy.NAMES
 

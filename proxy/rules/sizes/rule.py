@@ -16,7 +16,7 @@ from proxy.rules.judged_by import JudgedBy
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
 from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
-from proxy.rules.stored import StoredFault, StoredKey
+from proxy.rules.stored import Fault, StoredFault, StoredKey
 from proxy.rules.stored_sizes import STRING, may_have_over, size_fault
 from proxy.rules.verdict import PASS, Verdict
 
@@ -77,6 +77,10 @@ class Sizes(Rule):
         command."""
         most = self._settings.value
         return None if most is None or key.type != STRING else size_fault(key, most)
+
+    @property
+    def stored_faults(self) -> frozenset[Fault]:
+        return frozenset() if self._settings.value is None else frozenset({Fault.TOO_LARGE})
 
     def members_wanted(self, key: StoredKey) -> bool:
         """The bytes of a string that takes more memory than its value may have bytes."""

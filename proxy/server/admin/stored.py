@@ -18,7 +18,7 @@ from proxy.server.admin.state import STATE
 from proxy.server.stored.json_form import as_json
 from proxy.server.stored.kept import KeptScans, read_scan
 
-_MOST_ROWS = {"apps": 50, "patterns": 50, "findings": 50, "largest": 20, "nodes": 50, "notes": 20}
+_MOST_ROWS = {"apps": 50, "patterns": 50, "faults": 100, "findings": 50, "largest": 20, "nodes": 50, "notes": 20}
 _SECONDS = 10.0
 _NONE = b'{"scan": null, "left_off": {}}'
 

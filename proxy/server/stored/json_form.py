@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 from proxy.rules.stored import Fault
 from proxy.server.stored.model import (
     TTL_BOUNDS,
+    FaultOf,
+    FaultRow,
     FindingRow,
     Kind,
     LargeKey,
@@ -19,7 +21,7 @@ from proxy.server.stored.model import (
 )
 
 _VERSION = 1
-_Row = TypeVar("_Row", PatternRow, FindingRow, NodeFigures, SlotKeys)
+_Row = TypeVar("_Row", PatternRow, FaultRow, FindingRow, NodeFigures, SlotKeys)
 
 
 def as_json(scan: Scan) -> dict[str, Any]:
@@ -41,6 +43,7 @@ def as_json(scan: Scan) -> dict[str, Any]:
         "ttl_bounds": TTL_BOUNDS,
         "apps": [{"app": app, **_row(row)} for app, row in scan.apps.items()],
         "patterns": [{**place._asdict(), **_row(row)} for place, row in patterns],
+        "faults": [{**of._asdict(), **asdict(row)} for of, row in sorted(scan.faults.items())],
         "findings": [{**kind._asdict(), **asdict(row)} for kind, row in findings],
         "largest": [_large(each) for each in scan.largest],
         "nodes": [asdict(node) for node in scan.nodes],
@@ -77,10 +80,8 @@ def from_json(told: Any) -> Scan:
             finished=bool(told["finished"]),
             share=float(told["share"]),
             patterns={_place(each): _known(PatternRow, each) for each in told["patterns"]},
-            findings={
-                Kind(str(each["rule"]), Fault(each["fault"]), *_place(each)): _known(FindingRow, each)
-                for each in told["findings"]
-            },
+            findings={_kind(each): _known(FindingRow, each) for each in told["findings"]},
+            faults={FaultOf(Fault(each["fault"]), str(each["app"])): _known(FaultRow, each) for each in told["faults"]},
             largest=[_large_of(each) for each in told["largest"]],
             nodes=[_known(NodeFigures, each) for each in told["nodes"]],
             slots=[_known(SlotKeys, each) for each in told["slots"]["heaviest"]],
@@ -102,6 +103,10 @@ def _seconds(moment: str) -> float:
 
 def _place(told: Mapping[str, Any]) -> Place:
     return Place(str(told["pattern"]), str(told["app"]))
+
+
+def _kind(told: Mapping[str, Any]) -> Kind:
+    return Kind(str(told["rule"]), Fault(told["fault"]), *_place(told), str(told["mode"]), bool(told["sure"]))
 
 
 def _known(row: type[_Row], told: Mapping[str, Any]) -> _Row:

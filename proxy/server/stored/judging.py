@@ -21,7 +21,7 @@ from proxy.policy.model import Mode, Policy
 from proxy.policy.precedence import audience
 from proxy.rules.context import Context
 from proxy.rules.rule import Rule
-from proxy.rules.stored import StoredFault, StoredKey
+from proxy.rules.stored import Fault, StoredFault, StoredKey
 from proxy.rules.verdict import Answer, Refuse
 from proxy.schema.entries import Owner
 from proxy.traffic.shapes import shape
@@ -87,6 +87,16 @@ class StoredJudge:
         steps = self._steps_for(self._owner(key.name)[1])
         wanting = (step for step in steps if step.rule.members_wanted(key))
         return any(self._mode(step, key.name)[0] is not Mode.OFF for step in wanting)
+
+    def faults(self) -> frozenset[Fault]:
+        """The faults that the rules can find, in the keys of any app."""
+        found: frozenset[Fault] = frozenset()
+        for app in ("", *self._apps):
+            steps = (each for each in self._steps_for(app) if each.varies or each.mode is not Mode.OFF)
+            found = found.union(*(each.rule.stored_faults for each in steps))
+            if found == {*Fault}:
+                break
+        return found
 
     def ttl_by(self, rule: str, app: str, key: StoredKey, chance: float) -> int | None:
         """The TTL, in milliseconds, that this rule gives to a key of the app, by a random number in [0, 1). None if it

@@ -1,7 +1,8 @@
 """What a scan has found: values that do not change any more, in the form in which they are shown."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from proxy.rules.stored import Fault
@@ -21,11 +22,20 @@ class Place(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What kind of finding a row is about."""
+    """What kind of finding a row is about: of a rule in a ``mode``. Not ``sure``: the keys only may have the fault."""
 
     rule: str
     fault: Fault
     pattern: str
+    app: str
+    mode: str
+    sure: bool
+
+
+class FaultOf(NamedTuple):
+    """A fault of the keys of an app; the app is empty if they are nobody's."""
+
+    fault: Fault
     app: str
 
 
@@ -45,18 +55,32 @@ class PatternRow:
 
 @dataclass(slots=True)
 class FindingRow:
-    """The keys with one kind of fault. Of ``keys``, ``unsure`` ones only may have it, and ``excepted`` ones are under
-    an exception of their owner; ``certain`` are those of neither kind. ``text`` is what the rule says of the first one,
-    ``exemplars`` show some of them."""
+    """The keys with one kind of fault, of which ``excepted`` ones are under an exception of their owner. ``text`` is
+    what the rule says of the worst one, which exceeds its limit ``by`` the most. ``exemplars`` show some of them."""
 
-    mode: str
     text: str
+    by: int = 0
     keys: int = 0
-    certain: int = 0
-    unsure: int = 0
     excepted: int = 0
     bytes: int = 0
     exemplars: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class FaultRow:
+    """The keys with a fault, each once, whatever number of rules find it. Each key counts for the first of these that
+    is true of it: it surely has the fault, and a rule that finds it is ``enforced``, or such rules are ``milder``;
+    ``unsure``: it may have the fault; ``excepted``: it is under an exception."""
+
+    enforced: int = 0
+    milder: int = 0
+    unsure: int = 0
+    excepted: int = 0
+
+    @property
+    def sure(self) -> int:
+        """Those that surely have it, and are under no exception."""
+        return self.enforced + self.milder
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +150,7 @@ class Scan:
     used_slots: int = 0
     expected_missed: float = 0.0
     notes: Sequence[str] = ()
+    faults: Mapping[FaultOf, FaultRow] = field(default_factory=dict)
 
     @property
     def keys(self) -> int:
@@ -145,9 +170,23 @@ class Scan:
             add_row(found.setdefault(place.app, PatternRow(row.team)), row)
         return dict(sorted(found.items(), key=lambda each: (-each[1].bytes, -each[1].keys, each[0])))
 
-    def keys_with(self, fault: Fault) -> int:
-        """So many keys surely have a fault of this kind, and are under no exception."""
-        return sum(row.certain for kind, row in self.findings.items() if kind.fault is fault)
+    @property
+    def by_fault(self) -> Mapping[Fault, FaultRow]:
+        """The sums of each fault, in the order of faults."""
+        found = {of.fault for of in self.faults}
+        return {fault: self._sum(partial(_is_of, fault)) for fault in Fault if fault in found}
+
+    def faults_of(self, app: str) -> FaultRow:
+        """The sum of all faults of an app's keys."""
+        return self._sum(lambda of: of.app == app)
+
+    def _sum(self, wanted: Callable[[FaultOf], bool]) -> FaultRow:
+        rows = [astuple(row) for of, row in self.faults.items() if wanted(of)]
+        return FaultRow(*map(sum, zip(*rows, strict=True)))
+
+
+def _is_of(fault: Fault, of: FaultOf) -> bool:
+    return of.fault is fault
 
 
 def add_row(to: PatternRow, row: PatternRow) -> None:

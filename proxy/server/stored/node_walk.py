@@ -206,6 +206,8 @@ class NodeWalk:
             again = self._details.read(here, told, asking=True)
             told_now = (Missing.MOVED if each is Missing.GONE else each for each in again)
             found |= dict(zip(here, told_now, strict=True))
+        if self._details.forbidden:
+            raise ScanRefusedError(self._details.forbidden)
         if self._details.refusal:
             self._tally.note(f"bytes are not known: {self.figures.name} answers MEMORY USAGE: {self._details.refusal}")
         for key, each in found.items():

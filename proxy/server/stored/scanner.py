@@ -135,6 +135,7 @@ class Scanner:
             share=self._options.share,
             patterns=totals.patterns,
             findings=totals.findings,
+            faults=totals.faults,
             largest=totals.largest(),
             nodes=[*self._nodes.values()],
             slots=totals.heaviest_slots(),

@@ -3,7 +3,7 @@
 import heapq
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from proxy.commands.slots import SLOTS, slot_of
@@ -11,6 +11,8 @@ from proxy.rules.stored import StoredFault, StoredKey
 from proxy.server.stored.model import (
     OTHER,
     TTL_BOUNDS,
+    FaultOf,
+    FaultRow,
     FindingRow,
     Kind,
     LargeKey,
@@ -26,6 +28,7 @@ MOST_FINDINGS = 2_000
 MOST_EXEMPLARS = 5
 MOST_LARGEST = 20
 MOST_SLOTS = 20
+_ENFORCED = "enforce"
 
 
 class Finding(Protocol):
@@ -60,6 +63,7 @@ class Totals:
     def __init__(self, show: Callable[[bytes], str], *, by_slot: bool = False) -> None:
         self.patterns: dict[Place, PatternRow] = {}
         self.findings: dict[Kind, FindingRow] = {}
+        self.faults: dict[FaultOf, FaultRow] = {}
         self._show = show
         self._largest: list[tuple[int, int, LargeKey]] = []
         self._order = 0
@@ -76,7 +80,10 @@ class Totals:
         place = Place(judged.pattern, judged.app)
         self._count(place, judged.team, key)
         for found in judged.findings:
-            self._find(Kind(found.rule, found.fault.fault, *place), found, key)
+            self._find(Kind(found.rule, found.fault.fault, *place, found.mode, found.fault.sure), found, key)
+        for fault in {found.fault.fault for found in judged.findings}:
+            its = [each for each in judged.findings if each.fault.fault is fault]
+            self._count_fault(FaultOf(fault, judged.app), its)
         if key.memory is not None and (len(self._largest) < MOST_LARGEST or memory > self._largest[0][0]):
             self._keep_large(key, place, node)
         if self._slot_keys is not None and self._slot_bytes is not None:
@@ -121,16 +128,29 @@ class Totals:
         if row is None:
             if len(self.findings) >= 2 * MOST_FINDINGS:
                 self._fold_findings()
-            row = self.findings[kind] = FindingRow(found.mode, found.fault.text)
+            row = self.findings[kind] = FindingRow(found.fault.text, found.fault.by)
+        elif found.fault.by > row.by:
+            row.text, row.by = found.fault.text, found.fault.by
         row.keys += 1
-        row.certain += found.fault.sure and not found.excepted
-        row.unsure += not found.fault.sure
         row.excepted += found.excepted
         row.bytes += key.memory or 0
         if len(row.exemplars) < MOST_EXEMPLARS:
             shown = self._show(key.name)
             if shown not in row.exemplars:
                 row.exemplars.append(shown)
+
+    def _count_fault(self, of: FaultOf, found: Sequence[Finding]) -> None:
+        row = self.faults.setdefault(of, FaultRow())
+        counted = [each for each in found if not each.excepted]
+        sure = [each for each in counted if each.fault.sure]
+        if any(each.mode == _ENFORCED for each in sure):
+            row.enforced += 1
+        elif sure:
+            row.milder += 1
+        elif counted:
+            row.unsure += 1
+        else:
+            row.excepted += 1
 
     def _keep_large(self, key: StoredKey, place: Place, node: NodeFigures) -> None:
         self._order -= 1  # of keys with equal bytes, the first ones stay
@@ -150,10 +170,10 @@ class Totals:
     def _fold_findings(self) -> None:
         for kind in sorted(self.findings, key=lambda kind: self.findings[kind].keys)[:MOST_FINDINGS]:
             row = self.findings.pop(kind)
-            to = self.findings.setdefault(kind._replace(pattern=OTHER), FindingRow(row.mode, row.text))
+            to = self.findings.setdefault(kind._replace(pattern=OTHER), FindingRow(row.text, row.by))
+            if row.by > to.by:
+                to.text, to.by = row.text, row.by
             to.keys += row.keys
-            to.certain += row.certain
-            to.unsure += row.unsure
             to.excepted += row.excepted
             to.bytes += row.bytes
             to.exemplars = (to.exemplars + row.exemplars)[:MOST_EXEMPLARS]

@@ -10,7 +10,7 @@ import pytest
 
 from proxy.rules.stored import Fault, StoredFault, StoredKey
 from proxy.server.stored.json_form import as_json
-from proxy.server.stored.model import OTHER, Kind, NodeFigures, Place, Scan
+from proxy.server.stored.model import OTHER, FaultOf, FaultRow, Kind, NodeFigures, Place, Scan
 from proxy.server.stored.seen import SeenKeys, mark_of
 from proxy.server.stored.totals import MOST_EXEMPLARS, MOST_FINDINGS, MOST_LARGEST, MOST_PATTERNS, Totals
 from tests.server.stored.fake_servers import FakeFinding, FakeJudged, slot_of
@@ -42,7 +42,7 @@ def test_sums_stay_right_while_patterns_are_folded() -> None:
     assert len(found) <= 2 * MOST_FINDINGS + 2
     assert sum(row.keys for row in found) == without
     certain = [n for n, key in enumerate(keys) if key.ttl is None and n % 3 and n % 5]
-    assert sum(row.certain for row in found) == len(certain)
+    assert sum(row.sure for row in totals.faults.values()) == len(certain)
     assert all(0 < len(row.exemplars) <= MOST_EXEMPLARS for row in found)
     largest = [key.memory for key in totals.largest()]
     assert largest == sorted((key.memory for key in keys if key.memory), reverse=True)[:MOST_LARGEST]
@@ -72,18 +72,45 @@ def test_the_heaviest_slots_of_a_cluster() -> None:
 def test_a_fault_counts_where_it_is_sure_and_not_excepted() -> None:
     totals = Totals(lambda key: key.decode())
     filled(totals, [StoredKey(b"k%d" % each, "string", None) for each in range(300)], 1, NodeFigures("one"))
-    scan = Scan("u", "p", 0.0, 1.0, True, 0.05, totals.patterns, totals.findings, [], [NodeFigures("one")])
-    rows = [*totals.findings.values()]
-    assert sum(row.unsure for row in rows) == 100
-    assert sum(row.excepted for row in rows) == 60
-    assert scan.keys_with(Fault.NO_TTL) == 160, "20 of these are under an exception and unsure"
-    assert scan.keys_with(Fault.BAD_NAME) == 0
+    scan = Scan("u", "p", 0.0, 1.0, True, 0.05, totals.patterns, totals.findings, [], [], faults=totals.faults)
+    assert scan.by_fault == {Fault.NO_TTL: FaultRow(0, 160, 80, 60)}, "20 are under an exception and unsure"
+    assert sum(row.keys for kind, row in scan.findings.items() if not kind.sure) == 100
+    assert scan.faults_of("app0").sure + scan.faults_of("app1").sure == 160
+    assert scan.faults_of("app2") == FaultRow()
     told = json.loads(json.dumps(as_json(scan)))
     assert told["keys"] == 300
     assert {each["app"] for each in told["apps"]} == {"app0", "app1"}
     assert told["findings"][0]["fault"] == "no-ttl"
     assert Place("p0", "app0") in totals.patterns
-    assert Kind("r", Fault.NO_TTL, "p0", "app0") in totals.findings
+    assert Kind("r", Fault.NO_TTL, "p0", "app0", "audit", True) in totals.findings
+
+
+def test_a_fault_that_several_rules_find_counts_once_and_as_the_worst_of_them() -> None:
+    totals, node = Totals(str), NodeFigures("one")
+    for modes, unsure, excepted in (
+        ("audit enforce", "", ""),
+        ("enforce warn", "enforce", ""),
+        ("enforce warn", "", "enforce"),
+        ("enforce warn", "warn", "enforce"),
+        ("enforce warn", "", "enforce warn"),
+    ):
+        found = tuple(
+            FakeFinding("r", mode, mode in excepted, StoredFault(Fault.TOO_LARGE, "it", mode not in unsure))
+            for mode in modes.split()
+        )
+        totals.add(StoredKey(b"k", "string", None), FakeJudged("p", "", "", found), node, 0)
+    assert totals.faults == {FaultOf(Fault.TOO_LARGE, ""): FaultRow(1, 2, 1, 1)}
+
+
+def test_a_row_has_one_mode_and_the_text_of_its_worst_key() -> None:
+    totals, node = Totals(lambda key: key.decode()), NodeFigures("one")
+    for number, mode in ((3, "audit"), (9, "audit"), (5, "audit"), (4, "enforce")):
+        found = FakeFinding("r", mode, False, StoredFault(Fault.TOO_LARGE, f"has {number}", by=number))
+        totals.add(StoredKey(b"k%d" % number, "list", None), FakeJudged("p", "", "", (found,)), node, 0)
+    assert {(kind.mode, row.keys, row.text) for kind, row in totals.findings.items()} == {
+        ("audit", 3, "has 9"),
+        ("enforce", 1, "has 4"),
+    }
 
 
 # Which keys were seen

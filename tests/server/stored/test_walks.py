@@ -124,8 +124,8 @@ def test_members_are_counted_only_where_they_are_wanted_and_harm_nothing() -> No
         drive(walk.walk(), server.answer)
         asked = {each for each in server.asked if each[0].endswith(b"LEN")}
         assert asked == ({(b"LLEN", b"long"), (b"LLEN", b"short")} if harmless else set())
-        rows = [row for kind, row in found.totals.findings.items() if kind.fault is Fault.TOO_LARGE]
-        assert sum(row.keys for row in rows) == (1 if harmless else 2)
+        rows = [row for of, row in found.totals.faults.items() if of.fault is Fault.TOO_LARGE]
+        assert sum(row.sure for row in rows) == (1 if harmless else 0)
         assert sum(row.unsure for row in rows) == unsure
         assert bool(found.notes) != harmless
 
@@ -150,15 +150,14 @@ def test_without_memory_usage_bytes_are_unknown_and_that_is_said() -> None:
     ]
 
 
-def test_what_the_user_may_not_read_is_told_apart() -> None:
+def test_a_user_who_may_not_walk_is_told_so() -> None:
     server, found, figures = FakeServer(Random(1)), tally(), NodeFigures("one")
-    server.refuses = {b"TYPE"}
     server.held[0] = {b"k": Value()}
-    drive(NodeWalk(found, figures).walk(), server.answer)
-    assert (figures.unreadable, figures.counted) == (1, 0)
-    server.refuses = {b"SCAN"}
-    with pytest.raises(ScanRefusedError, match=r"^SCAN: NOPERM"):
-        drive(NodeWalk(found, figures).walk(), server.answer)
+    for command in ("SCAN", "TYPE", "PTTL"):
+        server.refuses = {command.encode()}
+        with pytest.raises(ScanRefusedError, match=rf"^{command}: NOPERM"):
+            drive(NodeWalk(found, figures).walk(), server.answer)
+    assert (figures.unreadable, figures.counted) == (0, 0)
     server.refuses = {b"INFO"}
     drive(NodeWalk(found, figures).walk(), server.answer)
     assert (figures.counted, len(found.notes)) == (1, 1)

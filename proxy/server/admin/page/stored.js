@@ -78,7 +78,7 @@ const findingsTable = () => new Table(
     { label: "Why", kind: "text", from: 680, cell: long((row) => `${row.rule} (${row.mode}): ${row.text}`) },
     { label: "Such as", kind: "text", from: 680, cell: longKey((row) => row.exemplars[0] ?? "") },
   ],
-  { id: (row) => `${row.rule}\n${row.fault}\n${row.pattern}\n${row.app}`, empty: "No finding" },
+  { id: (row) => `${row.rule}\n${row.fault}\n${row.pattern}\n${row.app}\n${row.mode}\n${row.sure}`, empty: "No finding" },
 );
 
 /** @returns {Table<StoredKey>} */

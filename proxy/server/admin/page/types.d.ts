@@ -522,6 +522,7 @@ export interface StoredScan {
   ttl_bounds: number[];
   apps: StoredApp[];
   patterns: (StoredRow & { pattern: string; app: string })[];
+  faults: { fault: string; app: string; enforced: number; milder: number; unsure: number; excepted: number }[];
   findings: StoredFinding[];
   largest: StoredKey[];
   nodes: Record<string, unknown>[];
@@ -548,10 +549,10 @@ export interface StoredFinding {
   pattern: string;
   app: string;
   mode: string;
+  sure: boolean;
   text: string;
+  by: number;
   keys: number;
-  certain: number;
-  unsure: number;
   excepted: number;
   bytes: number;
   exemplars: string[];
