@@ -3,6 +3,7 @@
 The clock, the waits and the connection are ports: tests use a clock of their own.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -52,9 +53,18 @@ class Server(Protocol):
 
 class NodeRun:
     """Walks one server at a ``share`` of its time. It may be lost for ``patience`` seconds. ``state`` says why the walk
-    waits, for who watches; ``worked`` are the seconds that the server has worked for it, about."""
+    waits, for who watches; ``worked`` are the seconds that the server has worked for it, about. ``measuring`` is held
+    while round trips are measured: several at a time would slow each other down."""
 
-    def __init__(self, walk: NodeWalk, server: Server, share: float, clock: Clock, patience: float) -> None:
+    def __init__(
+        self,
+        walk: NodeWalk,
+        server: Server,
+        share: float,
+        clock: Clock,
+        patience: float,
+        measuring: asyncio.Lock | None = None,
+    ) -> None:
         self.state = ""
         self.worked = 0.0
         self._walk = walk
@@ -62,6 +72,7 @@ class NodeRun:
         self._share = share
         self._clock = clock
         self._patience = patience
+        self._measuring = measuring or asyncio.Lock()
         self._pace = Pace(share, ())
         self._due = self._probe_due = self._look_due = 0.0
         self._may_look = True
@@ -176,7 +187,8 @@ class NodeRun:
             self._pace = Pace(1.0, ())
             return
         try:
-            trips = [(await self._server.ask(_PING)).seconds for _ in range(PROBES)]
+            async with self._measuring:
+                trips = [(await self._server.ask(_PING)).seconds for _ in range(PROBES)]
         except OSError:
             trips = []  # what is asked next finds it, and measures again if another process answers
         self._pace = Pace(self._share, trips)

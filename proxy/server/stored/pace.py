@@ -2,11 +2,14 @@
 
 Two things are measured: how long a request took above the idle round trip, which is about the time that the server
 worked for it, and the round trip of a PING that is sent now and then. A PING that is late, measured by those at the
-start, doubles the waits; one in time halves them again. While the server loads, saves or fails over, nothing is asked.
+start, doubles the waits; one in time halves them again. If those of the scan are quicker than those at the start, they
+take their place: the server, or this machine, was busy then. While the server loads, saves or fails over, nothing is
+asked.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
 
 PROBES = 50
 """PINGs at the start."""
@@ -29,8 +32,8 @@ class Pace:
         self.back_off = 1
         self.late = 0
         self._idle = min(round_trips, default=0.0)
-        ordered = sorted(round_trips)
-        self._p99 = ordered[math.ceil(0.99 * len(ordered)) - 1] if ordered else 0.0
+        self._usual = _p90(round_trips)
+        self._newest: deque[float] = deque(maxlen=PROBES)
         self._rest = 1 / share - 1
 
     @property
@@ -56,11 +59,20 @@ class Pace:
 
     def probed(self, seconds: float) -> None:
         """A PING took this long."""
-        if seconds > 2 * self._p99 + _NOISE:
+        self._newest.append(seconds)
+        self._idle = min(self._idle, seconds)
+        if len(self._newest) == PROBES:
+            self._usual = min(self._usual, _p90(self._newest))
+        if seconds > 2 * self._usual + _NOISE:
             self.late += 1
             self.back_off = min(2 * self.back_off, _MOST_BACK_OFF)
         else:
             self.back_off = max(self.back_off // 2, 1)
+
+
+def _p90(round_trips: Collection[float]) -> float:
+    # Not the longest one: of 50, some always wait for something else.
+    return sorted(round_trips)[math.ceil(0.9 * len(round_trips)) - 1] if round_trips else 0.0
 
 
 _BUSY = {

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from proxy.server.stored.model import NodeFigures, Scan
 from proxy.server.stored.node_run import Clock, NodeLostError, NodeRun
 from proxy.server.stored.node_walk import Act, Judge, NodeWalk, ScanRefusedError, Tally
 from proxy.server.stored.seen import SeenKeys
-from proxy.server.stored.servers import Servers
+from proxy.server.stored.servers import Found, Servers
 from proxy.server.stored.slot_moves import SlotMoves
 from proxy.server.stored.totals import Totals
 
@@ -100,6 +100,7 @@ class Scanner:
         self._tally = Tally(judge, Totals(show), seen, *(() if acting is None else (acting.concerns,)))
         self._acting = acting
         self._show = show
+        self._measuring = asyncio.Lock()
         self._nodes: dict[str, NodeFigures] = {}
         self._runs: dict[str, NodeRun] = {}
 
@@ -153,8 +154,12 @@ class Scanner:
         name = str(self._servers.address)
         figures = self._nodes[name] = NodeFigures(name)
         walk = self._walk(figures, self._servers.address.database or None)
+
+        async def find() -> UpstreamAddress:
+            return self._found(await self._servers.one(), figures, name)
+
         try:
-            await self._run(name, walk, self._link(self._servers.one), _PATIENCE)
+            await self._run(name, walk, self._link(find), _PATIENCE)
         except Problems as error:
             raise ScanError(f"{name}: {_reason(error)}") from None
 
@@ -166,12 +171,18 @@ class Scanner:
         act = self._acting.at(self._tally, figures, moved)
         return NodeWalk(self._tally, figures, self._servers.address.database, moved, act)
 
+    def _found(self, found: Found, figures: NodeFigures, name: str) -> UpstreamAddress:
+        figures.name = f"replica {found.replica} of {name}" if found.replica else name
+        if self._options.replicas and not found.replica:
+            self._tally.note(f"{name} is walked itself: it has no replica, or is one")
+        return found.address
+
     def _link(self, find: Callable[[], Awaitable[UpstreamAddress]], *, in_cluster: bool = False) -> ServerLink:
         its = self._options
         return ServerLink(find, self._tls, its.seconds, in_cluster=in_cluster, touches=its.touches)
 
     async def _run(self, name: str, walk: NodeWalk, link: ServerLink, patience: float) -> None:
-        run = self._runs[name] = NodeRun(walk, link, self._options.share, self._clock, patience)
+        run = self._runs[name] = NodeRun(walk, link, self._options.share, self._clock, patience, self._measuring)
         await run.run()
 
     # Clusters
@@ -202,17 +213,23 @@ class Scanner:
         self, due: Sequence[ClusterNode], seen: SlotMap, moves: SlotMoves, failures: dict[str, int]
     ) -> None:
         loop = asyncio.get_running_loop()
-        tasks = {node.id: loop.create_task(self._walk_node(node, seen, moves)) for node in due}
+        tasks = {node.id: loop.create_task(self._walk_node(node, seen, moves, failures)) for node in due}
         try:
             pending = set(tasks.values())
             while pending:
-                _, pending = await asyncio.wait(pending, timeout=_LOOK_SECONDS)
+                done, pending = await asyncio.wait(pending, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_EXCEPTION)
+                if pending and any(map(_is_final, done)):
+                    await asyncio.wait(pending, timeout=_LOOK_AGAIN)  # the others may fail for the same reason
+                    break
                 if pending:
                     await self._look_aside(moves)
         finally:
             for task in tasks.values():
                 task.cancel()
+        final: list[str] = []
         for name, task in tasks.items():
+            if not task.done():
+                continue
             error = task.exception()
             if error is None:
                 failures.pop(name, None)
@@ -221,8 +238,10 @@ class Scanner:
             failures[name] = failures.get(name, 0) + 1
             if not isinstance(error, Problems):
                 raise error
-            if not isinstance(error, OSError | NodeLostError) or failures[name] > _MOST_FAILURES:
-                raise ScanError(f"{self._name(seen.nodes[name])}: {_reason(error)}") from None
+            if _is_final(task) or failures[name] > _MOST_FAILURES:
+                final.append(f"{self._name(seen.nodes[name])}: {_reason(error)}")
+        if final:
+            raise ScanError("; ".join(final))
 
     async def _look_aside(self, moves: SlotMoves) -> None:
         try:
@@ -230,18 +249,23 @@ class Scanner:
         except OSError:
             pass  # nobody can say now; at the end of the walks somebody has to
 
-    async def _walk_node(self, node: ClusterNode, seen: SlotMap, moves: SlotMoves) -> None:
+    async def _walk_node(self, node: ClusterNode, seen: SlotMap, moves: SlotMoves, failures: Mapping[str, int]) -> None:
         name = self._name(node)
         figures = self._nodes.setdefault(node.id, NodeFigures(name))
 
         async def find() -> UpstreamAddress:
-            return self._servers.of_node(node, seen)
+            found = await self._servers.of_node(node, seen, turn=failures.get(node.id, 0))
+            return self._found(found, figures, name)
 
         walk = self._walk(figures, None, moves.moved)
         await self._run(name, walk, self._link(find, in_cluster=True), _NODE_PATIENCE)
 
     def _name(self, node: ClusterNode) -> str:
         return f"{node.id[:8]} ({node.endpoint})"
+
+
+def _is_final(task: asyncio.Task[None]) -> bool:
+    return task.done() and not isinstance(task.exception(), OSError | NodeLostError | None)
 
 
 def _reason(error: BaseException) -> str:

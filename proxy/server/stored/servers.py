@@ -1,7 +1,7 @@
 """Which servers a scan walks: found as `serve` finds them, and asked each time anew."""
 
 import asyncio
-from typing import Any
+from typing import Any, NamedTuple
 
 from proxy.net.config.address import UpstreamAddress
 from proxy.net.config.endpoint import Endpoint
@@ -17,6 +17,13 @@ from proxy.session.ports.pool_key import PoolKey
 from proxy.wire.decode import read_reply
 
 
+class Found(NamedTuple):
+    """Where keys are read; the ``replica`` that it is, if it is one."""
+
+    address: UpstreamAddress
+    replica: str = ""
+
+
 class Servers:
     """The servers behind an upstream. Opening a connection, and asking, may take ``seconds``."""
 
@@ -29,22 +36,22 @@ class Servers:
     async def is_cluster(self) -> bool:
         """Whether there are many; a node of a cluster stands for all. Raises OSError and UpstreamRefusedError."""
         if not self.address.seeds:
-            engine, _ = await self._ask(await self.one())
+            engine, _ = await self._ask((await self.one()).address)
             if engine.cluster:
                 self.address = self.address.as_seed()
         return bool(self.address.seeds)
 
-    async def one(self) -> UpstreamAddress:
+    async def one(self) -> Found:
         """The one server, the primary that Sentinels name, or a replica of it. Raises OSError and
         UpstreamRefusedError."""
         found = self.address
         if found.sentinels is not None:
             found, _ = await find_primary(found, found.sentinels, self._tls, self._seconds)
         if not self.replicas:
-            return found
+            return Found(found)
         engine, told = await self._ask(found)
         if engine.cluster or told[:1] == [b"slave"]:
-            return found
+            return Found(found)
         known = [Endpoint(host.decode(), int(port)) for host, port, *_ in told[2]] if told[:1] == [b"master"] else []
         for each in self.address.replicas or map(self.address.reach, known):
             try:
@@ -52,8 +59,8 @@ class Servers:
             except (OSError, UpstreamRefusedError):
                 continue
             if role[:1] == [b"slave"] and role[3:4] == [b"connected"]:
-                return found.at(each)
-        raise ConnectionRefusedError("no replica of it answers, and --replicas asks for one")
+                return Found(found.at(each), str(each))
+        raise ConnectionRefusedError("no replica answers whose link to it is up, and --replicas asks for one")
 
     async def slot_map(self) -> SlotMap:
         """What a majority of the cluster's nodes agrees on now. Raises ConnectionRefusedError."""
@@ -68,14 +75,21 @@ class Servers:
             raise ConnectionRefusedError(watch.problem)
         return cluster.map
 
-    def of_node(self, node: ClusterNode, seen: SlotMap) -> UpstreamAddress:
-        """Where the keys of this primary are read: there, or at a replica of it. Raises ConnectionRefusedError."""
+    async def of_node(self, node: ClusterNode, seen: SlotMap, turn: int = 0) -> Found:
+        """Where the keys of this primary are read: there, or at a replica of it, another one each ``turn``. Raises
+        OSError and UpstreamRefusedError."""
         mine = [each for each in seen.nodes.values() if each.primary_id == node.id and not each.failed]
-        places = [each.endpoint for each in mine if each.endpoint is not None] if self.replicas else []
-        endpoint = min(places, default=node.endpoint)
+        places = sorted(each.endpoint for each in mine if each.endpoint is not None) if self.replicas else []
+        endpoint = places[turn % len(places)] if places else node.endpoint
         if endpoint is None:
             raise ConnectionRefusedError("the other nodes know no address of it")
-        return self.address.at(self.address.reach(endpoint))
+        address = self.address.at(self.address.reach(endpoint))
+        if not places:
+            return Found(address)
+        _, role = await self._ask(address)
+        if role[:1] == [b"slave"] and role[3:4] != [b"connected"]:
+            raise ConnectionRefusedError(f"the link of its replica {endpoint} to it is down")
+        return Found(address, str(endpoint))
 
     async def _ask(self, address: UpstreamAddress) -> tuple[Engine, list[Any]]:
         # What it is, and its ROLE; empty where that is refused.

@@ -107,7 +107,8 @@ def test_the_primary_that_sentinels_name_and_its_replica(new_engine: NewEngine) 
         for replicas, asked, spared in ((False, primary, replica), (True, replica, primary)):
             before = asked.calls("scan"), spared.calls("scan")
             judge = FakeJudge()
-            scanned(url_of(*sentinels), judge, replicas=replicas)
+            found = scanned(url_of(*sentinels), judge, replicas=replicas)
+            assert found.nodes[0].name.startswith(f"replica 127.0.0.1:{replica.port} of ") == replicas
             assert names(judge) == Counter(KEYS)
             assert asked.calls("scan") > before[0]
             assert spared.calls("scan") == before[1]

@@ -150,6 +150,25 @@ def test_late_pings_double_the_waits_and_those_in_time_halve_them() -> None:
     assert pace.wait_after(100.0) == 5.0
 
 
+def test_late_is_measured_by_the_usual_round_trips_and_not_by_the_longest_one() -> None:
+    pace = Pace(0.5, [0.001] * 46 + [0.2] * 4)
+    pace.probed(0.02)
+    assert pace.back_off == 2
+    busy_at_first = Pace(0.5, [0.1] * 50)
+    for _ in range(48):
+        busy_at_first.probed(0.001)
+    busy_at_first.probed(0.02)
+    assert busy_at_first.back_off == 1
+    for _ in range(4):
+        busy_at_first.probed(0.001)
+    busy_at_first.probed(0.02)
+    assert busy_at_first.back_off == 2, "it is usually quicker than at the start"
+    assert busy_at_first.work_in(0.011) == pytest.approx(0.01)
+    for _ in range(200):
+        busy_at_first.probed(0.02)
+    assert busy_at_first.back_off > 2, "what is late never gets usual"
+
+
 def test_a_slower_server_gets_less_to_do() -> None:
     calm, slow = Stage(0.25), Stage(0.25)
     before = calm.go()

@@ -1,0 +1,75 @@
+"""Which servers a scan walks, and when it gives up."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any
+
+import pytest
+
+from proxy.net.config.address import parse_upstream
+from proxy.net.config.endpoint import Endpoint
+from proxy.net.connection.engine import Engine
+from proxy.net.topology.slot_map import ClusterNode, SlotMap
+from proxy.server.stored import scanner as module
+from proxy.server.stored.node_walk import ScanRefusedError
+from proxy.server.stored.scanner import Options, ScanError, Scanner, WallClock
+from proxy.server.stored.servers import Servers
+from proxy.server.stored.slot_moves import SlotMoves
+from tests.server.stored.fake_servers import FakeCluster, FakeJudge
+
+
+def test_a_node_that_refuses_ends_the_scan_and_all_that_do_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LOOK_AGAIN", 0.01)
+    scanner = Scanner(parse_upstream("redis://h"), None, FakeJudge(), str, Options(), WallClock())
+    seen = FakeCluster(Random(1), [b"a", b"b", b"c"]).seen()
+    refusing, walking = [*seen.nodes][:2], [*seen.nodes][2:]
+    cancelled: list[str] = []
+
+    async def walk(node: ClusterNode, *_: object) -> None:
+        if node.id in refusing:
+            raise ScanRefusedError("SCAN: NOPERM")
+        try:
+            await asyncio.sleep(60)
+        finally:
+            cancelled.append(node.id)
+
+    monkeypatch.setattr(scanner, "_walk_node", walk)
+
+    async def go() -> None:
+        moves = SlotMoves()
+        due = [*seen.nodes.values()]
+        moves.begin(due)
+        async with asyncio.timeout(5):
+            await scanner._walk_all(due, seen, moves, {})
+
+    with pytest.raises(ScanError) as failed:
+        asyncio.run(go())
+    assert str(failed.value).count("SCAN: NOPERM") == 2
+    assert all(name[:8] in str(failed.value) for name in refusing)
+    assert cancelled == walking
+
+
+def test_replicas_take_turns_and_their_links_are_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    servers = Servers(parse_upstream("redis+cluster://h"), None, 1.0, replicas=True)
+    links = {7001: b"connected", 7002: b"connect"}
+
+    async def ask(address: Any) -> tuple[Engine, list[object]]:
+        return Engine(), [b"slave", b"h", 7000, links[address.port], 1]
+
+    monkeypatch.setattr(servers, "_ask", ask)
+    primary = ClusterNode("p", Endpoint("h", 7000))
+    replicas = {
+        name: ClusterNode(name, Endpoint("h", port), primary_id="p") for name, port in (("a", 7001), ("b", 7002))
+    }
+    seen = SlotMap({"p": primary, **replicas}, frozenset())
+
+    def found(turn: int, of: SlotMap) -> tuple[int, str]:
+        place = asyncio.run(servers.of_node(primary, of, turn))
+        return place.address.port, place.replica
+
+    assert found(0, seen) == found(2, seen) == (7001, "h:7001")
+    with pytest.raises(ConnectionRefusedError, match="the link of its replica h:7002 to it is down"):
+        found(1, seen)
+    assert found(0, SlotMap({"p": primary}, frozenset())) == (7000, "")
