@@ -38,6 +38,10 @@ def may_have_over(key: StoredKey, most: int) -> bool:
     return key.memory is None or key.memory > most * _LEAST[key.type]
 
 
+ONE_WRITE = ", counted as one write; APPEND or PFADD may have built it"
+"""Strings count with their whole length, as if one write had brought it: nothing tells how they came."""
+
+
 def size_fault(key: StoredKey, most: int, of_what: str = "") -> StoredFault | None:
     """The fault of a string or a collection that has, or may have, more than `most`; ``of_what`` is added to it."""
     unit = _UNITS[key.type]

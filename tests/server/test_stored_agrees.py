@@ -31,7 +31,7 @@ from proxy.rules.schema.members import SchemaMembersSettings
 from proxy.rules.schema.size import SchemaSizeSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.rules.sizes.rule import SizesSettings
-from proxy.rules.stored import StoredKey
+from proxy.rules.stored import Fault, StoredKey
 from proxy.rules.verdict import Refuse, Rewrite, Surround
 from proxy.schema.bounds import Bounds
 from proxy.schema.entries import KeyEntry, KeySize, Schema
@@ -218,6 +218,36 @@ def test_a_key_is_as_wrong_as_the_command_that_wrote_it(examples: int) -> None:
         check(policy, [replace(key, members=1) if key.type == "stream" else key for key in found])
 
     agree()
+
+
+GROWN = (Fault.TOO_LARGE,)
+
+
+@settings(max_examples=150)
+@given(policies(), st.sampled_from(KEYS), st.integers(3, 6))
+def test_a_string_that_small_writes_have_built_counts_as_one_write_does(policy: Policy, name: bytes, size: int) -> None:
+    """APPEND and PFADD bring less than they make. What they make is judged as a SET of it, and by nothing else; a write
+    at an offset is judged as what it makes, anyway."""
+    judge, compiler = StoredJudge(policy, NOW), PolicyCompiler(policy, STANDARD)
+    key = StoredKey(name, "string", None, 10**6, size)
+    judged = judge.judge(key)
+    context = Context("default", "", 0, False, NOW, lambda: 0.5, judged.app)
+    steps = compiler.bind(next((app for app in APPS if app.name == judged.app), None)).steps
+    found = {each.rule for each in judged.findings if each.fault.fault in GROWN}
+
+    def refused(*argv: bytes) -> set[str]:
+        command = Command(STANDARD, list(argv))
+        sized = [step for step in steps if isinstance(step.source.settings, SizesSettings | SchemaSizeSettings)]
+        wrong = [step for step in sized if isinstance(step.rule.judge(command, context), Refuse)]
+        return {step.rule.name for step in wrong if step.mode_for(command, context) is not Mode.OFF}
+
+    spared = {each.rule for each in judged.findings if each.excepted}
+    whole = refused(b"SET", name, b"v" * size) | spared
+    assert found <= whole
+    assert refused(b"SET", name, b"v" * size) <= found
+    assert refused(b"SETRANGE", name, b"%d" % (size - 1), b"v") == refused(b"SET", name, b"v" * size)
+    assert refused(b"APPEND", name, b"v") <= found
+    assert refused(b"PFADD", name, b"v") <= found
 
 
 @settings(max_examples=60)

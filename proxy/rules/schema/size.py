@@ -17,7 +17,7 @@ from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
 from proxy.rules.sizes.rule import SMALLER, oversize, too_many_members
 from proxy.rules.stored import Fault, StoredFault, StoredKey
-from proxy.rules.stored_sizes import STRING, may_have_over, size_fault
+from proxy.rules.stored_sizes import ONE_WRITE, STRING, may_have_over, size_fault
 from proxy.rules.verdict import PASS, Verdict
 from proxy.schema.entries import KeyEntry, KeySize, Owner
 
@@ -99,7 +99,7 @@ class SchemaSize(Rule):
     def judge_stored(self, key: StoredKey) -> StoredFault | None:
         """The value of a string; the rule's later part judges the members of a collection."""
         owner, most = self._stored_limit(key)
-        return None if owner is None or most is None else size_fault(key, most, f" for {owner.described}")
+        return None if owner is None or most is None else size_fault(key, most, f" for {owner.described}{ONE_WRITE}")
 
     @property
     def stored_faults(self) -> frozenset[Fault]:

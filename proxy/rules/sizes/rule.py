@@ -17,7 +17,7 @@ from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
 from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
 from proxy.rules.stored import Fault, StoredFault, StoredKey
-from proxy.rules.stored_sizes import STRING, may_have_over, size_fault
+from proxy.rules.stored_sizes import ONE_WRITE, STRING, may_have_over, size_fault
 from proxy.rules.verdict import PASS, Verdict
 
 SMALLER = "keep it small: compress it, or split it over several keys"
@@ -73,10 +73,10 @@ class Sizes(Rule):
         return PASS
 
     def judge_stored(self, key: StoredKey) -> StoredFault | None:
-        """The value of a string. Of a collection, nothing tells how large each value is; the other limits are about one
-        command."""
+        """The value of a string, as if one write had brought it. Nothing tells how large each value of a collection is;
+        the other limits are about one command."""
         most = self._settings.value
-        return None if most is None or key.type != STRING else size_fault(key, most)
+        return None if most is None or key.type != STRING else size_fault(key, most, ONE_WRITE)
 
     @property
     def stored_faults(self) -> frozenset[Fault]:
