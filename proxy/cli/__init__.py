@@ -21,6 +21,7 @@ diff_text.py    a difference as text, as Markdown and as JSON
 text_forms.py   names that others have chosen, in text and in Markdown
 scan.py         what is stored in a Redis, judged by a policy
 scan_fail_on.py  whether a scan has more faults than --fail-on allows
+scan_output.py  where the result of a scan goes
 scan_text.py    a scan as text, and how far it is
 scan_results.py  where the result of a scan goes besides the terminal
 growth_text.py  what grew between scans, as text and as JSON

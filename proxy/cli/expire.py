@@ -42,7 +42,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         allow_abbrev=False,
         description="Walk all keys of a database, and give those without a TTL the one that a rule of the policy has "
         "for them; or take it back from those that still have it. Exit status: 0, 1 if a key could not be changed or "
-        "nothing was confirmed, 2 if an option or the policy is not valid, 130 for Ctrl-C.",
+        "nothing was confirmed, 2 if an option or the policy is not valid, 130 for Ctrl-C, 143 for SIGTERM.",
     )
     add_walk_options(parser)
     which = parser.add_mutually_exclusive_group(required=True)

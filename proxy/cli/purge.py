@@ -29,7 +29,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         allow_abbrev=False,
         description="Walk all keys of a database, and delete those that match a pattern and all else that is given. "
         "Each key is checked again in one step with its deletion. Exit status: 0, 1 if a key could not be deleted or "
-        "nothing was confirmed, 2 if an option or the policy is not valid, 130 for Ctrl-C.",
+        "nothing was confirmed, 2 if an option or the policy is not valid, 130 for Ctrl-C, 143 for SIGTERM.",
     )
     add_walk_options(parser)
     parser.add_argument(

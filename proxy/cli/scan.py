@@ -12,6 +12,7 @@ from pathlib import Path
 from proxy.cli import growth_text
 from proxy.cli.line import LineParser
 from proxy.cli.scan_fail_on import are_kept, can_be_found, limits
+from proxy.cli.scan_output import is_writable, show
 from proxy.cli.scan_results import (
     LAST,
     ResultError,
@@ -41,7 +42,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         description="Walk all keys of a Redis, of the primary that Sentinels name or of all nodes of a cluster, judge "
         "each by a policy, and say whose they are and what is wrong with them. It writes nothing, and takes a share of "
         "each server's time. Exit status: 0, 1 if --fail-on finds something or the scan cannot be completed, 2 if an "
-        "option or the policy is not valid, 130 for Ctrl-C.",
+        "option or the policy is not valid, 130 for Ctrl-C, 143 for SIGTERM.",
     )
     add_walk_options(parser, required=False)
     parser.add_argument("--replicas", action="store_true", help="walk a replica of each primary")
@@ -82,12 +83,14 @@ def run(parsed: argparse.Namespace) -> int:
     judged = judge.faults()
     if not can_be_found(parsed.fail_on, judged):
         return INVALID
+    if not is_writable(parsed.state_dir, make=True) or not is_writable(parsed.html and parsed.html.absolute().parent):
+        return INVALID
     scanner = Scanner(parsed.upstream, tls, judge, shown_by(policy.redact), options, WallClock())
     status = asyncio.run(drive(scanner))
     found = scanner.result(str(parsed.policy))
     if not judged:
         found = replace(found, notes=[*found.notes, "no rule of this policy judges stored keys"])
-    if not found.keys and status:
+    if not found.keys and status == FAILED:
         return status
     return status or FAILED if not _give(parsed, found, contacts_of(policy), old) else status
 
@@ -96,10 +99,11 @@ def _give(parsed: argparse.Namespace, found: Scan, contacts: Mapping[str, str], 
     # All that is asked for; whether it went well and --fail-on finds nothing.
     grown = growth_since(old, found, parsed.state_dir) if parsed.diff else None
     if parsed.json:
-        print(json.dumps(as_json(found) | ({} if grown is None else {"growth": growth_text.as_json(grown)}), indent=2))
+        growth = {} if grown is None else {"growth": growth_text.as_json(grown)}
+        done = show(json.dumps(as_json(found) | growth, indent=2))
     else:
-        print(text(found, contacts) + ("" if grown is None else f"\n\n{growth_text.text(grown)}"))
-    done = parsed.html is None or write_html(found, contacts, parsed.html)
+        done = show(text(found, contacts) + ("" if grown is None else f"\n\n{growth_text.text(grown)}"))
+    done &= parsed.html is None or write_html(found, contacts, parsed.html)
     done &= parsed.state_dir is None or keep(found, parsed.state_dir)
     return are_kept(parsed.fail_on, found) and done
 

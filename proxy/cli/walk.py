@@ -18,7 +18,9 @@ from proxy.server.notices import notice
 from proxy.server.stored.changes.journal import JournalError
 from proxy.server.stored.scanner import ScanError, Scanner
 
-FAILED, INVALID, INTERRUPTED = 1, 2, 130
+FAILED, INVALID = 1, 2
+_STOPPED = 128
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
 _SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)%")
 _LIVE_SECONDS, _LOG_SECONDS = 0.5, 10.0
 
@@ -63,22 +65,30 @@ def load(parsed: argparse.Namespace) -> tuple[Policy, FollowedContext | None] | 
 
 
 async def drive(scanner: Scanner) -> int:
-    """Run it until its end or Ctrl-C; the exit status."""
+    """Run it until its end, Ctrl-C or SIGTERM; the exit status."""
     loop = asyncio.get_running_loop()
     scanning = loop.create_task(scanner.run())
     telling = loop.create_task(_tell(scanner))
-    loop.add_signal_handler(signal.SIGINT, scanning.cancel)
+    stopped: list[signal.Signals] = []
+
+    def stop(by: signal.Signals) -> None:
+        stopped.append(by)
+        scanning.cancel()
+
+    for each in _STOPPING:
+        loop.add_signal_handler(each, stop, each)
     try:
         await scanning
         return 0
     except asyncio.CancelledError:
         print("keyrail: interrupted: this is the part that is done", file=sys.stderr)
-        return INTERRUPTED
+        return _STOPPED + stopped[0]
     except (ScanError, JournalError) as error:
         print(f"keyrail: {error}", file=sys.stderr)
         return FAILED
     finally:
-        loop.remove_signal_handler(signal.SIGINT)
+        for each in _STOPPING:
+            loop.remove_signal_handler(each)
         telling.cancel()
         await asyncio.wait([telling])
 

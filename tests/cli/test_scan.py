@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -98,21 +100,56 @@ def test_a_wrong_option_is_named_with_what_was_expected(
     assert expected in capsys.readouterr().err
 
 
-def test_ctrl_c_gives_the_part_that_is_done(verb: Scan, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_stops_it_gets_the_part_that_is_done(verb: Scan, number: signal.Signals, tmp_path: Path) -> None:
     with served(carts(2000)) as one:
         left = iter(range(3000))
 
         def interrupt(_: tuple[bytes, ...]) -> None:
             if next(left, None) == 2999:
-                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), number)
 
         one.before = interrupt
         status, shown, complaint = verb(one, "--state-dir", str(tmp_path))
-    assert status == 130
+    assert status == 128 + number
     assert "keyrail: interrupted: this is the part that is done\n" in complaint
     assert " (a part: the scan did not come to its end)\n" in shown
     assert f"keyrail: {tmp_path}: nothing is kept of a part\n" in complaint
     assert not (tmp_path / "scans").exists()
+
+
+def test_a_scan_that_is_stopped_before_the_first_key_is_json_too(verb: Scan) -> None:
+    with served(carts(20)) as one:
+        one.before = lambda command: os.kill(os.getpid(), signal.SIGINT) if command[0] == b"SCAN" else None
+        status, shown, _ = verb(one, "--json")
+    assert status == 130
+    assert json.loads(shown)["finished"] is False
+
+
+def test_places_of_the_result_are_checked_before_the_scan(verb: Scan, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with served(carts()) as one:
+        status, shown, complaint = verb(one, "--state-dir", str(tmp_path / "file" / "state"))
+        assert (status, shown, one.server.asked) == (2, "", [])
+        assert verb(one, "--html", str(tmp_path / "none" / "scan.html"))[0] == 2
+    assert complaint == f"keyrail: cannot write to {tmp_path / 'file' / 'state'}: Not a directory\n"
+
+
+def test_a_full_disk_is_told_and_the_result_is_kept_elsewhere(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY)
+    with served(carts()) as one, Path("/dev/full").open("w") as full:
+        arguments = ["scan", "--upstream", one.url, "--policy", policy, "--state-dir", tmp_path / "state"]
+        ended = subprocess.run(
+            [sys.executable, "-m", "proxy", *map(str, arguments), "--share", "100%"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert (ended.returncode, ended.stderr) == (1, "keyrail: cannot print the result: No space left on device\n")
+    assert len([*(tmp_path / "state" / "scans").iterdir()]) == 1
 
 
 def test_a_scan_that_fails_says_why_and_prints_nothing(verb: Scan) -> None:
