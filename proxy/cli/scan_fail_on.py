@@ -57,7 +57,7 @@ def are_kept(asked: Sequence[Limit], scan: Scan) -> bool:
     for fault in dict.fromkeys(each.fault for each in asked):
         if unsure := _row(fault, scan).unsure:
             _say(f"{unsure:,} more keys may be {fault}: their members are not counted")
-    if broken := [str(each) for each in asked if each.is_broken(scan)]:
+    if broken := [f"{each}: {_row(each.fault, scan).sure:,} keys" for each in asked if each.is_broken(scan)]:
         _say(", ".join(broken))
         return False
     unreadable = sum(node.unreadable for node in scan.nodes) if asked else 0

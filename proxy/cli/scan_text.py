@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from proxy.cli.text_forms import Plain
+from proxy.rules.stored import Fault
 from proxy.server.stored.model import TTL_BOUNDS, FindingRow, Kind, NodeFigures, Scan
 from proxy.server.stored.scanner import Progress
 
-_MOST_FINDINGS, _MOST_PATTERNS, _MOST_LARGEST, _MOST_SLOTS = 20, 5, 10, 5
+_MOST_FINDINGS, _MOST_PATTERNS, _MOST_LARGEST, _MOST_SLOTS = 8, 5, 10, 5
 _FORM = Plain()
 _BYTES = ("bytes", "KiB", "MiB", "GiB", "TiB")
 NOBODY = "nobody's"
@@ -38,6 +39,12 @@ def size(number: float) -> str:
     return f"{number:,.0f} {_BYTES[unit]}" if unit == 0 else f"{number:,.1f} {_BYTES[unit]}"
 
 
+def _bytes(known: int, keys: int, unmeasured: int) -> str:
+    if not unmeasured:
+        return size(known)
+    return "-" if unmeasured == keys else f"at least {size(known)}"
+
+
 def progress_line(progress: Progress, seconds: float) -> str:
     """How far it is, how fast, and how long it may still take."""
     rate = progress.keys / seconds if seconds else 0.0
@@ -55,7 +62,8 @@ def _duration(seconds: float) -> str:
 
 def _summary(scan: Scan) -> Iterator[str]:
     part = "" if scan.finished else " (a part: the scan did not come to its end)"
-    yield f"{scan.keys:,} keys, {size(scan.bytes)} in {scan.ended - scan.started:,.1f} s{part}"
+    known = _bytes(scan.bytes, scan.keys, scan.unmeasured)
+    yield f"{scan.keys:,} keys, {known} in {scan.ended - scan.started:,.1f} s{part}"
     (_, without), *others = ttl_counts(scan)
     yield "; ".join([f"TTL: none {without:,}", *(f"{name} {count:,}" for name, count in others if count)])
 
@@ -82,7 +90,7 @@ def _owners(scan: Scan, contacts: Mapping[str, str]) -> Iterator[str]:
             _FORM.say(app or NOBODY),
             _FORM.say(row.team or "-"),
             f"{row.keys:,}",
-            size(row.bytes),
+            _bytes(row.bytes, row.keys, row.unmeasured),
             f"{row.without_ttl:,}",
             f"{faults[app]:,}",
             _FORM.say(contacts.get(app, "")),
@@ -99,28 +107,52 @@ def faults_by_app(scan: Scan) -> dict[str, int]:
 
 
 def _findings(scan: Scan) -> Iterator[str]:
-    found = sorted(scan.findings.items(), key=lambda each: (each[1].excepted - each[1].keys, each[0]))
+    if not scan.findings:
+        yield from ("", "no findings")
+        return
+    rows = [
+        (fault, f"{row.enforced:,}", f"{row.milder:,}", f"{row.unsure:,}", f"{row.excepted:,}")
+        for fault, row in scan.by_fault.items()
+    ]
+    heads = ("keys with findings", "enforced", "audit or warn", "may have it", "excepted")
+    yield from table(heads, rows, right=range(1, 5))
+    for fault in scan.by_fault:
+        yield from _rows_of(fault, {kind: row for kind, row in scan.findings.items() if kind.fault is fault})
+
+
+def _rows_of(fault: Fault, found: Mapping[Kind, FindingRow]) -> Iterator[str]:
+    sure = sorted(
+        (each for each in found.items() if each[0].sure),
+        key=lambda each: (each[0].mode != "enforce", each[1].excepted - each[1].keys, each[0]),
+    )
     yield ""
-    yield "findings" if found else "no findings"
-    for kind, row in found[:_MOST_FINDINGS]:
-        yield f"  {row.keys:,} {kind.fault}: {_FORM.say(kind.rule)} ({kind.mode}){_aside(kind, row)}"
+    yield fault
+    for kind, row in sure[:_MOST_FINDINGS]:
+        aside = f", {row.excepted:,} of them under an exception" if row.excepted else ""
+        yield f"  {row.keys:,} by {_FORM.say(kind.rule)} ({kind.mode}){aside}"
         whose = f"{_FORM.code(kind.pattern)} of {_FORM.say(kind.app or NOBODY)}"
         yield f"      {whose}, {size(row.bytes)}: {'e.g. ' if row.keys > 1 else ''}{_FORM.say(row.text)}"
         yield f"      such as {', '.join(map(_FORM.code, row.exemplars))}"
-    if len(found) > _MOST_FINDINGS:
-        yield f"  and {len(found) - _MOST_FINDINGS:,} more (--json)"
-
-
-def _aside(kind: Kind, row: FindingRow) -> str:
-    said = [] if kind.sure else ["they may have it"]
-    said += [f"{row.excepted:,} of them under an exception"] if row.excepted else []
-    return f", {'; '.join(said)}" if said else ""
+    if len(sure) > _MOST_FINDINGS:
+        rest = sum(row.keys for _, row in sure[_MOST_FINDINGS:])
+        yield f"  and {rest:,} of {len(sure) - _MOST_FINDINGS:,} more patterns and rules (--json)"
+    unsure: dict[tuple[str, str], int] = {}
+    for kind, row in found.items():
+        if not kind.sure:
+            unsure[kind.rule, kind.mode] = unsure.get((kind.rule, kind.mode), 0) + row.keys
+    for (rule, mode), keys in sorted(unsure.items(), key=lambda each: (-each[1], each[0])):
+        yield f"  {keys:,} may have it by {_FORM.say(rule)} ({mode}): their members are not counted"
 
 
 def _patterns(scan: Scan) -> Iterator[str]:
     heaviest = sorted(scan.patterns.items(), key=lambda each: (-each[1].bytes, -each[1].keys))[:_MOST_PATTERNS]
     rows = [
-        (_FORM.code(place.pattern), _FORM.say(place.app or NOBODY), f"{row.keys:,}", size(row.bytes))
+        (
+            _FORM.code(place.pattern),
+            _FORM.say(place.app or NOBODY),
+            f"{row.keys:,}",
+            _bytes(row.bytes, row.keys, row.unmeasured),
+        )
         for place, row in heaviest
     ]
     yield from table(("heaviest patterns", "owner", "keys", "bytes"), rows, right=(2, 3))
@@ -145,12 +177,12 @@ def _nodes(scan: Scan) -> Iterator[str]:
         (
             _FORM.say(node.name),
             f"{node.counted:,}",
-            size(node.bytes),
+            _bytes(node.bytes, node.counted, node.unmeasured),
             f"{node.before:,}",
             f"{node.after:,}",
             f"{node.repeated:,}",
             f"{node.restarts:,}",
-            size(node.info.get("used_memory", 0)),
+            size(node.info["used_memory"]) if "used_memory" in node.info else "-",
         )
         for node in scan.nodes
     ]
@@ -182,6 +214,10 @@ def notes(scan: Scan) -> list[str]:
             said.append(
                 f"{_FORM.say(node.name)}: the user may not read {node.unreadable:,} keys: these are not counted"
             )
+        if node.elsewhere:
+            said.append(f"{node.elsewhere:,} keys lie on {_FORM.say(node.name)}, which did not own their slots")
+        if node.gone:
+            said.append(f"{node.gone:,} keys of {_FORM.say(node.name)} were gone when they were looked at")
     if scan.expected_missed:
         said.append(f"about {scan.expected_missed:,.1f} keys were taken for repeated ones, and are missing")
     return said

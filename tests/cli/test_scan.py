@@ -76,8 +76,8 @@ def test_fail_on(verb: Scan) -> None:
         for limit, status in limits.items():
             assert verb(one, "--fail-on", limit)[0] == status, limit
         status, shown, complaint = verb(one, "--fail-on", "bad-name>1%,nobodys>0.5%")
-    assert (status, complaint) == (1, "keyrail: --fail-on: nobodys>0.5%\n")
-    assert "  1 nobodys: names (audit)\n      nobody of nobody's, 64 bytes: does not begin with a prefix" in shown
+    assert (status, complaint) == (1, "keyrail: --fail-on: nobodys>0.5%: 1 keys\n")
+    assert "\nnobodys\n  1 by names (audit)\n      nobody of nobody's, 64 bytes: does not begin with a prefix" in shown
     assert "      such as nobody\n" in shown
 
 

@@ -163,6 +163,11 @@ class Scan:
         return sum(row.bytes for row in self.patterns.values())
 
     @property
+    def unmeasured(self) -> int:
+        """The keys whose bytes are not known."""
+        return sum(row.unmeasured for row in self.patterns.values())
+
+    @property
     def apps(self) -> Mapping[str, PatternRow]:
         """The sums of each app, the largest first."""
         found: dict[str, PatternRow] = {}
