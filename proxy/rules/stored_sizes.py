@@ -34,8 +34,9 @@ _LEAST = {STRING: 1, "list": 2, "set": 2, "hash": 4, "zset": 4, "stream": 10}
 
 
 def may_have_over(key: StoredKey, most: int) -> bool:
-    """Whether a key may have more members than `most`, or a string more bytes, as far as its memory tells."""
-    return key.memory is None or key.memory > most * _LEAST[key.type]
+    """Whether a key may have more members than `most`, or a string more bytes, as far as its memory tells; in that is
+    the key's name, too (objectComputeSize and kvstore entries of the engine)."""
+    return key.memory is None or key.memory - len(key.name) > most * _LEAST[key.type]
 
 
 ONE_WRITE = ", counted as one write; APPEND or PFADD may have built it"

@@ -257,7 +257,7 @@ def test_what_is_not_counted_may_be_wrong(policy: Policy, key: StoredKey, memory
     assert key.members is not None
     least = {"string": 1, "hash": 4, "list": 2, "set": 2, "zset": 4, "stream": 10}[key.type] * key.members
     judge = StoredJudge(policy, NOW)
-    uncounted = StoredKey(key.name, key.type, key.ttl, least + memory)
+    uncounted = StoredKey(key.name, key.type, key.ttl, len(key.name) + least + memory)
     known, unknown = judge.judge(key).findings, judge.judge(uncounted).findings
     assert {(each.rule, each.mode) for each in known} <= {(each.rule, each.mode) for each in unknown}
     assert judge.wants_members(uncounted) == any(not each.fault.sure for each in unknown)

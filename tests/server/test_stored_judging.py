@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from proxy.rules.stored import Fault, StoredKey
+from proxy.schema.entries import Owner
 from proxy.server.stored.judging import Judged, StoredJudge
 from tests.policy.given import policy
 
@@ -99,3 +100,18 @@ def test_members_are_wanted_for_rules_that_are_on_for_the_key() -> None:
     judging = judge(MODES)
     wanted = [judging.wants_members(StoredKey(name, "string", 1, 100)) for name in (b"w:0", b"w:3", b"cart:1", b"x")]
     assert wanted == [True, True, False, False]
+
+
+def test_the_owner_of_a_key_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    judging = judge(OWNED)
+    find, asked = judging._find_owner, list[bytes]()
+
+    def watched(name: bytes) -> tuple[Owner, str]:
+        asked.append(name)
+        return find(name)
+
+    monkeypatch.setattr(judging, "_find_owner", watched)
+    for name in ("cart:1", "w:2", "cart:1"):
+        judging.wants_members(key(name))
+        judging.judge(key(name))
+    assert asked == [b"cart:1", b"w:2", b"cart:1"]

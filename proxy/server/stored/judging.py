@@ -64,7 +64,8 @@ class StoredJudge:
         self._apps = {app.name: app for app in policy.apps}
         self._teams = {app.name: app.team for app in policy.apps}
         self._app_of_prefix = _app_of_prefix(policy)
-        self._prefixes = tuple(self._app_of_prefix)
+        self._lengths = sorted({len(prefix) for prefix in self._app_of_prefix}, reverse=True)
+        self._last: tuple[bytes | None, tuple[Owner, str]] = None, (None, "")
         self._compiler = PolicyCompiler(policy, STANDARD)
         self._steps: dict[str, tuple[Step, ...]] = {}
         self._forbidding: dict[tuple[str, bytes], tuple[Step, ...]] = {}
@@ -126,13 +127,18 @@ class StoredJudge:
         return self._forbidding[which]
 
     def _owner(self, key: bytes) -> tuple[Owner, str]:
-        """The entry that owns a key, and the app."""
+        """The entry that owns a key, and the app. Each key is asked about twice: whether to count members, and what is
+        wrong with it."""
+        if self._last[0] != key:
+            self._last = key, self._find_owner(key)
+        return self._last[1]
+
+    def _find_owner(self, key: bytes) -> tuple[Owner, str]:
         entry = self._policy.schema.owner_of(key)
         if entry is not None and entry.app:
             return entry, entry.app
-        if not key.startswith(self._prefixes):
-            return entry, ""
-        return entry, next(app for prefix, app in self._app_of_prefix.items() if key.startswith(prefix))
+        found = (self._app_of_prefix.get(key[:length]) for length in self._lengths)
+        return entry, next((app for app in found if app is not None), "")
 
     def _steps_for(self, app: str) -> tuple[Step, ...]:
         steps = self._steps.get(app)
@@ -162,11 +168,11 @@ def _judges_stored(rule: Rule) -> bool:
 
 
 def _app_of_prefix(policy: Policy) -> dict[bytes, str]:
-    """The apps by the prefixes that rules in force give them, the longest prefix first."""
+    """The apps by the prefixes that rules in force give them."""
     found: dict[bytes, str] = {}
     for rule in policy.rules:
         concerned = audience(policy, rule) if rule.settings.prefixes_of_apps else ()
         for app, prefixes in rule.settings.prefixes_of_apps:
             for prefix in prefixes if app in concerned else ():
                 found.setdefault(prefix.encode(), app)
-    return dict(sorted(found.items(), key=lambda each: -len(each[0])))
+    return found

@@ -76,6 +76,7 @@ class ServerLink:
     async def _set_up(self, connection: UpstreamConnection) -> bool:
         if self._in_cluster:
             await connection.ask(["READONLY"])
+        await connection.ask(["CLIENT", "SETNAME", "keyrail-scan"])  # whoever may not, has no name
         spared = await connection.ask(NO_TOUCH)
         self.counts_members = self._touches or spared.startswith(b"+")
         told = read_reply(await connection.ask(["INFO", "server"]))

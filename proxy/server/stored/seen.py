@@ -16,7 +16,7 @@ _FIRST_BITS = 12
 _FULL = 0.75
 _HASHES = 8
 _BITS_PER_KEY = 24
-_LEAST_FILTER_BITS, _MOST_FILTER_BITS = 20, 29
+_LEAST_FILTER_BITS, _UNKNOWN_FILTER_BITS, _MOST_FILTER_BITS = 20, 28, 29
 
 
 def mark_of(database: int, key: bytes) -> int:
@@ -62,7 +62,8 @@ class SeenKeys:
             self._filter = _Filter(self._expected() - self._exact)
         if self._filter.has(mark):
             return False
-        self.expected_missed += self._filter.error()
+        error = self._filter.error()
+        self.expected_missed += error / (1 - error)  # of those that are new, only these come so far
         self._filter.add(mark)
         return True
 
@@ -85,7 +86,7 @@ class _Filter:
     """A Bloom filter. Its places are made of the two halves of a mark."""
 
     def __init__(self, expected: int) -> None:
-        wanted = max(_BITS_PER_KEY * expected, 1).bit_length()
+        wanted = (_BITS_PER_KEY * expected).bit_length() if expected > 0 else _UNKNOWN_FILTER_BITS
         bits = 1 << min(max(wanted, _LEAST_FILTER_BITS), _MOST_FILTER_BITS)
         self._mask = bits - 1
         self._bits = mmap(-1, bits >> 3)

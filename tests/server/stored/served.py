@@ -25,6 +25,7 @@ class Served:
         self.no_touch = True
         self.closes_after = 1 << 60
         self.connections = 0
+        self.names: list[bytes] = []
         self.before: Callable[[tuple[bytes, ...]], object] = lambda _: None
         self.url = "redis://127.0.0.1:1"
 
@@ -36,6 +37,9 @@ class Served:
                 return error("ERR unknown command 'HELLO'")
             case (b"CLIENT", b"NO-TOUCH", *_):
                 return "OK" if self.no_touch else error("ERR unknown subcommand 'NO-TOUCH'. Try CLIENT HELP.")
+            case (b"CLIENT", b"SETNAME", name):
+                self.names.append(name)
+                return "OK"
             case (b"ROLE",):
                 return [b"master", 0, []]
             case (b"SELECT", _):

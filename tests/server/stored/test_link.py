@@ -40,6 +40,12 @@ def test_all_databases_are_walked_or_the_one_of_the_url() -> None:
             assert found.bytes == 64 * count
 
 
+def test_its_connections_have_a_name() -> None:
+    with served(filled(3)) as one:
+        scan(one.url, FakeJudge())
+        assert one.names == [b"keyrail-scan"]
+
+
 @pytest.mark.parametrize("touches", [False, True])
 @pytest.mark.parametrize("no_touch", [False, True])
 def test_members_are_counted_where_nothing_is_touched_or_it_may_be(touches: bool, no_touch: bool) -> None:

@@ -137,6 +137,19 @@ def test_beyond_the_exact_ones_the_stated_error_is_what_happens() -> None:
     assert all(seen.has(mark_of(0, b"k%d" % number)) for number in range(0, seen_again, 97)), "none counts twice"
 
 
+def test_the_stated_error_is_right_in_a_filter_that_is_nearly_full() -> None:
+    seen = SeenKeys(lambda: 1_001, exact=1_000)
+    missed = sum(not seen.add(mark_of(0, b"k%d" % number)) for number in range(300_000))
+    assert missed > 30_000
+    assert missed == pytest.approx(seen.expected_missed, rel=0.1)
+
+
+def test_who_does_not_know_how_many_keys_there_are_has_room_for_many() -> None:
+    seen = SeenKeys(int, exact=1_000)
+    assert all(seen.add(mark_of(0, b"k%d" % number)) for number in range(100_000))
+    assert seen.expected_missed < 0.001
+
+
 def test_what_is_seen_stays_small() -> None:
     tracemalloc.start()
     seen = SeenKeys(lambda: 10**7, exact=40_000)
