@@ -9,7 +9,7 @@ import hiredis
 
 from proxy.hotpath.upstream.in_flight import FORWARD, ReplySink
 from proxy.net.config.address import UpstreamAddress
-from proxy.net.connection.connect import UpstreamRefusedError, open_upstream
+from proxy.net.connection.connect import UpstreamRefusedError, open_upstream, why
 from proxy.net.connection.engine import run_id_in
 from proxy.net.connection.own_connections import OwnConnections
 from proxy.net.connection.tls import FollowedContext
@@ -28,6 +28,11 @@ class Answer(NamedTuple):
 
     replies: Sequence[Any]
     seconds: float
+
+
+def why_not(error: BaseException) -> str:
+    """Why a connection failed. What limits a scan's connections is no option."""
+    return why(error).replace("within --connect-timeout", "in time")
 
 
 class ServerLink:

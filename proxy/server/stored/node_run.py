@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 import hiredis
 
-from proxy.net.connection.connect import UpstreamRefusedError, why
+from proxy.net.connection.connect import UpstreamRefusedError
 from proxy.net.connection.info_figures import figures_of, read_info
 from proxy.net.connection.tls import TlsError
-from proxy.server.stored.link import Answer
+from proxy.server.stored.link import Answer, why_not
 from proxy.server.stored.node_walk import LostReplyError, NodeWalk, OtherProcessError, Request
 from proxy.server.stored.pace import LOOK_SECONDS, PROBE_SECONDS, PROBES, Pace, reason_to_stop
 from proxy.server.stored.page import ASKING, FORBIDDEN, is_momentary
@@ -115,7 +115,7 @@ class NodeRun:
                 is_asked = True
                 answer = await self._server.ask(piece)
             except OSError as error:
-                self.state = why(error)
+                self.state = why_not(error)
                 if is_asked and isinstance(error, TimeoutError):
                     self._took_too_long(len(piece.commands))
                 trouble.again(self.state)
@@ -135,7 +135,7 @@ class NodeRun:
         try:
             answer = await self._server.ask(request)
         except OSError as error:
-            self.state = why(error)
+            self.state = why_not(error)
             if await self._open():
                 await self._measure()
                 raise OtherProcessError from None
@@ -173,7 +173,7 @@ class NodeRun:
             except (OSError, UpstreamRefusedError) as error:
                 if isinstance(error, UpstreamRefusedError) and not str(error).startswith(_NOT_YET):
                     raise
-                self.state = why(error)
+                self.state = why_not(error)
                 if self._clock.now() - since > self._patience:
                     raise NodeLostError(self.state) from None
             except TlsError:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from proxy.net.config.address import UpstreamAddress
-from proxy.net.connection.connect import UpstreamRefusedError, why
+from proxy.net.connection.connect import UpstreamRefusedError
 from proxy.net.connection.tls import FollowedContext, TlsError
 from proxy.net.topology.slot_map import ClusterNode, SlotMap
-from proxy.server.stored.link import ServerLink
+from proxy.server.stored.link import ServerLink, why_not
 from proxy.server.stored.model import NodeFigures, Scan
 from proxy.server.stored.node_run import Clock, NodeLostError, NodeRun
 from proxy.server.stored.node_walk import Act, Judge, NodeWalk, ScanRefusedError, Tally
@@ -269,4 +269,4 @@ def _is_final(task: asyncio.Task[None]) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    return str(error) if isinstance(error, NodeLostError | ScanRefusedError | TlsError) else why(error)
+    return str(error) if isinstance(error, NodeLostError | ScanRefusedError | TlsError) else why_not(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from random import Random
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from proxy.net.config.address import parse_upstream
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.connection.engine import Engine
+from proxy.net.connection.tls import upstream_context
 from proxy.net.topology.slot_map import ClusterNode, SlotMap
 from proxy.server.stored import scanner as module
 from proxy.server.stored.node_walk import ScanRefusedError
@@ -49,6 +51,16 @@ def test_a_node_that_refuses_ends_the_scan_and_all_that_do_are_named(monkeypatch
     assert str(failed.value).count("SCAN: NOPERM") == 2
     assert all(name[:8] in str(failed.value) for name in refusing)
     assert cancelled == walking
+
+
+def test_a_port_without_tls_names_no_option_that_a_scan_lacks() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = parse_upstream(f"rediss://127.0.0.1:{silent.getsockname()[1]}?verify=none")
+        assert address.tls is not None
+        tls = upstream_context(address.tls, lambda _: None)
+        scanner = Scanner(address, tls, FakeJudge(), str, Options(seconds=0.05), WallClock())
+        with pytest.raises(ScanError, match=r"no answer in time$"):
+            asyncio.run(scanner.run())
 
 
 def test_replicas_take_turns_and_their_links_are_up(monkeypatch: pytest.MonkeyPatch) -> None:
