@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -112,6 +114,23 @@ def test_a_journal_that_cannot_be_written_ends_it_before_anything_is_sent(verb: 
         status, _, complaint = verb(one, "--pattern", "cart:*", "--yes", "--journal", "/proc/nothing")
         assert (status, complaint) == (1, "keyrail: cannot write /proc/nothing: No such file or directory\n")
         assert not one.server.changed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_stops_it_gets_the_part_that_is_done(verb: Purge, number: signal.Signals, tmp_path: Path) -> None:
+    with served(carts()) as one:
+        stops = [number]
+
+        def stop(command: tuple[bytes, ...]) -> None:
+            if command[0] == b"EVAL" and stops:
+                os.kill(os.getpid(), stops.pop())
+
+        one.before = stop
+        arguments = ("--pattern", "cart:*", "--yes", "--journal", str(tmp_path / "journal"))
+        status, shown, complaint = verb(one, *arguments)
+    assert status == 128 + number
+    assert complaint == "keyrail: interrupted: this is the part that is done\n"
+    assert "(a part: the walk did not come to its end)" in shown
 
 
 def test_expire_and_limit(verb: Purge, tmp_path: Path) -> None:

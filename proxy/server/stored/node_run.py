@@ -155,7 +155,7 @@ class NodeRun:
         self.worked += work
         self._due = max(self._due, self._clock.now()) + self._pace.wait_after(seconds)
         if work > _LONG_PIECE and not self._pace.is_off:
-            self._most = max(commands // 2, LEAST_COMMANDS)
+            self._most = max(min(commands, self._most) // 2, LEAST_COMMANDS)  # what is sent once may be longer
         elif commands >= self._most and work < _LONG_PIECE / 2:
             self._most = min(2 * self._most, MOST_COMMANDS)
 

@@ -3,11 +3,16 @@ gives up in the end."""
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
+from proxy.server.stored.changes.model import Outcome
+from proxy.server.stored.changes.purge import Purge, Wanted
 from proxy.server.stored.link import Answer
-from proxy.server.stored.node_run import NodeLostError
-from proxy.server.stored.node_walk import Request
+from proxy.server.stored.node_run import NodeLostError, NodeRun
+from proxy.server.stored.node_walk import NodeWalk, Request
+from tests.server.stored.changes.given import Run
 from tests.server.stored.fake_servers import FakeServer, error
 from tests.server.stored.test_pace import IDLE, Link, Stage, VirtualClock
 
@@ -21,7 +26,7 @@ class Slow(Link):
 
     def __init__(self, clock: VirtualClock, server: FakeServer) -> None:
         super().__init__(clock, server)
-        self.lengths: list[int] = []
+        self.pieces: list[list[bytes]] = []
 
     async def ask(self, request: Request) -> Answer:
         took = IDLE + self.each * len(request.commands)
@@ -31,7 +36,7 @@ class Slow(Link):
         if took > 10.0:
             raise TimeoutError
         self.worked += took - IDLE
-        self.lengths.append(len(request.commands))
+        self.pieces.append([command[0] for command in request.commands])
         return Answer(self.server.answer(request), took)
 
 
@@ -123,5 +128,24 @@ def test_pieces_get_shorter_where_they_take_long_and_longer_again() -> None:
     stage.clock.before = recover
     stage.go()
     assert stage.counted_all()
-    assert max(link.lengths[10:40]) <= 6
-    assert max(link.lengths[-10:]) > 100
+    assert max(map(len, link.pieces[10:40])) <= 6
+    assert max(map(len, link.pieces[-10:])) > 100
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_what_changes_keys_is_never_cut(scripts: bool) -> None:
+    stage, link = slow(0.25, each=0.0004)
+    stage.server.refuses = set() if scripts else {b"EVAL"}
+    change = Run(Purge(Wanted(b"*"), lambda *_: "", Random(1).random))
+    act = change.changes.at(change.tally, change.figures, lambda _: None)
+    stage.run = NodeRun(NodeWalk(change.tally, change.figures, 0, act=act), link, 0.25, stage.clock, patience=60.0)
+    stage.go()
+    assert change.outcomes == {Outcome.DONE: 500}
+    assert max(map(len, [each for each in link.pieces if b"MEMORY" in each][-10:])) <= 6, "what only reads is cut"
+    changing = [each for each in link.pieces if {b"EVAL", b"WATCH", b"EXEC"} & {*each}]
+    if scripts:
+        assert changing == [[b"EVAL"] * len(batch) for batch in change.notes.batches]
+        assert max(map(len, changing)) > 6
+    else:
+        watched = [[b"WATCH", b"TYPE", b"PTTL", b"MULTI"], [b"UNLINK", b"EXEC"]]
+        assert changing[1:] == 500 * watched, "behind the one that finds that EVAL is refused"
