@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from proxy.cli import main
+from tests.conftest import kind_named
+from tests.engines import Engine
+from tests.resp import Wire
 
 POLICY = """keyrail: 1
 defaults: {mode: enforce}
@@ -55,6 +60,22 @@ def test_lines_of_an_acl_file_have_a_password_that_redis_does_not_take(
     assert [line.split()[:3] for line in users] == [
         ["user", name, "#SHA256-OF-THE-PASSWORD"] for name in ("keyrail", "shop")
     ]
+
+
+def test_an_engine_loads_such_a_file_only_with_passwords(
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind, acl_file = kind_named("valkey-9.1"), tmp_path / "users.acl"
+    lines = printed(capsys, "--policy", file, "--users-acl", "--login", "keyrail")
+    users = "".join(f"{line}\n" for line in lines if not line.startswith("#"))
+    acl_file.write_text(users)
+    with pytest.raises(RuntimeError):
+        Engine(kind, {"aclfile": str(acl_file)})
+    acl_file.write_text(users.replace("SHA256-OF-THE-PASSWORD", hashlib.sha256(b"secret").hexdigest()))
+    with closing(Engine(kind, {"aclfile": str(acl_file)})) as engine, Wire(engine.address) as shop:
+        assert shop.ask("AUTH", "shop", "secret") == b"+OK\r\n"
+        assert shop.ask("SET", "cart:1", "x") == b"+OK\r\n"
+        assert shop.ask("SET", "other", "x").startswith(b"-NOPERM")
 
 
 def test_json(file: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,14 +37,14 @@ class Wider:
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """`denied` are the commands that rules always refuse, with the rule. `strangers` are the categories of which a
-    module's commands may pass, although the command table does not know them; None: all of them.
+    """`denied` are the commands that rules always refuse, with the rule. `passing_categories` are those of which
+    a module's commands may pass, although the command table does not know them; None: all of them.
 
     `naming` are the rules of which `keys` says all. `sorts`: SORT may find keys by patterns, although keys are limited.
     """
 
     denied: Mapping[str, str]
-    strangers: frozenset[str] | None
+    passing_categories: frozenset[str] | None
     keys: KeyRights
     naming: tuple[str, ...]
     sorts: bool
@@ -52,12 +52,12 @@ class Rights:
 
 
 class AppRights:
-    """Finds the rights of an app's clients. `strangers` are made-up commands by their categories."""
+    """Finds the rights of an app's clients. `made_up` are made-up commands by their categories."""
 
-    def __init__(self, version: Version, table: Table, strangers: Mapping[frozenset[str], Spec]) -> None:
+    def __init__(self, version: Version, table: Table, made_up: Mapping[frozenset[str], Spec]) -> None:
         self._version = version
-        self._strangers = strangers
-        self._specs = [spec for spec in table.specs if not is_keyrails_own(spec) and spec not in strangers.values()]
+        self._made_up = made_up
+        self._specs = [spec for spec in table.specs if not is_keyrails_own(spec) and spec not in made_up.values()]
         self._present = [spec for spec in self._specs if version.has(spec) and not spec.container]
         self.present = frozenset(spec.name for spec in self._present)
         """The commands that the engine has."""
@@ -85,7 +85,7 @@ class AppRights:
         said = [step for step in naming if says_all(step, app)]
         found = Rights(
             denied,
-            self._passing_strangers(steps, calls),
+            self._passing_made_up_commands(steps, calls),
             keys,
             () if why_any else tuple(step.rule.name for step in said),
             sorts=patterns_pass and not keys.unlimited,
@@ -128,15 +128,15 @@ class AppRights:
             if self._version.selectors:
                 yield Wider(rule, ("PFMERGE",), _UNCHECKED_MERGE)
 
-    def _passing_strangers(self, steps: Sequence[Step], calls: ScriptCalls) -> frozenset[str] | None:
+    def _passing_made_up_commands(self, steps: Sequence[Step], calls: ScriptCalls) -> frozenset[str] | None:
         """Those with one category come first, so a second one counts only if it decides."""
         passing: set[str] = set()
-        for categories, spec in self._strangers.items():
+        for categories, spec in self._made_up.items():
             refusing = _always_refusing(steps, spec)
             passes = all(calls.may_make(spec, step) for step in refusing)
             if passes and passing.isdisjoint(categories):
                 passing |= categories
-        alone = {next(iter(categories)) for categories in self._strangers if len(categories) == 1}
+        alone = {next(iter(categories)) for categories in self._made_up if len(categories) == 1}
         return None if passing >= alone else frozenset(passing)
 
     def joined(self, by_app: Mapping[str, Rights]) -> Rights:
@@ -145,7 +145,9 @@ class AppRights:
         for each in others:
             found = Rights(
                 {name: rule for name, rule in found.denied.items() if name in each.denied},
-                None if found.strangers is None or each.strangers is None else found.strangers | each.strangers,
+                None
+                if found.passing_categories is None or each.passing_categories is None
+                else found.passing_categories | each.passing_categories,
                 found.keys.joined(each.keys),
                 (*found.naming, *each.naming),
                 found.sorts or each.sorts,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from proxy.policy.acl.keys import KeyPattern
 from proxy.policy.acl.own_commands import AS_KEYRAIL, OWN_KEYS
 from proxy.policy.acl.rights import AppRights, Rights, Wider, may_act
-from proxy.policy.acl.versions import Version, table_with_strangers
+from proxy.policy.acl.versions import Version, table_with_made_up_commands
 from proxy.policy.acl.words import words_elsewhere, words_of
 from proxy.policy.apps import App, Match, matches_one
 from proxy.policy.compile import PolicyCompiler
@@ -74,10 +74,10 @@ class _Maker:
     """Makes users from the rights of each app."""
 
     def __init__(self, policy: Policy, version: Version, scripts_too: bool) -> None:
-        table, strangers = table_with_strangers()
+        table, made_up = table_with_made_up_commands()
         self._policy = policy
         self._version = version
-        self._finder = AppRights(version, table, strangers)
+        self._finder = AppRights(version, table, made_up)
         compiler = PolicyCompiler(policy, table)
         proven = frozenset(app.name for app in policy.apps if app.proven)
         apps: Mapping[str, App | None] = {**{app.name: app for app in policy.apps}, _NO_APP: None}

@@ -49,7 +49,7 @@ def is_keyrails_own(spec: Spec) -> bool:
     return not spec.id or spec.name.partition("|")[0] == _KEYRAIL
 
 
-def table_with_strangers() -> tuple[Table, dict[frozenset[str], Spec]]:
+def table_with_made_up_commands() -> tuple[Table, dict[frozenset[str], Spec]]:
     """The command table, completed by made-up commands of a module, one of each category alone, and one that reads or
     writes beside it. Rules judge them as they judge any module's command that the table does not have."""
     sets = {frozenset({category, *beside}) for category in CATEGORIES for beside in ((), ("read",), ("write",))}

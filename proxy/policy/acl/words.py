@@ -30,10 +30,10 @@ def words_elsewhere(rights: Rights, version: Version) -> tuple[str, ...]:
     absent = [spec for spec in STANDARD.specs if not is_keyrails_own(spec) and not version.has(spec)]
     if not version.selectors:
         absent = [spec for spec in absent if "|" not in spec.name]
-    if rights.strangers is None:
+    if rights.passing_categories is None:
         return tuple(f"-{spec.name.lower()}" for spec in absent if spec.name in rights.denied)
     untold = (spec for spec in absent if spec.name not in rights.denied)
-    return tuple(f"+{spec.name.lower()}" for spec in untold if rights.strangers.isdisjoint(spec.categories))
+    return tuple(f"+{spec.name.lower()}" for spec in untold if rights.passing_categories.isdisjoint(spec.categories))
 
 
 def _key_words(keys: KeyRights) -> Iterator[str]:
@@ -50,11 +50,11 @@ def _key_words(keys: KeyRights) -> Iterator[str]:
 
 
 def _command_words(rights: Rights, version: Version) -> Iterator[str]:
-    if rights.strangers is None:
+    if rights.passing_categories is None:
         yield "+@all"
     else:
         yield "-@all"
-        yield from (f"+@{category}" for category in sorted(rights.strangers))
+        yield from (f"+@{category}" for category in sorted(rights.passing_categories))
     for spec in STANDARD.specs:
         if not is_keyrails_own(spec) and version.has(spec) and "|" not in spec.name:
             yield from _words_about(spec, rights, version)
@@ -65,7 +65,7 @@ def _words_about(spec: Spec, rights: Rights, version: Version) -> Iterator[str]:
     family = [each for each in STANDARD.subcommands(spec.name) if version.has(each)] if spec.container else []
     allowed = {each.name.lower(): each.name not in rights.denied for each in (family or [spec])}
     whole = spec.name not in rights.denied
-    if rights.strangers is None:
+    if rights.passing_categories is None:
         if not (whole or any(allowed.values())):
             yield f"-{name}"
         elif not all(allowed.values()):
@@ -73,7 +73,7 @@ def _words_about(spec: Spec, rights: Rights, version: Version) -> Iterator[str]:
     elif whole and all(allowed.values()):
         yield f"+{name}"
     else:
-        if rights.strangers:
+        if rights.passing_categories:
             yield f"-{name}"  # one of the categories may have it
         yield from (f"+{each}" for each, is_allowed in allowed.items() if is_allowed)
 
