@@ -67,11 +67,13 @@ class Client(asyncio.Protocol):
             self._latencies.append(time.perf_counter() - self._since)
             self._since = None
 
-    def send(self) -> None:
-        """Send one command, unless the last one is not answered."""
-        if self._since is None and self._transport is not None:
-            self._since = time.perf_counter()
-            self._transport.write(GET)
+    def send(self) -> bool:
+        """Send one command, unless the last one is not answered; whether it was sent."""
+        if self._since is not None or self._transport is None:
+            return False
+        self._since = time.perf_counter()
+        self._transport.write(GET)
+        return True
 
     def close(self) -> None:
         """End the connection."""
@@ -111,11 +113,10 @@ async def _latencies(port: int, count: int, seconds: float) -> list[float]:
         opened = (loop.create_connection(lambda: Client(latencies), "127.0.0.1", port) for _ in coming)
         clients += [client for _, client in await asyncio.gather(*opened)]
     await asyncio.sleep(_SETTLING)
-    began, sent = time.perf_counter(), 0
+    began, due, sent = time.perf_counter(), 0, 0
     while (passed := time.perf_counter() - began) < seconds:
-        for _ in range(sent, due := int(passed * RATE)):
-            random.choice(clients).send()
-        sent = due
+        for _ in range(due, due := int(passed * RATE)):
+            sent += random.choice(clients).send()
         await asyncio.sleep(0.0005)
     await asyncio.sleep(1.0)
     lost, wrong = sum(client.lost for client in clients), [client.wrong for client in clients if client.wrong]

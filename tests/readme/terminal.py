@@ -22,6 +22,7 @@ from pathlib import Path
 from tests.resp import PATIENCE_SECONDS
 
 _END = "\x1e"
+_WRITTEN_OVER = re.compile("[^\n]*\r\x1b\\[K")
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,11 @@ def _line(shown: str) -> str:
     words = r"[ ]+".join(re.escape(word) for word in shown.split())
     first, *others = (words + r"[ ]*(?:\n|\Z)").split("…")
     return "[ ]*" + first + "".join(f"(?>.*?{each})" for each in others)
+
+
+def _left_on_screen(written: str) -> str:
+    """What a person sees in the end: lines of progress that were written over are gone."""
+    return _WRITTEN_OVER.sub("", written.replace(_END, ""))
 
 
 class Terminal:
@@ -99,11 +105,11 @@ class Terminal:
         self._bash.stdin.flush()
         expected = pattern(step.shown)
         seen = ""
-        while not (_END in seen and expected.fullmatch(seen.replace(_END, ""))):
+        while not (_END in seen and expected.fullmatch(_left_on_screen(seen))):
             if whole and _END in seen:
-                return seen.replace(_END, "")
+                return _left_on_screen(seen)
             if not select.select([self._screen], [], [], max(0.0, end - time.monotonic()))[0]:
-                return seen.replace(_END, "")
+                return _left_on_screen(seen)
             seen += os.read(self._screen, 65536).decode(errors="replace")
         return None
 
