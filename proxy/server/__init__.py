@@ -8,12 +8,13 @@ supervisor.py           start, serve, reload, stop
 open_files.py           the limit of open files: how many clients and connections there is room for
 files.py                reads the files that the settings name, at the start
 exposure.py             warnings about listeners and upstreams that anybody can reach
-listeners.py            the listening sockets: bound once, inherited by workers
+listeners.py            the listening sockets: bound once, handed to workers
 workers.py              the worker processes: starts, asks, replaces and drains them
 hung_workers.py         finds a worker that hangs
 run_queue.py            how long a worker has waited for a CPU
 worker_sharing.py       the shared memory of workers
-worker_process.py       one worker process: its channel and its reports
+worker_process.py       one worker process: its start, its channel and its reports
+descriptors.py          open files that the supervisor hands to it
 worker.py               the worker process itself
 control.py              messages between supervisor and workers
 requests.py             requests between processes: replies, timeouts, errors

@@ -48,11 +48,10 @@ from proxy.traffic.interval_stats import IntervalStats
 
 @dataclass(frozen=True, slots=True)
 class ListenerSocket:
-    """A listening socket that all workers have inherited: its listener (by position), the file descriptor."""
+    """A listening socket that is handed over to all workers: its listener, by position."""
 
     route: int
     listener: int
-    fd: int
 
 
 # Requests to a worker
@@ -149,8 +148,8 @@ class HoldWrites(ProcessRequest[None]):
 
 @dataclass(frozen=True, slots=True)
 class Start(Notification):
-    """Serve; the first message. ``policies`` has one policy for each of the settings' routes. ``memory`` is the file
-    descriptor of what the workers share."""
+    """Serve; the first message. ``policies`` has one policy for each of the settings' routes. The ``sockets`` were
+    handed over before, behind the memory that workers share, in this order (``descriptors``)."""
 
     settings: Settings
     policies: tuple[Policy, ...]
@@ -162,7 +161,6 @@ class Start(Notification):
     aliases: tuple[dict[str, str], ...]
     scripts: tuple[ScriptNews, ...]
     servers: tuple[Sequence[KnownServer], ...]
-    memory: int
 
 
 @dataclass(frozen=True, slots=True)

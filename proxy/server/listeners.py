@@ -1,4 +1,4 @@
-"""The listening sockets: bound once by the supervisor, kept open by it, inherited by every worker and its replacement.
+"""The listening sockets: bound once by the supervisor, kept open by it, handed to every worker and its replacement.
 
 All workers accept from the same socket. With SO_REUSEPORT each would have its own, and what the kernel puts there would
 wait for a worker that has ended or hangs; also, a second Keyrail could bind the port and silently take half of the
@@ -68,7 +68,7 @@ class Listeners:
                 watch_over_clients(sock, keepalive)
 
     def sockets(self) -> list[tuple[int, int, socket.socket]]:
-        """Return the sockets, which each worker inherits, as (route, listener, socket)."""
+        """Return the sockets, which each worker gets, as (route, listener, socket)."""
         return [(bound.route, bound.listener, each) for bound in self._bound for each in bound.sockets]
 
     def addresses(self, route: int) -> list[ListenAddress]:

@@ -16,6 +16,7 @@ import socket
 import ssl
 import sys
 import time
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, assert_never
 
@@ -68,6 +69,7 @@ from proxy.server.control import (
     WorkerRequest,
     WritesHeld,
 )
+from proxy.server.descriptors import take_over
 from proxy.server.leases import LEASE_SECONDS, LOST_SECONDS, Leases
 from proxy.server.notices import log_as, log_from, never_wait
 from proxy.server.process_figures import figures_of_this_process
@@ -94,9 +96,12 @@ class _UnfitRouteError(Exception):
 class Worker:
     """The life of one worker process."""
 
-    def __init__(self, channel: Channel, start: Start) -> None:
+    def __init__(self, channel: Channel, start: Start, descriptors: Sequence[int]) -> None:
         self._channel = channel
         self._start = start
+        memory, *sockets = descriptors
+        self._sockets = list(zip(start.sockets, sockets, strict=True))
+        """The listening sockets, with their file descriptors."""
         self._stop = asyncio.Event()
         self._drain_seconds = start.settings.drain
         self._failed = False
@@ -107,7 +112,7 @@ class Worker:
         self._wanted = False
         self._demanded = self._told = time.monotonic()
         loop = asyncio.get_running_loop()
-        shared = start.memory, start.settings.workers, start.number
+        shared = memory, start.settings.workers, start.number
         self._loads = loads_in(*shared)
         self._counts = shared_counts(*shared)
         self._admission = Admission(start.settings.max_clients, self._loads)
@@ -204,9 +209,9 @@ class Worker:
                 raise started
         self._loads.begin()
         self._attention.begin()
-        for handed in self._start.sockets:
+        for handed, descriptor in self._sockets:
             try:
-                self._serve(handed)
+                self._serve(handed, descriptor)
             except (PasswordFileError, TlsError) as error:
                 self._channel.notify(Unfit(handed.route, str(error)))
                 return False
@@ -229,20 +234,20 @@ class Worker:
             self._routes[index] = self._route(index, upstream.as_seed())
             await self._routes[index].start()
 
-    def _serve(self, handed: ListenerSocket) -> None:
+    def _serve(self, handed: ListenerSocket, descriptor: int) -> None:
         listener = self._start.settings.routes[handed.route].listeners[handed.listener]
         context: ssl.SSLContext | None = None
         if listener.address.tls is not None:
             context = listener_context(listener.address.tls, _log.warning)
         # A copy, since the acceptor closes it, and may have to begin again.
-        sock = socket.socket(fileno=os.dup(handed.fd))
+        sock = socket.socket(fileno=os.dup(descriptor))
         self._routes[handed.route].serve(sock, listener, context)
 
     def _unix_sockets(self) -> list[int]:
         routes = self._start.settings.routes
         return [
-            handed.fd
-            for handed in self._start.sockets
+            descriptor
+            for handed, descriptor in self._sockets
             if routes[handed.route].listeners[handed.listener].address.path is not None
         ]
 
@@ -425,14 +430,14 @@ class Worker:
         for route in self._routes:
             route.stop_accepting()
         # While a copy is open in any process, the kernel accepts connections.
-        for fd in {handed.fd for handed in self._start.sockets}:
-            os.close(fd)
+        for _, descriptor in self._sockets:
+            os.close(descriptor)
         await asyncio.gather(*(route.drain(self._drain_seconds) for route in self._routes))
         for route in self._routes:
             route.close()
 
 
-async def work(control: socket.socket) -> int:
+async def work(control: socket.socket, descriptors: Sequence[int]) -> int:
     """Run the worker that the supervisor describes over ``control``; return the exit status."""
     channel = await Channel.over(control)
     start = await channel.receive()
@@ -440,19 +445,21 @@ async def work(control: socket.socket) -> int:
     if isinstance(start, Start):
         log_as(start.settings.log_format)
         log_from(start.settings.log_level)
-        status = await Worker(channel, start).run()
+        status = await Worker(channel, start, descriptors).run()
     await channel.close()
     return status
 
 
 def main() -> None:
-    """Enter the worker process; its argument is the control socket's file descriptor."""
+    """Enter the worker process; its argument is the control socket's file descriptor. It waits until it is needed."""
     for ignored in (signal.SIGINT, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     log_as(LogFormat.TEXT)
     never_wait()
     sys.setswitchinterval(SWITCH_SECONDS)
-    sys.exit(uvloop.run(work(socket.socket(fileno=int(sys.argv[1])))))
+    control = socket.socket(fileno=int(sys.argv[1]))
+    descriptors = take_over(control)
+    sys.exit(0 if descriptors is None else uvloop.run(work(control, descriptors)))
 
 
 if __name__ == "__main__":

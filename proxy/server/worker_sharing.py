@@ -15,7 +15,7 @@ _CELL_BYTES = 8
 
 
 class WorkerSharing:
-    """The supervisor's side, for a group of ``workers``. Workers inherit the file ``descriptor``."""
+    """The supervisor's side, for a group of ``workers``. Workers get the file ``descriptor``."""
 
     def __init__(self, workers: int) -> None:
         self.descriptor = _shared_memory((cells(workers) + 2 * workers) * _CELL_BYTES)

@@ -63,7 +63,7 @@ from proxy.server.requests import (
     outcomes,
 )
 from proxy.server.violations import Violations
-from proxy.server.worker_process import WorkerProcess, launch
+from proxy.server.worker_process import StartedProcess, WorkerProcess, launch, start_process
 from proxy.server.worker_sharing import WorkerSharing
 from proxy.session.ports.info_query import InfoQuery
 from proxy.traffic.interval_stats import IntervalStats
@@ -81,6 +81,7 @@ class WorkersError(Exception):
 class Workers:
     """All workers of the process group.
 
+    The first ones become those processes that were started ``ahead``; each is taken out of the list then.
     ``group_info`` returns the answer to a client's query about a route. ``on_change`` is called when a worker has
     reported, started to serve, or ended.
     """
@@ -93,6 +94,7 @@ class Workers:
         violations: Violations,
         *,
         paused: bool,
+        ahead: list[StartedProcess],
         group_info: Callable[[int, InfoQuery], dict[str, Any]],
         on_change: Callable[[], None],
     ) -> None:
@@ -100,6 +102,7 @@ class Workers:
         self.generation = 1
         self.paused = paused
         """The kill switch is on."""
+        self._ahead = ahead
         self.restarts = 0
         self.lag = 0.0
         """Seconds by which the supervisor's event loop was late, when it last looked at the workers."""
@@ -287,7 +290,8 @@ class Workers:
     async def _live(self, number: int) -> str:
         """Start one worker process and wait for its end; return how it ended."""
         try:
-            worker = await launch(number, self._listeners, self._sharing.descriptor, self._start_of)
+            started = self._ahead.pop() if self._ahead else await start_process()
+            worker = await launch(number, started, self._listeners, self._sharing.descriptor, self._start_of)
         except OSError as error:
             return f"could not be started ({error.strerror})"
         self._workers[number] = worker
@@ -312,7 +316,6 @@ class Workers:
             names,
             scripts,
             tuple(self._servers),
-            self._sharing.descriptor,
         )
 
     async def _replace_hung(self) -> None:

@@ -178,8 +178,8 @@ async def a_worker(**failing: int) -> AsyncIterator[tuple[Supervisor, FakeRoute]
     scripts = (ScriptNews(),)
     memory = WorkerSharing(2).descriptor
     settings = Settings((route_settings,), workers=2)
-    start = Start(settings, (TRANSPARENT,), 1, 1, 0, (), False, ({},), scripts, ((),), memory)
-    worker = Worker(theirs, start)
+    start = Start(settings, (TRANSPARENT,), 1, 1, 0, (), False, ({},), scripts, ((),))
+    worker = Worker(theirs, start, [memory])
     route = cast("FakeRoute", worker._routes[0])
     route.failing.update(failing)
     loop = asyncio.get_running_loop()
