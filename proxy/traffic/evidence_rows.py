@@ -2,7 +2,8 @@
 
     verdicts   (rule, mode, outcome, who, command, shape of the key): how often, when first and last, exemplars
     commands   (who, command): how many, whether or not a rule says anything: the denominator
-    forms      (who, command, shape of the key, form): what rules judge by, of the commands that were looked at
+    forms      (who, command, shape of the key, form): what rules judge by; of commands that rules had to look at, all,
+               of the others those that were traced, each of which stands for several
 
 Everything is bounded. What has no row of its own is counted in the row of `OTHERS` of the same rule, mode and outcome,
 or of the same application: so sums are exact, whatever was folded.

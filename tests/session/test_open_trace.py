@@ -1,11 +1,16 @@
 """Traced commands go their usual way, and their traces are correct."""
 
+import random
+
 import pytest
 
 from proxy.commands.command import Command
+from proxy.hotpath.plan.plan import JUDGE
 from proxy.policy.compile import CompiledPolicy, Observer
 from proxy.policy.decision import Decision
 from proxy.rules.context import Context
+from proxy.wire.request import COMPLETE, RequestLimits
+from tests.conftest import seeds
 from tests.policy.given import policy
 from tests.session.given import RULES, Client, FakeRoute, call, route_with
 
@@ -116,3 +121,62 @@ def test_commands_of_the_slow_lane_are_traced_although_the_sampler_has_not_chose
                 upstream.answer(b"*0\r\n")
     (trace,) = client.route.observed
     assert (trace.command.name, trace.weight, trace.first_line) == ("KEYS", 0, b"*0\r\n")
+
+
+MIXED = """
+defaults: {mode: enforce}
+rules:
+  no-flush: {refuse: [FLUSHALL]}
+  unlink: {replace: {DEL: UNLINK}}
+  lifetime: {lifetime: {default: 5m}}
+  names: {names: {separator: ':', segments: 2..3}, mode: audit}
+  small: {sizes: {value: 10B}, mode: audit}
+"""
+
+
+def _random_command(chance: random.Random, number: int) -> tuple[bytes | str | int, ...]:
+    key = chance.choice(("a:b", "a", "a:b:c", "a:b:c:d", "a:"))
+    value = f"{number}".ljust(chance.choice((1, 20)), "x")
+    return chance.choice(
+        (
+            ("GET", key),
+            ("SET", key, value),
+            ("SET", key, value, "EX", 60),
+            ("SETEX", key, 60, value),
+            ("HSET", key, "field", value),
+            ("DEL", key),
+            ("MGET", "a:b", key),
+            ("FLUSHALL",),
+            ("PING", value),
+            ("ECHO", value),
+        )
+    )
+
+
+def _is_judged(sent: bytes) -> bool:
+    config = Client(route_with(MIXED)).effective_policy.config
+    assert config.request.scan(sent, 0, RequestLimits(1 << 20, 1 << 29, 1 << 29)) == COMPLETE
+    command_id = config.lookup.find(config.request)
+    return config.plan.decide(command_id, config.request, sent, config.keys, config.counters) == JUDGE
+
+
+@pytest.mark.parametrize("seed", seeds(20, 300))
+def test_forms_of_what_only_the_rules_can_judge_are_exact_whatever_is_sampled(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    sent = [call(*_random_command(chance, number)) for number in range(200)]
+    seen: list[tuple[bytes, int]] = []
+    monkeypatch.setattr(
+        FakeRoute, "see_form", lambda _, __, command, weight: seen.append((call(*command.argv), weight))
+    )
+    route = route_with(MIXED, traces=1)
+    route.sampler.interval = chance.randrange(2, 9)
+    left = sent
+    while left:
+        together = chance.choice((1, 5, 50))
+        Client(route).send(b"".join(left[:together]))
+        left = left[together:]
+    judged = [each for each in sent if _is_judged(each)]
+    assert [each for each, weight in seen if weight == 1] == judged
+    assert len(judged) < len(seen), "the sampler chooses others, too, and each stands for several"

@@ -36,5 +36,6 @@ cdef class HotPathConfig:
 
     @cython.locals(plan=Plan, request=Request, spender=TokenSpender, numbers=bytes)
     cpdef bint passes(self, int command_id, const unsigned char *data, list token_sets) except -1
+    cpdef bint leaves_to_rules(self, int command_id, const unsigned char *data) except -1
     @cython.locals(plan=Plan, request=Request, spender=TokenSpender, decision=cython.int)
     cpdef int spend_and_decide(self, int command_id, const unsigned char *data, list token_sets) except -1

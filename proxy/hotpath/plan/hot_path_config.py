@@ -85,6 +85,10 @@ class HotPathConfig:
             spender.take(request.end - request.start)
         return True
 
+    def leaves_to_rules(self, command_id: int, data: bytes) -> bool:
+        """Whether only the rules can tell what to do about the command that ``request`` holds."""
+        return self.plan.leaves_to_rules(command_id, self.request, data, self.keys)
+
     def spend_and_decide(self, command_id: int, data: bytes, token_sets: list[TokenSet] | None) -> int:
         """What the plan decides about the command that ``request`` holds, and JUDGE if it cannot be paid for. Unless it
         is judged, it is paid for."""

@@ -82,6 +82,8 @@ cdef class Plan:
                           KeyFinder keys) except? -1
     @cython.locals(operation=cython.int, found=cython.Py_ssize_t)
     cpdef bint passes(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -1
+    @cython.locals(operation=cython.int, found=cython.Py_ssize_t)
+    cpdef bint leaves_to_rules(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -1
     cdef Py_ssize_t _check(self, Py_ssize_t found, int command_id, int operation, Request request,
                            const unsigned char *data, KeyFinder keys) except -2
     @cython.locals(reads=ReplicaReads)
@@ -100,8 +102,11 @@ cdef class Plan:
                             Py_ssize_t found) except -1
     @cython.locals(program=ValueProgram)
     cdef bint _values_pass(self, int command_id, Request request, const unsigned char *data) except -1
-    @cython.locals(edit=RequestEdit, by_entry=list, program=EntryProgram, changed=cython.int)
+    @cython.locals(edit=RequestEdit, changed=cython.int)
     cdef int _edit(self, int command_id, int operation, Request request, const unsigned char *data, Py_ssize_t found) except -1
+    cdef int _apply_edit(self, int command_id, int operation, Request request, const unsigned char *data, Py_ssize_t found) except -2
+    @cython.locals(program=EntryProgram)
+    cdef RequestEdit _edit_of(self, int command_id, int operation)
     @cython.locals(i=cython.Py_ssize_t, index=cython.Py_ssize_t)
     cpdef count(self, Request request, const unsigned char *data, KeyFinder keys, Py_ssize_t found,
                 Counters counters)

@@ -377,6 +377,20 @@ class Plan:
             return self.replica_reads.place(request, data, keys, found) != MIXED
         return found >= 0
 
+    def leaves_to_rules(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> bool:
+        """Whether only the rules can tell what to do about the request. Nothing is counted."""
+        operation = self.operations[command_id]
+        if operation & _OP_JUDGE:
+            return not self.refuses(command_id)
+        if operation == 0:
+            return False
+        found = self._check(_UNSOUGHT, command_id, operation, request, data, keys)
+        if found < 0:
+            return True
+        if operation & (_OP_EDIT | _OP_EDIT_BY_ENTRY):
+            return self._apply_edit(command_id, operation, request, data, found) < 0
+        return False
+
     def _check(
         self, found: int, command_id: int, operation: int, request: Request, data: bytes, keys: KeyFinder
     ) -> int:
@@ -452,24 +466,29 @@ class Plan:
         return program.passes(request, data)
 
     def _edit(self, command_id: int, operation: int, request: Request, data: bytes, found: int) -> int:
-        edit: RequestEdit | None
-        if operation & _OP_EDIT_BY_ENTRY:
-            if found != 1 or not operation & _OP_ENTRIES:
-                return _JUDGE
-            by_entry = self.edits_by_entry[self.edits_by_entry_of[command_id]]
-            program = self.entry_programs[self.entry_program_of[command_id]]
-            edit = by_entry[program.owner + 1]
-        else:
-            edit = self.edits[self.edit_of[command_id]]
-        changed = self.editor.apply(edit, request, data)
+        changed = self._apply_edit(command_id, operation, request, data, found)
         if changed < 0:
             return _JUDGE
         if changed == 0:
             return _PASS
+        edit = self._edit_of(command_id, operation)
         while edit is not None:
             self.changed[edit.counter] += edit.applied
             edit = edit.then
         return _EDIT
+
+    def _apply_edit(self, command_id: int, operation: int, request: Request, data: bytes, found: int) -> int:
+        # What the editor says: below zero if the request must be judged, 0 if it goes on as it is.
+        if operation & _OP_EDIT_BY_ENTRY and (found != 1 or not operation & _OP_ENTRIES):
+            return -1
+        return self.editor.apply(self._edit_of(command_id, operation), request, data)
+
+    def _edit_of(self, command_id: int, operation: int) -> RequestEdit | None:
+        # By the owner of the only key, if the edit depends on it: the entries were checked before.
+        if not operation & _OP_EDIT_BY_ENTRY:
+            return self.edits[self.edit_of[command_id]]
+        program = self.entry_programs[self.entry_program_of[command_id]]
+        return self.edits_by_entry[self.edits_by_entry_of[command_id]][program.owner + 1]
 
     def count(self, request: Request, data: bytes, keys: KeyFinder, found: int, counters: Counters) -> None:
         """Count the ``found`` keys that ``keys`` holds."""

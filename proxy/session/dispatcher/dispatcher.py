@@ -78,16 +78,10 @@ class Dispatcher:
         wrapper, command = self._unwrapped(command)
         if session.n_plus_one is not None:
             n_plus_one.meet(session, session.n_plus_one, command)
-        if session.intake.sampled:
-            size = request.end - request.start
-            traces, weight = session.ports.traces, session.intake.sampled
-            session.intake.sampled = 0
-            session.trace = OpenTrace(traces, session, command, weight, size, traces.clock())
-            traces.see_form(session, command, weight)
-            n_plus_one.begin(session, command, weight)
-        elif command.spec.lane is Lane.SLOW and session.ports.traces.follows_slow():
-            size, traces = request.end - request.start, session.ports.traces
-            session.trace = OpenTrace(traces, session, command, 0, size, traces.clock())
+        judged = not passes and (
+            wrapper is not None or session.effective_policy.config.leaves_to_rules(command_id, data)
+        )
+        self._trace(command, request.end - request.start, judged=judged)
         decision = replica_reads.passed(session, command_id, data, request) if passes else None
         if wrapper is not None:
             return self._take(self._item(command, wrapper), decision)
@@ -95,6 +89,21 @@ class Dispatcher:
         if command.spec.state is ConnectionState.MULTI:
             item.look_ahead = LookAhead(data, request.end)
         return self._take(item, decision, data, request)
+
+    def _trace(self, command: Command, size: int, *, judged: bool) -> None:
+        # Forms of commands that only the rules can judge are exact: each counts as one, chosen by the sampler or not.
+        session = self.session
+        traces, weight = session.ports.traces, session.intake.sampled
+        session.intake.sampled = 0
+        if judged:
+            traces.see_form(session, command, 1)
+        elif weight:
+            traces.see_form(session, command, weight)
+        if weight:
+            session.trace = OpenTrace(traces, session, command, weight, size, traces.clock())
+            n_plus_one.begin(session, command, weight)
+        elif command.spec.lane is Lane.SLOW and traces.follows_slow():
+            session.trace = OpenTrace(traces, session, command, 0, size, traces.clock())
 
     def _item(self, command: Command, wrapper: Command | None) -> Item:
         return Item(command, encode_command(command.argv), reads=command.spec.only_reads, wrapper=wrapper)
