@@ -191,7 +191,7 @@ def _become(request: dict[str, Any]) -> None:
 
 
 def _main() -> int:
-    import proxy.cli.verbs
+    import proxy.cli.serve
     import proxy.server.supervisor  # each child finds it imported
     import proxy.server.worker  # noqa: F401  each worker, too
     from proxy.cli import main

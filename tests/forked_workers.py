@@ -7,7 +7,6 @@ to the Keyrail, as the child that a started program would be, with the same file
 from __future__ import annotations
 
 import array
-import asyncio
 import atexit
 import ctypes
 import fcntl
@@ -22,6 +21,8 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
+
+from proxy.server import worker_start
 
 HELPER: Final = "keyrail-forks"
 WORKER: Final = "keyrail-worker"
@@ -43,29 +44,22 @@ def is_called(pid: int, name: str) -> bool:
 
 
 class _Worker:
-    """What the program looks at in an `asyncio.subprocess.Process`."""
+    """What the program looks at in a `subprocess.Popen`."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self.returncode: int | None = None
-        self._ended = asyncio.Event()
-        self._watched = os.pidfd_open(pid)
-        asyncio.get_running_loop().add_reader(self._watched, self._end)
+        self._status: int | None = None
+        self._waiting = threading.Lock()
 
-    def _end(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._watched)
-        os.close(self._watched)
-        self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        self._ended.set()
-
-    async def wait(self) -> int | None:
-        await self._ended.wait()
-        return self.returncode
+    def wait(self) -> int:
+        with self._waiting:
+            if self._status is None:
+                self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            return self._status
 
     def kill(self) -> None:
-        if self.returncode is not None:
-            raise ProcessLookupError
-        os.kill(self.pid, signal.SIGKILL)
+        if self._status is None:
+            os.kill(self.pid, signal.SIGKILL)
 
 
 def leave(status: int) -> NoReturn:
@@ -84,14 +78,11 @@ def fork_workers() -> None:
         ours.close()
         _fork_when_asked(theirs)
     theirs.close()
-    start_program = asyncio.create_subprocess_exec
 
-    async def start(*command: str, **settings: Any) -> Any:
-        if command[2:4] != ("-m", "proxy.server.worker"):
-            return await start_program(*command, **settings)
+    def start(command: list[str], **settings: Any) -> Any:
         return _Worker(_ask(ours, command[4:], settings))
 
-    asyncio.create_subprocess_exec = start  # type: ignore[assignment]  # for workers, it does what the program needs
+    vars(worker_start)["Popen"] = start  # for workers, it does what the program needs
 
 
 def _ask(helper: socket.socket, arguments: Sequence[str], settings: dict[str, Any]) -> int:
@@ -132,8 +123,6 @@ def _fork_when_asked(requests: socket.socket) -> None:
 
 
 def _become_worker(requests: socket.socket, request: dict[str, Any], received: array.array[int]) -> None:
-    from proxy.server.worker import main
-
     _libc.prctl(_PR_SET_NAME, WORKER.encode(), 0, 0, 0)
     os.setpgid(0, 0)
     wanted = request["descriptors"]
@@ -149,6 +138,6 @@ def _become_worker(requests: socket.socket, request: dict[str, Any], received: a
     sys.argv[1:] = request["arguments"]
     gc.unfreeze = lambda: None  # the collector would look through, and so copy, all that was imported before the fork
     try:
-        main()
+        worker_start.become_worker()
     except SystemExit as ended:
         leave(int(ended.code or 0))

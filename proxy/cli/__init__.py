@@ -40,9 +40,12 @@ line.py         an argument parser whose errors are one line
 tour.py         the text that `serve --embedded` prints
 """
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
+
+from proxy.server.worker_start import dismiss_rest, start_ahead
 
 _CUT_SHORT, _INTERRUPTED = 1, 130
 
@@ -51,10 +54,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; return its exit status: 0, 1 for a failure, 2 for a mistake in the command line,
     130 for Ctrl-C.
     """
+    given = sys.argv[1:] if arguments is None else arguments
     try:
+        if given[:1] == ["serve"]:
+            start_ahead()  # what takes longest in its start goes on while this process imports and opens the rest
+        gc.disable()  # what is imported stays
         from proxy.cli.verbs import parse  # noqa: PLC0415  inside the try: Ctrl-C may come during this long import
 
-        parsed = parse(arguments)
+        parsed = parse(given)
+        gc.enable()
         status = parsed.verb(parsed.options)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of the output, such as `head`, has closed it
@@ -62,4 +70,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _CUT_SHORT
     except KeyboardInterrupt:  # Ctrl-C before the verb handles it itself, such as while `serve` imports its modules
         return _INTERRUPTED
+    finally:
+        dismiss_rest()
     return status

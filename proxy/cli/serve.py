@@ -2,7 +2,7 @@
 
 import argparse
 import asyncio
-import contextlib
+import gc
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -10,12 +10,10 @@ from functools import partial
 from proxy.cli.line import LineParser
 from proxy.cli.tour import tour_text
 from proxy.net.config.address import ListenAddress
-from proxy.net.config.settings import RouteSettings, Settings
+from proxy.net.config.settings import RouteSettings
 from proxy.server.config import CONFIG_FLAG, CONFIG_VARIABLE, ConfigError, load_settings
 from proxy.server.notices import complain, log_as, log_from, never_wait
-from proxy.server.open_files import allow_many_files
 from proxy.server.options import ENVIRONMENT_PREFIX, OPTIONS, RETIRED
-from proxy.server.worker_process import StartedProcess, start_process
 from proxy.server.writer_thread import WriterThread
 
 USAGE = 2
@@ -62,25 +60,15 @@ def run(parsed: argparse.Namespace) -> int:
     log_as(settings.log_format)
     log_from(settings.log_level)
     never_wait()
-    return asyncio.run(_serve(settings))
-
-
-async def _serve(settings: Settings) -> int:
-    # Imports are most of a start: the workers' go on while this process imports the supervisor.
-    allow_many_files(lambda _: None)  # the supervisor does so again, and warns
-    ahead: list[StartedProcess] = []
-    with contextlib.suppress(OSError):  # whoever starts them says why it cannot
-        while len(ahead) < settings.workers:
-            ahead.append(await start_process())
+    # A mistake in the configuration is told before this long import. What is imported stays.
+    gc.disable()
     from proxy.server.supervisor import StartError, run_supervisor  # noqa: PLC0415  slow to import, see above
 
+    gc.enable()
     try:
-        return await run_supervisor(settings, ahead, _show_tour)
+        return asyncio.run(run_supervisor(settings, _show_tour))
     except StartError as error:
         return _complain(error.problems, error.status)
-    finally:
-        for each in ahead:
-            await each.end()
 
 
 def _show_tour(route: RouteSettings, addresses: Sequence[ListenAddress]) -> None:

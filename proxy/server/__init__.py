@@ -13,7 +13,8 @@ workers.py              the worker processes: starts, asks, replaces and drains 
 hung_workers.py         finds a worker that hangs
 run_queue.py            how long a worker has waited for a CPU
 worker_sharing.py       the shared memory of workers
-worker_process.py       one worker process: its start, its channel and its reports
+worker_process.py       one worker process: its channel and its reports
+worker_start.py         its start, before it is told which worker it is
 descriptors.py          open files that the supervisor hands to it
 worker.py               the worker process itself
 control.py              messages between supervisor and workers

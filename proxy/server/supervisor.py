@@ -48,7 +48,6 @@ from proxy.server.service_manager import ServiceManager
 from proxy.server.state_file import StateError, StateFile
 from proxy.server.state_folder import StateFolder
 from proxy.server.violations import ViolationLog, Violations, ViolationsError
-from proxy.server.worker_process import StartedProcess
 from proxy.server.workers import Workers, WorkersError
 from proxy.session.ports.info_query import InfoQuery
 
@@ -71,21 +70,19 @@ class StartError(Exception):
 OnReady = Callable[[RouteSettings, Sequence[ListenAddress]], None]
 
 
-async def run_supervisor(settings: Settings, ahead: list[StartedProcess], on_ready: OnReady) -> int:
+async def run_supervisor(settings: Settings, on_ready: OnReady) -> int:
     """Serve until a signal ends it; return the exit status. Raises StartError.
 
-    The first workers become those processes that were started ``ahead``; each is taken out of the list then.
     ``on_ready`` is called once for each route, after the ready line, with the addresses on which it listens.
     """
-    return await Supervisor(settings, ahead, on_ready).run()
+    return await Supervisor(settings, on_ready).run()
 
 
 class Supervisor:
     """One run of Keyrail."""
 
-    def __init__(self, settings: Settings, ahead: list[StartedProcess], on_ready: OnReady) -> None:
+    def __init__(self, settings: Settings, on_ready: OnReady) -> None:
         self._settings = settings
-        self._ahead = ahead
         self._on_ready = on_ready
         self._inherited = Inheritance(os.environ)
         self._successor: Successor | None = None
@@ -182,7 +179,6 @@ class Supervisor:
                 standing.join(policies),
                 violations,
                 paused=pause is not None,
-                ahead=self._ahead,
                 group_info=self._group_info,
                 on_change=self._notice_changes,
             )

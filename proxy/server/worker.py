@@ -69,9 +69,9 @@ from proxy.server.control import (
     WorkerRequest,
     WritesHeld,
 )
-from proxy.server.descriptors import take_over
 from proxy.server.leases import LEASE_SECONDS, LOST_SECONDS, Leases
 from proxy.server.notices import log_as, log_from, never_wait
+from proxy.server.open_files import allow_many_files
 from proxy.server.process_figures import figures_of_this_process
 from proxy.server.requests import Channel, Packed, RequestError, TypedReply, outcome
 from proxy.server.worker_sharing import loads_in, shared_counts
@@ -450,17 +450,12 @@ async def work(control: socket.socket, descriptors: Sequence[int]) -> int:
     return status
 
 
-def main() -> None:
-    """Enter the worker process; its argument is the control socket's file descriptor. It waits until it is needed."""
+def main(control: socket.socket, descriptors: Sequence[int]) -> int:
+    """Be the worker that the supervisor describes over ``control``; return the exit status."""
     for ignored in (signal.SIGINT, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
+    allow_many_files(lambda _: None)  # the supervisor has warned
     log_as(LogFormat.TEXT)
     never_wait()
     sys.setswitchinterval(SWITCH_SECONDS)
-    control = socket.socket(fileno=int(sys.argv[1]))
-    descriptors = take_over(control)
-    sys.exit(0 if descriptors is None else uvloop.run(work(control, descriptors)))
-
-
-if __name__ == "__main__":
-    main()
+    return uvloop.run(work(control, descriptors))

@@ -63,8 +63,9 @@ from proxy.server.requests import (
     outcomes,
 )
 from proxy.server.violations import Violations
-from proxy.server.worker_process import StartedProcess, WorkerProcess, launch, start_process
+from proxy.server.worker_process import WorkerProcess, launch
 from proxy.server.worker_sharing import WorkerSharing
+from proxy.server.worker_start import next_process
 from proxy.session.ports.info_query import InfoQuery
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.redaction import Redaction
@@ -81,7 +82,6 @@ class WorkersError(Exception):
 class Workers:
     """All workers of the process group.
 
-    The first ones become those processes that were started ``ahead``; each is taken out of the list then.
     ``group_info`` returns the answer to a client's query about a route. ``on_change`` is called when a worker has
     reported, started to serve, or ended.
     """
@@ -94,7 +94,6 @@ class Workers:
         violations: Violations,
         *,
         paused: bool,
-        ahead: list[StartedProcess],
         group_info: Callable[[int, InfoQuery], dict[str, Any]],
         on_change: Callable[[], None],
     ) -> None:
@@ -102,7 +101,6 @@ class Workers:
         self.generation = 1
         self.paused = paused
         """The kill switch is on."""
-        self._ahead = ahead
         self.restarts = 0
         self.lag = 0.0
         """Seconds by which the supervisor's event loop was late, when it last looked at the workers."""
@@ -254,8 +252,7 @@ class Workers:
         """End every worker at once."""
         self._stopping.set()
         for worker in self._workers.values():
-            with contextlib.suppress(ProcessLookupError):
-                worker.process.kill()
+            worker.process.kill()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -290,8 +287,7 @@ class Workers:
     async def _live(self, number: int) -> str:
         """Start one worker process and wait for its end; return how it ended."""
         try:
-            started = self._ahead.pop() if self._ahead else await start_process()
-            worker = await launch(number, started, self._listeners, self._sharing.descriptor, self._start_of)
+            worker = await launch(number, next_process(), self._listeners, self._sharing.descriptor, self._start_of)
         except OSError as error:
             return f"could not be started ({error.strerror})"
         self._workers[number] = worker
@@ -334,8 +330,7 @@ class Workers:
                     f"worker {worker.number} (pid {worker.process.pid}) has not reported for {age:.0f} s: killing it",
                     Level.ERROR,
                 )
-                with contextlib.suppress(ProcessLookupError):
-                    worker.process.kill()
+                worker.process.kill()
 
     async def _hear(self, worker: WorkerProcess) -> None:
         await worker.channel.serve(partial(self._answer, worker), partial(self._take, worker))

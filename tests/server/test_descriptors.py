@@ -2,13 +2,14 @@
 
 import asyncio
 import os
+import signal
 import socket
 from pathlib import Path
 
 import pytest
 
 from proxy.server.descriptors import hand_over, take_over
-from proxy.server.worker_process import start_process
+from proxy.server.worker_start import StartedProcess, dismiss_rest, next_process, start_ahead
 
 
 @pytest.mark.parametrize("number", [0, 1, 199, 200, 201, 450])
@@ -47,13 +48,24 @@ def test_who_gets_no_more_keeps_none(number: int) -> None:
 
 
 def test_a_process_that_is_not_needed_ends() -> None:
-    async def ends() -> tuple[int, int | None]:
-        unneeded, left = await start_process(), await start_process()
-        left.control.close()  # as if the supervisor had ended
-        status = await left.process.wait()
-        await unneeded.end()
-        return status, unneeded.process.returncode
+    unneeded, left = StartedProcess(), StartedProcess()
+    left.control.close()  # as if the supervisor had ended
+    assert asyncio.run(left.wait()) == 0
+    unneeded.dismiss()
+    assert asyncio.run(unneeded.wait()) == -signal.SIGKILL
 
-    status, killed = asyncio.run(ends())
-    assert status == 0
-    assert killed is not None
+
+def test_what_was_started_ahead_is_used_first_and_ended_if_nobody_needs_it() -> None:
+    start_ahead()
+    used = next_process()
+    start_ahead()
+    other = next_process()
+    try:
+        assert other.pid != used.pid
+    finally:
+        for each in (used, other):
+            each.dismiss()
+    before = _open_files()
+    start_ahead()
+    dismiss_rest()
+    assert _open_files() == before

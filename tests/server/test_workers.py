@@ -49,7 +49,6 @@ def a_group(fakes: int = 1) -> Workers:
         (TRANSPARENT,),
         Violations(1, None),
         paused=False,
-        ahead=[],
         group_info=lambda _route, _topic: {},
         on_change=lambda: None,
     )
