@@ -321,6 +321,8 @@ class Row(NamedTuple):
     scan_options: int = 0
     """Where the options of one of the SCAN family begin."""
     large_reply: bool = False
+    adds_to_field: Literal["int", "float"] | None = None
+    """It adds a number of this kind to a field of a hash."""
     """Its reply may be large, although it asks for no span and no whole collection."""
     measures: Measured | None = None
     cached: CachedRead | None = None

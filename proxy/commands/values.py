@@ -108,13 +108,14 @@ def _behind_options(options: frozenset[bytes], width: int) -> Callable[[Command]
     return count
 
 
-def _members_behind_fields(command: Command) -> int:
-    argv = command.argv
+def _behind_fields(command: Command) -> int:
     # HSETEX key … FIELDS n field value …: if n is not true, Redis refuses the command.
-    for i in range(2, len(argv)):
-        if word_of(argv[i]) == b"FIELDS":
-            return (len(argv) - i - 2) // 2
-    return 0
+    argv = command.argv
+    return next((i + 2 for i in range(2, len(argv)) if word_of(argv[i]) == b"FIELDS"), len(argv))
+
+
+def _members_behind_fields(command: Command) -> int:
+    return max(0, len(command.argv) - _behind_fields(command)) // 2
 
 
 ENTRY_OPTIONS = {b"NOMKSTREAM": 1, b"KEEPREF": 1, b"DELREF": 1, b"ACKED": 1, b"LIMIT": 2, b"IDMP": 3, b"IDMPAUTO": 2}
@@ -142,6 +143,21 @@ _COUNTS: dict[str, Callable[[Command], int]] = {
     "entry": _fields_of_entry,
 }
 _MEMBERS = {name: _run(stores.members) for name, stores in _STORES.items() if stores.members not in _COUNTS}
+
+FIELD_WRITES = frozenset(
+    row.name
+    for row in ROWS.values()
+    if row.grows is not None and row.grows.measure == "HLEN" and row.creates is not None
+)
+"""Commands that write fields of a hash, and name them. (HIMPORT SET writes those that its connection has prepared.)"""
+
+
+def fields_of(command: Command) -> range:
+    """The arguments of such a command that name fields; behind each of them is its value, or what is added to it."""
+    end = len(command.argv) - 1
+    if _STORES[command.spec.name].members == "fields":
+        return range(_behind_fields(command), end, 2)
+    return _MEMBERS[command.spec.name].indexes(end)
 
 
 # Values that a syntax tells

@@ -42,12 +42,18 @@ def _row(entry: KeyEntry) -> str:
     cells = (
         _code(entry.pattern.text) + example,
         entry.name,
-        entry.type or "any",
+        (entry.type or "any") + _fields(entry),
         "" if entry.lifetime is None else _lifetime(entry.lifetime),
         "" if entry.size is None else _size(entry.size),
         _plain(entry.about),
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _fields(entry: KeyEntry) -> str:
+    if entry.fields is None:
+        return ""
+    return " of " + ", ".join(f"{_code(name)} {kind}" for name, kind in entry.fields.types)
 
 
 def _picture(entries: Sequence[KeyEntry]) -> str:

@@ -1,8 +1,8 @@
 """A policy's schema as JSON Schema: a text is valid if it is a key that some entry knows.
 
 Each entry is a definition, APP.NAME or NAME, to test the keys of one kind. What JSON Schema has no words for is in
-``x-redis``: the type, the TTL in seconds, and sizes. Where patterns overlap, the most specific entry owns a key, as
-everywhere: a definition alone also accepts keys that a more specific entry owns.
+``x-redis``: the type, the TTL in seconds, sizes, and the fields of a hash. Where patterns overlap, the most specific
+entry owns a key, as everywhere: a definition alone also accepts keys that a more specific entry owns.
 """
 
 from pathlib import Path
@@ -54,6 +54,7 @@ def entry_facts(entry: KeyEntry) -> dict[str, Any]:
         "type": entry.type,
         "ttl": None if entry.lifetime is None else _lifetime(entry.lifetime),
         "size": None if entry.size is None else _size(entry.size),
+        "fields": {} if entry.fields is None else {name: str(kind) for name, kind in entry.fields.types},
         "relates_to": list(entry.relates_to),
     }
     return {key: value for key, value in said.items() if value}

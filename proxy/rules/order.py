@@ -10,7 +10,7 @@ that change it:
 - ``read_only``, ``databases``, ``transactions``: about the command, so before all rules about its keys.
 - ``fan_out``: about the number of keys, before the rules that check each key.
 - ``names``: about the client's keys, before any rule adds arguments.
-- ``schema: type``, ``schema: size``: about the schema entries of keys with right names.
+- ``schema: type``, ``schema: size``, ``schema: fields``: about the schema entries of keys with right names.
 - ``one_slot``: after the rules about single keys, since it is about several keys together.
 - ``sizes``, ``ranges``: about the sizes in the arguments, the cheapest rule first.
 - ``values``: about what the arguments begin with, after their sizes.
@@ -51,6 +51,7 @@ from proxy.rules.rule import RuleSettings
 from proxy.rules.scan_counts.rule import ScanCountsSettings
 from proxy.rules.schema.members import SchemaMembersSettings
 from proxy.rules.schema.size import SchemaSizeSettings
+from proxy.rules.schema.fields import SchemaFieldsSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.rules.scripts.rule import ScriptsSettings
 from proxy.rules.sizes.rule import SizesSettings
@@ -72,6 +73,7 @@ ORDER: tuple[type[RuleSettings], ...] = (
     SchemaSizeSettings,
     OneSlotSettings,
     SizesSettings,
+    SchemaFieldsSettings,
     RangesSettings,
     ValuesSettings,
     LimitsSettings,

@@ -7,6 +7,7 @@ from proxy.commands.command import Key
 from proxy.hotpath.plan.automaton import NOBODY
 from proxy.schema.automaton import compile_patterns
 from proxy.schema.bounds import Bounds
+from proxy.schema.hash_fields import HashFields
 from proxy.schema.patterns import Pattern
 
 
@@ -29,9 +30,10 @@ class KeySize:
 class KeyEntry:
     """One entry of a schema. `app` is the application that owns these keys; "" for shared keys.
 
-    `type` is one of Redis's own words (string, hash, list, set, zset, stream …). `type`, `lifetime` and `size` are None
-    if the entry does not say them; an empty `lifetime` means: no TTL, on purpose. `example` is one of its keys, ""
-    if it has none; `relates_to` are the titles of entries whose keys belong to these. `place` is file and line.
+    `type` is one of Redis's own words (string, hash, list, set, zset, stream …). `type`, `lifetime`, `size` and the
+    `fields` of a hash are None if the entry does not say them; an empty `lifetime` means: no TTL, on purpose. `example`
+    is one of its keys, "" if it has none; `relates_to` are the titles of entries whose keys belong to these. `place` is
+    file and line.
     """
 
     name: str
@@ -43,6 +45,7 @@ class KeyEntry:
     app: str = ""
     example: str = ""
     relates_to: tuple[str, ...] = ()
+    fields: HashFields | None = None
     place: str = field(default="", compare=False)
 
     @property

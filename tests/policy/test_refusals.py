@@ -19,7 +19,8 @@ schema:
   cart: {key: "cart:{user:int}", type: hash, ttl: 1h, size: {max: 8B, members: 2}, app: shop}
   lock: {key: "lock:{what...}", ttl: {default: 30s, max: 1m}}
 """
-PARTS = ("type", "ttl", "size")
+  form: {key: "form:{id}", type: hash, fields: {age: int}, app: shop}
+PARTS = ("type", "ttl", "size", "fields")
 ROWS = (
     (
         "refuse",
@@ -205,6 +206,13 @@ ROWS = (
     ),
     (
         "lifetime",
+    (
+        "schema",
+        "{schema: fields}",
+        "HSET form:1 age x",
+        "argument 3 of HSET is no int, as this field of shop/form (form:{id}) has",
+        "contact: #shop",
+    ),
         "{lifetime: {default: 5m, min: 10s, outside: refuse}}",
         "EXPIRE k 4",
         "the TTL of 'k' (argument 2 of EXPIRE) is 4s, 6s less than the minimum of 10s",

@@ -13,7 +13,11 @@ apps:
   checkout: {team: checkout, contact: "#checkout", match: {user: checkout}}
   data: {match: {user: data}}
 schema:
-  session: {key: "session:{id:uuid}", type: hash, ttl: {default: 90m, sliding: true, max: 7d}}
+  session:
+    key: "session:{id:uuid}"
+    type: hash
+    ttl: {default: 90m, sliding: true, max: 7d}
+    fields: {at: int, "a|*": string}
   page: {key: "cache:{env:prod|dev}:{path...}", type: string, ttl: {default: 5m, jitter: 10%, min: 10s}, app: checkout}
   jobs:
     key: "queue:{name}"
@@ -23,7 +27,8 @@ schema:
     about: "<b> a|b"
   raw: {key: "raw:`{id}", ttl: {required: true, max: 1h}, size: 10KB, app: data}
   any: {key: "{any...}", ttl: 1d12h}
-rules: {t: {schema: type, mode: off}, l: {schema: ttl, mode: off}, s: {schema: size, mode: off}}
+defaults: {mode: off}
+rules: {t: {schema: type}, l: {schema: ttl}, s: {schema: size}, f: {schema: fields}}
 """
 
 TEXT = r"""# Keys
@@ -32,7 +37,7 @@ TEXT = r"""# Keys
 
 | keys | name | type | TTL | size | about |
 |---|---|---|---|---|---|
-| `session:{id:uuid}` | session | hash | 1h30m, renewed by each access; at most 7d |  |  |
+| `session:{id:uuid}` | session | hash of `at` int, `a\|*` string | 1h30m, renewed by each access; at most 7d |  |  |
 | `{any...}` | any | any | 1d12h |  |  |
 
 ## checkout

@@ -23,9 +23,10 @@ schema:
     about: the cart of a customer
     example: cart:42
     relates_to: [user]
-  user: {key: "user:{id:int}", ttl: none}
+  user: {key: "user:{id:int}", ttl: none, fields: {name: string, "n:*": int}}
   page: {key: "page:{path...}", ttl: {required: true, max: 1h}, example: "page:a:b"}
-rules: {t: {schema: type, mode: off}, l: {schema: ttl, mode: off}, s: {schema: size, mode: off}}
+defaults: {mode: off}
+rules: {t: {schema: type}, l: {schema: ttl}, s: {schema: size}, f: {schema: fields}}
 """
 
 
@@ -46,7 +47,11 @@ def test_what_it_says_of_an_entry() -> None:
             "relates_to": ["user"],
         },
     }
-    assert exported["$defs"]["user"]["x-redis"] == {"key": "user:{id:int}", "ttl": "none"}
+    assert exported["$defs"]["user"]["x-redis"] == {
+        "key": "user:{id:int}",
+        "ttl": "none",
+        "fields": {"name": "string", "n:*": "int"},
+    }
     assert exported["$defs"]["page"]["x-redis"]["ttl"] == {"max": 3600, "required": True}
 
 

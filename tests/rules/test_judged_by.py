@@ -39,6 +39,7 @@ from proxy.rules.replies.rule import RepliesSettings
 from proxy.rules.rule import Rule, RuleSettings
 from proxy.rules.scan_counts.rule import ScanCountsSettings
 from proxy.rules.schema.members import SchemaMembersSettings
+from proxy.rules.schema.fields import SchemaFieldsSettings
 from proxy.rules.schema.size import SchemaSizeSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.rules.scripts.rule import ScriptsSettings
@@ -51,6 +52,7 @@ from proxy.rules.whole_collections.rule import WholeCollectionsSettings
 from proxy.schema.bounds import Bounds
 from proxy.schema.entries import NO_SCHEMA, KeyEntry, KeySize, Schema
 from proxy.schema.patterns import parse_pattern
+from proxy.schema.hash_fields import FieldType, HashFields
 from proxy.server.evidence.judging import told_by
 from proxy.traffic.command_form import exemplar, form_of
 from proxy.traffic.exemplars import remade
@@ -60,9 +62,12 @@ from tests.conftest import seeds
 from tests.rules.given import BINDING, NO_WORDS, context
 
 SCHEMA = Schema(
+FIELDS = HashFields((("a", FieldType.INT), ("x*", FieldType.STRING)))
     (
         KeyEntry("a", parse_pattern("a:{x}"), "string", Bounds(default=500, least=100, most=900), KeySize(9, 3, 2)),
-        KeyEntry("b", parse_pattern("b:{x}"), "hash", Bounds(required=True), KeySize(members_per_write=2)),
+        KeyEntry(
+            "b", parse_pattern("b:{x}"), "hash", Bounds(required=True), KeySize(members_per_write=2), fields=FIELDS
+        ),
     )
 )
 KEYS = (b"a:1", b"a:2:3", b"b:1", b"c", b"{a}:1", b"{a}:2", b"a b", b"other:longer:name")
@@ -207,7 +212,12 @@ SETTINGS: dict[str, Callable[[Random], RuleSettings]] = {
     "keys_by_scan": lambda _: KeysByScanSettings(),
     "replies": lambda _: RepliesSettings(9, 9),
     "schema": lambda r: r.choice(
-        [SchemaTypeSettings(True), SchemaSizeSettings(SchemaMembersSettings()), SchemaTtlSettings(TtlOptions())]
+        [
+            SchemaTypeSettings(True),
+            SchemaSizeSettings(SchemaMembersSettings()),
+            SchemaTtlSettings(TtlOptions()),
+            SchemaFieldsSettings(),
+        ]
     ),
     "lifetime": lambda r: LifetimeSettings(bounds(r), TtlOptions(), r.choice([(), ("a*",)])),
     "local_cache": lambda _: LocalCacheSettings(("a*",)),

@@ -34,6 +34,7 @@ from proxy.rules.names.rule import DEFAULT_PREFIXES, NamesSettings
 from proxy.rules.refuse.rule import RefuseSettings
 from proxy.rules.replace.rule import ReplaceSettings
 from proxy.rules.rule import RuleSettings
+from proxy.rules.schema.fields import SchemaFieldsSettings
 from proxy.rules.schema.size import SchemaSizeSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.rules.transactions.rule import BEGINNINGS, TransactionsSettings
@@ -60,12 +61,13 @@ def find_contradictions(policy: Policy, problems: Problems) -> None:
         if key and policy.schema is NO_SCHEMA:
             _note(rule, key, "a rule about the schema", "a schema; this policy has none", problems)
         elif part and policy.schema.entries and not any(map(_PARTS[part], policy.schema.entries)):
-            _note(rule, key, shown(part), f"some entry of the schema to have a {part}; none has", problems)
+            _note(rule, key, shown(part), f"some entry of the schema to have {part}; none has", problems)
 
 
 _PARTS: dict[str, Callable[[KeyEntry], object]] = {
     "type": lambda entry: entry.type,
     "size": lambda entry: entry.size,
+    "fields": lambda entry: entry.fields,
     "ttl": lambda entry: entry.lifetime,
 }
 
@@ -77,6 +79,8 @@ def _asks_about_schema(settings: RuleSettings) -> tuple[str, str]:
             return "schema", "type"
         case SchemaSizeSettings():
             return "schema", "size"
+        case SchemaFieldsSettings():
+            return "schema", "fields"
         case SchemaTtlSettings():
             return "schema", "ttl"
         case NamesSettings(in_schema=True):

@@ -12,6 +12,7 @@ from proxy.policy_yaml.yaml_source import Problems
 from proxy.rules.lifetime.settings import SchemaTtlSettings
 from proxy.rules.lifetime.ttl_options import Unproven
 from proxy.rules.rule import RuleSettings
+from proxy.rules.schema.fields import SchemaFieldsSettings
 from proxy.rules.schema.size import SchemaSizeSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.schema.entries import KeyEntry
@@ -20,6 +21,7 @@ _APPLIED_BY: dict[str, tuple[type[RuleSettings], Callable[[KeyEntry], bool]]] = 
     "ttl": (SchemaTtlSettings, lambda entry: entry.lifetime is not None and not entry.lifetime.permanent),
     "type": (SchemaTypeSettings, lambda entry: entry.type is not None),
     "size": (SchemaSizeSettings, lambda entry: entry.size is not None),
+    "fields": (SchemaFieldsSettings, lambda entry: entry.fields is not None),
 }
 """By part of an entry: the rule that acts on it, and whether an entry has it."""
 
@@ -35,7 +37,8 @@ def find_unused_schema(policy: Policy, placed: Sequence[PlacedEntry], problems: 
             rule = f"rules: {{schema-{part}: {{schema: {part}}}}}"
             expected = f"a rule that acts on it, such as {rule}; add mode: off if it is documentation only"
             others = f", here and in {more} more {'entry' if more == 1 else 'entries'}" if more else ""
-            problems.add(first.line_of(part), first.path_of(part), f"a {part} that no rule acts on{others}", expected)
+            what = part if part.endswith("s") else f"a {part}"
+            problems.add(first.line_of(part), first.path_of(part), f"{what} that no rule acts on{others}", expected)
     if any(
         isinstance(rule.settings, SchemaTtlSettings) and rule.settings.ttl_options.without_proof is not Unproven.REFUSE
         for rule in policy.rules

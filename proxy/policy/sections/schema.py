@@ -20,11 +20,13 @@ from proxy.policy_yaml.fields import (
     read_mapping,
     read_size,
 )
+from proxy.policy_yaml.globs import read_key_pattern
 from proxy.policy_yaml.json_schema_recorder import note
 from proxy.policy_yaml.yaml_source import Problems, Scalar, Value
 from proxy.schema.automaton import Flaw, SchemaError, Tie, TooLarge, Unreachable
 from proxy.schema.bounds import Bounds
 from proxy.schema.entries import NO_SCHEMA, KeyEntry, KeySize, Schema
+from proxy.schema.hash_fields import FieldType, HashFields
 from proxy.schema.patterns import Pattern, PatternError, parse_pattern
 from proxy.traffic.key_text import shown as shown_key
 
@@ -86,16 +88,19 @@ def _read_entry(name: str, fields: Fields, app: str) -> PlacedEntry | None:
     about = fields.read("about", read_line, "")
     owner = app or fields.read("app", read_word, "")
     example = fields.read("example", read_line, "")
+    named = fields.take("fields")
+    its_fields = None if named is None else _read_hash_fields(named, fields.problems)
+    if named is not None and key_type not in {"", "hash"}:
+        fields.problems.add(fields.line_of("fields"), fields.path_of("fields"), f"fields of a {key_type}", "type: hash")
     related = fields.take("relates_to")
     relates_to = () if related is None else tuple(each.text for each in read_list(related, fields.problems) or ())
     fields.finish()
     if pattern is None:
         return None
     where = fields.line_of("key")
-    parts = {part: fields.line_of(part) for part in ("ttl", "type", "size", "example", "relates_to")}
-    entry = KeyEntry(
-        name, pattern, key_type or None, lifetime, most, about, owner, example, relates_to, place=str(where)
-    )
+    parts = {part: fields.line_of(part) for part in ("ttl", "type", "size", "example", "fields", "relates_to")}
+    said = key_type or None, lifetime, most, about, owner, example, relates_to, its_fields
+    entry = KeyEntry(name, pattern, *said, place=str(where))
     return PlacedEntry(entry, where, parts)
 
 
@@ -154,6 +159,22 @@ def _read_size(value: Value, problems: Problems) -> KeySize | None:
             problems.add(fields.line_of(key), fields.path_of(key), "this", expected)
     fields.finish()
     return size
+
+
+def _read_hash_fields(value: Value, problems: Problems) -> HashFields | None:
+    """Names of fields, or patterns with ``*``, and their types."""
+    mapping = read_mapping(value, problems)
+    if mapping is None:
+        return None
+    if not mapping.entries:
+        problems.unexpected(mapping, "fields such as {name: string, age: int}")
+    types = []
+    for name, its in mapping.entries.items():
+        named = read_key_pattern(Scalar(name, mapping.keys[name], f"{mapping.path}.{name}"), problems)
+        kind = choice({each.value: each for each in FieldType})(its, problems)
+        if named is not None and kind is not None:
+            types.append((named, kind))
+    return HashFields(tuple(types))
 
 
 def _check_size(size: KeySize, key_type: str, fields: Fields) -> None:

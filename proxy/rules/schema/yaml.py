@@ -1,5 +1,5 @@
 """Rules about the schema: ``schema: type``, with ``applies_to`` beside it, ``schema: size``, with ``sample`` and
-``remember`` beside it, and ``schema: ttl``, with the options of lifetimes beside it."""
+``remember`` beside it, ``schema: fields``, and ``schema: ttl``, with the options of lifetimes beside it."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,6 +10,7 @@ from proxy.rules.lifetime.settings import SchemaTtlSettings
 from proxy.rules.lifetime.yaml import read_ttl_options
 from proxy.rules.names.yaml import ACCESS
 from proxy.rules.rule import RuleSettings
+from proxy.rules.schema.fields import SchemaFieldsSettings
 from proxy.rules.schema.members import SchemaMembersSettings
 from proxy.rules.schema.size import SchemaSizeSettings
 from proxy.rules.schema.type import SchemaTypeSettings
@@ -42,5 +43,14 @@ def _read_ttl(rule: Fields) -> SchemaTtlSettings:
     return SchemaTtlSettings(read_ttl_options(rule))
 
 
-_ABOUT: Mapping[str, Callable[[Fields], RuleSettings]] = {"type": _read_type, "size": _read_size, "ttl": _read_ttl}
+def _read_fields(_rule: Fields) -> SchemaFieldsSettings:
+    return SchemaFieldsSettings()
+
+
+_ABOUT: Mapping[str, Callable[[Fields], RuleSettings]] = {
+    "type": _read_type,
+    "size": _read_size,
+    "fields": _read_fields,
+    "ttl": _read_ttl,
+}
 """By the word under ``schema``: the reader of the rule's other keys."""
