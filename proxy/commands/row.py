@@ -117,6 +117,15 @@ class ExpiryOptions(NamedTuple):
     behind_pairs: bool = False
 
 
+class NeedsKey(NamedTuple):
+    """The option with which a command writes only if its key exists. It stands at argument `first` or later, behind
+    options that are `beside` it; None where nothing but options comes from there on."""
+
+    word: bytes
+    first: int
+    beside: frozenset[bytes] | None = None
+
+
 class Stores(NamedTuple):
     """Which arguments are values to be stored, and which are members: ``2`` is argument 2, ``2..`` all from there on,
     ``2../2`` every second of them, and an empty text none.
@@ -293,6 +302,9 @@ class Row(NamedTuple):
     """Why no hidden command on its own connection can act on the key that it creates."""
     never_creates: bool = False
     """A write that creates no key."""
+    needs_key: NeedsKey | None = None
+    deletes: Literal["one", "keys", "all"] | None = None
+    """It is there to remove keys: at most ``one``, any of its ``keys``, or any of a database or slot (``all``)."""
     drops_ttl: bool = False
     """It may remove the TTL of a key."""
     expiry: ExpiryArgument | ExpiryOptions | Literal["restore", "persist"] | None = None
@@ -309,6 +321,8 @@ class Row(NamedTuple):
     stores: Stores | None = None
     """Every command that may take memory has one."""
     grows: Grows | None = None
+    adds_to_field: Literal["int", "float"] | None = None
+    """It adds a number of this kind to a field of a hash."""
     derives: Derivation | None = None
     """It writes a whole collection: computed from others, or copied."""
     whole: Whole | None = None
@@ -321,8 +335,6 @@ class Row(NamedTuple):
     scan_options: int = 0
     """Where the options of one of the SCAN family begin."""
     large_reply: bool = False
-    adds_to_field: Literal["int", "float"] | None = None
-    """It adds a number of this kind to a field of a hash."""
     """Its reply may be large, although it asks for no span and no whole collection."""
     measures: Measured | None = None
     cached: CachedRead | None = None

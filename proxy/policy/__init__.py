@@ -11,6 +11,7 @@
     precedence.py         which mode a rule has for which client
     checks/               rejects policies with contradictions or with parts that have no effect
     key_claims.py         which rule leaves keys to a more specific rule
+    key_owners.py         whose a key is
     script_call_rules.py  script calls follow the rules for direct commands
     wording.py            contact and key format for refusals
     explain.py            explains what a policy does with a command, and why

@@ -30,6 +30,7 @@ from proxy.hotpath.plan.replica_reads import ReplicaTerms
 from proxy.policy.apps import UNKNOWN, App
 from proxy.policy.decision import BackgroundProcedure, Decision, HiddenCommands, Hit, PausedJudgement, Step, What
 from proxy.policy.key_claims import ClaimingRules
+from proxy.policy.key_owners import KeyOwners
 from proxy.policy.lower_policy import LoweredPolicy, TouchingSteps, lower_policy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule
 from proxy.policy.precedence import effective_mode, is_active
@@ -293,6 +294,7 @@ class PolicyCompiler:
             contacts={each.name: each.contact for each in policy.apps},
             exemptions=exemptions_of(policy),
             show_key=shown_by(policy.redact),
+            owner_of=KeyOwners(policy).app_of,
         )
 
     def bind(self, app: App | None, *, paused: bool = False, rehearsal: bool = False) -> CompiledPolicy:

@@ -62,7 +62,7 @@ def lower_policy(
     plan = Plan(len(table.specs))
     programs: Programs = {}
     hits: dict[int, tuple[Hit, ...]] = {}
-    token_sets = {limit.name: token_set for token_set, limit in enumerate(limits)}
+    token_sets = {id(limit): token_set for token_set, limit in enumerate(limits)}
     for spec in table.specs:
         if count_keys and spec.may_have_keys:
             plan.count_keys(spec.id)
@@ -72,7 +72,7 @@ def lower_policy(
     return LoweredPolicy(plan, hits)
 
 
-def _lower_command(spec: Spec, touching: TouchingSteps, token_sets: Mapping[str, int]) -> Lowering:
+def _lower_command(spec: Spec, touching: TouchingSteps, token_sets: Mapping[int, int]) -> Lowering:
     lowering = Lowering(spec)
     steps, i = touching.of(spec), 0
     while i < len(steps) and not lowering.settled:
@@ -81,7 +81,7 @@ def _lower_command(spec: Spec, touching: TouchingSteps, token_sets: Mapping[str,
         lowering.enforced = step.enforced
         lowering.audited = not step.varies and step.mode is Mode.AUDIT
         lowering.place = step.place
-        lowering.token_set = token_sets.get(step.rule.name, 0)
+        lowering.token_set = token_sets.get(id(step.rule), 0)
         _lower_step(step, seen, lowering)
         if any(touching.behind(step, target) for target in lowering.targets):
             lowering.judge()  # a later rule touches the command that only some requests become

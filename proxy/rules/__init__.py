@@ -51,6 +51,7 @@ replies/            large replies: counted, never refused
 replace/            commands that run under another name (DEL as UNLINK)
 breaker/            a circuit breaker
 limits/             rates, bytes, concurrency and connections
+quota/              how much an owner may have stored
 names/              key names
 schema/             the schema's types, sizes and TTLs
 lifetime/           TTLs: a default for keys without one, and bounds

@@ -21,6 +21,7 @@ from proxy.rules.local_cache.remedy import key_cache
 from proxy.rules.local_cache.yaml import read_local_cache
 from proxy.rules.names.yaml import read_names
 from proxy.rules.one_slot.yaml import read_one_slot
+from proxy.rules.quota.yaml import read_quota
 from proxy.rules.ranges.yaml import read_ranges
 from proxy.rules.rates import Rate
 from proxy.rules.read_only.yaml import read_read_only
@@ -50,6 +51,7 @@ GUARDRAILS: Mapping[str, Callable[[Value, Fields], RuleSettings | None]] = {
     "scripts": read_scripts,
     "limits": read_limits,
     "breaker": read_breaker,
+    "quota": read_quota,
     "replace": read_replace,
     "names": read_names,
     "sizes": read_sizes,

@@ -19,6 +19,7 @@ that change it:
 - ``scripts``: about the calls of a script, after all rules about the command that runs it.
 - ``breaker``: after all refusals, so that they do not count as commands to Redis.
 - ``limits`` by key: ``scripts`` has found the keys that a script names itself.
+- ``quota``: after most refusals, so that what they refuse does not count as written.
 - ``scan_counts``: it may lower a COUNT, which no rule above is about.
 - the caps of ``schema: size``, ``collections``, ``whole_collections``, ``keys_by_scan``: they may ask Redis, which a
   refused command must not cause.
@@ -41,6 +42,7 @@ from proxy.rules.limits.rule import LimitsSettings
 from proxy.rules.local_cache.rule import LocalCacheSettings
 from proxy.rules.names.rule import NamesSettings
 from proxy.rules.one_slot.rule import OneSlotSettings
+from proxy.rules.quota.rule import DeletionsSettings, QuotaSettings
 from proxy.rules.ranges.rule import RangesSettings
 from proxy.rules.read_only.rule import ReadOnlySettings
 from proxy.rules.refuse.rule import RefuseSettings
@@ -49,9 +51,9 @@ from proxy.rules.replica_reads.rule import ReplicaReadsSettings
 from proxy.rules.replies.rule import RepliesSettings
 from proxy.rules.rule import RuleSettings
 from proxy.rules.scan_counts.rule import ScanCountsSettings
+from proxy.rules.schema.fields import SchemaFieldsSettings
 from proxy.rules.schema.members import SchemaMembersSettings
 from proxy.rules.schema.size import SchemaSizeSettings
-from proxy.rules.schema.fields import SchemaFieldsSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.rules.scripts.rule import ScriptsSettings
 from proxy.rules.sizes.rule import SizesSettings
@@ -71,14 +73,16 @@ ORDER: tuple[type[RuleSettings], ...] = (
     NamesSettings,
     SchemaTypeSettings,
     SchemaSizeSettings,
+    SchemaFieldsSettings,
     OneSlotSettings,
     SizesSettings,
-    SchemaFieldsSettings,
     RangesSettings,
     ValuesSettings,
     LimitsSettings,
     ScriptsSettings,
     BreakerSettings,
+    QuotaSettings,
+    DeletionsSettings,
     ScanCountsSettings,
     SchemaMembersSettings,
     CollectionsSettings,

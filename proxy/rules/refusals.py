@@ -26,6 +26,7 @@ LONGEST = 1200
 """The most bytes of an error, without its CRLF."""
 _LONGEST_NAME = 64
 """The most characters of a key or a subcommand."""
+_UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 _CONTAINERS = frozenset(row.name.encode() for row in ROWS.values() if row.tried_subcommands)
 
 
@@ -119,3 +120,14 @@ def over(value: int, most: int) -> str:
 def under(value: int, least: int) -> str:
     """By how much a number is too small."""
     return f"{least - value} less than the minimum of {least}"
+
+
+def shown_time(milliseconds: int) -> str:
+    """A time as policies write it: ``90ms``, ``5m``, ``2h46m39s``."""
+    seconds, rest = divmod(milliseconds, 1000)
+    parts = []
+    for unit, letter in _UNITS:
+        count, seconds = divmod(seconds, unit)
+        if count:
+            parts.append(f"{count}{letter}")
+    return "".join(parts) + (f"{rest}ms" if rest or not parts else "")

@@ -7,7 +7,7 @@ adds no plan operation are judged. A property test checks that both agree.
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.table import Spec, Table
@@ -19,7 +19,7 @@ from proxy.rules.limit_membership import NO_LIMIT, Presence
 from proxy.rules.lowering import Lowering
 from proxy.rules.memory import Memory
 from proxy.rules.other_rules import OtherRules
-from proxy.rules.shared_state import FactKey
+from proxy.rules.shared_state import FactKey, Stored
 from proxy.rules.stored import Fault, StoredFault, StoredKey
 from proxy.rules.verdict import Refuse, ReplyEdit, Verdict
 from proxy.schema.entries import NO_SCHEMA, Schema
@@ -42,6 +42,11 @@ def ascii_of(key: bytes) -> str:
     return repr(key)[2:-1]
 
 
+def nobody_of(_key: bytes) -> str:
+    """Keys have no owner."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Binding:
     """The objects and facts that a policy's rules are bound to.
@@ -51,7 +56,8 @@ class Binding:
     `proven` are the proven apps. `schema` is the policy's. `memory` keeps the state of rules. `beside` are the claims
     of other rules that may take keys from the bound rule: those in the same or a stricter mode, and of no other app.
     For refusals: `contacts` are those of apps (by name), `may_exempt` tells whether an exception from the rule is
-    possible, `exemptions` what libraries need for one, and `show_key` returns a key as it may be shown.
+    possible, `exemptions` what libraries need for one, and `show_key` returns a key as it may be shown. `owner_of`
+    returns the app that owns a key, "" for nobody's.
     """
 
     table: Table
@@ -66,6 +72,7 @@ class Binding:
     may_exempt: bool = False
     exemptions: Exemptions = field(default_factory=Exemptions)
     show_key: Callable[[bytes], str] = ascii_of
+    owner_of: Callable[[bytes], str] = nobody_of
 
     def can_send(self, command: str) -> bool:
         """Whether a rewrite may send this command in place of the client's command."""
@@ -123,6 +130,15 @@ class RuleSettings(Protocol):
     def prefixes_of_apps(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """The prefixes of keys that belong to an app, by app."""
         return ()
+
+    @property
+    def judges_by_scan(self) -> bool:
+        """Whether the rule depends on what the last scan has found."""
+        return False
+
+    def standing(self, _stored: Stored, _now: float, /) -> dict[str, Any]:
+        """How a rule that judges by a scan stands, as JSON can hold it."""
+        return {}
 
     @property
     def is_about_schema(self) -> bool:

@@ -6,10 +6,11 @@ A rule keeps its state in ``memory``. State with one of these ports is found the
   its share (``deal``).
 - ``SharedFacts``: facts that one worker has learnt, for other workers.
 - ``ObservingState``: depends on how fast Redis answers Keyrail's own PINGs.
+- ``StoredState``: depends on what is stored, by the last scan and what clients have written since.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 _LEAST_WANT = 0.02
@@ -111,4 +112,54 @@ class ObservingState:
 
     def retain(self, nodes: Collection[int]) -> None:
         """Forget all nodes but these."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedKeys:
+    """The keys of one owner at a scan. ``expiring``: so many of them had a TTL of more than so many seconds."""
+
+    keys: int = 0
+    bytes: int = 0
+    expiring: tuple[tuple[float, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What clients have sent: commands that may create keys, the bytes of these commands, and the keys that commands
+    have deleted at most."""
+
+    creating: int = 0
+    bytes: int = 0
+    deleted: int = 0
+
+    def __add__(self, other: "Written") -> "Written":
+        return Written(self.creating + other.creating, self.bytes + other.bytes, self.deleted + other.deleted)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What is known of the keys behind a route. Times are in seconds since the epoch.
+
+    ``owners`` are their figures at a scan that began at ``scanned``; None, and ``missing`` says why, if there is no
+    scan. ``since`` is what the clients of each app have written since then, as far as it was counted: from
+    ``counted_from`` on.
+    """
+
+    scanned: float | None = None
+    missing: str = "no scan is kept"
+    owners: Mapping[str, OwnedKeys] = field(default_factory=dict)
+    since: Mapping[str, Written] = field(default_factory=dict)
+    counted_from: float = 0.0
+
+
+class StoredState:
+    """State of a rule that depends on what is stored."""
+
+    def written(self) -> Mapping[str, Written]:
+        """What the clients of each app have written in this worker since the last call."""
+        raise NotImplementedError
+
+    def learn(self, stored: Stored, now: float) -> None:
+        """Take over what is known of all workers."""
         raise NotImplementedError

@@ -48,6 +48,7 @@ notices.py              log lines for the operator
 writer_thread.py        writes that somebody else can stall
 node_changes.py         log lines about the nodes of a cluster
 announcements.py        the ready line, and each change of a route's readiness
+stored_keys.py          the last scan and what was written since, for rules about what is stored
 stored/                 what is stored already, judged by a policy
 state_folder.py         the folder of what survives a restart (``--state-dir``), and its one owner
 state_file.py           the kill switch and remedies, which survive a restart

@@ -12,6 +12,7 @@
     FindScript    the commands that a script calls those commands, or None: no other worker knows
     ShareLimits   what clients want of limits      the worker's shares of the limits
     FindPlans     plans of some clients            the parts that it lacks, or None: not in force any more
+    FindStored    what is stored, for rules        what is known, from scans and all workers
     HoldWrites    Redis is about to hold writes    None: no other worker sends more of them
 
     supervisor tells a worker                      a worker tells the supervisor
@@ -27,7 +28,7 @@
 A successor (SIGUSR2) starts its own workers, so both ends of a channel always have the same version.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -38,7 +39,7 @@ from proxy.net.topology.known_scripts import ScriptNews
 from proxy.net.topology.topology import KnownServer
 from proxy.policy.model import Policy
 from proxy.policy.plan_tables import NewParts
-from proxy.rules.shared_state import Fact, FactKey
+from proxy.rules.shared_state import Fact, FactKey, Stored, Written
 from proxy.server.leases import Demands, Leases
 from proxy.server.process_figures import ProcessFigures
 from proxy.server.requests import Notification, Packed, ProcessRequest
@@ -129,6 +130,14 @@ class FindPlans(ProcessRequest[Packed[NewParts] | None]):
     route: int
     edition: int
     wanted: WantedPlans
+
+
+@dataclass(frozen=True, slots=True)
+class FindStored(ProcessRequest[tuple[Mapping[str, Stored], ...]]):
+    """What the worker's clients have written since its last request, by route, rule and app; the reply has what is
+    known of all workers, by route and rule."""
+
+    routes: tuple[Mapping[str, Mapping[str, Written]], ...]
 
 
 # Requests both ways
@@ -252,7 +261,7 @@ WorkerOrder: TypeAlias = Prepare | Commit | Switch
 but it turns the kill switch at once, also while it prepares."""
 WorkerRequest: TypeAlias = WorkerOrder | RecallScript | HoldWrites
 WorkerNotification: TypeAlias = NameNodes | LogFrom | Drain | SeenScripts | WritesHeld
-SupervisorRequest: TypeAlias = GroupInfo | FindScript | ShareLimits | FindPlans | HoldWrites
+SupervisorRequest: TypeAlias = GroupInfo | FindScript | ShareLimits | FindPlans | FindStored | HoldWrites
 SupervisorNotification: TypeAlias = (
     Serving | Unfit | WorkerReport | News | SeenScripts | SeenServers | TrafficReport | WritesHeld
 )

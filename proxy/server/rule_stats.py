@@ -13,13 +13,18 @@ A rule about the local cache also has ``"local_cache": {"enforce": {"hits", "byt
 {…}}``: what it has answered from memory, and in other modes what it would have answered.
 
 Each rule of the policy is listed, even without hits; ``out_of`` is the number of commands that it could have judged.
-Rules that let replicas answer also have ``reads``: how many commands replicas could have answered, of all apps.
+A rule that judges by the last scan has ``"quota": {"scan": "2026-…", "missing": "", "age_seconds", "max_age_seconds",
+"judges", "per", "keys", "bytes", "owners": {"checkout": {"keys", "bytes", "gone_at_most", "least_keys", "least_bytes",
+"creating_commands", "bytes_of_these", "over"}}}``: ``scan`` is null if there is none, and ``missing`` says why; unless
+it ``judges``, it refuses nothing, since the scan is too old. Rules that let replicas answer also have ``reads``: how
+many commands replicas could have answered, of all apps.
 All counts begin when the rule came into force in this process group. Shapes and clients are counted over the
 ``inspected`` hits: in a flood, not all hits are inspected. A client's name has its ids folded, and its address is only
 there if neither a user of its own nor a name tells it from others. The ``words`` of a sample have no values
 (``traffic.command_form``). ``mode`` is the present mode, for clients of no app and for each app. ``age`` is in seconds.
 """
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -58,10 +63,18 @@ def route_rule_stats(workers: Workers, route: int) -> dict[str, Any]:
     about_cache, cached = cache_rules(policy), its.counters.get("local_cache_rules", {})
     rules = [
         _rule(policy, rule, workers.paused, by_rule.get(rule.name, {}), out_of.get(rule.name, {}))
+        | quota(workers, route, rule)
         | (_from_memory(cached.get(rule.name, {})) if rule.name in about_cache else {})
         for rule in policy.rules
     ]
     return {"route": its.name, "policy": policy.source, "generation": workers.generation, "rules": rules}
+
+
+def quota(workers: Workers, route: int, rule: PolicyRule) -> dict[str, Any]:
+    """How a rule that judges by the last scan stands; nothing of any other rule."""
+    if not rule.settings.judges_by_scan:
+        return {}
+    return {"quota": rule.settings.standing(workers.stored_keys.stored(route, rule.name), time.time())}
 
 
 def _from_memory(figures: Mapping[str, Any]) -> dict[str, Any]:

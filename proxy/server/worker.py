@@ -16,7 +16,7 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, assert_never
 
@@ -41,12 +41,13 @@ from proxy.net.topology.known_scripts import ScriptNews
 from proxy.net.topology.topology import Single
 from proxy.policy.model import Policy
 from proxy.policy.plan_tables import NewParts
-from proxy.rules.shared_state import Fact, FactKey
+from proxy.rules.shared_state import Fact, FactKey, Stored
 from proxy.server.control import (
     Commit,
     Drain,
     FindPlans,
     FindScript,
+    FindStored,
     GroupInfo,
     HoldWrites,
     ListenerSocket,
@@ -122,6 +123,7 @@ class Worker:
         reports = {
             "looking for clusters": self._look_for_clusters,
             "looking at limits": self._look_at_limits,
+            "asking what is stored": self._find_stored,
             "reporting figures": self._tell_figures,
             "reporting what rules found": self._tell_news,
             "telling of scripts": self._tell_scripts,
@@ -367,6 +369,17 @@ class Worker:
         self._leased = time.monotonic()
         for route, leases in zip(self._routes, routes, strict=True):
             route.lease(leases)
+
+    def _find_stored(self) -> None:
+        written = tuple(route.written() for route in self._routes)
+        if any(written):
+            self._channel.request(FindStored(written)).add_done_callback(self._learn_stored)
+
+    def _learn_stored(self, told: "asyncio.Future[tuple[Mapping[str, Stored], ...]]") -> None:
+        routes = outcome(told)
+        if not isinstance(routes, RequestError):
+            for route, stored in zip(self._routes, routes, strict=True):
+                route.learn_stored(stored)
 
     def _count(self, event: str) -> None:
         """Count an event of the whole worker in each of its routes."""

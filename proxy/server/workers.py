@@ -24,6 +24,7 @@ from proxy.server.control import (
     Drain,
     FindPlans,
     FindScript,
+    FindStored,
     GroupInfo,
     HoldWrites,
     ListenerSocket,
@@ -62,6 +63,7 @@ from proxy.server.requests import (
     first_known,
     outcomes,
 )
+from proxy.server.stored_keys import StoredKeys
 from proxy.server.violations import Violations
 from proxy.server.worker_process import WorkerProcess, launch
 from proxy.server.worker_sharing import WorkerSharing
@@ -112,6 +114,8 @@ class Workers:
         """When the policies came into force, in seconds since the epoch."""
         self.evidence = GroupEvidence([route.name for route in settings.routes])
         """What rules have found, and for whom."""
+        self.stored_keys = StoredKeys([route.upstream for route in settings.routes], settings.state_dir)
+        """What is known of the keys behind each route."""
         self._settings = settings
         self._listeners = listeners
         self._sharing = WorkerSharing(settings.workers)
@@ -347,6 +351,8 @@ class Workers:
                 return request.answer(None)
             case FindPlans():
                 return request.answer(await self._plans.find(request))
+            case FindStored(written):
+                return request.answer(await self.stored_keys.exchange(written))
             case ShareLimits(routes):
                 worker.wanted = routes
                 return request.answer(self._shares(worker))

@@ -7,7 +7,9 @@ from proxy.commands.table import STANDARD
 from proxy.rules.breaker.rule import Breaker
 from proxy.rules.guardrails import GUARDRAILS
 from proxy.rules.memory import Memory
+from proxy.rules.quota.rule import Quota
 from proxy.rules.refusals import LONGEST
+from proxy.rules.shared_state import OwnedKeys, Stored
 from proxy.rules.verdict import InspectReply, Procedure, Refuse, Surround, Verdict
 from tests.policy.given import compile_policy, policy
 from tests.rules.given import command, context
@@ -17,9 +19,9 @@ defaults: {mode: enforce, contact: "#redis"}
 apps: {shop: {contact: "#shop", match: {user: shop}}}
 schema:
   cart: {key: "cart:{user:int}", type: hash, ttl: 1h, size: {max: 8B, members: 2}, app: shop}
+  form: {key: "form:{id}", type: hash, fields: {age: int}, app: shop}
   lock: {key: "lock:{what...}", ttl: {default: 30s, max: 1m}}
 """
-  form: {key: "form:{id}", type: hash, fields: {age: int}, app: shop}
 PARTS = ("type", "ttl", "size", "fields")
 ROWS = (
     (
@@ -91,6 +93,13 @@ ROWS = (
         "GET k",
         "Redis is failing",
         "retry after ",
+    ),
+    (
+        "quota",
+        "{quota: {keys: 5, per: owner}}",
+        "SET cart:1 v",
+        "SET may create a key, and shop is over its quota of 5 keys: the scan of 1970-01-01T00:00:00Z found 9 keys",
+        "delete keys that nobody needs",
     ),
     (
         "names",
@@ -199,6 +208,13 @@ ROWS = (
     ),
     (
         "schema",
+        "{schema: fields}",
+        "HSET form:1 age x",
+        "argument 3 of HSET is no int, as this field of shop/form (form:{id}) has",
+        "contact: #shop",
+    ),
+    (
+        "schema",
         "{schema: ttl, outside: refuse}",
         "SET lock:a v EX 90",
         "the TTL of 'lock:a' (EX, argument 4 of SET) is 1m30s, 30s more than the limit of 1m",
@@ -206,13 +222,6 @@ ROWS = (
     ),
     (
         "lifetime",
-    (
-        "schema",
-        "{schema: fields}",
-        "HSET form:1 age x",
-        "argument 3 of HSET is no int, as this field of shop/form (form:{id}) has",
-        "contact: #shop",
-    ),
         "{lifetime: {default: 5m, min: 10s, outside: refuse}}",
         "EXPIRE k 4",
         "the TTL of 'k' (argument 2 of EXPIRE) is 4s, 6s less than the minimum of 10s",
@@ -247,6 +256,8 @@ def refused(rule: str, text: str, words: str = "") -> str:
     if isinstance(asked, Breaker):
         for now in (0.0, 2.0):
             asked._circuits.observe(0, now, None)
+    if isinstance(asked, Quota):
+        asked._holdings.learn(Stored(0.0, "", {"shop": OwnedKeys(9, 900)}), 0.0)
     for _ in range(3):
         verdict = answered(asked.judge(command(text), context()))
         if isinstance(verdict, InspectReply):

@@ -208,6 +208,7 @@ def test_every_guardrail_takes_apps() -> None:
     assert {name for name, takes in named.items() if "except" not in takes} == {
         "databases",
         "local_cache",
+        "quota",
         "transactions",
         "unknown_commands",
     }

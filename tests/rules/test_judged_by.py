@@ -29,6 +29,7 @@ from proxy.rules.memory import Memory
 from proxy.rules.names.rule import CHARACTERS, NamesSettings
 from proxy.rules.one_slot.rule import OneSlotSettings
 from proxy.rules.order import ORDER, parts_of
+from proxy.rules.quota.rule import Per, QuotaSettings
 from proxy.rules.ranges.rule import RangesSettings
 from proxy.rules.rates import Rate
 from proxy.rules.read_only.rule import ReadOnlySettings
@@ -38,8 +39,8 @@ from proxy.rules.replica_reads.rule import ReplicaReadsSettings
 from proxy.rules.replies.rule import RepliesSettings
 from proxy.rules.rule import Rule, RuleSettings
 from proxy.rules.scan_counts.rule import ScanCountsSettings
-from proxy.rules.schema.members import SchemaMembersSettings
 from proxy.rules.schema.fields import SchemaFieldsSettings
+from proxy.rules.schema.members import SchemaMembersSettings
 from proxy.rules.schema.size import SchemaSizeSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.rules.scripts.rule import ScriptsSettings
@@ -51,8 +52,8 @@ from proxy.rules.verdict import Pass
 from proxy.rules.whole_collections.rule import WholeCollectionsSettings
 from proxy.schema.bounds import Bounds
 from proxy.schema.entries import NO_SCHEMA, KeyEntry, KeySize, Schema
-from proxy.schema.patterns import parse_pattern
 from proxy.schema.hash_fields import FieldType, HashFields
+from proxy.schema.patterns import parse_pattern
 from proxy.server.evidence.judging import told_by
 from proxy.traffic.command_form import exemplar, form_of
 from proxy.traffic.exemplars import remade
@@ -61,8 +62,8 @@ from proxy.traffic.shapes import shape
 from tests.conftest import seeds
 from tests.rules.given import BINDING, NO_WORDS, context
 
-SCHEMA = Schema(
 FIELDS = HashFields((("a", FieldType.INT), ("x*", FieldType.STRING)))
+SCHEMA = Schema(
     (
         KeyEntry("a", parse_pattern("a:{x}"), "string", Bounds(default=500, least=100, most=900), KeySize(9, 3, 2)),
         KeyEntry(
@@ -199,6 +200,7 @@ SETTINGS: dict[str, Callable[[Random], RuleSettings]] = {
     "scripts": lambda _: ScriptsSettings(),
     "limits": lambda r: LimitsSettings(rate=Rate(r.randint(1, 9), 1, 1)),
     "breaker": lambda _: BreakerSettings(),
+    "quota": lambda r: QuotaSettings(keys=some(r, 9), bytes=100, per=r.choice(list(Per))),
     "replace": lambda _: ReplaceSettings((("DEL", "UNLINK"), ("FLUSHALL", "FLUSHALL ASYNC"))),
     "names": lambda r: NamesSettings(
         r.choice(sorted(CHARACTERS)), max_length=r.randint(2, 9), in_schema=r.random() < 0.2

@@ -104,13 +104,13 @@ def test_members_are_wanted_for_rules_that_are_on_for_the_key() -> None:
 
 def test_the_owner_of_a_key_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     judging = judge(OWNED)
-    find, asked = judging._find_owner, list[bytes]()
+    find, asked = judging._owners.find, list[bytes]()
 
     def watched(name: bytes) -> tuple[Owner, str]:
         asked.append(name)
         return find(name)
 
-    monkeypatch.setattr(judging, "_find_owner", watched)
+    monkeypatch.setattr(judging._owners, "find", watched)
     for name in ("cart:1", "w:2", "cart:1"):
         judging.wants_members(key(name))
         judging.judge(key(name))

@@ -19,12 +19,14 @@ from proxy.net.topology.known_scripts import ScriptNews
 from proxy.net.topology.topology import KnownServer
 from proxy.policy.model import TRANSPARENT
 from proxy.rules.scripts.memory import ScriptKey, script_key
+from proxy.rules.shared_state import Stored, Written
 from proxy.server import worker as worker_module
 from proxy.server.control import (
     Commit,
     Drain,
     FindPlans,
     FindScript,
+    FindStored,
     GroupInfo,
     HoldWrites,
     Prepare,
@@ -60,6 +62,7 @@ class FakeRoute:
         self.compiled = asyncio.Event()
         self.well: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self.leased: asyncio.Queue[object] = asyncio.Queue()
+        self.stored: asyncio.Queue[object] = asyncio.Queue()
         self.news = ScriptNews()
         self.learnt: list[ScriptNews] = []
         self.servers: Sequence[KnownServer] = ()
@@ -111,6 +114,13 @@ class FakeRoute:
     def lease(self, leases: object) -> None:
         self.leased.put_nowait(leases)
 
+    def written(self) -> dict[str, dict[str, Written]]:
+        self._do("written")
+        return {"rule": {"app": Written(1)}}
+
+    def learn_stored(self, stored: object) -> None:
+        self.stored.put_nowait(stored)
+
     def recall_script(self, _key: ScriptKey) -> object:
         return "what it calls"
 
@@ -142,7 +152,9 @@ class Supervisor:
             case ShareLimits():
                 self.shared.set()
                 return request.answer(({"rule": {}},))
-            case GroupInfo() | FindScript() | FindPlans() | HoldWrites():
+            case FindStored(({"rule": {"app": Written(1)}},)):
+                return request.answer(({"rule": Stored(7.0)},))
+            case GroupInfo() | FindScript() | FindPlans() | FindStored() | HoldWrites():
                 raise AssertionError("no client asks")
             case _:
                 assert_never(request)
@@ -293,6 +305,16 @@ def test_a_worker_that_is_half_way_in_a_new_policy_ends() -> None:
             with pytest.raises(RequestFailed, match="ZeroDivisionError: commit"):
                 await supervisor.channel.request(Commit(2))
             assert await supervisor.running == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_is_stored_is_asked_again_and_again() -> None:
+    async def main() -> None:
+        async with a_worker() as (supervisor, route):
+            assert [await route.stored.get() for _ in range(2)] == [{"rule": Stored(7.0)}] * 2
+            assert await supervisor.end() == 0
 
     asyncio.run(main())
 

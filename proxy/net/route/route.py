@@ -85,7 +85,17 @@ from proxy.net.topology.known_scripts import ScriptNews
 from proxy.net.topology.primary import Primary
 from proxy.net.topology.topology import KnownServer, Topology
 from proxy.policy.model import Policy
-from proxy.rules.shared_state import Demand, DividedState, Fact, FactKey, Lease, SharedFacts
+from proxy.rules.shared_state import (
+    Demand,
+    DividedState,
+    Fact,
+    FactKey,
+    Lease,
+    SharedFacts,
+    Stored,
+    StoredState,
+    Written,
+)
 from proxy.session.ports.client import ClientTransport
 from proxy.session.ports.pool_key import Node
 from proxy.session.ports.ports import Ports, Questions, RoutePort
@@ -449,6 +459,18 @@ class Route(RoutePort):
         """Set this worker's shares of the limits. A limit that is not named is shared equally."""
         for name, state in self._policies.memory.each(DividedState).items():
             state.lease(leases.get(name, {}), self.now())
+
+    # What is stored
+
+    def written(self) -> dict[str, Mapping[str, Written]]:
+        """What clients have written since the last call, by app, for each rule that depends on what is stored."""
+        return {name: state.written() for name, state in self._policies.memory.each(StoredState).items()}
+
+    def learn_stored(self, stored: Mapping[str, Stored]) -> None:
+        """Take over what is known of the stored keys, for each of these rules."""
+        for name, state in self._policies.memory.each(StoredState).items():
+            if name in stored:
+                state.learn(stored[name], self.now())
 
     # Figures
 

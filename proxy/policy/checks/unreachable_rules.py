@@ -4,7 +4,8 @@
 - a share of keys (``enforce 10%``) of a rule about commands without keys;
 - an exception for keys that the rule is not about, or that an earlier exception exempts already;
 - an app if all its clients match another app first;
-- ``in_scripts: audit`` of a rule that scripts do not follow.
+- ``in_scripts: audit`` of a rule that scripts do not follow;
+- a quota of owners if no app owns keys.
 
 Rules with other problems are left out.
 """
@@ -16,6 +17,7 @@ from itertools import chain, product
 from proxy.commands.rows import ROWS
 from proxy.commands.table import STANDARD, Spec
 from proxy.policy.apps import App, Match, covers_text
+from proxy.policy.key_owners import KeyOwners
 from proxy.policy.model import Mode, Policy, PolicyException, PolicyRule, Stage
 from proxy.policy.precedence import EffectiveMode, audience, effective_mode
 from proxy.policy.script_call_rules import holds_scripts
@@ -50,6 +52,7 @@ def find_unreachable(policy: Policy, problems: Problems) -> None:
     }
     _check_rules(policy, sound, bound, touched, problems)
     _check_in_scripts(policy, sound, bound, problems)
+    _check_quotas(policy, sound, problems)
     with_keys = frozenset(spec.id for spec in STANDARD.specs if spec.may_have_keys)
     walks = frozenset(spec.id for spec in STANDARD.specs if spec.name in _WALKS)
     # A rule without any command, such as `schema: ttl` if no entry has a TTL, is reported elsewhere.
@@ -62,6 +65,14 @@ def find_unreachable(policy: Policy, problems: Problems) -> None:
             expected = f"a rule without {key}: its commands have no keys"
             problems.add(rule.where, f"rules.{rule.name}.{key}", shown(", ".join(found)), expected)
     _check_exceptions(policy, deaf, problems)
+
+
+def _check_quotas(policy: Policy, rules: Sequence[PolicyRule], problems: Problems) -> None:
+    judging = [rule for rule in rules if rule.settings.judges_by_scan]
+    if judging and not KeyOwners(policy).has_apps:
+        expected = "an app that owns keys: by the schema, or by the prefixes of a names rule"
+        for rule in judging:
+            problems.add(rule.where, f"rules.{rule.name}", "a rule about the keys that apps own", expected)
 
 
 def _is_off(rule: PolicyRule) -> bool:

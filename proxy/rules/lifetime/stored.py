@@ -9,7 +9,7 @@ Where it cannot agree with live traffic:
 """
 
 from proxy.rules.lifetime.scope import LifetimeScope
-from proxy.rules.lifetime.wording import shown_time
+from proxy.rules.refusals import shown_time
 from proxy.rules.stored import Fault, StoredFault, StoredKey
 from proxy.schema.bounds import Bounds
 

@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from proxy.commands.command import Command
 from proxy.commands.expiry import StatedExpiry
 from proxy.commands.words import word_of
-from proxy.rules.refusals import Refusals
+from proxy.rules.refusals import Refusals, shown_time
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.verdict import Refuse
 from proxy.schema.bounds import Bounds
-
-_UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
 class LifetimeWording:
@@ -74,14 +72,3 @@ def _place(command: Command, stated: StatedExpiry) -> str:
     option = word_of(command.argv[stated.index - 1])
     named = f"{option.decode()}, " if option in _OPTIONS else ""
     return f"{named}argument {stated.index} of {command.name}"
-
-
-def shown_time(milliseconds: int) -> str:
-    """A time as policies write it: ``90ms``, ``5m``, ``2h46m39s``."""
-    seconds, rest = divmod(milliseconds, 1000)
-    parts = []
-    for unit, letter in _UNITS:
-        count, seconds = divmod(seconds, unit)
-        if count:
-            parts.append(f"{count}{letter}")
-    return "".join(parts) + (f"{rest}ms" if rest or not parts else "")

@@ -2,7 +2,8 @@
 
     GET /evidence?since=1764230400    the evidence since a time in seconds since the epoch (``evidence.json_form``), and
                                       "facts" of each route's policy (``evidence.policy_facts``)
-    GET /report?since=7d&app=&team=&rule=    the report (``evidence.report``) of a time back from now
+    GET /report?since=7d&app=&team=&rule=    the report (``evidence.report``) of a time back from now, and "quotas": how
+                                             the rules stand that judge by the last scan (``rule_stats``)
 
 503 if the evidence cannot be read.
 
@@ -15,6 +16,7 @@ import json
 import time
 from collections.abc import Callable, Hashable, Iterable
 from math import isfinite, nan
+from typing import Any
 
 from aiohttp import web
 
@@ -25,6 +27,8 @@ from proxy.server.evidence.keeper import EvidenceKeeper
 from proxy.server.evidence.model import Evidence, EvidenceError, hour_of
 from proxy.server.evidence.report import Wanted, report
 from proxy.server.option_readers import read_time_back
+from proxy.server.rule_stats import quota
+from proxy.server.workers import Workers
 
 _USUAL = "7d"
 
@@ -78,10 +82,20 @@ async def show_report(request: web.Request) -> web.Response:
         return web.json_response({"error": f"since: {error}"}, status=400)
     wanted = Wanted(*(request.query.get(name, "") for name in ("app", "team", "rule")))
     now = time.time()
-    keeper = request.app[STATE].keeper
+    keeper, told = request.app[STATE].keeper, {"quotas": _quotas(request.app[STATE].workers)}
     return await _answer(
-        request, now - back, wanted, lambda found: [json.dumps(report(found, dict(keeper.facts), now, wanted))]
+        request, now - back, wanted, lambda found: [json.dumps(report(found, dict(keeper.facts), now, wanted) | told)]
     )
+
+
+def _quotas(workers: Workers) -> list[dict[str, Any]]:
+    """How the rules stand that judge by the last scan."""
+    return [
+        {"route": figures.name, "rule": rule.name, **quota(workers, route, rule)["quota"]}
+        for route, (figures, policy) in enumerate(zip(workers.figures(), workers.policies, strict=True))
+        for rule in policy.rules
+        if rule.settings.judges_by_scan
+    ]
 
 
 async def _answer(request: web.Request, since: float, what: Hashable, form: Form) -> web.Response:

@@ -1,9 +1,7 @@
 """What the rules of a policy find wrong with stored keys, and whose keys they are.
 
-The owner of a key is the app of its schema entry. Keys of no entry, and those of entries without an app, belong to the
-app with the longest of the ``names: prefixes`` that the key begins with. All other keys are nobody's. A key is judged
-by the rules for its owner's clients, each in its mode for this key, as if the owner wrote it now. An exception for an
-app spares the keys that it owns.
+A key is judged by the rules for its owner's clients (``policy.key_owners``), each in its mode for this key, as if the
+owner wrote it now. An exception for an app spares the keys that it owns.
 
 Whether a key may be changed is asked of the rules that are enforced for its owner's clients, but of those about the key
 itself: what is wrong with a name, a type, a TTL or a size is a reason to clean up. Rates, which other commands decide
@@ -17,8 +15,8 @@ from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.table import STANDARD
 from proxy.policy.compile import PolicyCompiler
 from proxy.policy.decision import Step
+from proxy.policy.key_owners import KeyOwners
 from proxy.policy.model import Mode, Policy
-from proxy.policy.precedence import audience
 from proxy.rules.context import Context
 from proxy.rules.rule import Rule
 from proxy.rules.stored import Fault, StoredFault, StoredKey
@@ -60,11 +58,9 @@ class StoredJudge:
 
     def __init__(self, policy: Policy, now: float) -> None:
         self._now = now
-        self._policy = policy
         self._apps = {app.name: app for app in policy.apps}
         self._teams = {app.name: app.team for app in policy.apps}
-        self._app_of_prefix = _app_of_prefix(policy)
-        self._lengths = sorted({len(prefix) for prefix in self._app_of_prefix}, reverse=True)
+        self._owners = KeyOwners(policy)
         self._last: tuple[bytes | None, tuple[Owner, str]] = None, (None, "")
         self._compiler = PolicyCompiler(policy, STANDARD)
         self._steps: dict[str, tuple[Step, ...]] = {}
@@ -130,15 +126,8 @@ class StoredJudge:
         """The entry that owns a key, and the app. Each key is asked about twice: whether to count members, and what is
         wrong with it."""
         if self._last[0] != key:
-            self._last = key, self._find_owner(key)
+            self._last = key, self._owners.find(key)
         return self._last[1]
-
-    def _find_owner(self, key: bytes) -> tuple[Owner, str]:
-        entry = self._policy.schema.owner_of(key)
-        if entry is not None and entry.app:
-            return entry, entry.app
-        found = (self._app_of_prefix.get(key[:length]) for length in self._lengths)
-        return entry, next((app for app in found if app is not None), "")
 
     def _steps_for(self, app: str) -> tuple[Step, ...]:
         steps = self._steps.get(app)
@@ -165,14 +154,3 @@ def _without_chance() -> float:
 
 def _judges_stored(rule: Rule) -> bool:
     return type(rule).judge_stored is not Rule.judge_stored
-
-
-def _app_of_prefix(policy: Policy) -> dict[bytes, str]:
-    """The apps by the prefixes that rules in force give them."""
-    found: dict[bytes, str] = {}
-    for rule in policy.rules:
-        concerned = audience(policy, rule) if rule.settings.prefixes_of_apps else ()
-        for app, prefixes in rule.settings.prefixes_of_apps:
-            for prefix in prefixes if app in concerned else ():
-                found.setdefault(prefix.encode(), app)
-    return found

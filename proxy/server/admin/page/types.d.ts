@@ -343,6 +343,23 @@ export interface Report {
   silent: { route: string; rule: string; where: string; out_of: number; of_no_entry: number | null; proof: string }[];
   unused_exceptions: Exception[];
   ending_exceptions: Exception[];
+  quotas: Quota[];
+}
+
+/** How a rule stands that judges by the last scan. */
+export interface Quota {
+  route: string;
+  rule: string;
+  /** When it began; null if there is none, and missing says why. */
+  scan: string | null;
+  missing: string;
+  max_age_seconds: number;
+  age_seconds: number | null;
+  judges: boolean;
+  per: string;
+  keys: number | null;
+  bytes: number | null;
+  owners: Record<string, Record<string, number | boolean>>;
 }
 
 /** What one rule has done, or would do, to the commands of one app. */
