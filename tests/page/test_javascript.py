@@ -126,7 +126,7 @@ def test_the_types_are_those_of_what_is_sent(fleet: Fleet, tmp_path: Path) -> No
                 break
         remedy = {"key": "user:{1}:name", "app": "all", "rate": "9000/s", "because": "a test"}
         effect = json.loads(running.http("/remedies", remedy)[1])["effect"]
-        report, stored = running.json("/report"), running.json("/stored")
+        report, stored, schema = (running.json(path) for path in ("/report", "/stored", "/schema"))
         with stream(running) as answer:
             sent = dict(islice(events(answer), 3))
     overview = sent["overview"]
@@ -139,9 +139,9 @@ def test_the_types_are_those_of_what_is_sent(fleet: Fleet, tmp_path: Path) -> No
     assert finding["exceptions"], report["silent"]
     samples = {"Overview": overview, "History": sent["history"], "Violation[]": sent["violations"], "Effect": effect}
     assert stored["scan"]["findings"], "there is no scan to compare"
-    samples |= {"Report": report, "Stored": stored}
+    samples |= {"Report": report, "Stored": stored, "SchemaAnswer": schema}
     shutil.copy(PAGE / "types.d.ts", tmp_path)
-    lines = ['import type { Effect, History, Overview, Report, Stored, Violation } from "./types.d.ts";']
+    lines = ['import type { Effect, History, Overview, Report, SchemaAnswer, Stored, Violation } from "./types.d.ts";']
     lines += [f"export const sample{i}: {kind} = {json.dumps(data)};" for i, (kind, data) in enumerate(samples.items())]
     (tmp_path / "samples.ts").write_text("\n".join(lines))
     assert checked(tmp_path) == ""

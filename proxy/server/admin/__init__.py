@@ -17,6 +17,7 @@ remedies.py    /remedies
 rules.py       /rules, /violations
 evidence.py    /evidence and /report
 stored.py      /stored, the last scan of the state folder
+schema.py      /schema, the keys that the policies know
 policy.py      /policy, its reload and the kill switch
 orders.py      the fields that all POST bodies share
 events.py      /events: server-sent events for the page

@@ -22,6 +22,7 @@ from proxy.server.admin.page.files import FOLDER, Page, wants_page
 from proxy.server.admin.policy import kill_switch, policy, reload, turn_kill_switch
 from proxy.server.admin.remedies import add_remedy, remedies, undo_remedy
 from proxy.server.admin.rules import rules, violations
+from proxy.server.admin.schema import schema
 from proxy.server.admin.state import STATE, AdminState
 from proxy.server.admin.stored import serve_stored
 from proxy.server.admin.traffic import TRAFFIC
@@ -67,6 +68,7 @@ async def serve(
     app.router.add_get("/evidence", evidence)
     app.router.add_get("/report", show_report)
     serve_stored(app)
+    app.router.add_get("/schema", schema)
     app.router.add_get("/violations", violations)
     app.router.add_get("/policy", policy)
     app.router.add_post("/policy/reload", reload)
@@ -110,6 +112,7 @@ def _serve_page(app: web.Application) -> None:
         "/evidence",
         "/report",
         "/stored",
+        "/schema",
         "/violations",
         "/policy",
         DASHBOARD,

@@ -6,7 +6,7 @@
 //   incidents.js  open and recent incidents               dom.js      elements
 //   remedies.js   limits on one key, or a cache for it     nodes.js    the nodes of a cluster
 //   cache.js    the local cache                           report.js   what rules would break, for whom
-//   stored.js   what is stored, by the last scan
+//   stored.js   what is stored, by the last scan          schema.js   the keys that the policy knows
 
 import { showCache } from "./cache.js";
 import { Chart, Heat } from "./charts.js";
@@ -18,6 +18,7 @@ import { nodesTable, numbered, placed, trouble } from "./nodes.js";
 import * as panels from "./panels.js";
 import { showStanding } from "./remedies.js";
 import { ReportPanel } from "./report.js";
+import { SchemaPanel } from "./schema.js";
 import { StoredPanel } from "./stored.js";
 import { Stream } from "./stream.js";
 import { identified } from "./table.js";
@@ -80,6 +81,7 @@ const pastOf = (id) => pasts.get(id) ?? [];
 const details = new Details(() => remember({ key: null }));
 const report = new ReportPanel(view, remember);
 const stored = new StoredPanel();
+const schema = new SchemaPanel(view);
 const heat = new Heat(byId("heat"));
 const tables = {
   keys: panels.keysTable({ open: openDetails, history: (key) => pastOf(key.id) }),
@@ -230,6 +232,7 @@ function show(overview) {
   showKey(overview);
   report.follow(overview.route);
   stored.follow();
+  schema.follow(overview.route);
 }
 
 function showViolations() {

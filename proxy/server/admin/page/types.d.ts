@@ -518,6 +518,26 @@ export interface ChartOptions<Second> {
   lines: Line<Second>[];
 }
 
+/** The answer of /schema. */
+export interface SchemaAnswer {
+  routes: { route: string; entries: SchemaEntry[] }[];
+}
+
+/** One pattern of keys; what it does not say is left out. */
+export interface SchemaEntry {
+  title: string;
+  key: string;
+  about?: string;
+  app?: string;
+  example?: string;
+  type?: string;
+  /** Seconds, or "none". */
+  ttl?: string | { default?: number; min?: number; max?: number; required?: boolean; sliding?: boolean };
+  size?: { max?: number; members?: number; members_per_write?: number };
+  fields?: Record<string, string>;
+  relates_to?: string[];
+}
+
 /** What `/stored` answers. */
 export interface Stored {
   scan: StoredScan | null;
