@@ -18,6 +18,10 @@ MEMORY USAGE looks at the first nodes of a list or stream (five, without SAMPLES
 So it may be too small for a list whose first nodes are much emptier than the others, or whose inner nodes are
 compressed (``list-compress-depth``): such a list may be over its limit, and is not counted. Of tables it looks at some
 members, each of which takes these bytes.
+
+A string has its value in one piece, so what it takes also tells the fewest bytes of its value: APPEND and SETRANGE
+make room for as much again, up to 1 MB more (sdsMakeRoomFor), and an allocator rounds up by a quarter at most
+(jemalloc: four classes to each doubling).
 """
 
 from proxy.commands.growth import MEASURED
@@ -39,6 +43,18 @@ def may_have_over(key: StoredKey, most: int) -> bool:
     return key.memory is None or key.memory - len(key.name) > most * _LEAST[key.type]
 
 
+_SPARE = 1 << 20
+_ROUNDING = 1.25
+_BESIDE_VALUE = 256
+"""Bytes of a string's MEMORY USAGE, at most, that are neither its value nor its name: headers and entries of tables."""
+
+
+def _least_bytes(key: StoredKey) -> int:
+    """A string's value has so many bytes at least."""
+    known = (key.memory or 0) / _ROUNDING - _BESIDE_VALUE - len(key.name)
+    return max(round(known - _SPARE), round(known / 2), 0)
+
+
 ONE_WRITE = ", counted as one write; APPEND or PFADD may have built it"
 """Strings count with their whole length, as if one write had brought it: nothing tells how they came."""
 
@@ -53,4 +69,7 @@ def size_fault(key: StoredKey, most: int, of_what: str = "") -> StoredFault | No
         return StoredFault(Fault.TOO_LARGE, text, by=key.members - most)
     if not may_have_over(key, most):
         return None
+    if key.type == STRING and (least := _least_bytes(key)) > most:
+        text = f"takes {key.memory} bytes of memory, so it has over {most} {unit}{of_what}"
+        return StoredFault(Fault.TOO_LARGE, text, by=least - most)
     return StoredFault(Fault.TOO_LARGE, f"may have over {most} {unit}{of_what}", sure=False)

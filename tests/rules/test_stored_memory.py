@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from proxy.rules.stored import StoredKey
-from proxy.rules.stored_sizes import may_have_over
+from proxy.rules.stored_sizes import may_have_over, size_fault
 from tests.conftest import Fleet
 from tests.resp import Wire
 
@@ -31,6 +31,24 @@ def test_memory_allows_the_members_that_there_are(fleet: Fleet, engine_name: str
         for key_type in (*MADE, "stream"):
             memory = int(wire.ask("MEMORY", "USAGE", key_type)[1:])
             assert may_have_over(StoredKey(key_type.encode(), key_type, None, memory), count - 1), (key_type, memory)
+
+
+@pytest.mark.parametrize("count", [1, 44, 45, 1000, 70_000, 1_048_000, 1_048_600, 3_000_000])
+def test_memory_never_proves_more_bytes_than_a_string_has(fleet: Fleet, engine_name: str, count: int) -> None:
+    """However it was built: the room for more that APPEND and SETRANGE make is no value."""
+    with Wire(fleet.engine(engine_name).address) as wire:
+        for name in ("k", "k" * 300):
+            for made in ([("SET", name, "v" * count)], [("APPEND", name, "v" * (count - 1)), ("APPEND", name, "v")]):
+                wire.ask("DEL", name)
+                for command in made:
+                    wire.ask(*command)
+                wire.ask("SETRANGE", name, count - 1, "w")
+                memory = int(wire.ask("MEMORY", "USAGE", name)[1:])
+                key = StoredKey(name.encode(), "string", None, memory)
+                assert not (found := size_fault(key, count)) or not found.sure, memory
+                few = size_fault(key, (count - (1 << 20) if count > 1 << 21 else count // 2) // 2 - 400)
+                assert few is not None
+                assert few.sure, memory
 
 
 def test_memory_allows_the_digits_of_an_integer(fleet: Fleet, engine_name: str) -> None:
