@@ -1,11 +1,12 @@
-"""What was done with stored keys, or would be, as text for a terminal."""
+"""What was done with stored keys, or would be, as text for a terminal and as JSON."""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from proxy.cli.scan_text import NOBODY, size, table
 from proxy.cli.text_forms import Plain
 from proxy.server.stored.changes.model import Changed, Outcome
-from proxy.server.stored.model import Scan
+from proxy.server.stored.model import PatternRow, Place, Scan
 
 _FORM = Plain()
 _MOST_ROWS = 20
@@ -22,6 +23,39 @@ def text(scan: Scan, found: Changed, what: str, show: Callable[[bytes], str]) ->
     return "\n".join([*_summary(scan, found, what), *_owners(scan, found, show), *_rest(scan, found)])
 
 
+def as_json(scan: Scan, found: Changed, show: Callable[[bytes], str]) -> dict[str, Any]:
+    """The same as values that JSON can hold, with all patterns. ``left_alone`` counts reasons, ``refused`` errors."""
+    return {
+        "upstream": scan.upstream,
+        "policy": scan.policy,
+        "finished": scan.finished,
+        "reached_limit": found.reached_limit,
+        "keys": scan.keys,
+        "bytes": scan.bytes,
+        "unmeasured": scan.unmeasured,
+        "patterns": [
+            {
+                **place._asdict(),
+                "keys": row.keys,
+                "bytes": row.bytes,
+                "without_ttl": row.without_ttl,
+                "such_as": [show(key) for key in found.shown.get(place, ())],
+            }
+            for place, row in _most_first(scan)
+        ],
+        "left_alone": {said: found.outcomes[each] for each, said in _SAID.items() if found.outcomes[each]}
+        | {why: count for why, count in sorted(found.left.items()) if count},
+        "refused": dict(sorted(found.refusals.items())),
+        "unknown": found.unknown,
+        "expected_missed": scan.expected_missed,
+        "notes": list(scan.notes),
+    }
+
+
+def _most_first(scan: Scan) -> list[tuple[Place, PatternRow]]:
+    return sorted(scan.patterns.items(), key=lambda each: (-each[1].keys, each[0]))
+
+
 def _summary(scan: Scan, found: Changed, what: str) -> Iterator[str]:
     part = "" if scan.finished else " (a part: the walk did not come to its end)"
     limited = ", and the limit is reached" if found.reached_limit else ""
@@ -29,7 +63,7 @@ def _summary(scan: Scan, found: Changed, what: str) -> Iterator[str]:
 
 
 def _owners(scan: Scan, found: Changed, show: Callable[[bytes], str]) -> Iterator[str]:
-    heaviest = sorted(scan.patterns.items(), key=lambda each: (-each[1].keys, each[0]))
+    heaviest = _most_first(scan)
     rows = [
         (
             _FORM.say(place.app or NOBODY),

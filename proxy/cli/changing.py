@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from proxy.cli.change_text import text
+from proxy.cli.change_text import as_json, text
 from proxy.cli.line import number
 from proxy.cli.walk import FAILED, drive
 from proxy.net.connection.tls import FollowedContext
@@ -42,6 +43,7 @@ def add_change_options(parser: argparse.ArgumentParser) -> None:
     doing = parser.add_mutually_exclusive_group()
     doing.add_argument("--dry-run", action="store_true", help="only say what would be done")
     doing.add_argument("--yes", action="store_true", help="do not ask for a confirmation")
+    parser.add_argument("--json", action="store_true", help="print JSON; with --dry-run or --yes")
     kept = parser.add_mutually_exclusive_group()
     kept.add_argument("--journal", metavar="FILE", type=Path, help="write what is done into this new file")
     kept.add_argument("--state-dir", metavar="DIR", type=Path, help="write it into a new file in this folder")
@@ -49,6 +51,8 @@ def add_change_options(parser: argparse.ArgumentParser) -> None:
 
 def problem_of(parsed: argparse.Namespace) -> str:
     """What is wrong with these options; "" if nothing is."""
+    if parsed.json and not (parsed.dry_run or parsed.yes):
+        return "--json needs --dry-run or --yes: nobody could confirm"
     if not parsed.dry_run and parsed.journal is None and parsed.state_dir is None:
         return "add --journal FILE or --state-dir DIR for the list of what is done, or --dry-run"
     if parsed.journal is not None and parsed.journal.exists():
@@ -106,12 +110,18 @@ class Changing:
         # Without a journal it is only counted. The result is printed.
         changes = Changes(change, journal, limit)
         its, clock = self._parsed, WallClock()
-        scanner = Scanner(its.upstream, self._tls, self._judge, self._show, Options(its.share), clock, changes)
+        options = Options(its.share, name=f"keyrail-{self._words.name}")
+        scanner = Scanner(its.upstream, self._tls, self._judge, self._show, options, clock, changes)
         status = asyncio.run(drive(scanner))
         scan, found = scanner.result(str(its.policy)), changes.found
-        if not status or scan.keys or found.sent:
-            print(text(scan, found, self._words.would if journal is None else self._words.done, self._show))
-        if journal is None:
-            print(f"\n{self._words.meaning}\n{_CHANGED}")
+        what = self._words.would if journal is None else self._words.done
+        if status and not scan.keys and not found.sent:
+            pass  # it has said why on stderr
+        elif its.json:
+            print(json.dumps({"what": what, **as_json(scan, found, self._show)}, indent=2))
+        else:
+            print(text(scan, found, what, self._show))
+            if journal is None:
+                print(f"\n{self._words.meaning}\n{_CHANGED}")
         failed = found.unknown or found.outcomes[Outcome.REFUSED] or found.outcomes[Outcome.BUSY]
         return status or (FAILED if failed else 0), scan

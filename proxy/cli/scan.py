@@ -16,6 +16,7 @@ from proxy.cli.scan_output import is_writable, show
 from proxy.cli.scan_results import (
     LAST,
     ResultError,
+    SavedParts,
     add_result_options,
     compare_files,
     growth_since,
@@ -24,7 +25,7 @@ from proxy.cli.scan_results import (
     write_html,
 )
 from proxy.cli.scan_text import text
-from proxy.cli.walk import FAILED, INVALID, add_walk_options, drive, load
+from proxy.cli.walk import FAILED, INVALID, add_walk_options, drive, load, share_of
 from proxy.policy.model import Policy
 from proxy.policy.wording import shown_by
 from proxy.rules.stored import Fault
@@ -49,6 +50,12 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
     parser.add_argument(
         "--touch", action="store_true", help="count members also before Redis 7.2, which changes LRU and LFU of the key"
     )
+    parser.add_argument(
+        "--sample",
+        type=share_of,
+        metavar="N%",
+        help="look at so many of the keys, such as 1%%, and estimate the others",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--fail-on",
@@ -67,6 +74,8 @@ def run(parsed: argparse.Namespace) -> int:
         return compare_files(parsed.diff, as_json=parsed.json)
     if missing := [f"--{name}" for name in ("upstream", "policy") if getattr(parsed, name) is None]:
         parsed.mistake(f"the following arguments are required: {', '.join(missing)}")
+    if parsed.resume and (parsed.state_dir is None or parsed.sample is not None):
+        parsed.mistake("argument --resume: it needs --state-dir, and no --sample")
     if LAST in parsed.diff and parsed.state_dir is None:
         parsed.mistake(f"argument --diff: {LAST} needs --state-dir")
     try:
@@ -78,7 +87,7 @@ def run(parsed: argparse.Namespace) -> int:
     if loaded is None:
         return INVALID
     policy, tls = loaded
-    options = Options(parsed.share, parsed.replicas, parsed.touch)
+    options = Options(parsed.share, parsed.replicas, parsed.touch, sample=parsed.sample)
     judge = StoredJudge(policy, time.time())
     judged = judge.faults()
     if not can_be_found(parsed.fail_on, judged):
@@ -86,8 +95,11 @@ def run(parsed: argparse.Namespace) -> int:
     if not is_writable(parsed.state_dir, make=True) or not is_writable(parsed.html and parsed.html.absolute().parent):
         return INVALID
     scanner = Scanner(parsed.upstream, tls, judge, shown_by(policy.redact), options, WallClock())
-    status = asyncio.run(drive(scanner))
+    saving = SavedParts(scanner, parsed)
+    saving.resume()
+    status = asyncio.run(drive(scanner, saving.save))
     found = scanner.result(str(parsed.policy))
+    saving.end(found)
     if not judged:
         found = replace(found, notes=[*found.notes, "no rule of this policy judges stored keys"])
     if not found.keys and status == FAILED:

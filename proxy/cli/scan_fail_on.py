@@ -22,8 +22,23 @@ class Limit:
     share: float | None = None
 
     def is_broken(self, scan: Scan) -> bool:
-        """Whether more keys surely have the fault."""
-        return _row(self.fault, scan).sure > (self.keys if self.share is None else self.share * scan.keys)
+        """Whether more keys surely have the fault; by a sample, at its lower bound."""
+        return self.number(scan)[0] > self._most(scan)
+
+    def is_open(self, scan: Scan) -> bool:
+        """Whether nobody can tell by the sample: the limit is between the bounds."""
+        low, high = self.number(scan)
+        return low <= self._most(scan) < high
+
+    def number(self, scan: Scan) -> tuple[int, int]:
+        """How many keys surely have the fault, at least and at most."""
+        sure = _row(self.fault, scan).sure
+        if scan.sample is None:
+            return sure, sure
+        return scan.bounds("fault", self.fault, "sure") or scan.sample.none
+
+    def _most(self, scan: Scan) -> float:
+        return self.keys if self.share is None else self.share * scan.keys
 
     def __str__(self) -> str:
         return f"{self.fault}>{self.keys}" if self.share is None else f"{self.fault}>{100 * self.share:g}%"
@@ -57,13 +72,21 @@ def are_kept(asked: Sequence[Limit], scan: Scan) -> bool:
     for fault in dict.fromkeys(each.fault for each in asked):
         if unsure := _row(fault, scan).unsure:
             _say(f"{unsure:,} more keys may be {fault}: their members are not counted")
-    if broken := [f"{each}: {_row(each.fault, scan).sure:,} keys" for each in asked if each.is_broken(scan)]:
+    if broken := [_between(each, scan) for each in asked if each.is_broken(scan)]:
         _say(", ".join(broken))
+        return False
+    if unsettled := [_between(each, scan) for each in asked if each.is_open(scan)]:
+        _say(f"cannot tell by a sample: {', '.join(unsettled)}")
         return False
     unreadable = sum(node.unreadable for node in scan.nodes) if asked else 0
     if unreadable:
         _say(f"cannot tell: {unreadable:,} keys not readable")
     return not unreadable
+
+
+def _between(limit: Limit, scan: Scan) -> str:
+    low, high = limit.number(scan)
+    return f"{limit}: {low:,} keys" if low == high else f"{limit}: {low:,} to {high:,} keys"
 
 
 def _row(fault: Fault, scan: Scan) -> FaultRow:

@@ -11,6 +11,8 @@ from proxy.cli import growth_text
 from proxy.server.stored.growth import Growth, growth
 from proxy.server.stored.kept import KeptScans, read_scan
 from proxy.server.stored.model import Scan
+from proxy.server.stored.scanner import Scanner
+from proxy.server.stored.unfinished import Unfinished, UnfinishedError
 
 LAST = "LAST"
 
@@ -20,11 +22,14 @@ class ResultError(Exception):
 
 
 def add_result_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--html``, ``--state-dir`` and ``--diff``."""
+    """Add ``--html``, ``--state-dir``, ``--resume`` and ``--diff``."""
     parser.add_argument(
         "--html", metavar="FILE", type=Path, help="also write one HTML file, which opens without a network"
     )
     parser.add_argument("--state-dir", metavar="DIR", type=Path, help="keep the result in this folder")
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with the scan in --state-dir that did not come to its end"
+    )
     parser.add_argument(
         "--diff",
         metavar="LAST|FILE",
@@ -55,6 +60,45 @@ def keep(found: Scan, state_dir: Path) -> bool:
         print(f"keyrail: cannot keep the result as {kept.file_of(found)}: {error.strerror}", file=sys.stderr)
         return False
     return True
+
+
+class SavedParts:
+    """Keeps the part of a scan that is done in the state folder, if there is one, until the scan is finished."""
+
+    def __init__(self, scanner: Scanner, parsed: argparse.Namespace) -> None:
+        self._scanner = scanner
+        self._parsed = parsed
+        self._unfinished: Unfinished | None = None
+        if parsed.state_dir is not None and parsed.sample is None:
+            asked = [parsed.replicas, parsed.touch]
+            self._unfinished = Unfinished(parsed.state_dir, str(parsed.upstream), parsed.policy, asked)
+
+    def resume(self) -> None:
+        """Go on with an earlier scan if that is asked for; say so if there is none."""
+        if self._parsed.resume and self._unfinished is not None:
+            try:
+                self._scanner.resume(self._unfinished)
+            except UnfinishedError as error:
+                print(f"keyrail: --resume: {error}: the scan begins anew", file=sys.stderr)
+
+    def save(self) -> None:
+        """Keep what is done now."""
+        if self._unfinished is not None:
+            try:
+                self._scanner.keep(self._unfinished, str(self._parsed.policy))
+            except OSError as error:
+                print(f"keyrail: cannot write {self._unfinished.file}: {error.strerror}", file=sys.stderr)
+
+    def end(self, found: Scan) -> None:
+        """Keep the part that is done, or nothing if that is all."""
+        if self._unfinished is None:
+            return
+        if found.finished:
+            with suppress(OSError):  # it is replaced by the next one
+                self._unfinished.remove()
+        elif found.keys:
+            self.save()
+            print("keyrail: --resume goes on with this part", file=sys.stderr)
 
 
 def growth_since(old: Scan | None, found: Scan, state_dir: Path | None) -> Growth | None:

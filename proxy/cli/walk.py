@@ -3,12 +3,14 @@
 import argparse
 import asyncio
 import re
+import shutil
 import signal
 import sys
 import time
+from collections.abc import Callable
 
 from proxy.cli.line import policy_file
-from proxy.cli.scan_text import progress_line
+from proxy.cli.scan_text import progress_bar, progress_line
 from proxy.net.config.address import UpstreamAddress, parse_upstream
 from proxy.net.connection.tls import FollowedContext, TlsError, upstream_context
 from proxy.policy.load import load_policy
@@ -23,6 +25,9 @@ _STOPPED = 128
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
 _SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)%")
 _LIVE_SECONDS, _LOG_SECONDS = 0.5, 10.0
+_SAVE_SECONDS = 30.0
+_SAVE_REST = 50
+"""So many times as long as saving takes, nothing is saved."""
 
 
 def add_walk_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -32,7 +37,11 @@ def add_walk_options(parser: argparse.ArgumentParser, *, required: bool = True) 
         "--policy", type=policy_file, required=required, metavar="FILE", help="a YAML file, or a packaged one"
     )
     parser.add_argument(
-        "--share", type=_share, default=0.05, metavar="N%", help="of each server's time (default 5%%); 100%%: all of it"
+        "--share",
+        type=share_of,
+        default=0.05,
+        metavar="N%",
+        help="of each server's time (default 5%%); 100%%: all of it",
     )
 
 
@@ -43,7 +52,8 @@ def _upstream(given: str) -> UpstreamAddress:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _share(given: str) -> float:
+def share_of(given: str) -> float:
+    """A part of the whole. Raises ArgumentTypeError."""
     found = _SHARE.fullmatch(given)
     share = 0.0 if found is None else float(found[1]) / 100
     if not 0 < share <= 1:
@@ -64,11 +74,11 @@ def load(parsed: argparse.Namespace) -> tuple[Policy, FollowedContext | None] | 
     return None
 
 
-async def drive(scanner: Scanner) -> int:
-    """Run it until its end, Ctrl-C or SIGTERM; the exit status."""
+async def drive(scanner: Scanner, save: Callable[[], None] = lambda: None) -> int:
+    """Run it until its end, Ctrl-C or SIGTERM; the exit status. Now and then, ``save`` what is done."""
     loop = asyncio.get_running_loop()
     scanning = loop.create_task(scanner.run())
-    telling = loop.create_task(_tell(scanner))
+    beside = [loop.create_task(_tell(scanner)), loop.create_task(_save(save))]
     stopped: list[signal.Signals] = []
 
     def stop(by: signal.Signals) -> None:
@@ -89,18 +99,32 @@ async def drive(scanner: Scanner) -> int:
     finally:
         for each in _STOPPING:
             loop.remove_signal_handler(each)
-        telling.cancel()
-        await asyncio.wait([telling])
+        for task in beside:
+            task.cancel()
+        await asyncio.wait(beside)
+
+
+async def _save(save: Callable[[], None]) -> None:
+    took = 0.0
+    while True:
+        await asyncio.sleep(max(_SAVE_SECONDS, _SAVE_REST * took))
+        began = time.monotonic()
+        save()
+        took = time.monotonic() - began
 
 
 async def _tell(scanner: Scanner) -> None:
-    """Where it is: one line that is rewritten on a terminal, lines in a log."""
+    """Where it is: a bar that is rewritten on a terminal, lines in a log."""
     live, began, line = sys.stderr.isatty(), time.monotonic(), ""
     try:
         while True:
             await asyncio.sleep(_LIVE_SECONDS if live else _LOG_SECONDS)
-            line = progress_line(scanner.progress(), time.monotonic() - began)
-            print(f"\r\x1b[K{line}" if live else line, end="" if live else "\n", file=sys.stderr, flush=True)
+            progress, seconds = scanner.progress(), time.monotonic() - began
+            if live:
+                line = progress_bar(progress, seconds, shutil.get_terminal_size().columns)
+                print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+            else:
+                print(progress_line(progress, seconds), file=sys.stderr, flush=True)
     finally:
         if live and line:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -135,8 +135,10 @@ def _patterns(workers: Workers, route: int, query: InfoQuery) -> dict[str, Any]:
 
 
 def _slots(workers: Workers, route: int, query: InfoQuery) -> dict[str, Any]:
-    told = json_views.slots(workers.time_series[route], query.window, MOST_ROWS, time.time(), workers.redaction(route))
-    return {name: value for name, value in told.items() if name != "heat"}
+    now, series = time.time(), workers.time_series[route]
+    told = json_views.slots(series, query.window, MOST_ROWS, now, workers.redaction(route))
+    found = {"unusual_tags": json_views.unusual_tags(series, query.window, now)}
+    return {name: value for name, value in told.items() if name != "heat"} | found
 
 
 def _clients_of_route(workers: Workers, route: int, query: InfoQuery) -> dict[str, Any]:

@@ -8,6 +8,7 @@ slot_counts.py     uses of hash slots, by slot
 merge.py           merges top lists with their error bounds
 trace.py           one traced command
 latency.py         latency histograms
+tag_spread.py      hash tags that put too many keys into one slot
 shapes.py          the shape of a key: the key without its ids
 key_text.py        keys as printable text
 redaction.py       keys as the policy lets them be shown

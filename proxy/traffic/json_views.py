@@ -6,6 +6,7 @@ commands). Unknown values are null.
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import asdict
 from math import isinf
 from typing import Any
 
@@ -27,6 +28,7 @@ from proxy.traffic.key_text import shown
 from proxy.traffic.labels import moment
 from proxy.traffic.misuse import ClientFigures, figures_of
 from proxy.traffic.redaction import Redaction
+from proxy.traffic.tag_spread import TagSpread
 from proxy.traffic.time_series import TimeSeries
 
 CELLS = 256
@@ -35,6 +37,9 @@ CELLS = 256
 _CLIENT = ("app", "user", "client_name", "library", "address")
 _CLIENTS_SHOWN = 10
 _KEYS_OF_SLOT = 3
+_FOLLOWED = 20
+_LEAST_TAGGED = 100
+"""A window has the 400 busiest keys."""
 
 
 def hot_keys(
@@ -242,6 +247,16 @@ def slots(time_series: TimeSeries, window: int, count: int, now: float, redactio
         "tags": [{**_part(each.weight, total, interval.seconds), "tag": redaction.of(tag)} for tag, each in tagged],
         "crossslot": round(interval.crossslot / interval.seconds, 2),
     }
+
+
+def unusual_tags(time_series: TimeSeries, window: int, now: float) -> list[dict[str, Any]]:
+    """The shapes of keys, of the busiest ones, whose hash tags put too many keys into one slot, and why."""
+    spread = TagSpread(_LEAST_TAGGED)
+    for key, _ in time_series.window(window, now).keys.ranked():
+        spread.add(key)
+    for interval in time_series.parts(window, now):
+        spread.follow(key for key, _ in interval.keys.ranked()[:_FOLLOWED])
+    return [asdict(each) for each in spread.unusual()]
 
 
 def _part(weight: int, total: int, seconds: float) -> dict[str, float]:

@@ -170,6 +170,10 @@ class TimeSeries:
         summed.add(self._sums[key])
         return over[0].began, over[-1].began + ring.seconds
 
+    def parts(self, seconds: int, now: float) -> list[IntervalStats]:
+        """The intervals of a window, the oldest first."""
+        return self._parts(*self._reach(seconds, self._end(now)))
+
     def slow(self) -> list[SlowCommand]:
         """The slowest of the commands traced in the last hour, a few of each minute."""
         return [command for interval in self._rings[-1].intervals for command in interval.slow]

@@ -17,6 +17,7 @@ from proxy.server.stored.model import (
     Scan,
     SlotKeys,
 )
+from proxy.traffic.tag_spread import UnusualTags
 
 NOW = 1_796_000_000.0
 """2026-11-30."""
@@ -59,4 +60,5 @@ def made_scan(*names: str) -> Scan:
         slots=[SlotKeys(12, 3, 10**5)],
         used_slots=2,
         notes=[name()],
+        tags=[UnusualTags(name(), 1_000, "they are dates")],
     )

@@ -67,6 +67,21 @@ def test_a_dry_run(verb: Purge) -> None:
         assert not one.server.changed
 
 
+def test_json(verb: Purge, tmp_path: Path) -> None:
+    with served(carts()) as one:
+        status, shown, _ = verb(one, "--pattern", "cart:*", "--without-ttl", "--dry-run", "--json")
+        told = json.loads(shown)
+        assert status == 0
+        assert (told["what"], told["keys"], told["bytes"], told["finished"]) == ("would be deleted", 5, 320, True)
+        (row,) = told["patterns"]
+        assert (row["app"], row["pattern"], row["keys"], row["without_ttl"]) == ("shop", "cart:{int}", 5, 5)
+        assert told["left_alone"] == {"protected by ledger": 1}
+        asked = ("--pattern", "cart:*", "--yes", "--journal", str(tmp_path / "journal"))
+        told = json.loads(verb(one, *asked, "--json")[1])
+        assert (told["what"], told["keys"], told["unknown"], told["refused"]) == ("deleted", 20, 0, {})
+        assert {*one.names} == {b"keyrail-purge"}
+
+
 def test_what_is_typed_has_to_be_the_number_of_keys(verb: Purge, tmp_path: Path) -> None:
     with served(carts()) as one:
         journal = str(tmp_path / "journal")
@@ -154,6 +169,7 @@ def test_expire_and_limit(verb: Purge, tmp_path: Path) -> None:
         (["--pattern", "*", "--owner", "nobody", "--dry-run"], "--owner nobody: the policy has no such app"),
         (["--pattern", "*", "--idle", "200d", "--dry-run"], "argument --idle: expected at most 190d"),
         (["--pattern", "*", "--expire", "0", "--dry-run"], "argument --expire: expected a time from 1s"),
+        (["--pattern", "a*", "--journal", "j", "--json"], "--json needs --dry-run or --yes: nobody could confirm"),
         (["--pattern", "*", "--yes", "--dry-run"], "argument --dry-run: not allowed with argument --yes"),
     ],
 )

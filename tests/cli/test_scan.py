@@ -84,6 +84,8 @@ def test_fail_on(verb: Scan) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
+        (["--sample", "0%"], "argument --sample: expected a share above 0% and up to 100%"),
+        (["--resume"], "argument --resume: it needs --state-dir, and no --sample"),
         (["--upstream", "redis://h:x"], "argument --upstream: bad URL 'redis://h:x': "),
         (["--share", "0%"], "argument --share: expected a share above 0% and up to 100%, such as 5%, got '0%'"),
         (["--share", "5"], "argument --share: expected a share above 0% and up to 100%, such as 5%, got '5'"),
@@ -111,11 +113,39 @@ def test_who_stops_it_gets_the_part_that_is_done(verb: Scan, number: signal.Sign
 
         one.before = interrupt
         status, shown, complaint = verb(one, "--state-dir", str(tmp_path))
-    assert status == 128 + number
-    assert "keyrail: interrupted: this is the part that is done\n" in complaint
-    assert " (a part: the scan did not come to its end)\n" in shown
-    assert f"keyrail: {tmp_path}: nothing is kept of a part\n" in complaint
-    assert not (tmp_path / "scans").exists()
+        assert status == 128 + number
+        assert "keyrail: interrupted: this is the part that is done\n" in complaint
+        assert " (a part: the scan did not come to its end)\n" in shown
+        assert f"keyrail: {tmp_path}: nothing is kept of a part\n" in complaint
+        assert "keyrail: --resume goes on with this part\n" in complaint
+        (kept,) = (tmp_path / "scans").iterdir()
+        assert kept.name.startswith("unfinished-")
+        asked = [each for each in one.server.asked if each[0] == b"MEMORY"]
+        assert 100 < len(asked) < 1500
+        status, shown, complaint = verb(one, "--state-dir", str(tmp_path), "--resume", "--json")
+        told = json.loads(shown)
+        assert (status, told["keys"], told["finished"]) == (0, 2001, True)
+        assert "begins anew" not in complaint
+        assert (told["nodes"][0]["before"], told["nodes"][0]["after"], told["nodes"][0]["restarts"]) == (2001, 2001, 0)
+        asked = [each for each in one.server.asked if each[0] == b"MEMORY"]
+        assert {*asked} == {(b"MEMORY", b"USAGE", b"x"), *((b"MEMORY", b"USAGE", b"cart:%d" % n) for n in range(2000))}
+        assert len(asked) < 2001 + 300, "what was counted is not asked about again, but for what was under way"
+        assert not kept.exists()
+
+
+def test_what_cannot_be_gone_on_with_is_said(verb: Scan, tmp_path: Path) -> None:
+    with served(carts(2000)) as one:
+        arguments = ("--state-dir", str(tmp_path), "--resume")
+        status, _, complaint = verb(one, *arguments)
+        assert status == 0
+        assert complaint.startswith("keyrail: --resume: there is no unfinished scan of it: the scan begins anew\n")
+        left = iter(range(3000))
+        one.before = lambda _: os.kill(os.getpid(), signal.SIGINT) if next(left, None) == 2999 else None
+        assert verb(one, *arguments)[0] == 130
+        one.run_id = "b" * 40
+        status, shown, _ = verb(one, *arguments)
+        assert (status, shown.partition(" ")[0]) == (0, "2,001")
+        assert "its walk started over 1 times, since the server was another one" in shown
 
 
 def test_a_scan_that_is_stopped_before_the_first_key_is_json_too(verb: Scan) -> None:

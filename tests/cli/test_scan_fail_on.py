@@ -9,6 +9,9 @@ import hiredis
 import pytest
 
 from proxy.cli import main
+from proxy.cli.scan_fail_on import are_kept, limits
+from proxy.rules.stored import Fault
+from proxy.server.stored.model import Bounds, FaultOf, FaultRow, PatternRow, Place, Sample, Scan
 from tests.server.stored.fake_servers import FakeServer, Value, error
 from tests.server.stored.served import served
 
@@ -91,6 +94,29 @@ def test_a_fault_that_no_rule_can_find_is_a_mistake(
     fault = limit.removeprefix("bad-name,").removesuffix(">1%")
     assert capsys.readouterr().err == f"keyrail: --fail-on: no rule of this policy can find {fault}\n"
     assert not server.asked
+
+
+@pytest.mark.parametrize(
+    ("limit", "status", "told"),
+    [
+        ("nobodys>10%", 0, ""),
+        ("nobodys>800", 0, ""),
+        ("nobodys>2%", 1, "nobodys>2%: "),
+        ("nobodys>500", 1, "cannot tell by a sample: nobodys>500: "),
+        ("bad-name", 1, "cannot tell by a sample: bad-name>0: 0 to "),
+    ],
+)
+def test_a_sample_is_judged_by_its_bounds(
+    limit: str, status: int, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = {FaultOf(Fault.NOBODYS, ""): FaultRow(500, 0, 0, 0)}
+    bounds: dict[tuple[str, ...], Bounds] = {("fault", "nobodys", "sure"): Bounds(350, 700)}
+    sample = Sample(0.01, 4_000, 10_000, bounds, Bounds(0, 11))
+    patterns = {Place("p", ""): PatternRow(keys=10_000)}
+    scan = Scan("u", "p", 0.0, 1.0, True, 0.05, patterns, {}, [], [], faults=rows, sample=sample)
+    assert are_kept(limits(limit), scan) == (not status)
+    complaint = capsys.readouterr().err
+    assert complaint.startswith(f"keyrail: --fail-on: {told}") if told else not complaint
 
 
 def test_keys_that_only_may_have_the_fault_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

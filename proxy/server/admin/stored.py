@@ -3,7 +3,8 @@
     {"scan": {"upstream", "policy", "started", "ended", "keys", "bytes", "apps": […], "patterns": […], "findings": […],
               "largest": […], "nodes": […], …}, "left_off": {"patterns": 1950, …}}
 
-as ``keyrail scan --json`` has it, but only the first rows of each list; ``left_off`` says how many are missing.
+as ``keyrail scan --json`` has it, but only the first rows of each list, and no bounds of a sample; ``left_off`` says
+how many are missing.
 ``scan`` is null if there is none. 503 if it cannot be read.
 """
 
@@ -61,4 +62,6 @@ def serve_stored(app: web.Application) -> None:
 
 def _short(scan: dict[str, Any]) -> dict[str, Any]:
     left_off = {name: len(scan[name]) - most for name, most in _MOST_ROWS.items() if len(scan[name]) > most}
+    if scan["sample"] is not None:
+        left_off["bounds"] = len(scan["sample"].pop("bounds"))
     return {"scan": scan | {name: scan[name][:most] for name, most in _MOST_ROWS.items()}, "left_off": left_off}

@@ -92,7 +92,9 @@ def _patterns(state: AdminState, asked: Asked) -> dict[str, Any]:
 
 def _slots(state: AdminState, asked: Asked) -> dict[str, Any]:
     time_series, redaction = state.workers.time_series[asked.route], state.workers.redaction(asked.route)
-    return json_views.slots(time_series, asked.window, asked.count, time.time(), redaction)
+    now = time.time()
+    found = {"unusual_tags": json_views.unusual_tags(time_series, asked.window, now)}
+    return json_views.slots(time_series, asked.window, asked.count, now, redaction) | found
 
 
 def _clients(state: AdminState, asked: Asked) -> dict[str, Any]:

@@ -13,6 +13,8 @@ node_run.py    drives the walk of one server
 servers.py     which servers are walked
 scanner.py     scans all servers of an upstream
 json_form.py   a scan as JSON, and back
+sample.py      a sample in place of a whole walk, and what it says of all keys
+unfinished.py  a scan that another process can go on with
 kept.py        scans that are kept in a state folder
 growth.py      what grew between scans, and when memory will be full
 changes/       changes keys while they are walked

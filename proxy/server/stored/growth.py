@@ -131,6 +131,8 @@ def _rates(name: str, scans: Sequence[Scan]) -> Iterator[float]:
 
 def _notes(old: Scan, new: Scan) -> Iterator[str]:
     for scan, which in ((old, "old"), (new, "new")):
+        if scan.sample is not None:
+            yield f"the {which} scan is a sample of {scan.sample.share:.3g}: its keys and bytes are estimates"
         if not scan.finished:
             yield f"the {which} scan is a part: what it lacks looks as if it was not there"
     if old.upstream != new.upstream:

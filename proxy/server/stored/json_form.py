@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from proxy.rules.stored import Fault
 from proxy.server.stored.model import (
     TTL_BOUNDS,
+    Bounds,
     FaultOf,
     FaultRow,
     FindingRow,
@@ -16,18 +17,20 @@ from proxy.server.stored.model import (
     NodeFigures,
     PatternRow,
     Place,
+    Sample,
     Scan,
     SlotKeys,
 )
+from proxy.traffic.tag_spread import UnusualTags
 
 _VERSION = 1
 _Row = TypeVar("_Row", PatternRow, FaultRow, FindingRow, NodeFigures, SlotKeys)
 
 
 def as_json(scan: Scan) -> dict[str, Any]:
-    """The whole scan; times are UTC, TTLs of keys milliseconds, bounds of TTLs seconds."""
+    """The whole scan; times are UTC, TTLs of keys milliseconds, bounds of TTLs seconds. Where it is a sample, figures
+    are estimates, and the 95 % bounds of each are in ``sample``."""
     patterns = sorted(scan.patterns.items(), key=lambda each: (-each[1].bytes, -each[1].keys, each[0]))
-    findings = sorted(scan.findings.items(), key=lambda each: (-each[1].keys, each[0]))
     return {
         "version": _VERSION,
         "upstream": scan.upstream,
@@ -36,6 +39,7 @@ def as_json(scan: Scan) -> dict[str, Any]:
         "ended": _time(scan.ended),
         "finished": scan.finished,
         "share": scan.share,
+        "sample": None if scan.sample is None else _sample(scan.sample),
         "keys": scan.keys,
         "bytes": scan.bytes,
         "expected_missed": scan.expected_missed,
@@ -44,9 +48,10 @@ def as_json(scan: Scan) -> dict[str, Any]:
         "apps": [{"app": app, **_row(row)} for app, row in scan.apps.items()],
         "patterns": [{**place._asdict(), **_row(row)} for place, row in patterns],
         "faults": [{**of._asdict(), **asdict(row)} for of, row in sorted(scan.faults.items())],
-        "findings": [{**kind._asdict(), **asdict(row)} for kind, row in findings],
+        "findings": [{**kind._asdict(), **asdict(row)} for kind, row in scan.worst_first],
         "largest": [_large(each) for each in scan.largest],
         "nodes": [asdict(node) for node in scan.nodes],
+        "tags": [asdict(each) for each in scan.tags],
         "slots": {"used": scan.used_slots, "heaviest": [asdict(each) for each in scan.slots]},
     }
 
@@ -57,6 +62,18 @@ def _time(seconds: float) -> str:
 
 def _row(row: PatternRow) -> dict[str, Any]:
     return asdict(row)
+
+
+def _sample(sample: Sample) -> dict[str, Any]:
+    bounds = [{"figure": figure, "low": its.low, "high": its.high} for figure, its in sample.bounds.items()]
+    return {"share": sample.share, "drawn": sample.drawn, "of": sample.of, "none": sample.none, "bounds": bounds}
+
+
+def _sample_of(told: Any) -> Sample | None:
+    if told is None:
+        return None
+    bounds = {tuple(map(str, each["figure"])): Bounds(int(each["low"]), int(each["high"])) for each in told["bounds"]}
+    return Sample(float(told["share"]), int(told["drawn"]), int(told["of"]), bounds, Bounds(*map(int, told["none"])))
 
 
 def _large(key: LargeKey) -> dict[str, Any]:
@@ -88,6 +105,10 @@ def from_json(told: Any) -> Scan:
             used_slots=int(told["slots"]["used"]),
             expected_missed=float(told["expected_missed"]),
             notes=[str(each) for each in told["notes"]],
+            tags=[
+                UnusualTags(str(each["shape"]), int(each["keys"]), str(each["why"])) for each in told.get("tags", ())
+            ],
+            sample=_sample_of(told.get("sample")),
         )
         for figure in (scan.keys, scan.bytes, *(value for node in scan.nodes for value in node.info.values())):
             float(figure)
@@ -115,4 +136,4 @@ def _known(row: type[_Row], told: Mapping[str, Any]) -> _Row:
 
 def _large_of(told: Mapping[str, Any]) -> LargeKey:
     its = (told["type"], told["members"], told["ttl"], _place(told), told["node"])
-    return LargeKey(told["memory"], told["key"], *its)
+    return LargeKey(told["memory"], told["key"], *its, told.get("database", 0))

@@ -37,7 +37,8 @@ def why_not(error: BaseException) -> str:
 
 class ServerLink:
     """A connection to the server that ``find`` finds; a node of a cluster is ``in_cluster``. ``seconds`` for the
-    connection, and for each reply. ``touches``: commands that count members may change access times.
+    connection, and for each reply. ``touches``: commands that count members may change access times. It has a ``name``.
+    With a ``run_id``, a walk of that process goes on.
 
     ``counts_members``: they leave them alone (CLIENT NO-TOUCH, since Redis 7.2 and Valkey 8), or may change them.
     """
@@ -50,6 +51,8 @@ class ServerLink:
         *,
         in_cluster: bool = False,
         touches: bool = False,
+        name: str = "keyrail-scan",
+        run_id: bytes | None = None,
     ) -> None:
         self.counts_members = False
         self._find = find
@@ -57,8 +60,9 @@ class ServerLink:
         self._seconds = seconds
         self._in_cluster = in_cluster
         self._touches = touches
-        self._run_id: bytes | None = None
-        self._was_open = False
+        self._name = name
+        self.run_id = run_id
+        self._was_open = run_id is not None
         self._connection: UpstreamConnection | None = None
         self._replies = _Replies()
         self._database = 0
@@ -81,13 +85,13 @@ class ServerLink:
     async def _set_up(self, connection: UpstreamConnection) -> bool:
         if self._in_cluster:
             await connection.ask(["READONLY"])
-        await connection.ask(["CLIENT", "SETNAME", "keyrail-scan"])  # whoever may not, has no name
+        await connection.ask(["CLIENT", "SETNAME", self._name])  # whoever may not, has no name
         spared = await connection.ask(NO_TOUCH)
         self.counts_members = self._touches or spared.startswith(b"+")
         told = read_reply(await connection.ask(["INFO", "server"]))
         run_id = run_id_in(told) if isinstance(told, bytes) else None
-        is_other = self._was_open and (run_id is None or run_id != self._run_id)
-        self._run_id, self._was_open = run_id, True
+        is_other = self._was_open and (run_id is None or run_id != self.run_id)
+        self.run_id, self._was_open = run_id, True
         return is_other
 
     async def ask(self, request: Request) -> Answer:

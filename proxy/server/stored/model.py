@@ -1,12 +1,14 @@
 """What a scan has found: values that do not change any more, in the form in which they are shown."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from functools import partial
 from typing import NamedTuple
 
 from proxy.rules.stored import Fault
+from proxy.traffic.tag_spread import UnusualTags
 
+ENFORCED = "enforce"
 OTHER = "other"
 """The pattern of keys whose own patterns were too many to be kept apart."""
 
@@ -94,13 +96,26 @@ class LargeKey:
     ttl: int | None
     place: Place
     node: str
+    database: int = 0
+
+    @property
+    def shown(self) -> str:
+        """The key, and its database if that is not 0."""
+        return in_database(self.text, self.database)
+
+
+def in_database(shown: str, database: int) -> str:
+    """A key as it is shown, with its database if that is not 0."""
+    return f"db{database} {shown}" if database else shown
 
 
 @dataclass(slots=True)
 class NodeFigures:
     """One server. ``shown`` keys came from SCAN, of which so many were ``counted`` here; ``repeated`` had been counted
     before, ``gone`` had gone when they were looked at, ``elsewhere`` belonged to another node by then, and the
-    ``unreadable`` the user may not read. ``before`` and ``after`` are what DBSIZE said. ``info`` has what INFO says."""
+    ``unreadable`` the user may not read. ``before`` and ``after`` are what DBSIZE said. ``info`` has what INFO says,
+    and ``keysizes`` the keys of each type by INFO keysizes. A sample looks at ``planned`` keys; its ``bytes`` and
+    ``databases`` are estimates."""
 
     name: str
     shown: int = 0
@@ -116,6 +131,8 @@ class NodeFigures:
     restarts: int = 0
     walks: int = 0
     finished: bool = False
+    planned: int = 0
+    keysizes: dict[str, int] = field(default_factory=dict)
     databases: dict[int, int] = field(default_factory=dict)
     info: dict[str, float] = field(default_factory=dict)
 
@@ -129,9 +146,33 @@ class SlotKeys:
     bytes: int
 
 
+class Bounds(NamedTuple):
+    """The 95 % interval of an estimate."""
+
+    low: int
+    high: int
+
+
+_NOTHING = Bounds(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A scan that has looked at a ``share`` of the keys: ``drawn`` keys of the databases that have ``of``; others were
+    walked as a whole. ``bounds`` are those of figures, by names such as ("app", "shop", "keys")."""
+
+    share: float
+    drawn: int
+    of: int
+    bounds: Mapping[tuple[str, ...], Bounds] = field(default_factory=dict)
+    none: Bounds = _NOTHING
+    """The bounds of what it has not met at all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A whole scan. Not ``finished``: it is the part that was done. ``notes`` say what it lacks.
+    """A whole scan, or what a ``sample`` says of it. Not ``finished``: it is the part that was done. ``notes`` say what
+    it lacks.
 
     ``expected_missed``: so many keys were taken for repeated ones, although they were not; 0 where all were told apart.
     """
@@ -151,6 +192,12 @@ class Scan:
     expected_missed: float = 0.0
     notes: Sequence[str] = ()
     faults: Mapping[FaultOf, FaultRow] = field(default_factory=dict)
+    sample: Sample | None = None
+    tags: Sequence[UnusualTags] = ()
+
+    def bounds(self, *figure: str) -> Bounds | None:
+        """Between which numbers a figure of a sample is; None if it is exact."""
+        return None if self.sample is None else self.sample.bounds.get(figure)
 
     @property
     def keys(self) -> int:
@@ -176,6 +223,12 @@ class Scan:
         return dict(sorted(found.items(), key=lambda each: (-each[1].bytes, -each[1].keys, each[0])))
 
     @property
+    def worst_first(self) -> list[tuple[Kind, FindingRow]]:
+        """The findings: sure ones first, of these enforced ones; then the most keys, without those under an
+        exception."""
+        return sorted(self.findings.items(), key=_mildness)
+
+    @property
     def by_fault(self) -> Mapping[Fault, FaultRow]:
         """The sums of each fault, in the order of faults."""
         found = {of.fault for of in self.faults}
@@ -188,6 +241,33 @@ class Scan:
     def _sum(self, wanted: Callable[[FaultOf], bool]) -> FaultRow:
         rows = [astuple(row) for of, row in self.faults.items() if wanted(of)]
         return FaultRow(*map(sum, zip(*rows, strict=True)))
+
+
+def _mildness(found: tuple[Kind, FindingRow]) -> tuple[bool, bool, int, Kind]:
+    kind, row = found
+    return not kind.sure, kind.mode != ENFORCED, row.excepted - row.keys, kind
+
+
+_Figures = Iterator[tuple[tuple[str, ...], int]]
+
+
+def row_figures(patterns: Mapping[Place, PatternRow]) -> _Figures:
+    """The figures of patterns with their names, to be added up: those of an app, and of all, come several times."""
+    for place, row in patterns.items():
+        for field_name in ("keys", "bytes", "without_ttl"):
+            value = int(getattr(row, field_name))
+            for of in (("pattern", *place), ("app", place.app), ("all",)):
+                yield (*of, field_name), value
+        for at, count in enumerate(row.ttls):
+            yield ("ttl", str(at)), count
+
+
+def fault_figures(faults: Mapping[FaultOf, FaultRow]) -> _Figures:
+    """The same of faults."""
+    for of, row in faults.items():
+        for field_name in ("enforced", "milder", "unsure", "excepted", "sure"):
+            yield ("fault", of.fault, field_name), int(getattr(row, field_name))
+        yield ("app", of.app, "findings"), row.sure + row.unsure
 
 
 def _is_of(fault: Fault, of: FaultOf) -> bool:

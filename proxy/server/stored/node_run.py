@@ -5,6 +5,7 @@ The clock, the waits and the connection are ports: tests use a clock of their ow
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 import hiredis
@@ -74,14 +75,22 @@ class NodeRun:
         self._patience = patience
         self._measuring = measuring or asyncio.Lock()
         self._pace = Pace(share, ())
+        self._began = clock.now()
         self._due = self._probe_due = self._look_due = 0.0
         self._may_look = True
         self._most = MOST_COMMANDS
 
+    @property
+    def taken(self) -> float:
+        """The share of the server's time that the walk has taken so far."""
+        seconds = self._clock.now() - self._began
+        return min(self.worked / seconds, 1.0) if seconds > 0 else 0.0
+
     async def run(self) -> None:
         """Walk to the end. Raises NodeLostError, ScanRefusedError, UpstreamRefusedError and TlsError."""
         try:
-            await self._open()
+            if await self._open():
+                self._walk.start_over()
             await self._measure()
             self._walk.figures.info = await self._info()
             walking = self._walk.walk()
@@ -129,7 +138,13 @@ class NodeRun:
                 return answer.replies
             self.state = next(str(each) for each in answer.replies if isinstance(each, hiredis.ReplyError))
             trouble.again(self.state)
+            await self._undo(request)
             await self._clock.wait(_RETRY_SECONDS)
+
+    async def _undo(self, request: Request) -> None:
+        if request.undo:
+            with suppress(OSError):  # the connection is lost, and what was to be undone with it
+                await self._server.ask(Request(request.database, request.undo))
 
     async def _answered_once(self, request: Request) -> Sequence[Any]:
         try:
@@ -158,9 +173,10 @@ class NodeRun:
             self._most = max(min(commands, self._most) // 2, LEAST_COMMANDS)  # what is sent once may be longer
         elif commands >= self._most and work < _LONG_PIECE / 2:
             self._most = min(2 * self._most, MOST_COMMANDS)
+        self._walk.most_keys = self._most
 
     def _took_too_long(self, commands: int) -> None:
-        self._most = max(commands // 2, LEAST_COMMANDS)
+        self._walk.most_keys = self._most = max(commands // 2, LEAST_COMMANDS)
         self._due = self._clock.now() + self._pace.longest_wait
 
     async def _open(self) -> bool:

@@ -12,15 +12,27 @@ to others meanwhile. So a walk that ends without that error has met all keys tha
 """
 
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import hiredis
 
-from proxy.commands.slots import slot_of
+from proxy.commands.slots import SLOTS, slot_of
 from proxy.net.connection.info_figures import read_info
 from proxy.rules.stored import StoredKey
 from proxy.server.stored.model import NodeFigures
-from proxy.server.stored.page import Command, Details, Missing, members_of
+from proxy.server.stored.page import Command, Details, Missing, keys_by_type, members_of
+from proxy.server.stored.sample import (
+    GROUPS,
+    STEP,
+    UNIT,
+    Sampling,
+    Stands,
+    StepKeys,
+    cursor_at,
+    has_table_of_each_slot,
+    slot_at,
+)
 from proxy.server.stored.seen import SeenKeys, mark_of
 from proxy.server.stored.totals import Judged, Totals
 from proxy.wire.numbers import read_digits
@@ -36,18 +48,31 @@ class Request(NamedTuple):
     """Commands for a database, or for none in particular, sent in one piece.
 
     ``once``: sent at most once, at once, and on the connection that has carried the request before it; if that is lost,
-    ``LostReplyError`` is thrown, or ``OtherProcessError``. Other requests are sent again until the server serves.
+    ``LostReplyError`` is thrown, or ``OtherProcessError``. Other requests are sent again until the server serves;
+    ``undo`` before that, if the connection is still the same.
     """
 
     database: int | None
     commands: Sequence[Command]
     once: bool = False
+    undo: Sequence[Command] = ()
 
 
 Walking: TypeAlias = Generator[Request, Sequence[Any], None]
 Act: TypeAlias = Callable[[int, list[StoredKey], frozenset[bytes]], Walking]
 """What is done with keys of a database, in place of counting them. Of the last ones, the node has their slots only in
 part: each command about them follows ASKING. It marks as seen what need not be looked at again."""
+
+
+@dataclass(slots=True)
+class Place:
+    """Where the walk of a server is: which databases are ``done``, and from which ``cursor`` on keys of a ``database``
+    may not have been counted. ``run_id`` names the process, if it is known."""
+
+    done: list[int] = field(default_factory=list)
+    database: int | None = None
+    cursor: str = "0"
+    run_id: str = ""
 
 
 class OtherProcessError(Exception):
@@ -88,6 +113,7 @@ class Tally:
         self.totals = totals
         self.seen = seen
         self.concerns = concerns
+        self.sampling: Sampling | None = None
         self.notes: dict[str, None] = {}
 
     def note(self, text: str) -> None:
@@ -97,15 +123,22 @@ class Tally:
     def count(self, key: StoredKey, node: NodeFigures, database: int) -> None:
         """Judge and count a key, unless it has been counted meanwhile."""
         if self.seen.add(mark_of(database, key.name)):
-            self.totals.add(key, self.judge.judge(key), node, database)
+            self.totals.add(key, self.judge.judge(key), node, database, 1 if self.sampling is None else UNIT)
         else:
             node.repeated += 1
+
+    def draw(self, sampling: Sampling, key: StoredKey, node: NodeFigures, database: int, stands: Stands) -> None:
+        """Judge a key of a sample, and count it. Who was drawn twice counts twice."""
+        judged = self.judge.judge(key)
+        sampling.drawn += 1
+        sampling.groups[stands.group].add(key, judged, NodeFigures(""), database, stands.units)
+        self.totals.add(key, judged, node, database, stands.units)
 
 
 class NodeWalk:
     """One server's keys: those of ``database``, or of all databases that it names. ``counts_members``: commands that
     count members leave access times alone, or are allowed anyway. ``moved`` hears of each slot of which a key was shown
-    here but belongs to another node. Keys are counted, or ``act`` gets them."""
+    here but belongs to another node. Keys are counted, or ``act`` gets them, at most ``most_keys`` at a time."""
 
     def __init__(
         self,
@@ -116,17 +149,29 @@ class NodeWalk:
         act: Act | None = None,
     ) -> None:
         self.counts_members = False
+        self.most_keys = COUNT
+        self.place = Place()
         self.figures = figures
         self._tally = tally
         self._database = database
         self._moved = moved
+        self._counts = act is None
         self._act = act or self._count
         self._details = Details()
+        self._stands: Stands | None = None
+
+    def start_over(self) -> None:
+        """Another process answers than that of the place where the walk is."""
+        if self.place.done or self.place.cursor != "0":
+            self.figures.restarts += 1
+            self.figures.before = self.figures.after = 0
+        self.place = Place()
 
     def walk(self) -> Walking:
-        """The requests of the whole walk. Raises ScanRefusedError."""
+        """The requests of the whole walk, from its place on. Raises ScanRefusedError."""
         self.figures.walks += 1
-        self.figures.after = 0
+        if not self.place.done:
+            self.figures.after = 0
         try:
             yield from self._walk()
         except EnoughError:
@@ -134,16 +179,30 @@ class NodeWalk:
         self.figures.finished = True
 
     def _walk(self) -> Walking:
-        for database in (yield from self._databases()):
+        databases = yield from self._databases()
+        begun = self.place.database  # its size was counted when that was
+        for database in databases:
+            if database in self.place.done:
+                continue
             size = yield from self._size(database)
-            self.figures.before += size if self.figures.walks == 1 else 0
-            while True:
+            self.figures.before += size if self.figures.walks == 1 and database != begun else 0
+            sampling = self._tally.sampling
+            steps = 0 if sampling is None else sampling.steps(size)
+            self.figures.planned += 0 if sampling is None else steps * STEP or size
+            if sampling is not None and steps:
+                yield from self._draw(sampling, database, size, steps)
+            while not steps:
                 try:
                     yield from self._pages(database)
                     break
                 except OtherProcessError:
                     self.figures.restarts += 1
+                    self.place.cursor = "0"
+            self.place.done.append(database)
+            self.place.cursor = "0"
             self.figures.after += yield from self._size(database)
+        told = (yield from self._one(None, (b"INFO", b"keysizes"))) if self._counts else None
+        self.figures.keysizes = keys_by_type(read_info(told), databases) if isinstance(told, bytes) else {}
 
     def _databases(self) -> Generator[Request, Sequence[Any], list[int]]:
         if self._database is not None:
@@ -160,16 +219,67 @@ class NodeWalk:
         return size if isinstance(size, int) else 0
 
     def _one(self, database: int | None, command: Command) -> Generator[Request, Sequence[Any], Any]:
+        (reply,) = yield from self._all(database, [command])
+        return reply
+
+    def _all(
+        self, database: int | None, commands: Sequence[Command]
+    ) -> Generator[Request, Sequence[Any], Sequence[Any]]:
         # For what means the same whichever process answers it.
         while True:
             try:
-                (reply,) = yield Request(database, [command])
+                return (yield Request(database, commands))
             except OtherProcessError:
                 continue
-            return reply
+
+    # A sample
+
+    def _draw(self, sampling: Sampling, database: int, size: int, steps: int) -> Walking:
+        # A place is as random in the tables of another process.
+        units = sampling.begin(size, steps)
+        sizes = yield from self._slot_sizes(database)
+        for number, place in enumerate(sampling.places(steps)):
+            slot, place_there = slot_at(place, sizes) if sizes else (None, place)
+            self._stands = Stands(units, number % GROUPS)
+            while True:
+                try:
+                    keys = yield from self._step(database, cursor_at(place_there, slot))
+                    if keys:
+                        told = yield Request(database, self._details.commands(keys))
+                        yield from self._take(database, keys, told)
+                    break
+                except OtherProcessError:
+                    continue
+        self._stands = None
+
+    def _step(self, database: int, cursor: bytes) -> Generator[Request, Sequence[Any], list[bytes]]:
+        keys: list[bytes] = []
+        step, more = StepKeys(cursor), True
+        while more:
+            page = yield from self._one(database, (b"SCAN", step.cursor, b"COUNT", b"%d" % STEP))
+            if isinstance(page, hiredis.ReplyError):
+                raise ScanRefusedError(f"SCAN: {page}")
+            more = step.take(keys, *page)
+        self.figures.shown += len(keys)
+        return keys
+
+    def _slot_sizes(self, database: int) -> Generator[Request, Sequence[Any], list[int]]:
+        # Of all slots, where each has a table of its own; else nothing.
+        told = yield from self._one(None, (b"INFO", b"server"))
+        if not isinstance(told, bytes) or not has_table_of_each_slot(read_info(told)):
+            return []
+        counts = yield from self._all(
+            database, [(b"CLUSTER", b"COUNTKEYSINSLOT", b"%d" % slot) for slot in range(SLOTS)]
+        )
+        refused = next((each for each in counts if isinstance(each, hiredis.ReplyError)), None)
+        if refused is not None:
+            raise ScanRefusedError(f"CLUSTER COUNTKEYSINSLOT, which a sample needs: {refused}")
+        return [*counts]
 
     def _pages(self, database: int) -> Walking:
-        cursor: bytes = b"0"
+        if self.place.database != database:
+            self.place.database, self.place.cursor = database, "0"
+        cursor = self.place.cursor.encode()
         keys: list[bytes] = []
         more = True
         while more or keys:
@@ -183,6 +293,7 @@ class NodeWalk:
             if isinstance(page, hiredis.ReplyError):
                 raise ScanRefusedError(f"SCAN: {page}")
             yield from self._take(database, keys, told)
+            self.place.cursor = cursor.decode()  # what it shows is not counted yet
             keys = []
             if page is not None:
                 cursor, shown = page
@@ -213,9 +324,10 @@ class NodeWalk:
         for key, each in found.items():
             if isinstance(each, Missing):
                 self._miss(key, each)
-        yield from self._act(
-            database, [each for each in found.values() if isinstance(each, StoredKey)], frozenset(here)
-        )
+        stored = [each for each in found.values() if isinstance(each, StoredKey)]
+        while stored:
+            now, stored = stored[: self.most_keys], stored[self.most_keys :]
+            yield from self._act(database, now, frozenset(here))
 
     def _miss(self, key: bytes, why: Missing) -> None:
         match why:
@@ -241,4 +353,7 @@ class NodeWalk:
                     key = stored[at]
                     stored[at] = StoredKey(key.name, key.type, key.ttl, key.memory, members)
         for key in stored:
-            self._tally.count(key, self.figures, database)
+            if self._tally.sampling is None or self._stands is None:
+                self._tally.count(key, self.figures, database)
+            else:
+                self._tally.draw(self._tally.sampling, key, self.figures, database, self._stands)

@@ -5,13 +5,15 @@ LOOKUP_NOTOUCH), unlike those that count members. MEMORY USAGE looks at five mem
 would look at all.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeAlias
 
 import hiredis
 
 from proxy.rules.stored import StoredKey
+from proxy.wire.numbers import read_digits
 
 Command: TypeAlias = tuple[bytes, ...]
 
@@ -85,6 +87,21 @@ class Details:
         if text.startswith(FORBIDDEN):
             self.measures = False
         self.refusal = self.refusal or text
+
+
+_KEYSIZES = re.compile(r"db([0-9]{1,9})_distrib_(strings|lists|sets|zsets|hashes)_(?:sizes|items)")
+_TYPES = {"strings": "string", "lists": "list", "sets": "set", "zsets": "zset", "hashes": "hash"}
+
+
+def keys_by_type(info: Mapping[str, str], databases: Collection[int]) -> dict[str, int]:
+    """How many keys of each type there are in these databases, by INFO keysizes (Redis 8); it has no streams."""
+    found: dict[str, int] = {}
+    for name, value in info.items():
+        which = _KEYSIZES.fullmatch(name)
+        if which is not None and read_digits(which[1]) in databases:
+            counts = (read_digits(each.partition("=")[2]) or 0 for each in value.split(","))
+            found[_TYPES[which[2]]] = found.get(_TYPES[which[2]], 0) + sum(counts)
+    return found
 
 
 def members_of(key: StoredKey) -> Command | None:

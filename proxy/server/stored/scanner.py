@@ -1,9 +1,10 @@
 """Scans all servers of an upstream: one, or the nodes of a cluster side by side, and again those that got slots."""
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from proxy.net.config.address import UpstreamAddress
@@ -13,11 +14,14 @@ from proxy.net.topology.slot_map import ClusterNode, SlotMap
 from proxy.server.stored.link import ServerLink, why_not
 from proxy.server.stored.model import NodeFigures, Scan
 from proxy.server.stored.node_run import Clock, NodeLostError, NodeRun
-from proxy.server.stored.node_walk import Act, Judge, NodeWalk, ScanRefusedError, Tally
+from proxy.server.stored.node_walk import Act, Judge, NodeWalk, Place, ScanRefusedError, Tally
+from proxy.server.stored.sample import Sampling, estimate, in_keys
 from proxy.server.stored.seen import SeenKeys
 from proxy.server.stored.servers import Found, Servers
 from proxy.server.stored.slot_moves import SlotMoves
 from proxy.server.stored.totals import Totals
+from proxy.server.stored.unfinished import Found as Earlier
+from proxy.server.stored.unfinished import Unfinished
 
 _PATIENCE = 60.0
 """Seconds for which a server may be lost."""
@@ -51,22 +55,28 @@ class WallClock:
 @dataclass(frozen=True, slots=True)
 class Options:
     """How to scan: at a ``share`` of each server's time, of ``replicas`` where there are some, and with commands that
-    may change access times (``touches``). ``seconds`` for a connection, and for each reply."""
+    may change access times (``touches``). ``seconds`` for a connection, and for each reply. ``name`` is that of the
+    connections, as CLIENT LIST shows it. With a ``sample``, that share of the keys is looked at."""
 
     share: float = 0.05
     replicas: bool = False
     touches: bool = False
     seconds: float = 10.0
+    name: str = "keyrail-scan"
+    sample: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a scan is: ``keys`` counted, ``shown`` of about ``expected``; ``states`` say why nodes wait."""
+    """Where a scan is: ``keys`` counted, ``shown`` of about ``expected``; ``states`` say why nodes wait. It has
+    ``taken`` this share of the time of that of its ``servers`` of which it takes most."""
 
     keys: int
     shown: int
     expected: int
     states: Sequence[str]
+    taken: float = 0.0
+    servers: int = 1
 
 
 class Acting(Protocol):
@@ -100,9 +110,31 @@ class Scanner:
         self._tally = Tally(judge, Totals(show), seen, *(() if acting is None else (acting.concerns,)))
         self._acting = acting
         self._show = show
+        self._resumed: Earlier | None = None
+        self._one: tuple[NodeWalk, ServerLink] | None = None
+        self._use(Totals(show))
         self._measuring = asyncio.Lock()
         self._nodes: dict[str, NodeFigures] = {}
         self._runs: dict[str, NodeRun] = {}
+
+    def keep(self, unfinished: Unfinished, policy: str) -> None:
+        """Keep what was done so far. Raises OSError."""
+        place = Place()
+        if self._one is not None:
+            walk, link = self._one
+            place = replace(walk.place, run_id="" if link.run_id is None else link.run_id.decode())
+        unfinished.write(self.result(policy), [*self._nodes], place, self._tally.seen, self._tally.totals)
+
+    def resume(self, unfinished: Unfinished) -> None:
+        """Go on with what an earlier process has kept. Raises UnfinishedError."""
+        self._resumed = found = unfinished.read(self._tally.seen)
+        self._started = found.scan.started
+        self._nodes = dict(zip(found.ids, found.scan.nodes, strict=True))
+        for note in found.scan.notes:
+            self._tally.note(note)
+        for node in self._nodes.values():
+            node.databases = {int(database): keys for database, keys in node.databases.items()}
+        self._use(self._tally.totals)
 
     async def run(self) -> None:
         """Scan to the end. Raises ScanError; what was counted until then is in the result."""
@@ -111,22 +143,34 @@ class Scanner:
         except Problems as error:
             raise ScanError(f"{self._servers.address}: {_reason(error)}") from None
         if in_cluster:
-            self._tally.totals = Totals(self._show, by_slot=True)
+            self._use(Totals(self._show, by_slot=self._options.sample is None))
             await self._scan_cluster()
         else:
             await self._scan_one()
         self.finished = True
 
+    def _use(self, totals: Totals) -> None:
+        self._tally.totals = totals
+        if self._resumed is not None:
+            totals.resume(self._resumed.scan, self._resumed.slots)
+        if self._options.sample is not None:
+            self._tally.sampling = Sampling(self._options.sample, lambda: Totals(self._show), random.random)
+
     def progress(self) -> Progress:
         """Where it is now."""
         nodes = self._nodes.values()
         states = [f"{name}: {run.state}" for name, run in self._runs.items() if run.state]
+        taken = max((run.taken for run in self._runs.values()), default=0.0)
         counted, shown = sum(node.counted for node in nodes), sum(node.shown for node in nodes)
-        return Progress(counted, shown, max(self._expected(), counted), states)
+        expected = self._expected() if self._tally.sampling is None else sum(node.planned for node in nodes)
+        return Progress(counted, shown, max(expected, counted), states, taken, len(self._runs))
 
     def result(self, policy: str) -> Scan:
         """What has been found so far."""
-        totals = self._tally.totals
+        totals, sampling = self._tally.totals, self._tally.sampling
+        patterns, findings, faults, sample = (
+            (totals.patterns, totals.findings, totals.faults, None) if sampling is None else estimate(totals, sampling)
+        )
         return Scan(
             upstream=str(self._servers.address),
             policy=policy,
@@ -134,11 +178,13 @@ class Scanner:
             ended=time.time(),
             finished=self.finished,
             share=self._options.share,
-            patterns=totals.patterns,
-            findings=totals.findings,
-            faults=totals.faults,
+            patterns=patterns,
+            findings=findings,
+            faults=faults,
+            sample=sample,
             largest=totals.largest(),
-            nodes=[*self._nodes.values()],
+            nodes=[each if sampling is None else in_keys(each) for each in self._nodes.values()],
+            tags=totals.tags.unusual(),
             slots=totals.heaviest_slots(),
             used_slots=totals.used_slots(),
             expected_missed=self._tally.seen.expected_missed,
@@ -152,14 +198,19 @@ class Scanner:
 
     async def _scan_one(self) -> None:
         name = str(self._servers.address)
-        figures = self._nodes[name] = NodeFigures(name)
+        figures = self._nodes.setdefault(name, NodeFigures(name))
         walk = self._walk(figures, self._servers.address.database or None)
+        run_id = None
+        if self._resumed is not None:
+            figures.walks = max(figures.walks - 1, 0)  # it is the same one
+            walk.place, run_id = self._resumed.place, self._resumed.place.run_id.encode()
 
         async def find() -> UpstreamAddress:
             return self._found(await self._servers.one(), figures, name)
 
         try:
-            await self._run(name, walk, self._link(find), _PATIENCE)
+            self._one = walk, self._link(find, run_id=run_id)
+            await self._run(name, *self._one, _PATIENCE)
         except Problems as error:
             raise ScanError(f"{name}: {_reason(error)}") from None
 
@@ -177,9 +228,13 @@ class Scanner:
             self._tally.note(f"{name} is walked itself: it has no replica, or is one")
         return found.address
 
-    def _link(self, find: Callable[[], Awaitable[UpstreamAddress]], *, in_cluster: bool = False) -> ServerLink:
+    def _link(
+        self, find: Callable[[], Awaitable[UpstreamAddress]], *, in_cluster: bool = False, run_id: bytes | None = None
+    ) -> ServerLink:
         its = self._options
-        return ServerLink(find, self._tls, its.seconds, in_cluster=in_cluster, touches=its.touches)
+        return ServerLink(
+            find, self._tls, its.seconds, in_cluster=in_cluster, touches=its.touches, name=its.name, run_id=run_id
+        )
 
     async def _run(self, name: str, walk: NodeWalk, link: ServerLink, patience: float) -> None:
         run = self._runs[name] = NodeRun(walk, link, self._options.share, self._clock, patience, self._measuring)
@@ -194,6 +249,12 @@ class Scanner:
             moves.begin(due)
             await self._walk_all(due, seen, moves, failures)
             seen = await self._look()
+            if self._tally.sampling is not None:
+                if failures:
+                    raise ScanError("a node was lost: a sample that is drawn twice from it would be wrong")
+                if moves.due(seen):
+                    self._tally.note("slots moved meanwhile: keys of these slots may be drawn too often, or never")
+                break
         if moves.unsettled:
             self._tally.note("slots were open all the time: of these, keys may be missing")
         if unowned := seen.unowned():

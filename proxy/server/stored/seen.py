@@ -7,7 +7,7 @@ repeated that are not: ``expected_missed`` says how many, from how full it was w
 """
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from mmap import mmap
 
@@ -67,6 +67,20 @@ class SeenKeys:
         self._filter.add(mark)
         return True
 
+    def pieces(self) -> list[bytes]:
+        """What there is to keep, so that another process knows the same keys."""
+        marks = array("Q", filter(None, self._table)).tobytes()
+        return [marks] if self._filter is None else [marks, self._filter.bits()]
+
+    def take(self, pieces: Sequence[bytes], expected_missed: float) -> None:
+        """Know the keys of these ``pieces``, while nothing else was added. Raises ValueError."""
+        marks, known = array("Q"), None if len(pieces) < 2 else _Filter.of(pieces[1])
+        marks.frombytes(pieces[0])
+        for mark in marks:
+            self.add(mark)
+        self._filter = known
+        self.expected_missed = expected_missed
+
     def _place(self, mark: int) -> int:
         table, mask = self._table, self._mask
         place = mark & mask
@@ -91,6 +105,21 @@ class _Filter:
         self._mask = bits - 1
         self._bits = mmap(-1, bits >> 3)
         self._set = 0
+
+    @classmethod
+    def of(cls, bits: bytes) -> "_Filter":
+        """A filter with these bits. Raises ValueError."""
+        if len(bits).bit_count() != 1:
+            raise ValueError(f"{len(bits)} bytes")
+        found = cls(0)
+        found._mask, found._bits = 8 * len(bits) - 1, mmap(-1, len(bits))
+        found._bits[:] = bits
+        found._set = int.from_bytes(bits, "little").bit_count()
+        return found
+
+    def bits(self) -> bytes:
+        """What ``of`` takes."""
+        return self._bits[:]
 
     def _places(self, mark: int) -> range:
         first, step = mark & 0xFFFFFFFF, (mark >> 32) | 1

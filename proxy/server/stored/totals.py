@@ -9,6 +9,7 @@ from typing import Protocol
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.rules.stored import StoredFault, StoredKey
 from proxy.server.stored.model import (
+    ENFORCED,
     OTHER,
     TTL_BOUNDS,
     FaultOf,
@@ -19,16 +20,18 @@ from proxy.server.stored.model import (
     NodeFigures,
     PatternRow,
     Place,
+    Scan,
     SlotKeys,
     add_row,
+    in_database,
 )
+from proxy.traffic.tag_spread import TagSpread
 
 MOST_PATTERNS = 2_000
 MOST_FINDINGS = 2_000
 MOST_EXEMPLARS = 5
 MOST_LARGEST = 20
 MOST_SLOTS = 20
-_ENFORCED = "enforce"
 
 
 class Finding(Protocol):
@@ -64,32 +67,36 @@ class Totals:
         self.patterns: dict[Place, PatternRow] = {}
         self.findings: dict[Kind, FindingRow] = {}
         self.faults: dict[FaultOf, FaultRow] = {}
+        self.tags = TagSpread()
         self._show = show
         self._largest: list[tuple[int, int, LargeKey]] = []
         self._order = 0
         self._slot_keys = array("Q", bytes(8 * SLOTS)) if by_slot else None
         self._slot_bytes = array("Q", bytes(8 * SLOTS)) if by_slot else None
 
-    def add(self, key: StoredKey, judged: Judged, node: NodeFigures, database: int) -> None:
-        """Count a key."""
+    def add(self, key: StoredKey, judged: Judged, node: NodeFigures, database: int, units: int = 1) -> None:
+        """Count a key, which stands for so many units."""
+        self.tags.add(key.name)
         memory = key.memory or 0
         node.counted += 1
-        node.bytes += memory
+        node.bytes += memory * units
         node.unmeasured += key.memory is None
-        node.databases[database] = node.databases.get(database, 0) + 1
+        node.databases[database] = node.databases.get(database, 0) + units
         place = Place(judged.pattern, judged.app)
-        self._count(place, judged.team, key)
+        self._count(place, judged.team, key, units)
         for found in judged.findings:
-            self._find(Kind(found.rule, found.fault.fault, *place, found.mode, found.fault.sure), found, key)
+            self._find(
+                Kind(found.rule, found.fault.fault, *place, found.mode, found.fault.sure), found, key, database, units
+            )
         for fault in {found.fault.fault for found in judged.findings}:
             its = [each for each in judged.findings if each.fault.fault is fault]
-            self._count_fault(FaultOf(fault, judged.app), its)
+            self._count_fault(FaultOf(fault, judged.app), its, units)
         if key.memory is not None and (len(self._largest) < MOST_LARGEST or memory > self._largest[0][0]):
-            self._keep_large(key, place, node)
+            self._keep_large(key, place, node, database)
         if self._slot_keys is not None and self._slot_bytes is not None:
             slot = slot_of(key.name)
-            self._slot_keys[slot] += 1
-            self._slot_bytes[slot] += memory
+            self._slot_keys[slot] += units
+            self._slot_bytes[slot] += memory * units
 
     def largest(self) -> list[LargeKey]:
         """The largest keys, the largest first."""
@@ -106,24 +113,44 @@ class Totals:
         """How many slots have keys."""
         return sum(map(bool, self._slot_keys or ()))
 
-    def _count(self, place: Place, team: str, key: StoredKey) -> None:
+    def slots(self) -> bytes:
+        """The sums of slots, for ``resume``."""
+        return (
+            b""
+            if self._slot_keys is None or self._slot_bytes is None
+            else (self._slot_keys + self._slot_bytes).tobytes()
+        )
+
+    def resume(self, scan: Scan, slots: bytes) -> None:
+        """Go on where this scan was. Raises ValueError."""
+        self.patterns, self.findings, self.faults = dict(scan.patterns), dict(scan.findings), dict(scan.faults)
+        for large in scan.largest:
+            self._order -= 1
+            self._largest.append((large.memory, self._order, large))
+        heapq.heapify(self._largest)
+        if self._slot_keys is not None and self._slot_bytes is not None:
+            sums = array("Q")
+            sums.frombytes(slots)
+            self._slot_keys, self._slot_bytes = sums[:SLOTS], sums[SLOTS:]
+
+    def _count(self, place: Place, team: str, key: StoredKey, units: int) -> None:
         row = self.patterns.get(place)
         if row is None:
             if len(self.patterns) >= 2 * MOST_PATTERNS:
                 self._fold_patterns()
             row = self.patterns[place] = PatternRow(team)
-        row.keys += 1
-        row.types[key.type] = row.types.get(key.type, 0) + 1
+        row.keys += units
+        row.types[key.type] = row.types.get(key.type, 0) + units
         if key.memory is None:
-            row.unmeasured += 1
+            row.unmeasured += units
         else:
-            row.bytes += key.memory
+            row.bytes += key.memory * units
         if key.ttl is None:
-            row.without_ttl += 1
+            row.without_ttl += units
         else:
-            row.ttls[bisect_left(TTL_BOUNDS, key.ttl / 1000)] += 1
+            row.ttls[bisect_left(TTL_BOUNDS, key.ttl / 1000)] += units
 
-    def _find(self, kind: Kind, found: Finding, key: StoredKey) -> None:
+    def _find(self, kind: Kind, found: Finding, key: StoredKey, database: int, units: int) -> None:
         row = self.findings.get(kind)
         if row is None:
             if len(self.findings) >= 2 * MOST_FINDINGS:
@@ -131,30 +158,31 @@ class Totals:
             row = self.findings[kind] = FindingRow(found.fault.text, found.fault.by)
         elif found.fault.by > row.by:
             row.text, row.by = found.fault.text, found.fault.by
-        row.keys += 1
-        row.excepted += found.excepted
-        row.bytes += key.memory or 0
+        row.keys += units
+        row.excepted += found.excepted * units
+        row.bytes += (key.memory or 0) * units
         if len(row.exemplars) < MOST_EXEMPLARS:
-            shown = self._show(key.name)
+            shown = in_database(self._show(key.name), database)
             if shown not in row.exemplars:
                 row.exemplars.append(shown)
 
-    def _count_fault(self, of: FaultOf, found: Sequence[Finding]) -> None:
+    def _count_fault(self, of: FaultOf, found: Sequence[Finding], units: int) -> None:
         row = self.faults.setdefault(of, FaultRow())
         counted = [each for each in found if not each.excepted]
         sure = [each for each in counted if each.fault.sure]
-        if any(each.mode == _ENFORCED for each in sure):
-            row.enforced += 1
+        if any(each.mode == ENFORCED for each in sure):
+            row.enforced += units
         elif sure:
-            row.milder += 1
+            row.milder += units
         elif counted:
-            row.unsure += 1
+            row.unsure += units
         else:
-            row.excepted += 1
+            row.excepted += units
 
-    def _keep_large(self, key: StoredKey, place: Place, node: NodeFigures) -> None:
+    def _keep_large(self, key: StoredKey, place: Place, node: NodeFigures, database: int) -> None:
         self._order -= 1  # of keys with equal bytes, the first ones stay
-        large = LargeKey(key.memory or 0, self._show(key.name), key.type, key.members, key.ttl, place, node.name)
+        its = (key.memory or 0, self._show(key.name), key.type, key.members, key.ttl)
+        large = LargeKey(*its, place, node.name, database)
         entry = (large.memory, self._order, large)
         if len(self._largest) < MOST_LARGEST:
             heapq.heappush(self._largest, entry)

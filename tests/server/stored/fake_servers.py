@@ -24,6 +24,7 @@ from proxy.server.stored.node_walk import Request
 slot_of = cache(slots.slot_of)
 _HASH_BITS = 32
 CHANGING = (b"UNLINK", b"PEXPIREAT", b"PERSIST")
+ALLOWED_BUSY = (b"WATCH", b"MULTI", b"DISCARD")
 SLOTS = 16_384
 
 
@@ -98,6 +99,8 @@ class FakeServer:
         self.queued: list[tuple[bytes, ...]] | None = None
         self.objects: hiredis.ReplyError | None = None
         """What OBJECT answers, if not the idle time."""
+        self.busy = 0
+        """So many of the commands that come next find a script that runs."""
         self.evaluating = self._eval
         """What a script does, and ``changing``, which every change goes through: tests put theirs around it."""
         self.changing = self._change
@@ -122,6 +125,11 @@ class FakeServer:
         name, held = command[0], self.held.get(database or 0, {})
         if name in self.refuses:
             return error(f"NOPERM this user has no permissions to run the '{name.decode().lower()}' command")
+        if self.busy and name not in ALLOWED_BUSY:
+            self.busy -= 1
+            return error("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.")
+        if self.queued is not None and name in (b"WATCH", b"MULTI"):
+            return error(f"ERR {name.decode()} inside MULTI is not allowed")
         match name:
             case b"INFO":
                 lines = [f"db{number}:keys={len(keys)},expires=0" for number, keys in self.held.items() if keys]

@@ -13,6 +13,9 @@ const EACH_MS = 60e3;
 /** @param {string} app */
 const owner = (app) => app || "nobody's";
 
+/** @param {StoredKey} row */
+const inDatabase = (row) => (row.database ? `db${row.database} ${row.key}` : row.key);
+
 /** @param {string} moment */
 const minute = (moment) => `${moment.slice(0, 16).replace("T", " ")} UTC`;
 
@@ -45,7 +48,8 @@ export class StoredPanel {
   show({ scan, left_off: leftOff }) {
     byId("stored").hidden = scan === null;
     if (!scan) return;
-    put(byId("stored-note"), `${count(scan.keys)} keys, ${bytes(scan.bytes)} in ${scan.upstream}, ${minute(scan.ended)}`);
+    const about = scan.sample ? `an estimate by a sample of ${count(scan.sample.drawn)} keys: about ` : "";
+    put(byId("stored-note"), `${about}${count(scan.keys)} keys, ${bytes(scan.bytes)} in ${scan.upstream}, ${minute(scan.ended)}`);
     this.owners.show(scan.apps);
     this.findings.show(scan.findings);
     this.largest.show(scan.largest);
@@ -85,11 +89,11 @@ const findingsTable = () => new Table(
 const largestTable = () => new Table(
   byId("stored-largest"),
   [
-    { label: "Largest keys", kind: "text", sort: (row) => row.key, cell: longKey((row) => row.key) },
+    { label: "Largest keys", kind: "text", sort: inDatabase, cell: longKey(inDatabase) },
     { label: "Owner", kind: "text", from: 560, sort: (row) => owner(row.app), cell: long((row) => owner(row.app)) },
     { label: "Type", kind: "text", from: 560, cell: text((row) => row.type) },
     { label: "Members", kind: "number", from: 560, sort: (row) => row.members, cell: text((row) => count(row.members)) },
     { label: "Bytes", kind: "number", sort: (row) => row.memory, cell: text((row) => bytes(row.memory)) },
   ],
-  { id: (row) => `${row.node}\n${row.key}`, empty: "None" },
+  { id: (row) => `${row.node}\n${inDatabase(row)}`, empty: "None" },
 );

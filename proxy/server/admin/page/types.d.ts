@@ -555,6 +555,7 @@ export interface StoredScan {
   keys: number;
   bytes: number;
   expected_missed: number;
+  sample: { share: number; drawn: number; of: number } | null;
   notes: string[];
   ttl_bounds: number[];
   apps: StoredApp[];
@@ -605,6 +606,7 @@ export interface StoredKey {
   /** Milliseconds. */
   ttl: number | null;
   node: string;
+  database: number;
 }
 
 /** The elements of page.html whose kind matters, by their id; a test compares them. */

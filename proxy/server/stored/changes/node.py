@@ -203,7 +203,9 @@ class _NodeChanges:
             return [(Outcome.REFUSED, "this needs EVAL, which the user may not run")]
         if wish.key.name in asking:
             return [(Outcome.REFUSED, "its slot moves, and without EVAL that has to end first")]
-        outcome, reply = checked.decision(wish, (yield Request(database, checked.watching(wish))))
+        outcome, reply = checked.decision(
+            wish, (yield Request(database, checked.watching(wish), undo=checked.DISCARDING))
+        )
         if outcome is not Outcome.DONE:
             yield Request(database, checked.DISCARDING, once=True)
             return [(outcome, reply)]
