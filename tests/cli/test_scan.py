@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from proxy.cli import main
+from proxy.cli import main, walk
 from tests.server.stored.fake_servers import FakeServer, Value
 from tests.server.stored.served import Served, served
 
@@ -131,6 +131,23 @@ def test_who_stops_it_gets_the_part_that_is_done(verb: Scan, number: signal.Sign
         assert {*asked} == {(b"MEMORY", b"USAGE", b"x"), *((b"MEMORY", b"USAGE", b"cart:%d" % n) for n in range(2000))}
         assert len(asked) < 2001 + 300, "what was counted is not asked about again, but for what was under way"
         assert not kept.exists()
+
+
+def test_what_is_done_is_kept_while_it_goes_on(verb: Scan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is killed says nothing at its end."""
+    monkeypatch.setattr(walk, "_SAVE_SECONDS", 0.01)
+    monkeypatch.setattr(walk, "_SAVE_REST", 0)
+    found: list[int] = []
+
+    def look(_: tuple[bytes, ...]) -> None:
+        kept = (tmp_path / "scans").glob("unfinished-*")
+        found.extend(json.loads(each.read_bytes().partition(b"\n")[0])["scan"]["keys"] for each in kept)
+
+    with served(carts(2000)) as one:
+        one.before = look
+        assert verb(one, "--state-dir", str(tmp_path))[0] == 0
+    assert max(found) > 0
+    assert not [*(tmp_path / "scans").glob("unfinished-*")]
 
 
 def test_what_cannot_be_gone_on_with_is_said(verb: Scan, tmp_path: Path) -> None:

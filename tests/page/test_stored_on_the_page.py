@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from proxy.server.stored.kept import KeptScans
-from proxy.server.stored.model import PatternRow, Place
+from proxy.server.stored.model import Bounds, PatternRow, Place, Sample
 from tests.cli.made_scan import NOW, made_scan
 from tests.page.browser import PHONE, WIDE, Browser
 from tests.page.watching import LIVE, faint
@@ -30,6 +30,11 @@ def test_the_last_scan_is_told_in_short(upstream: str, tmp_path: Path) -> None:
         assert (told["scan"]["upstream"], told["scan"]["keys"]) == ("a", sum(range(1, 2001)))
         assert [each["pattern"] for each in told["scan"]["patterns"]] == [f"p{2000 - each}:*" for each in range(50)]
         assert told["left_off"] == {"patterns": 1950}
+        sample = Sample(0.01, 4_000, 400_000, {("app", "a", "keys"): Bounds(1, 2)}, Bounds(0, 9))
+        kept.write(replace(made_scan("a"), started=NOW + 1.5, sample=sample))
+        told = running.json("/stored")
+        assert told["scan"]["sample"] == {"share": 0.01, "drawn": 4_000, "of": 400_000, "none": [0, 9]}
+        assert told["left_off"] == {"bounds": 1}
         kept.file_of(replace(made_scan("a"), started=NOW + 2)).write_text("{}")
         status, body = running.http("/stored")
         assert status == 503
