@@ -6,6 +6,7 @@ latest reports of workers it is kept by the minute, and the minute in which a sc
 wrote before this Keyrail started, or past it, is not known.
 """
 
+import contextlib
 import math
 import time
 from collections import deque
@@ -125,15 +126,17 @@ class _LastScan:
         self._file: Path | None = None
 
     def look(self, kept: KeptScans) -> tuple[Path, Scan | None] | None:
-        """The newest scan if it is another one than before; one of another version cannot be used. Raises OSError."""
-        files = [each for name in self._names for each in kept.of(name)]
-        newest = max(files, key=lambda each: each.name, default=None)
-        if newest is None or newest == self._file:
+        """The newest file if it is another one than before, with the newest scan that can be used: no sample, and none
+        of another version. Raises OSError."""
+        files = sorted((each for name in self._names for each in kept.of(name)), key=lambda each: each.name)
+        if not files or files[-1] == self._file:
             return None
-        try:
-            return newest, read_scan(newest)
-        except ValueError:
-            return newest, None
+        for file in reversed(files):
+            with contextlib.suppress(ValueError):
+                scan = read_scan(file)
+                if scan.sample is None:
+                    return files[-1], scan
+        return files[-1], None
 
     def take(self, file: Path, scan: Scan | None) -> bool:
         """Use its figures, and say whether there are any; without them, those of the scan before get older."""

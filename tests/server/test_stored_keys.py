@@ -17,7 +17,7 @@ from proxy.rules.quota.holdings import Holdings, Most
 from proxy.rules.shared_state import OwnedKeys, Stored, Written
 from proxy.server import stored_keys
 from proxy.server.stored.kept import KeptScans
-from proxy.server.stored.model import TTL_BOUNDS, PatternRow, Place, Scan
+from proxy.server.stored.model import TTL_BOUNDS, PatternRow, Place, Sample, Scan
 from proxy.server.stored_keys import StoredKeys, WrittenSince
 from tests.cli.made_scan import NOW, made_scan
 from tests.conftest import seeds
@@ -65,6 +65,16 @@ def test_the_newest_scan_of_the_upstream_counts(tmp_path: Path) -> None:
         {"web": OwnedKeys(1)},
         {"web": Written(1, 1, 1)},
     )
+
+
+def test_a_sample_and_a_scan_of_another_version_leave_the_whole_one_before_in_use(tmp_path: Path) -> None:
+    kept, asked = KeptScans(tmp_path), Asked(tmp_path)
+    kept.write(scan_of(str(UPSTREAM), NOW, {"shop": PatternRow(keys=7)}))
+    assert asked().scanned == NOW
+    kept.write(replace(scan_of(str(UPSTREAM), NOW + 5, {"shop": PatternRow(keys=1)}), sample=Sample(0.01, 1, 100)))
+    kept.file_of(scan_of(str(UPSTREAM), NOW + 6, {})).write_text('{"version": 99}')
+    for asks in (asked, Asked(tmp_path)):
+        assert (asks().scanned, asks().owners) == (NOW, {"shop": OwnedKeys(7)})
 
 
 def test_without_a_folder_or_with_a_file_that_is_none_nothing_is_known(tmp_path: Path) -> None:
