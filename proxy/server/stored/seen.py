@@ -4,6 +4,10 @@ SCAN repeats keys where a server shrinks its table, a walk that starts over repe
 shown by two nodes. So 64 bits of a hash of each key are kept: exactly up to ``EXACT`` keys (two of so many are taken
 for one with a probability below one in a million), and in a Bloom filter beyond that. The filter takes a few keys for
 repeated that are not: ``expected_missed`` says how many, from how full it was when each key came.
+
+One filter serves all servers. What a walk that starts over shows again is in it, and makes it no fuller. It gets too
+full where more keys come than were expected, as while somebody loads data, or where a node is met late: then a larger
+one gets the keys from there on.
 """
 
 from array import array
@@ -16,7 +20,9 @@ _FIRST_BITS = 12
 _FULL = 0.75
 _HASHES = 8
 _BITS_PER_KEY = 24
-_LEAST_FILTER_BITS, _UNKNOWN_FILTER_BITS, _MOST_FILTER_BITS = 20, 28, 29
+_LEAST_FILTER_BITS, _UNKNOWN_FILTER_BITS, _MOST_FILTER_BITS = 20, 28, 30
+_MOST_ERROR = 5e-5
+"""Above this, a filter is too full. One with all keys that were expected stays below."""
 
 
 def mark_of(database: int, key: bytes) -> int:
@@ -37,6 +43,7 @@ class SeenKeys:
         self._table = array("Q", bytes(8 << _FIRST_BITS))
         self._kept = 0
         self._filter: _Filter | None = None
+        self._full: list[_Filter] = []
 
     @property
     def is_exact(self) -> bool:
@@ -45,7 +52,7 @@ class SeenKeys:
 
     def has(self, mark: int) -> bool:
         """Whether the key has been counted."""
-        return bool(self._table[self._place(mark)]) or (self._filter is not None and self._filter.has(mark))
+        return bool(self._table[self._place(mark)]) or self._may_have(mark)
 
     def add(self, mark: int) -> bool:
         """Note it; whether it has not been there before."""
@@ -58,28 +65,40 @@ class SeenKeys:
             if self._kept > _FULL * self._mask and self._kept < self._exact:
                 self._grow()
             return True
-        if self._filter is None:
-            self._filter = _Filter(self._expected() - self._exact)
-        if self._filter.has(mark):
+        if self._may_have(mark):
             return False
-        error = self._filter.error()
+        found = self._filter_with_room()
+        error = sum((each.error() for each in self._full), found.error())
         self.expected_missed += error / (1 - error)  # of those that are new, only these come so far
-        self._filter.add(mark)
+        found.add(mark)
         return True
 
     def pieces(self) -> list[bytes]:
         """What there is to keep, so that another process knows the same keys."""
-        marks = array("Q", filter(None, self._table)).tobytes()
-        return [marks] if self._filter is None else [marks, self._filter.bits()]
+        filters = [*self._full, *([] if self._filter is None else [self._filter])]
+        return [array("Q", filter(None, self._table)).tobytes(), *(each.kept() for each in filters)]
 
     def take(self, pieces: Sequence[bytes], expected_missed: float) -> None:
         """Know the keys of these ``pieces``, while nothing else was added. Raises ValueError."""
-        marks, known = array("Q"), None if len(pieces) < 2 else _Filter.of(pieces[1])
+        marks, filters = array("Q"), [_Filter.of(each) for each in pieces[1:]]
         marks.frombytes(pieces[0])
         for mark in marks:
             self.add(mark)
-        self._filter = known
+        self._filter = filters.pop() if filters else None
+        self._full = filters
         self.expected_missed = expected_missed
+
+    def _may_have(self, mark: int) -> bool:
+        found = self._filter
+        return found is not None and (found.has(mark) or any(each.has(mark) for each in self._full))
+
+    def _filter_with_room(self) -> "_Filter":
+        if self._filter is None:
+            self._filter = _Filter.for_keys(self._expected() - self._exact)
+        elif self._filter.error() > _MOST_ERROR and self._filter.bits < _MOST_FILTER_BITS:
+            self._full.append(self._filter)
+            self._filter = _Filter(max(self._filter.bits + 1, _UNKNOWN_FILTER_BITS))
+        return self._filter
 
     def _place(self, mark: int) -> int:
         table, mask = self._table, self._mask
@@ -97,29 +116,33 @@ class SeenKeys:
 
 
 class _Filter:
-    """A Bloom filter. Its places are made of the two halves of a mark."""
+    """A Bloom filter with 2 to the power of ``bits`` places. Those of a key are made of the two halves of its mark."""
 
-    def __init__(self, expected: int) -> None:
-        wanted = (_BITS_PER_KEY * expected).bit_length() if expected > 0 else _UNKNOWN_FILTER_BITS
-        bits = 1 << min(max(wanted, _LEAST_FILTER_BITS), _MOST_FILTER_BITS)
-        self._mask = bits - 1
-        self._bits = mmap(-1, bits >> 3)
+    def __init__(self, bits: int) -> None:
+        self.bits = bits
+        self._mask = (1 << bits) - 1
+        self._bits = mmap(-1, 1 << (bits - 3))
         self._set = 0
 
     @classmethod
-    def of(cls, bits: bytes) -> "_Filter":
-        """A filter with these bits. Raises ValueError."""
-        if len(bits).bit_count() != 1:
-            raise ValueError(f"{len(bits)} bytes")
-        found = cls(0)
-        found._mask, found._bits = 8 * len(bits) - 1, mmap(-1, len(bits))
-        found._bits[:] = bits
-        found._set = int.from_bytes(bits, "little").bit_count()
+    def of(cls, kept: bytes) -> "_Filter":
+        """The filter that was ``kept``. Raises ValueError."""
+        if len(kept).bit_count() != 1:
+            raise ValueError(f"{len(kept)} bytes")
+        found = cls(len(kept).bit_length() + 2)
+        found._bits[:] = kept
+        found._set = int.from_bytes(kept, "little").bit_count()
         return found
 
-    def bits(self) -> bytes:
+    def kept(self) -> bytes:
         """What ``of`` takes."""
         return self._bits[:]
+
+    @classmethod
+    def for_keys(cls, expected: int) -> "_Filter":
+        """One with room for so many keys; 0: nobody knows how many."""
+        wanted = (_BITS_PER_KEY * expected).bit_length() if expected > 0 else _UNKNOWN_FILTER_BITS
+        return cls(min(max(wanted, _LEAST_FILTER_BITS), _MOST_FILTER_BITS))
 
     def _places(self, mark: int) -> range:
         first, step = mark & 0xFFFFFFFF, (mark >> 32) | 1
