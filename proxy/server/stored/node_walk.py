@@ -21,7 +21,16 @@ from proxy.commands.slots import SLOTS, slot_of
 from proxy.net.connection.info_figures import read_info
 from proxy.rules.stored import StoredKey
 from proxy.server.stored.model import NodeFigures
-from proxy.server.stored.page import Command, Details, Missing, keys_by_type, members_of
+from proxy.server.stored.page import (
+    Command,
+    Details,
+    Missing,
+    has_moved,
+    keys_by_type,
+    members_of,
+    with_asking,
+    without_asking,
+)
 from proxy.server.stored.sample import (
     GROUPS,
     STEP,
@@ -339,21 +348,28 @@ class NodeWalk:
                 self.figures.elsewhere += 1
                 self._moved(slot_of(key))
 
-    def _count(self, database: int, stored: list[StoredKey], _asking: frozenset[bytes]) -> Walking:
+    def _count(self, database: int, stored: list[StoredKey], asking: frozenset[bytes]) -> Walking:
         wanted: dict[int, Command] = {}
         for at, key in enumerate(stored):
             if self._tally.judge.wants_members(key) and (command := members_of(key)) is not None:
                 wanted[at] = command
+        moved: set[int] = set()
         if wanted and not self.counts_members:
             self._tally.note(f"members of keys were not counted at {self.figures.name}: {_WOULD_TOUCH}")
         elif wanted:
-            replies = yield Request(database, [*wanted.values()])
-            for at, members in zip(wanted, replies, strict=True):
+            names = [stored[at].name for at in wanted]
+            commands = zip(names, wanted.values(), strict=True)
+            told = yield Request(database, [each for its in commands for each in with_asking(*its, asking)])
+            for at, members in zip(wanted, without_asking(names, told, asking), strict=True):
                 if isinstance(members, int):  # else its type has changed, or the user may not ask
                     key = stored[at]
                     stored[at] = StoredKey(key.name, key.type, key.ttl, key.memory, members)
-        for key in stored:
-            if self._tally.sampling is None or self._stands is None:
+                elif has_moved(members):
+                    moved.add(at)
+        for at, key in enumerate(stored):
+            if at in moved:
+                self._miss(key.name, Missing.MOVED)
+            elif self._tally.sampling is None or self._stands is None:
                 self._tally.count(key, self.figures, database)
             else:
                 self._tally.draw(self._tally.sampling, key, self.figures, database, self._stands)

@@ -6,7 +6,7 @@ would look at all.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -68,7 +68,7 @@ class Details:
 
     def _read(self, key: bytes, kind: Any, ttl: Any, memory: Any = False) -> StoredKey | Missing:
         for reply in (kind, ttl, memory):
-            if isinstance(reply, hiredis.ReplyError) and str(reply).startswith(_MOVES):
+            if has_moved(reply):
                 return Missing.MOVED if str(reply).startswith("MOVED") else Missing.ASK
         for command, reply in (("TYPE", kind), ("PTTL", ttl)):
             if isinstance(reply, hiredis.ReplyError):
@@ -108,6 +108,22 @@ def members_of(key: StoredKey) -> Command | None:
     """What counts the members of a key; None if nothing does."""
     command = MEMBERS_OF.get(key.type)
     return None if command is None else (command, key.name)
+
+
+def has_moved(reply: Any) -> bool:
+    """Whether the reply says that the key belongs to another node, or may be there."""
+    return isinstance(reply, hiredis.ReplyError) and str(reply).startswith(_MOVES)
+
+
+def with_asking(name: bytes, command: Command, asking: Container[bytes]) -> list[Command]:
+    """The command, behind ASKING if the node has the slot of this key only in part."""
+    return [ASKING, command] if name in asking else [command]
+
+
+def without_asking(names: Iterable[bytes], replies: Iterable[Any], asking: Container[bytes]) -> list[Any]:
+    """One reply for each of these keys, without those to ASKING."""
+    left = iter(replies)
+    return [next(left) if name not in asking else (next(left), next(left))[1] for name in names]
 
 
 def is_momentary(replies: Iterable[Any]) -> bool:

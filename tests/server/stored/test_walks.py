@@ -192,7 +192,9 @@ class Scanning:
         node = next((each for each in self.cluster.nodes if each.name == name), None)
         if node is None:
             return  # it was lost before its walk began
-        walking = NodeWalk(self.found, NodeFigures(name), moved=self.moves.moved).walk()
+        walk = NodeWalk(self.found, NodeFigures(name), moved=self.moves.moved)
+        walk.counts_members = True
+        walking = walk.walk()
         request = next(walking)
         while True:
             yield True
@@ -215,6 +217,8 @@ def test_slots_move_and_primaries_die(seed: int) -> None:
     tags = [b"{%d}" % number for number in range(8)]
     keys = [b"k%d%b" % (number, random.choice(tags)) for number in range(random.randint(1, 60))]
     cluster = FakeCluster(random, keys)
+    for node in cluster.nodes:
+        node.held[0] = {key: Value(random.choice([b"string", b"list"])) for key in node.held[0]}
     staying, steps = {key for key in keys if random.random() < 0.8}, 0
     events = [cluster.open_slot, cluster.move_keys, cluster.move_keys, cluster.close_slot, cluster.move_at_once]
     events += [cluster.give_back] * random.randrange(2) + [cluster.promote] * random.randrange(2)
@@ -236,6 +240,9 @@ def test_slots_move_and_primaries_die(seed: int) -> None:
     times = judged(scanning.found)
     assert staying <= times.keys(), f"missing: {staying - times.keys()}"
     assert set(times.values()) <= {1}, "a key has counted twice"
+    judge = scanning.found.judge
+    assert isinstance(judge, FakeJudge)
+    assert all((key.members is not None) == (key.type == "list") for key in judge.judged), "wherever it was then"
 
 
 def test_a_slot_that_stays_open_costs_one_more_walk_of_its_target() -> None:

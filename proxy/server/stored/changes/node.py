@@ -29,7 +29,7 @@ from proxy.server.stored.node_walk import (
     Tally,
     Walking,
 )
-from proxy.server.stored.page import ASKING, Command
+from proxy.server.stored.page import Command, with_asking, without_asking
 from proxy.server.stored.seen import mark_of
 from proxy.server.stored.totals import Judged
 
@@ -135,7 +135,7 @@ class _NodeChanges:
         first: Command = (b"TIME",) if self._change.asks_time else (b"TYPE", next(iter(picked)))
         commands = [first]
         for name in picked if self._change.asks_idle else ():
-            commands += _about(name, (b"OBJECT", b"IDLETIME", name), asking)
+            commands += with_asking(name, (b"OBJECT", b"IDLETIME", name), asking)
         time, *replies = yield Request(database, commands)
         idle_times = self._idle_times(picked, replies, asking)
         now = _milliseconds(time) if self._change.asks_time else 0
@@ -154,7 +154,7 @@ class _NodeChanges:
         if not self._change.asks_idle:
             return dict.fromkeys(picked, 0)
         found = {}
-        for name, reply in zip(picked, _told(picked, replies, asking), strict=True):
+        for name, reply in zip(picked, without_asking(picked, replies, asking), strict=True):
             if isinstance(reply, int):
                 found[name] = reply
             elif isinstance(reply, hiredis.ReplyError):
@@ -187,9 +187,9 @@ class _NodeChanges:
 
     def _by_script(self, database: int, batch: Sequence[Wish], asking: frozenset[bytes]) -> _Asking[Sequence[_Told]]:
         names = [wish.key.name for wish in batch]
-        commands = [each for wish in batch for each in _about(wish.key.name, checked.scripted(wish), asking)]
+        commands = [each for wish in batch for each in with_asking(wish.key.name, checked.scripted(wish), asking)]
         replies = yield Request(database, commands, once=True)
-        told = _told(names, replies, asking)
+        told = without_asking(names, replies, asking)
         if not any(map(checked.refuses_scripts, told)):
             return [(checked.outcome_of(reply), reply) for reply in told]
         self._has_scripts = False
@@ -242,16 +242,6 @@ class _NodeChanges:
         if any(checked.became_replica(reply) for _, reply in told):
             raise NodeLostError("it is a replica, and takes no writes")
         return again
-
-
-def _about(name: bytes, command: Command, asking: frozenset[bytes]) -> list[Command]:
-    return [ASKING, command] if name in asking else [command]
-
-
-def _told(names: Sequence[bytes] | _Picked, replies: Sequence[Any], asking: frozenset[bytes]) -> list[Any]:
-    """The replies without those to ASKING."""
-    left = iter(replies)
-    return [next(left) if name not in asking else (next(left), next(left))[1] for name in names]
 
 
 def _milliseconds(time: Any) -> int:
