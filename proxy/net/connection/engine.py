@@ -20,6 +20,9 @@ from proxy.wire.decode import read_reply
 from proxy.wire.numbers import read_digits
 
 _LIBRARY_NAMES_SINCE = (7, 2)
+_REDIS_VERSION, _VALKEY_VERSION = (
+    re.compile(rb"\n%b_version:([0-9]{1,4})\.([0-9]{1,4})\." % name) for name in (b"redis", b"valkey")
+)
 _RUN_ID = re.compile(rb"\nrun_id:([0-9a-zA-Z]+)\r\n")
 
 
@@ -84,6 +87,18 @@ def replicates_slot_states(info: bytes) -> bool:
     """Whether a server that names itself so in INFO tells its replicas which slots are on their way to another node:
     Valkey does, from 8.0 on. Other replicas say of a key that has moved already that it does not exist."""
     return b"\nvalkey_version:" in info
+
+
+def has_safe_no_touch(info: bytes) -> bool:
+    """Whether CLIENT NO-TOUCH harms no server that names itself so in INFO. From Redis 8.0 and Valkey 8.1 on, a server
+    crashes if a client that has sent it asks for a key of a slot that is on its way to another node, or wakes a blocked
+    client (``lookupKey`` reads a null pointer): https://github.com/redis/redis/pull/14415, part of Redis 8.4, and
+    https://github.com/valkey-io/valkey/pull/2347, part of Valkey 9.0."""
+    found = _VALKEY_VERSION.search(info) or _REDIS_VERSION.search(info)
+    if found is None:
+        return False
+    first, until = ((8, 1), (9, 0)) if found.re is _VALKEY_VERSION else ((8, 0), (8, 4))
+    return not first <= (int(found[1]), int(found[2])) < until
 
 
 async def is_replica(upstream: UpstreamConnection) -> bool:

@@ -10,7 +10,7 @@ import hiredis
 from proxy.hotpath.upstream.in_flight import FORWARD, ReplySink
 from proxy.net.config.address import UpstreamAddress
 from proxy.net.connection.connect import UpstreamRefusedError, open_upstream, why
-from proxy.net.connection.engine import run_id_in
+from proxy.net.connection.engine import has_safe_no_touch, run_id_in
 from proxy.net.connection.own_connections import OwnConnections
 from proxy.net.connection.tls import FollowedContext
 from proxy.net.connection.upstream import UpstreamConnection
@@ -86,10 +86,11 @@ class ServerLink:
         if self._in_cluster:
             await connection.ask(["READONLY"])
         await connection.ask(["CLIENT", "SETNAME", self._name])  # whoever may not, has no name
-        spared = await connection.ask(NO_TOUCH)
-        self.counts_members = self._touches or spared.startswith(b"+")
         told = read_reply(await connection.ask(["INFO", "server"]))
-        run_id = run_id_in(told) if isinstance(told, bytes) else None
+        info = told if isinstance(told, bytes) else b""
+        spares = has_safe_no_touch(info) and (await connection.ask(NO_TOUCH)).startswith(b"+")
+        self.counts_members = self._touches or spares
+        run_id = run_id_in(info)
         is_other = self._was_open and (run_id is None or run_id != self.run_id)
         self.run_id, self._was_open = run_id, True
         return is_other

@@ -50,7 +50,7 @@ COUNT = 100
 """Keys of a page, about: a server runs the commands for so many in less than a millisecond."""
 
 
-_WOULD_TOUCH = "CLIENT NO-TOUCH (Redis 7.2) is not there or not allowed, and --touch is not given"
+_WOULD_TOUCH = "CLIENT NO-TOUCH (Redis 7.2) is not there, not allowed or not safe, and --touch is not given"
 
 
 class Request(NamedTuple):

@@ -22,6 +22,7 @@ class Served:
     def __init__(self, server: FakeServer) -> None:
         self.server = server
         self.run_id = "a" * 40
+        self.version = "redis_version:7.2.4"
         self.no_touch = True
         self.closes_after = 1 << 60
         self.connections = 0
@@ -45,7 +46,7 @@ class Served:
             case (b"SELECT", _):
                 return "OK"
             case (b"INFO", b"server"):
-                return f"# Server\r\nrun_id:{self.run_id}\r\n".encode()
+                return f"# Server\r\n{self.version}\r\nrun_id:{self.run_id}\r\n".encode()
         return self.server.answer(Request(database, [command]))[0]
 
 

@@ -178,6 +178,24 @@ def test_a_cluster_whose_slots_move(cluster: RealCluster) -> None:
     assert names(again) == Counter(keys), "one node stands for all, and replicas for their primaries"
 
 
+def test_a_node_that_crashes_by_no_touch_while_its_slots_move_does_not() -> None:
+    """Redis 8.2 reads a null pointer where a client that has sent CLIENT NO-TOUCH asks for a key of an open slot."""
+    cluster = RealCluster(kind_named("redis-8.2"), replicas=0)
+    try:
+        source, target, _ = cluster.primaries()
+        mine = {*cluster.slots_of(source)}
+        keys = [key for key in KEYS if slot_of(key) in mine]
+        fill(source, keys)
+        for key in keys[:50]:
+            cluster.open_slot(slot_of(key), source, target)
+        judge = FakeJudge()
+        scanned(f"redis+cluster://127.0.0.1:{source.port}", judge)
+        assert names(judge) == Counter(keys)
+        assert source.do("PING") == b"PONG"
+    finally:
+        cluster.close()
+
+
 def test_a_primary_that_dies_and_whose_replica_takes_its_place() -> None:
     cluster = RealCluster(kind_named("valkey-9.1"))
     try:

@@ -56,6 +56,29 @@ def test_members_are_counted_where_nothing_is_touched_or_it_may_be(touches: bool
     assert asked == (touches or no_touch) == (not found.notes)
 
 
+@pytest.mark.parametrize(
+    ("version", "is_safe"),
+    [
+        ("redis_version:7.4.2", True),
+        ("redis_version:8.0.0", False),
+        ("redis_version:8.2.3", False),
+        ("redis_version:8.4.0", True),
+        ("redis_version:10.0.0", True),
+        ("redis_version:7.2.4\r\nvalkey_version:8.0.1", True),
+        ("redis_version:7.2.4\r\nvalkey_version:8.1.3", False),
+        ("redis_version:7.2.4\r\nvalkey_version:9.1.2", True),
+        ("no version", False),
+    ],
+)
+def test_who_crashes_by_no_touch_is_not_sent_it(version: str, is_safe: bool) -> None:
+    sent: list[tuple[bytes, ...]] = []
+    with served(filled(3)) as one:
+        one.version, one.before = version, sent.append
+        found = scan(one.url, FakeJudge()).result("")
+    assert any(command[:2] == (b"CLIENT", b"NO-TOUCH") for command in sent) is is_safe
+    assert bool(found.notes) is not is_safe
+
+
 @pytest.mark.parametrize("same", [True, False])
 def test_a_connection_that_is_lost_again_and_again(same: bool) -> None:
     with served(filled()) as one:
