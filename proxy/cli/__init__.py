@@ -7,6 +7,7 @@ check.py        validate policies and run their tests
 doctor/         examine a Redis and a policy before any traffic
 explain.py      show the effect of a policy on a command
 acl.py          print the ACL users of Redis that back a policy up
+acl_prove.py    ask a private engine whether these users are as wide as the policy
 learn.py        write a policy from what clients have sent
 policy.py       print the JSON Schema of policies
 schema.py       print the keys that a policy knows, as Markdown or as JSON Schema

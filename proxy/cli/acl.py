@@ -1,21 +1,29 @@
 """`keyrail acl --policy FILE --for VERSION`: the ACL users of Redis that back a policy up."""
 
 import argparse
+import asyncio
 import json
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
+from proxy.cli.acl_prove import Proof, ProofError, prove, recorded
 from proxy.cli.line import LineParser, policy_file
-from proxy.policy.acl import VERSIONS, Acl, AclUser, acl_of
+from proxy.net.config.address import UpstreamAddress, parse_upstream
+from proxy.policy.acl import VERSIONS, Acl, AclUser, Version, acl_of
+from proxy.policy.acl.proof import Request, questions
 from proxy.policy.acl.rights import Wider
 from proxy.policy.load import load_policy
+from proxy.policy.model import Policy
 from proxy.policy_yaml.errors import PolicyError
 from proxy.policy_yaml.shipped import shown_file
 from proxy.traffic.key_text import printable
 
-_INVALID = 2
+_FAILED, _INVALID = 1, 2
+_EMBEDDED = "valkey-9"
 _MOST_SHOWN = 6
 _PLACEHOLDER = "#SHA256-OF-THE-PASSWORD"
 """Redis takes no such hash, so a file with this word is not loaded before somebody replaces it."""
@@ -27,7 +35,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         help="print the ACL users of Redis that back a policy up",
         allow_abbrev=False,
         description="Print users and rules for Redis's own ACLs, so that Redis stops who goes around Keyrail. They are "
-        "never narrower than the policy, and each place where they are wider is listed. It asks no server.",
+        "never narrower than the policy, and each place where they are wider is listed. Only --prove asks a server.",
     )
     parser.add_argument(
         "--policy", metavar="FILE", type=policy_file, required=True, help="a YAML file, or a packaged policy"
@@ -43,10 +51,35 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         action="store_true",
         help="deny scripts what clients are denied, although the policy may let such scripts pass",
     )
+    parser.add_argument(
+        "--prove",
+        nargs="?",
+        const=[],
+        type=_server,
+        metavar="URL",
+        help="ask this server whether it agrees, about the commands of the policy's tests: one that nobody else uses, "
+        f"without keys; without a URL it is the embedded Valkey (for {_EMBEDDED})",
+    )
+    parser.add_argument(
+        "--state-dir",
+        metavar="DIR",
+        type=Path,
+        help="with --prove: also about the commands that a Keyrail has recorded there",
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--users-acl", action="store_true", help="print lines of an ACL file in place of commands")
     form.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, mistake=parser.error)
+
+
+def _server(text: str) -> list[UpstreamAddress]:
+    try:
+        address = parse_upstream(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if address.seeds or address.sentinels is not None:
+        raise argparse.ArgumentTypeError("expected the URL of one server that nobody else uses")
+    return [address]
 
 
 def _user(text: str) -> str:
@@ -57,20 +90,50 @@ def _user(text: str) -> str:
 
 def run(parsed: argparse.Namespace) -> int:
     """Print the users; return the exit status."""
+    if parsed.state_dir is not None and parsed.prove is None:
+        parsed.mistake("--state-dir needs --prove")
+    if parsed.prove == [] and parsed.version != _EMBEDDED:
+        parsed.mistake(f"--prove needs the URL of a {parsed.version} that nobody else uses")
     try:
         policy = load_policy(parsed.policy)
     except PolicyError as error:
         for problem in error.problems:
             print(f"keyrail: {problem}", file=sys.stderr)
         return _INVALID
-    version = VERSIONS[parsed.version]
-    acl = acl_of(policy, version, time.time(), parsed.login, scripts_too=parsed.deny_scripts)
+    version, now = VERSIONS[parsed.version], time.time()
+    acl = acl_of(policy, version, now, parsed.login, scripts_too=parsed.deny_scripts)
+    try:
+        proof = None if parsed.prove is None else _proof(parsed, policy, acl, version, now)
+    except ProofError as error:
+        print(f"keyrail: --prove: {error}", file=sys.stderr)
+        return _FAILED
     title = f"{printable(shown_file(policy.source))}, for {version.name}"
     if parsed.json:
-        print(json.dumps(as_json(acl, policy.source, version.name), indent=2))
+        proved = {} if proof is None else {"proof": asdict(proof)}
+        print(json.dumps(as_json(acl, policy.source, version.name) | proved, indent=2))
     else:
-        print("\n".join(text(acl, title, in_file=parsed.users_acl)))
-    return 0
+        print("\n".join([*text(acl, title, in_file=parsed.users_acl), *([] if proof is None else [_said(proof)])]))
+    for fault in () if proof is None else proof.faults:
+        print(f"keyrail: --prove: {fault}", file=sys.stderr)
+    return _FAILED if proof is not None and proof.faults else 0
+
+
+def _proof(parsed: argparse.Namespace, policy: Policy, acl: Acl, version: Version, now: float) -> Proof:
+    requests = [Request(test.send) for test in policy.tests]
+    if parsed.state_dir is not None:
+        known = {app.name for app in policy.apps}
+        requests += [Request(argv, app if app in known else "") for app, argv in recorded(parsed.state_dir)]
+    if not requests:
+        raise ProofError("there is nothing to ask: the policy has no tests, and nothing is recorded")
+    asked = [*questions(policy, acl, version, [*dict.fromkeys(requests)], now)]
+    return asyncio.run(prove(acl, version, asked, next(iter(parsed.prove), None)))
+
+
+def _said(proof: Proof) -> str:
+    if proof.faults:
+        return f"#\n# not proved: {proof.engine} answers {len(proof.faults)} of {proof.questions} questions otherwise"
+    unknown = f"; it does not know {proof.unknown} of these commands" if proof.unknown else ""
+    return f"#\n# proved: {proof.engine} answers all {proof.questions} questions as it must{unknown}"
 
 
 def as_json(acl: Acl, source: str, version: str) -> dict[str, Any]:

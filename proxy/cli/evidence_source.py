@@ -14,10 +14,10 @@ from proxy.server.evidence.model import Evidence, EvidenceError
 from proxy.server.evidence.policy_facts import DIFFER, Facts, facts_of
 from proxy.server.evidence.store import read_store
 from proxy.server.option_readers import read_time_back
+from proxy.server.state_folder import EVIDENCE
 
 _SECONDS = 60.0
 _USUAL = 7 * 86_400
-_FILE = "evidence.sqlite"
 
 
 class SourceError(Exception):
@@ -94,7 +94,7 @@ def _source_of(options: argparse.Namespace) -> Source:
     since = time.time() - options.since
     try:
         if options.state_dir is not None:
-            return Source(read_store(options.state_dir / _FILE, since))
+            return Source(read_store(options.state_dir / EVIDENCE, since))
         source = Source(Evidence())
         # The same Keyrail twice would count twice.
         for url in dict.fromkeys(each.strip().rstrip("/") for each in options.admin.split(",")):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from proxy.server.state_file import StateError
 
+EVIDENCE = "evidence.sqlite"
 _MOST_DIGITS = 20
 
 
@@ -24,7 +25,7 @@ class StateFolder:
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.state = path / "state.json"
-        self.evidence = path / "evidence.sqlite"
+        self.evidence = path / EVIDENCE
         self.descriptor = descriptor
         """The lock, for a successor to inherit."""
 

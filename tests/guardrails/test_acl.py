@@ -1,34 +1,35 @@
 """ACLs made of policies, on the engines that they are for: Redis runs all that Keyrail passes and sends. It refuses all
 that Keyrail refuses, or the list says that it is wider there.
 
-From Redis 7.0 on, ACL DRYRUN says what a user may run. Before, Redis says it when it queues a command in MULTI; what
-ends a transaction, or begins one, is run.
+They are asked as `keyrail acl --prove` asks them, about many more commands.
 """
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 from collections.abc import Iterator, Sequence
 
 import pytest
 
+from proxy.cli.acl_prove import prove
 from proxy.commands.command import Command
 from proxy.commands.spec import Spec
 from proxy.commands.table import STANDARD
+from proxy.net.config.address import parse_upstream
 from proxy.policy.acl import VERSIONS, AclUser, Version, acl_of
-from proxy.policy.compile import CompiledPolicy, PolicyCompiler
-from proxy.policy.decision import Decision
-from proxy.policy.explain import refused_alone
+from proxy.policy.acl.proof import Request, questions
+from proxy.policy.compile import PolicyCompiler
 from proxy.policy.load import load_policy
 from proxy.policy.model import Policy
 from proxy.policy_yaml.shipped import packaged
 from proxy.rules.context import Context
-from proxy.rules.verdict import Answer, Pass, Procedure, Refuse, Rewrite
+from proxy.rules.verdict import Pass
 from tests.commands.invocations import INVOCATIONS
 from tests.conftest import Fleet, rest_is_long
 from tests.engines import Engine
 from tests.policy.given import policy as policy_of
-from tests.resp import Wire, pack
+from tests.resp import Wire
 
 NOW = 1_800_000_000.0
 OURS = {
@@ -104,9 +105,6 @@ OURS = {
 """What the packaged policies do not have."""
 NAMES = [*sorted(path.stem for path in packaged("default").parent.glob("*.yaml")), *OURS]
 EXTRA = ("x:", "cart:", "order:{", "a*[b]:", "aXb:", "report:", "rq:", "user:", "w:", "page:", "cache:", "other")
-IN_NO_QUEUE = frozenset({"MULTI", "EXEC", "DISCARD", "WATCH", "QUIT", "RESET"})
-LEFT_OUT = frozenset({"QUIT", "POST", "HOST:"})
-"""These close the connection, whoever sends them."""
 
 
 def loaded(name: str) -> Policy:
@@ -140,101 +138,10 @@ def requests(policy: Policy, version: Version) -> Iterator[list[bytes]]:
     argvs += (argv for spec in STANDARD.specs if spec.id and not spec.container for argv in made(spec))
     for argv in argvs:
         spec = STANDARD.spec_of(argv)
-        if spec.id and version.has(spec) and spec.name not in LEFT_OUT and tells_keys(argv):
+        if spec.id and version.has(spec) and tells_keys(argv):
             yield argv
             if spec.may_have_keys:
                 yield from (with_keys(argv, prefix.encode()) for prefix in EXTRA)
-
-
-def sent(argv: Sequence[bytes], decision: Decision) -> Iterator[Sequence[bytes]]:
-    """What Keyrail sends for a command that it does not refuse."""
-    match decision.verdict:
-        case Rewrite(argv=rewritten):
-            yield rewritten
-        case Procedure(steps=steps):
-            yield from next(steps())
-            yield argv
-        case Answer():
-            return
-        case _:
-            yield argv
-    for each in decision.hidden:
-        surround = each.surround
-        yield from (*surround.before, *surround.after)
-        lines = [b":0\r\n"] * len(surround.before) + [b"+hash\r\n"] * len(surround.after)
-        yield from surround.conclude(b":1\r\n", lines)
-
-
-class Users:
-    """The users of an ACL on an engine, under names that nobody else has there."""
-
-    def __init__(self, engine: Engine, version: Version, users: Sequence[AclUser]) -> None:
-        self._version = version
-        self._wires: dict[str, Wire] = {}
-        self._told: dict[tuple[str, tuple[bytes, ...]], bool | None] = {}
-        self._admin = Wire(engine.address)
-        for user in users:
-            name = f"acl-{user.name}"
-            self._admin.ask("ACL", "DELUSER", name)
-            assert self._admin.ask("ACL", "SETUSER", name, *user.words) == b"+OK\r\n", user.words
-            if not version.selectors:
-                assert self._admin.ask("ACL", "SETUSER", name, "nopass") == b"+OK\r\n"
-                self._wires[name] = Wire(engine.address)
-                assert self._wires[name].ask("AUTH", name, "any") == b"+OK\r\n"
-
-    def may_run(self, user: str, argv: Sequence[bytes]) -> bool | None:
-        """Whether the user may run this; None if the engine does not have it."""
-        asked = user, tuple(argv)
-        if asked not in self._told:
-            self._told[asked] = self._ask(user, argv)
-        return self._told[asked]
-
-    def _ask(self, user: str, argv: Sequence[bytes]) -> bool | None:
-        if self._version.selectors:
-            told = self._admin.ask("ACL", "DRYRUN", f"acl-{user}", *argv)
-            if told == b"+OK\r\n":
-                return True
-            return None if b"not found" in told or b"wrong number" in told else not told.startswith(b"$")
-        return self._queued(self._wires[f"acl-{user}"], argv)
-
-    def _queued(self, wire: Wire, argv: Sequence[bytes]) -> bool | None:
-        if STANDARD.spec_of(argv).name in IN_NO_QUEUE:
-            told = wire.ask(*argv)
-            wire.ask("DISCARD")
-            if argv[0].upper() == b"RESET":
-                wire.ask("AUTH", next(name for name, each in self._wires.items() if each is wire), "any")
-            return b"NOPERM" not in told
-        wire.send(pack("MULTI") + pack(*argv) + pack("DISCARD"))
-        begun, told, _ended = (wire.frame() for _ in range(3))
-        assert begun == b"+OK\r\n"
-        return None if b"unknown command" in told or b"wrong number" in told else b"NOPERM" not in told
-
-    def close(self) -> None:
-        for wire in (self._admin, *self._wires.values()):
-            wire.close()
-
-
-def available(version: Version) -> frozenset[str]:
-    """The commands that rules may send: before 7.0, EXPIRE has no options."""
-    names = {spec.display for spec in STANDARD.specs if spec.id and version.has(spec)}
-    return frozenset(names if version.selectors else names - {"EXPIRE"})
-
-
-def faults(compiled: CompiledPolicy, app: str, user: AclUser, users: Users, version: Version) -> Iterator[str]:
-    listed = {(each.rule, name) for each in user.wider for name in each.commands}
-    for argv in requests(compiled.policy, version):
-        command = Command(STANDARD, argv)
-        if not command.spec.id or not version.has(command.spec):
-            continue
-        decision = compiled.judge(command, Context("", "", 0, False, NOW, lambda: 0.5, app))
-        alone = refused_alone(command, decision)[1]
-        if isinstance(decision.verdict, Refuse) or alone:
-            rule = alone or decision.hits[-1].rule
-            if users.may_run(user.name, argv) and (rule, command.spec.name) not in listed:
-                yield f"{user.name}, of app {app}: {rule} refuses {argv}, and Redis does not"
-        else:
-            refused = (each for each in sent(argv, decision) if users.may_run(user.name, each) is False)
-            yield from (f"{user.name}, of app {app}: Keyrail sends {each} for {argv}" for each in refused)
 
 
 ON_EACH = pytest.mark.parametrize("version", rest_is_long("valkey-9", "redis-6.2", "redis-7.0", "redis-8.2"))
@@ -244,16 +151,13 @@ ON_EACH = pytest.mark.parametrize("version", rest_is_long("valkey-9", "redis-6.2
 @ON_EACH
 def test_redis_agrees_with_keyrail(version: str, name: str, fleet: Fleet) -> None:
     policy, its = loaded(name), VERSIONS[version]
-    apps = {app.name: app for app in policy.apps}
-    compiler = PolicyCompiler(policy, STANDARD, available(its))
-    acls = [acl_of(policy, its, NOW, scripts_too=deny_scripts).users for deny_scripts in (False, True)]
-    found: list[str] = []
-    for acl in acls if acls[0] != acls[1] else acls[:1]:
-        users = Users(fleet.engine(its.engine), its, acl)
-        for user in acl:
-            for app in user.apps:
-                found += faults(compiler.bind(apps.get(app)), app, user, users, its)
-        users.close()
+    acls = [acl_of(policy, its, NOW, scripts_too=deny_scripts) for deny_scripts in (False, True)]
+    asked = [Request(tuple(argv)) for argv in requests(policy, its)]
+    engine, found = parse_upstream(fleet.engine(its.engine, "of-acls").url), list[str]()
+    for acl in acls if acls[0].users != acls[1].users else acls[:1]:
+        proof = asyncio.run(prove(acl, its, [*questions(policy, acl, its, asked, NOW)], engine))
+        found += proof.faults
+        assert proof.questions - proof.unknown > 1000
     assert found == []
 
 

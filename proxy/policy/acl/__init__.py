@@ -10,6 +10,7 @@ keys.py          the beginnings that the names of its keys must have
 rights.py        the commands that rules always refuse, and the keys, for one app and for several together
 words.py         rights as the words of ACL SETUSER
 users.py         which apps are which users
+proof.py         what to ask an engine, to prove all that
 """
 
 from proxy.policy.acl.users import Acl, AclUser, acl_of
