@@ -114,7 +114,7 @@ def _problem(parsed: argparse.Namespace, policy: Policy) -> str:
 
 
 def _meaning(wanted: Wanted) -> str:
-    kept = "has no TTL" if wanted.without_ttl else "has no TTL, or a TTL that was not renewed, as it was found"
+    kept = "has no TTL" if wanted.without_ttl else "has no TTL if it had none, or one with no more left than there was"
     idle = "" if wanted.idle is None else f", and was not used for {wanted.idle:,} s"
     step = "is deleted" if wanted.expire is None else f"gets a TTL of {wanted.expire:,} s and up to {SPREAD:.0%} more"
     return f"A key {step} if in the same step it still has its type, {kept}{idle}."

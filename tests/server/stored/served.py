@@ -5,7 +5,7 @@ from __future__ import annotations
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import hiredis
@@ -57,6 +57,10 @@ def served(server: FakeServer) -> Iterator[Served]:
 
     class Connection(socketserver.BaseRequestHandler):
         def handle(self) -> None:
+            with suppress(ConnectionError):  # nobody hears it any more
+                self._answer()
+
+        def _answer(self) -> None:
             found.connections += 1
             reader, database, left = hiredis.Reader(), 0, found.closes_after
             while data := self.request.recv(1 << 16):
