@@ -10,6 +10,7 @@
     python -m loadtest local-cache   reads of hot keys that Keyrail answers from memory
     python -m loadtest staleness how late a write is seen by clients of a local cache
     python -m loadtest replicas  reads spread over two replicas, beside the same at the primary
+    python -m loadtest scan      what a scan of stored keys costs Redis, and readers beside it
     python -m loadtest logins    what the login of a short-lived client costs
     python -m loadtest reload    clients' longest wait while a large policy comes into force
     python -m loadtest publish   the figures of the last runs into the documentation
@@ -34,6 +35,7 @@ spread. CPU time per command, from the kernel's scheduler, varies least. The loa
     local_cache.py  hot keys answered from memory, beside Redis itself
     staleness.py    a writer at Redis, readers through two workers
     replicas.py     reads from two replicas, beside the same at the primary
+    scan.py         a scan beside an open-loop reader, and alone
     responder.py    the least that a server can do: the load generator's ceiling
     logins.py       clients that log in, checked by Redis and by a file
     memory.py       connections and large values

@@ -29,6 +29,7 @@ from loadtest import (
     replicas,
     report,
     rules,
+    scan,
     soak,
     staleness,
     targets,
@@ -64,6 +65,7 @@ def main() -> int:
         ("local-cache", "reads of hot keys answered from memory, beside Redis itself"),
         ("staleness", "how late a write is seen by clients of a local cache"),
         ("replicas", "reads spread over two replicas, beside the same at the primary"),
+        ("scan", "what a scan of stored keys costs Redis, and readers beside it"),
         ("builds", "CPU per command of two builds of Keyrail"),
         ("limits", "CPU per command and per client, beside nutcracker, another build and other proxies"),
     ):
@@ -258,6 +260,19 @@ def _replicas(program: list[str], redis_program: str, course: Course) -> None:
     _finish(_named("replicas", course, form), page, about, samples)
 
 
+def _scan(program: list[str], redis_program: str, course: Course) -> None:
+    form, measured = scan.measured(program, redis_program, course, _say)
+    about = {
+        "Keyrail": f"{form}, `keyrail scan` under default.yaml, on the reader's processor, to which it yields",
+        **_machine(),
+        "processors": str(course.placement),
+        "load": f"{scan.KEYS:,} keys of 64 bytes with a TTL; GETs of {scan.CLIENTS} clients, {course.rounds} rounds",
+        "again": _again("scan", course),
+    }
+    page = report.measurements_markdown("What a scan costs", measured, about)
+    _finish(_named("scan", course, form), page, about, measured)
+
+
 def _connects(program: list[str], redis_program: str, course: Course) -> None:
     with connects.all_policies(redis_program, program) as (_, ways):
         samples = list(connects.rounds(ways, course, _say))
@@ -437,6 +452,7 @@ _OF_A_COURSE = {
     "cluster": _cluster,
     "local-cache": _local_cache,
     "replicas": _replicas,
+    "scan": _scan,
     "connects": _connects,
 }
 """The verbs that take nothing else."""
