@@ -35,7 +35,7 @@ OF_BYTES = {
         "rules/replies/rule.py",
         "session/logins/handshake.py",
     ),
-    *("traffic/shapes.py", "wire/numbers.py"),
+    *("traffic/shapes.py", "traffic/tag_spread.py", "wire/numbers.py"),
 }
 """Modules that call `isdigit` on bytes, where it knows ASCII alone; and the one that reads text."""
 
