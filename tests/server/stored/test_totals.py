@@ -153,6 +153,7 @@ def test_where_more_keys_come_than_were_expected_few_are_missed() -> None:
     assert seen.expected_missed == expected
 
 
+@pytest.mark.timeout(900)  # three minutes alone
 @pytest.mark.long
 def test_of_ten_million_keys_that_were_expected_about_one_is_missed() -> None:
     seen = SeenKeys(lambda: 10**7)
