@@ -424,6 +424,27 @@ def an_edit_may_make_nothing_of_a_reply(module: ModuleType) -> None:
     assert (client.sent, client.pending_replies) == ([], 0)
 
 
+def an_edit_of_errors_gets_whole_errors_and_lets_others_pass_in_pieces(module: ModuleType) -> None:
+    for frame in (OK, BULK, b"*2\r\n:1\r\n" + BULK, b"_\r\n"):
+        for cut in range(1, len(frame)):
+            bench = Bench(module)
+            client = bench.client()
+            bench.upstream.enqueue(client, 1, module.EDIT_ERROR, lambda _: b"never")
+            bench.upstream.receive(frame[:cut])
+            begun = heard(client)
+            assert begun or cut < len(BULK), "all that is there leaves, but the beginning of a line"
+            bench.upstream.receive(frame[cut:])
+            assert (begun + heard(client), client.pending_replies) == (frame, 0)
+    for cut in range(1, len(ERROR)):
+        bench = Bench(module)
+        client = bench.client()
+        bench.upstream.enqueue(client, 1, module.EDIT_ERROR, lambda frame: b"-edited " + frame)
+        bench.upstream.receive(ERROR[:cut])
+        assert heard(client) == b""
+        bench.upstream.receive(ERROR[cut:])
+        assert (heard(client), client.pending_replies) == (b"-edited " + ERROR, 0)
+
+
 def peek_sees_the_first_line_once(module: ModuleType) -> None:
     for frame in (ERROR, BULK, b"*2\r\n:1\r\n" + BULK):
         for cut in range(1, len(frame) + 1):
@@ -450,6 +471,7 @@ def local_waits_for_its_place(module: ModuleType) -> None:
         (module.HIDE, None, b""),
         (module.REPLACE, b"-DENIED\r\n", b"-DENIED\r\n"),
         (module.EDIT, lambda _: b"+edited\r\n", b"+edited\r\n"),
+        (module.EDIT_ERROR, lambda _: b"-edited\r\n", b"-edited\r\n"),
         (module.PEEK, lambda _: None, ERROR),
         (module.MEMBERS, {}, ERROR),
     ):
@@ -705,7 +727,7 @@ def an_error_that_is_told_in_place_of_a_redirect_is_the_reply_whatever_waits_for
     def told(upstream: Any, entry: Any, error: bytes) -> bytes:
         return b"-CLUSTERDOWN later\r\n"
 
-    for action in ("FORWARD", "PEEK", "MEMBERS", "EDIT", "UNWRAP"):
+    for action in ("FORWARD", "PEEK", "MEMBERS", "EDIT", "EDIT_ERROR", "UNWRAP"):
         bench = Bench(module)
         bench.upstream.redirects = told
         client, seen = bench.client(), list[bytes]()
@@ -713,7 +735,8 @@ def an_error_that_is_told_in_place_of_a_redirect_is_the_reply_whatever_waits_for
         def edited(frame: bytes) -> bytes:
             return frame
 
-        payloads: dict[str, Any] = {"PEEK": seen.append, "MEMBERS": {}, "EDIT": edited, "UNWRAP": ([], edited)}
+        payloads: dict[str, Any] = {"PEEK": seen.append, "MEMBERS": {}, "UNWRAP": ([], edited)}
+        payloads |= {"EDIT": edited, "EDIT_ERROR": edited}
         bench.upstream.enqueue(client, 1, getattr(module, action), payloads.get(action))
         bench.upstream.enqueue(client, 1, module.FORWARD, None)
         bench.upstream.receive(b"-MOVED 1 10.0.0.1:7000\r\n" + OK)

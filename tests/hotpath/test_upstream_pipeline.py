@@ -21,7 +21,7 @@ def test_case(case: Any) -> None:
     case(PIPELINE)
 
 
-actions = st.sampled_from(["forward", "hide", "local", "replace", "edit", "peek", "members", "note"])
+actions = st.sampled_from(["forward", "hide", "local", "replace", "edit", "edit_error", "peek", "members", "note"])
 steps = st.lists(st.tuples(st.integers(0, 2), actions, st.sampled_from(FRAMES), st.booleans()), max_size=12)
 
 
@@ -73,6 +73,9 @@ def queue(bench: Bench, client: Any, action: str, frame: bytes) -> bytes:
     elif action == "edit":
         keeper.enqueue(client, 1, PIPELINE.EDIT, lambda frame: b"<" + frame + b">")
         return b"<" + frame + b">"
+    elif action == "edit_error":
+        keeper.enqueue(client, 1, PIPELINE.EDIT_ERROR, lambda frame: b"<" + frame + b">")
+        return b"<" + frame + b">" if frame.startswith(b"-") else frame
     elif action == "peek":
         keeper.enqueue(client, 1, PIPELINE.PEEK, lambda line: None)
     else:

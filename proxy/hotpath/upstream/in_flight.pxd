@@ -1,6 +1,6 @@
 cimport cython
 
-cdef int _FORWARD, _HIDE, _LOCAL, _REPLACE, _EDIT, _PEEK, _MEMBERS, _CONFIRM, _NOTE, _UNWRAP, _TRACE, _JOIN
+cdef int _FORWARD, _HIDE, _LOCAL, _REPLACE, _EDIT, _PEEK, _MEMBERS, _CONFIRM, _NOTE, _UNWRAP, _TRACE, _JOIN, _EDIT_ERROR
 
 
 cdef class ReplySink:

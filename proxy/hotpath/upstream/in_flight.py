@@ -10,6 +10,7 @@ many frames are due, and the action on them:
               it is queued and after every entry that ends, hidden ones too
     REPLACE   the frame is dropped and ``payload`` leaves in its place (a refusal inside MULTI)
     EDIT      the whole frame is handed to ``payload(frame)``, and what that returns is sent
+    EDIT_ERROR as EDIT if the frame is an error, otherwise as FORWARD
     PEEK      the first line is shown to ``payload(line)``; then as FORWARD
     MEMBERS   EXEC's array: ``payload`` maps positions to entries for these members; the rest is forwarded
     CONFIRM   SUBSCRIBE and its relatives: ``payload`` is (verb, count); count() gives the number of confirmations where
@@ -43,6 +44,7 @@ _NOTE = 8
 _UNWRAP = 9
 _TRACE = 10
 _JOIN = 11
+_EDIT_ERROR = 12
 FORWARD = _FORWARD
 HIDE = _HIDE
 LOCAL = _LOCAL
@@ -55,6 +57,7 @@ NOTE = _NOTE
 UNWRAP = _UNWRAP
 TRACE = _TRACE
 JOIN = _JOIN
+EDIT_ERROR = _EDIT_ERROR
 RAN = object()
 """In ``InFlightEntry.sent``: the command may have run, even if its reply reads as a node's refusal: it was part of a
 transaction that has run, or answers errors of its own making."""

@@ -6,7 +6,7 @@ from proxy.hotpath.upstream.in_flight cimport ReplyPart, ReplySink, InFlightEntr
 from proxy.hotpath.upstream.outgoing cimport Outgoing
 from proxy.wire.reply cimport ReplyScanner
 
-cdef int FORWARD, HIDE, REPLACE, EDIT, PEEK, MEMBERS, CONFIRM, NOTE, UNWRAP, TRACE, JOIN
+cdef int FORWARD, HIDE, REPLACE, EDIT, EDIT_ERROR, PEEK, MEMBERS, CONFIRM, NOTE, UNWRAP, TRACE, JOIN
 cdef int _MINUS, _STAR, _PUSH, _ATTRIBUTE
 
 

@@ -10,6 +10,7 @@ from proxy.hotpath.upstream.error_words import read_only, redirected, refuses_co
 from proxy.hotpath.upstream.in_flight import (
     CONFIRM,
     EDIT,
+    EDIT_ERROR,
     FORWARD,
     HIDE,
     JOIN,
@@ -32,7 +33,7 @@ _STAR = 42
 _PUSH = 62
 _ATTRIBUTE = 124
 
-_ANSWERS = frozenset((EDIT, CONFIRM, UNWRAP, TRACE))
+_ANSWERS = frozenset((EDIT, EDIT_ERROR, CONFIRM, UNWRAP, TRACE))
 """Actions that send an error reply to a client, and are not followed by another action."""
 
 
@@ -161,6 +162,9 @@ class ReplyActions(Outgoing):
                 self.errors.add(p, i, n)
         if action == HIDE:
             return self._stream(data, p, i, size, None, True)
+        if action == EDIT_ERROR and p[i] != _MINUS:
+            entry.action = FORWARD
+            return i
         if action == TRACE:
             if self.doubts and self.redirects is not None:
                 n = self.scanner.nothing_end(p, i, size)
@@ -183,7 +187,7 @@ class ReplyActions(Outgoing):
             return n
         if action == REPLACE:
             self.deliver(entry.sink, entry.payload)
-        elif action == EDIT:
+        elif action == EDIT or action == EDIT_ERROR:
             self.deliver(entry.sink, entry.payload(data[i:n]))
         elif action == NOTE:
             entry.payload(data[i:n])
