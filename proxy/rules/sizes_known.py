@@ -1,6 +1,7 @@
 """The last known sizes of collections, while the policy trusts them, and the members written since."""
 
 from collections import OrderedDict
+from collections.abc import Hashable
 from math import inf
 
 _MOST = 10_000
@@ -21,7 +22,7 @@ class _Known:
 
 
 class KnownSizes:
-    """The last sizes, by database, measure (``HLEN``) and key; the oldest are forgotten first.
+    """The last sizes, by keyspace, measure (``HLEN``) and key; the oldest are forgotten first.
 
     At most 10,000 are kept, with at most ``MOST_BYTES`` of keys; ``bytes`` is their present sum.
 
@@ -35,51 +36,55 @@ class KnownSizes:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self.bytes = 0
-        self._sizes: OrderedDict[tuple[int, str, bytes], _Known] = OrderedDict()
+        self._sizes: OrderedDict[tuple[Hashable, str, bytes], _Known] = OrderedDict()
 
-    def find(self, database: int, measure: str, key: bytes, now: float, seconds: float | None = None) -> int | None:
+    def find(
+        self, keyspace: Hashable, measure: str, key: bytes, now: float, seconds: float | None = None
+    ) -> int | None:
         """The trusted size of a collection; None if there is none. `seconds`, if not None, are those of this caller."""
-        known = self._sizes.get((database, measure, key))
+        known = self._sizes.get((keyspace, measure, key))
         # A clock that was set back must not keep a size alive.
         if known is None or not known.at <= now < known.at + (self._seconds if seconds is None else seconds):
             return None
         return known.size
 
-    def at_most(self, database: int, measure: str, key: bytes) -> int:
+    def at_most(self, keyspace: Hashable, measure: str, key: bytes) -> int:
         """The last size, if any, plus the members counted since."""
-        known = self._sizes.get((database, measure, key))
+        known = self._sizes.get((keyspace, measure, key))
         return 0 if known is None else known.size + known.written - known.before
 
-    def written(self, database: int, measure: str, key: bytes) -> int:
+    def written(self, keyspace: Hashable, measure: str, key: bytes) -> int:
         """The members counted so far, for the `before` of ``learn``."""
-        known = self._sizes.get((database, measure, key))
+        known = self._sizes.get((keyspace, measure, key))
         return 0 if known is None else known.written
 
-    def grow(self, database: int, measure: str, key: bytes, members: int) -> None:
+    def grow(self, keyspace: Hashable, measure: str, key: bytes, members: int) -> None:
         """Count the members that a passed write may add."""
-        self._at_the_end(database, measure, key).written += members
+        self._at_the_end(keyspace, measure, key).written += members
 
-    def learn(self, database: int, measure: str, key: bytes, size: int, now: float, before: int | None = None) -> None:
+    def learn(
+        self, keyspace: Hashable, measure: str, key: bytes, size: int, now: float, before: int | None = None
+    ) -> None:
         """Note a size from Redis; it includes the first `before` counted members (None: all)."""
-        known = self._at_the_end(database, measure, key)
+        known = self._at_the_end(keyspace, measure, key)
         known.size, known.at = size, now
         # After a collection was forgotten, `before` may include members that are no longer counted.
         known.before = known.written if before is None else min(before, known.written)
 
-    def _at_the_end(self, database: int, measure: str, key: bytes) -> _Known:
+    def _at_the_end(self, keyspace: Hashable, measure: str, key: bytes) -> _Known:
         # Move the collection to the end: it is forgotten last.
-        known = self._sizes.get((database, measure, key))
+        known = self._sizes.get((keyspace, measure, key))
         if known is not None:
-            self._sizes.move_to_end((database, measure, key))
+            self._sizes.move_to_end((keyspace, measure, key))
             return known
-        known = self._sizes[database, measure, key] = _Known()
+        known = self._sizes[keyspace, measure, key] = _Known()
         self.bytes += len(key)
         while len(self._sizes) > _MOST or self.bytes > MOST_BYTES:
             (_, _, oldest), _ = self._sizes.popitem(last=False)
             self.bytes -= len(oldest)
         return known
 
-    def forget(self, database: int, measure: str, key: bytes) -> None:
+    def forget(self, keyspace: Hashable, measure: str, key: bytes) -> None:
         """Forget the size of a collection."""
-        if self._sizes.pop((database, measure, key), None) is not None:
+        if self._sizes.pop((keyspace, measure, key), None) is not None:
             self.bytes -= len(key)

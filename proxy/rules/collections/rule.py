@@ -167,16 +167,16 @@ class Collections(Rule):
         return self._judge_growth(command, growth, context, cap)
 
     def _judge_growth(self, command: Command, growth: Growth, context: Context, cap: Cap) -> Verdict:
-        database, now, notes = context.database, context.now, notes_of(command)
+        keyspace, now, notes = context.keyspace, context.now, notes_of(command)
         if notes.untold:
             return PASS
-        size = self._sizes.find(database, growth.measure, growth.key, now, self._remember)
+        size = self._sizes.find(keyspace, growth.measure, growth.key, now, self._remember)
         if size is not None and _too_large(growth, size, cap.most):
-            self._own.large.learn(database, growth.measure, growth.key, size, now)
+            self._own.large.learn(keyspace, growth.measure, growth.key, size, now)
             return self._refuse(command, growth, size, cap)
         # Members that are counted from here on may be added after the look-up.
         mine = growth.members if notes.counted else 0
-        before = self._sizes.written(database, growth.measure, growth.key) - mine
+        before = self._sizes.written(keyspace, growth.measure, growth.key) - mine
         due = self._may_be_too_large(growth, context, cap.most, mine, known=size is not None)
         if due and (not context.no_wait or context.in_transaction):
             notes.awaited = True
@@ -199,15 +199,15 @@ class Collections(Rule):
     def _may_be_too_large(self, growth: Growth, context: Context, most: int, mine: int, *, known: bool) -> bool:
         # By the members written since the last size, but for its own, or because it was too large then and there was no
         # look-up since.
-        database = context.database
-        if _too_large(growth, self._sizes.at_most(database, growth.measure, growth.key) - mine, most):
+        keyspace = context.keyspace
+        if _too_large(growth, self._sizes.at_most(keyspace, growth.measure, growth.key) - mine, most):
             return True
-        return not known and self._own.large.find(database, growth.measure, growth.key, context.now) is not None
+        return not known and self._own.large.find(keyspace, growth.measure, growth.key, context.now) is not None
 
     def _count(self, notes: CommandNotes, growth: Growth, context: Context) -> None:
         if not notes.counted:
             notes.counted = True
-            self._sizes.grow(context.database, growth.measure, growth.key, growth.members)
+            self._sizes.grow(context.keyspace, growth.measure, growth.key, growth.members)
 
     def _goes_on_unknown(self, notes: CommandNotes, growth: Growth, context: Context, reason: str) -> Pass:
         notes.awaited = False
@@ -217,12 +217,12 @@ class Collections(Rule):
     def _learn(self, growth: Growth, context: Context, size: int, most: int, before: int) -> None:
         """Note the size of a collection; it includes the first `before` counted members. A write would grow it by
         `growth`."""
-        database = context.database
-        self._sizes.learn(database, growth.measure, growth.key, size, context.now, before)
+        keyspace = context.keyspace
+        self._sizes.learn(keyspace, growth.measure, growth.key, size, context.now, before)
         if _too_large(growth, size, most):
-            self._own.large.learn(database, growth.measure, growth.key, size, context.now)
+            self._own.large.learn(keyspace, growth.measure, growth.key, size, context.now)
         else:
-            self._own.large.forget(database, growth.measure, growth.key)
+            self._own.large.forget(keyspace, growth.measure, growth.key)
 
     def _steps(
         self, command: Command, growth: Growth, context: Context, cap: Cap, before: int, *, waits: bool
@@ -235,7 +235,7 @@ class Collections(Rule):
         if not replies[0].startswith(b":"):
             # The count starts again, or each write would wait for what Redis does not tell.
             notes.untold = True
-            self._sizes.forget(context.database, growth.measure, growth.key)
+            self._sizes.forget(context.keyspace, growth.measure, growth.key)
             return PASS if NO_SIZE.begin(replies[0]) else self._unknown("Redis does not tell this user")
         size = int(read_reply(replies[0]))
         self._learn(growth, context, size, cap.most, before)
@@ -261,7 +261,7 @@ class Collections(Rule):
         if not reply.startswith(b":") or int(read_reply(reply)) <= most:
             return ()
         notes_of(command).trimmed = most
-        self._sizes.learn(context.database, growth.measure, growth.key, most, context.now)
+        self._sizes.learn(context.keyspace, growth.measure, growth.key, most, context.now)
         kept = (b"%d" % -most, b"-1") if PUSHES[command.spec.name] == "tail" else (b"0", b"%d" % (most - 1))
         return ((b"LTRIM", growth.key, *kept),)
 
@@ -333,7 +333,7 @@ class Collections(Rule):
         notes.counted = True
         for key in command.keys:
             for measure in measures if key.write else ():
-                self._sizes.grow(context.database, measure, key.name, members)
+                self._sizes.grow(context.keyspace, measure, key.name, members)
 
     def _unknown_sources(self, command: Command, cap: Cap, reason: str) -> Pass | Refuse:
         if cap.unknown:

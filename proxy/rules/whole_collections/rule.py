@@ -73,7 +73,7 @@ class WholeCollections(Rule):
         if most is None:
             return self._refuse(command, "reads all members", "")
         measure = WHOLE_COLLECTION_COMMANDS[command.spec.name].measures[0]
-        sizes = [self._known.find(context.database, measure, key, context.now) for key in keys]
+        sizes = [self._known.find(context.keyspace, measure, key, context.now) for key in keys]
         known = [size for size in sizes if size is not None]
         if len(known) == len(sizes):
             return self._decide(command, known, most)
@@ -88,7 +88,7 @@ class WholeCollections(Rule):
             size = _largest(replies[i * len(measures) : (i + 1) * len(measures)])
             if size is None:
                 return self._unknown(command, "Redis does not tell this user")
-            self._known.learn(context.database, measures[0], key, size, context.now)
+            self._known.learn(context.keyspace, measures[0], key, size, context.now)
             sizes.append(size)
         return self._decide(command, sizes, most)
 
