@@ -1,0 +1,133 @@
+"""A reply without the tenant's prefix, in RESP2 and RESP3.
+
+A reply that has another form than its command's, or a name without the prefix, is replaced by an error: a tenant would
+see what is not its own.
+"""
+
+from collections.abc import Sequence
+
+from proxy.tenants.decisions import ReplyNames
+from proxy.wire.encode import encode_error
+from proxy.wire.reply import ReplyScanner
+
+OTHER_FORM = encode_error(
+    "ERR keyrail: Redis gave a reply in which the names of a tenant cannot be told from others', so it was dropped"
+)
+_SHOWN_SECTIONS = frozenset({"server", "clients", "memory", "persistence", "stats", "replication", "cpu", "cluster"})
+"""Sections of INFO about the server as a whole. Others count keys and commands, which are of all tenants together."""
+
+
+class ErrorEdit:
+    """Takes the prefix off the names that an error quotes, and leaves all other replies as they are. ``names`` are
+    those of the request, as the tenant gave them."""
+
+    __slots__ = ("_names", "_prefix")
+
+    def __init__(self, prefix: bytes, names: Sequence[bytes]) -> None:
+        self._prefix = prefix
+        self._names = names
+
+    def __call__(self, frame: bytes) -> bytes:
+        """The reply as the tenant gets it."""
+        prefix = self._prefix
+        if not frame.startswith(b"-") or prefix not in frame:
+            return frame
+        parts = frame.split(prefix)
+        told = parts[0]
+        for part in parts[1:]:
+            told += part if self._begins_name(part) else prefix + part
+        return told
+
+    def _begins_name(self, text: bytes) -> bool:
+        # Redis cuts long names, and quotes them as one line.
+        cut = text.partition(b"'")[0].rstrip()
+        return any(text.startswith(name) or name.startswith(cut) for name in self._names)
+
+
+def stripped(names: ReplyNames, prefix: bytes, frame: bytes) -> bytes:
+    """The reply with the prefix taken off each of its names."""
+    if frame[:1] in (b"-", b"_") or frame[1:3] == b"-1":
+        return frame
+    try:
+        if names is ReplyNames.SECTIONS:
+            return _without_sections(frame)
+        return _Strip(frame, prefix).strip(names)
+    except ValueError:
+        return OTHER_FORM
+
+
+class _Strip:
+    """One reply: ``parts`` is what the tenant gets of it up to ``done``. Raises ValueError for another form."""
+
+    def __init__(self, frame: bytes, prefix: bytes) -> None:
+        self.frame = frame
+        self.prefix = prefix
+        self.parts: list[bytes] = []
+        self.done = 0
+        self.scanner = ReplyScanner()
+
+    def strip(self, names: ReplyNames) -> bytes:
+        kind, count, i = self._line(0)
+        if names is ReplyNames.STREAMS:
+            self._streams(kind, count, i)
+        elif names is ReplyNames.PAGE:
+            self._all(*self._line(self._behind(i)))
+        elif names is ReplyNames.ALL:
+            self._all(kind, count, i)
+        elif kind == b"*" and count > 1:
+            self._name(i)
+        else:
+            raise ValueError
+        return b"".join((*self.parts, self.frame[self.done :]))
+
+    def _all(self, kind: bytes, count: int, i: int) -> None:
+        if kind not in (b"*", b"~"):
+            raise ValueError
+        for _ in range(count):
+            i = self._name(i)
+
+    def _streams(self, kind: bytes, count: int, i: int) -> None:
+        if kind not in (b"*", b"%"):
+            raise ValueError
+        for _ in range(count):
+            if kind == b"*":
+                _, members, i = self._line(i)
+                if members != 2:
+                    raise ValueError
+            i = self._behind(self._name(i))
+
+    def _line(self, i: int) -> tuple[bytes, int, int]:
+        end = self.frame.index(b"\r\n", i)
+        return self.frame[i : i + 1], int(self.frame[i + 1 : end]), end + 2
+
+    def _behind(self, i: int) -> int:
+        end = self.scanner.whole(self.frame, i, len(self.frame))
+        if end < 0:
+            raise ValueError
+        return end
+
+    def _name(self, i: int) -> int:
+        # Take the prefix off the bulk string at ``i``; the offset behind that.
+        kind, size, start = self._line(i)
+        cut = start + len(self.prefix)
+        if kind != b"$" or not self.frame.startswith(self.prefix, start, start + max(size, 0)):
+            raise ValueError
+        self.parts += self.frame[self.done : i], b"$%d\r\n" % (size - len(self.prefix))
+        self.done = cut
+        return start + size + 2
+
+
+def _without_sections(frame: bytes) -> bytes:
+    # A bulk string, in RESP3 a verbatim one, with its format before it.
+    head, _, text = frame[:-2].partition(b"\r\n")
+    if not head.startswith((b"$", b"=")):
+        raise ValueError
+    form = text[:4] if head.startswith(b"=") else b""
+    sections = text[len(form) :].removesuffix(b"\r\n").split(b"\r\n\r\n")
+    shown = b"\r\n".join(each + b"\r\n" for each in sections if _is_shown(each))
+    return b"%b%d\r\n%b%b\r\n" % (head[:1], len(form) + len(shown), form, shown)
+
+
+def _is_shown(section: bytes) -> bool:
+    title = section.partition(b"\r\n")[0]
+    return title.startswith(b"# ") and title[2:].lower().decode("latin-1") in _SHOWN_SECTIONS

@@ -1,0 +1,163 @@
+"""A tenant's request with its prefix before each name.
+
+Whatever is not certain is refused: keys in unknown places, an option that only a newer engine knows, a name so large
+that it has not arrived whole. So a request that goes on has no name without the prefix.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+from proxy.commands.command import Command, KeysUnknownError
+from proxy.commands.overlay import HANDSHAKE
+from proxy.commands.table import NOTIFICATIONS
+from proxy.commands.words import word_of
+from proxy.tenants.decisions import Offer, ReplyNames, RequestNames, decision_of
+from proxy.tenants.replies import ErrorEdit, stripped
+from proxy.wire.encode import encode_error
+
+ReplyEdit: TypeAlias = Callable[[bytes], bytes]
+
+_GLOB = b"\\*?[]^-"
+_SYNTAX_ERROR = b"-ERR syntax error\r\n"
+_SCAN_OPTIONS = frozenset({b"MATCH", b"COUNT", b"TYPE"})
+_SORT_OPTIONS = {b"ASC": 0, b"DESC": 0, b"ALPHA": 0, b"LIMIT": 2, b"STORE": 1, b"BY": 1, b"GET": 1}
+"""How many arguments belong to each."""
+_MOST_NAME = 64
+"""Bytes of a name that an error shows."""
+
+
+class NotOfferedError(Exception):
+    """The request does not go on; ``error`` is the reply that the client gets."""
+
+    def __init__(self, error: bytes) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class Prefixed(NamedTuple):
+    """A request as Redis gets it, and the edit that makes its reply the tenant's; None if no name can be in that."""
+
+    argv: list[bytes]
+    edit: ReplyEdit | None
+
+
+def refusal_of(command: Command, *, trusts_scripts: bool = False) -> bytes:
+    """The error for a command that is not offered to tenants; empty for one that is."""
+    offer = decision_of(command.spec.name, trusts_scripts=trusts_scripts)
+    if isinstance(offer, Offer) or _is_notifications(command):
+        return b""
+    if command.spec.name in HANDSHAKE:
+        # Client libraries go on without a command that their user may not run, and without no other error.
+        return encode_error(f"NOPERM this user has no permissions to run the '{command.spec.name.lower()}' command")
+    return _denied(command, offer or "this Keyrail does not know where it has names")
+
+
+def has_names(command: Command) -> bool:
+    """Whether a tenant's request of this command has names, or may have."""
+    offer = decision_of(command.spec.name, trusts_scripts=True)
+    return not isinstance(offer, Offer) or offer.request is not RequestNames.NONE
+
+
+def prefixed(command: Command, prefix: bytes, *, trusts_scripts: bool = False) -> Prefixed:
+    """The request of a tenant's client. Raises NotOfferedError."""
+    refusal = refusal_of(command, trusts_scripts=trusts_scripts)
+    if refusal:
+        raise NotOfferedError(refusal)
+    offer = decision_of(command.spec.name, trusts_scripts=trusts_scripts)
+    return _with_prefix(command, offer, prefix) if isinstance(offer, Offer) else Prefixed(command.argv, None)
+
+
+def own_prefixed(command: Command, prefix: bytes) -> Prefixed:
+    """A command that Keyrail itself sends for a tenant's client: its own scripts use no keys but those that they
+    declare. Raises NotOfferedError."""
+    return prefixed(command, prefix, trusts_scripts=True)
+
+
+def glob_escaped(prefix: bytes) -> bytes:
+    """A pattern that matches only the prefix itself."""
+    return b"".join(b"\\%c" % byte if byte in _GLOB else b"%c" % byte for byte in prefix)
+
+
+def _with_prefix(command: Command, offer: Offer, prefix: bytes) -> Prefixed:
+    if offer.request is RequestNames.NONE:
+        return Prefixed(command.argv, None if offer.reply is ReplyNames.NONE else partial(stripped, offer.reply, b""))
+    if not command.spec.takes(len(command.argv)):
+        name = command.spec.name.lower()
+        raise NotOfferedError(encode_error(f"ERR wrong number of arguments for '{name}' command"))
+    argv = list(command.argv)
+    names = list(_places(command, offer))
+    for index in names:
+        if command.length(index) != len(argv[index]):
+            raise NotOfferedError(
+                _denied(command, f"its argument {index} has {command.length(index)} bytes, too many for a name")
+            )
+        argv[index] = prefix + argv[index]
+    if offer.request is RequestNames.PATTERN:
+        argv[1] = _pattern(command, 1, prefix)
+    elif offer.request is RequestNames.SCAN:
+        argv = _scan(command, prefix)
+    elif command.spec.name == "WATCH":
+        return Prefixed(argv, None)  # its errors name no key
+    told = ErrorEdit(prefix, [command.argv[index] for index in names])
+    if offer.reply is ReplyNames.NONE:
+        return Prefixed(argv, told)
+    return Prefixed(argv, partial(_edited, told, partial(stripped, offer.reply, prefix)))
+
+
+def _edited(error: ErrorEdit, reply: ReplyEdit, frame: bytes) -> bytes:
+    return error(frame) if frame.startswith(b"-") else reply(frame)
+
+
+def _places(command: Command, offer: Offer) -> Sequence[int]:
+    # The arguments before which the prefix goes as it is.
+    if offer.request not in (RequestNames.KEYS, RequestNames.SORT):
+        return ()
+    names = _sort_names(command) if offer.request is RequestNames.SORT else set()
+    try:
+        return sorted(names.union(index for index, _ in command.key_places))
+    except KeysUnknownError as unknown:
+        raise NotOfferedError(_denied(command, str(unknown))) from unknown
+
+
+def _sort_names(command: Command) -> set[int]:
+    # Each STORE, and the patterns of BY and GET with a star or without: a pattern without one names no key, whatever
+    # stands before it. GET # is the element itself.
+    argv, found, i = command.argv, set(), 2
+    while i < len(argv):
+        word = word_of(argv[i])
+        following = _SORT_OPTIONS.get(word)
+        if following is None or i + following >= len(argv):
+            raise NotOfferedError(_SYNTAX_ERROR)
+        element = word == b"GET" and argv[i + 1] == b"#" and command.length(i + 1) == 1
+        if word in (b"BY", b"GET", b"STORE") and not element:
+            found.add(i + 1)
+        i += 1 + following
+    return found
+
+
+def _scan(command: Command, prefix: bytes) -> list[bytes]:
+    argv, matched = list(command.argv), False
+    for i in range(2, len(argv), 2):
+        word = word_of(argv[i])
+        if word not in _SCAN_OPTIONS or i + 1 == len(argv):
+            raise NotOfferedError(_SYNTAX_ERROR)
+        if word == b"MATCH":
+            argv[i + 1], matched = _pattern(command, i + 1, prefix), True
+    return argv if matched else [*argv, b"MATCH", glob_escaped(prefix) + b"*"]
+
+
+def _pattern(command: Command, index: int, prefix: bytes) -> bytes:
+    if command.length(index) != len(command.argv[index]):
+        raise NotOfferedError(_denied(command, f"the pattern in argument {index} is too long"))
+    return glob_escaped(prefix) + command.argv[index]
+
+
+def _is_notifications(command: Command) -> bool:
+    # Client libraries try it while they connect, and it carries no name.
+    words = command.argv[:2]
+    return not command.spec.id and b"|".join(map(word_of, words)).decode("latin-1") == NOTIFICATIONS
+
+
+def _denied(command: Command, why: str) -> bytes:
+    return encode_error(f"DENIED keyrail: {command.name[:_MOST_NAME]} is not offered to tenants: {why}")

@@ -1,0 +1,90 @@
+"""A request of a tenant has the prefix before each name, and nothing else is changed."""
+
+import pytest
+
+from proxy.commands.command import Command
+from proxy.commands.table import STANDARD
+from proxy.tenants.requests import NotOfferedError, Prefixed, glob_escaped, own_prefixed, prefixed
+from tests.tenants.invocations import INVOCATIONS, PREFIX, sent
+
+REFUSED = (["SORT", "{l}", "GET"], ["SCAN", "0", "FROM", "1"], ["GET"], ["GET", "{a}", "{b}"])
+ERRORS = {b"-ERR syntax error\r\n", b"-ERR wrong number of arguments for 'get' command\r\n"}
+
+
+def edited(*words: str | bytes) -> Prefixed:
+    argv = [word if isinstance(word, bytes) else word.encode() for word in words]
+    return prefixed(Command(STANDARD, argv), PREFIX.encode())
+
+
+def error(*words: str | bytes) -> bytes:
+    with pytest.raises(NotOfferedError) as refused:
+        edited(*words)
+    return refused.value.error
+
+
+def test_the_prefix_stands_before_each_name() -> None:
+    for words in INVOCATIONS:
+        own, expected = sent(words), sent(words, PREFIX)
+        if words[0] == "KEYS":
+            expected = [b"KEYS", PREFIX.encode() + own[1]]
+        elif words[:3] == ["SCAN", "0", "COUNT"]:
+            expected = [*own, b"MATCH", b"acme:*"]
+        if words in REFUSED:
+            assert error(*own) in ERRORS
+        else:
+            assert edited(*own).argv == expected
+
+
+def test_words_are_read_up_to_a_nul_as_redis_reads_them() -> None:
+    assert edited("SCAN", "0", b"match\0x", "a*").argv[3] == b"acme:a*"
+    assert edited("SORT", "k", b"by\0x", "w_*").argv == [b"SORT", b"acme:k", b"by\0x", b"acme:w_*"]
+    assert edited("SORT", "k", "GET", b"#\0").argv[3] == b"acme:#\0"
+    assert edited("SORT", "k", "STORE", "a", b"store\0", "b").argv[1:] == [
+        *(b"acme:k", b"STORE", b"acme:a", b"store\0", b"acme:b")
+    ]
+
+
+def test_each_match_gets_the_prefix_and_the_last_one_counts() -> None:
+    assert edited("SCAN", "0", "MATCH", "a*", "MATCH", "*").argv[2:] == [b"MATCH", b"acme:a*", b"MATCH", b"acme:*"]
+
+
+def test_an_option_that_only_a_newer_engine_knows_is_refused() -> None:
+    assert error("SCAN", "0", "SLOT", "7") == b"-ERR syntax error\r\n"
+    assert error("SORT", "k", "NEWER", "w_*") == b"-ERR syntax error\r\n"
+
+
+def test_unknown_keys_are_not_the_same_as_no_keys() -> None:
+    assert b"unknown which arguments" in error("ZUNION", "x", "a")
+    assert b"unknown which arguments" in error("XREAD", "STREAMS", "a", "b", "0")
+
+
+def test_a_name_that_has_not_arrived_whole_is_refused() -> None:
+    command = Command(STANDARD, [b"DEL", b"a", b"begin"], None, 2, 100_000)
+    with pytest.raises(NotOfferedError, match="100000 bytes, too many for a name"):
+        prefixed(command, b"acme:")
+    value = Command(STANDARD, [b"SET", b"a", b"begin"], None, 2, 100_000)
+    assert prefixed(value, b"acme:").argv == [b"SET", b"acme:a", b"begin"]
+
+
+def test_glob_characters_of_a_prefix_match_only_themselves() -> None:
+    assert glob_escaped(b"a*[b]\\-?:") == rb"a\*\[b\]\\\-\?:"
+    assert prefixed(Command(STANDARD, [b"KEYS", b"x*"]), b"a*").argv == [b"KEYS", rb"a\*x*"]
+
+
+def test_handshakes_of_libraries_get_the_errors_that_they_go_on_after() -> None:
+    assert error("CLIENT", "TRACKING", "ON").startswith(b"-NOPERM ")
+    assert edited("CLIENT", "MAINT_NOTIFICATIONS", "ON").edit is None
+
+
+def test_a_script_of_keyrails_own_has_its_declared_keys_only() -> None:
+    script = Command(STANDARD, [b"EVAL", b"return 1", b"1", b"k", b"100"])
+    assert own_prefixed(script, b"acme:").argv == [b"EVAL", b"return 1", b"1", b"acme:k", b"100"]
+    assert prefixed(script, b"acme:", trusts_scripts=True).argv == [b"EVAL", b"return 1", b"1", b"acme:k", b"100"]
+    unknown = Command(STANDARD, [b"EVAL", b"return 1", b"2", b"k"])
+    with pytest.raises(NotOfferedError, match="unknown which arguments"):
+        prefixed(unknown, b"acme:", trusts_scripts=True)
+    flush = Command(STANDARD, [b"SCRIPT", b"FLUSH"])
+    with pytest.raises(NotOfferedError, match="not offered to tenants"):
+        prefixed(flush, b"acme:", trusts_scripts=True)
+    with pytest.raises(NotOfferedError, match="only the script knows"):
+        prefixed(script, b"acme:")
