@@ -100,6 +100,9 @@ def run(parsed: argparse.Namespace) -> int:
         for problem in error.problems:
             print(f"keyrail: {problem}", file=sys.stderr)
         return _INVALID
+    if policy.tenants:
+        print(f"keyrail: {policy.tenants.where}: tenants: no ACLs for keys behind a prefix yet", file=sys.stderr)
+        return _INVALID
     version, now = VERSIONS[parsed.version], time.time()
     acl = acl_of(policy, version, now, parsed.login, scripts_too=parsed.deny_scripts)
     try:

@@ -66,7 +66,7 @@ def run(parsed: argparse.Namespace) -> int:
     compiled = PolicyCompiler(policy, STANDARD).bind(app)
     client = (parsed.user, parsed.client_name, parsed.database, False, time.time(), random, compiled.app)
     context = Context(*client, address=parsed.address or "")
-    print(explain(compiled, argv, context))
+    print(explain(compiled, argv, context, parsed.listener or ""))
     return 0
 
 

@@ -3,6 +3,7 @@
     sections/             the sections of a file
     networks.py           networks, and whether an address is in one
     zones.py              the zones of a network, by address
+    tenants.py            apps that see only their own keys, and their prefixes
     apps.py               the applications of a policy, and how their clients are recognised
     scope.py              which commands of which clients a rule is about
     model.py              a loaded policy

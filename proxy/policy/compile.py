@@ -107,8 +107,10 @@ class CompiledPolicy:
 
     def run(self, lowered: LoweredPolicy) -> None:
         """Use this plan from now on. ``lower`` has made it for the same policy and commands, and the same
-        ``plan_inputs``."""
-        self.plan, self.lowered = lowered.plan, lowered.hits
+        ``plan_inputs``. Clients of a tenant have none: each of their commands is judged, since its names are changed.
+        """
+        if self.app not in self.policy.tenants.apps:
+            self.plan, self.lowered = lowered.plan, lowered.hits
 
     @property
     def plan_inputs(self) -> Hashable:

@@ -5,6 +5,7 @@
     defaults: {mode: audit, on_rule_error: refuse, contact: "#redis"}
     cross_slot: split                               # MSET with keys of several slots of a cluster
     zones: {eu-1a: [10.0.1.0/24]}                   # for rules that prefer replicas of Keyrail's own zone
+    tenants: {prefix: "{app}:", apps: [acme]}       # apps that see only their own keys
     traffic: {count_keys: on, redact: none}
     alerts: {hot_key: {share: 10%, rate: 1000/s}}
     apps: …    schema: …    rules: …    rollout: …    exceptions: …    tests: …
@@ -27,8 +28,10 @@ from proxy.policy.sections.modes import read_stage
 from proxy.policy.sections.rollout import read_rollout
 from proxy.policy.sections.rules import read_rules
 from proxy.policy.sections.schema import PlacedEntry, read_schema
+from proxy.policy.sections.tenants import read_tenants
 from proxy.policy.sections.tests import read_tests
 from proxy.policy.sections.zones import read_zones
+from proxy.policy.tenants import NO_TENANTS, Tenants
 from proxy.policy.zones import NO_ZONES, Zones
 from proxy.policy_yaml.errors import Where
 from proxy.policy_yaml.fields import Fields, choice, read_fields, read_line, read_list, read_switch
@@ -42,7 +45,7 @@ _ON_ERROR = {each.value: each for each in OnError}
 _INCLUDING = "the file that includes this one to have them"
 _PLATFORMS = {
     **dict.fromkeys(
-        ("include", "defaults", "cross_slot", "zones", "traffic", "alerts", "apps", "exceptions"), _INCLUDING
+        ("include", "defaults", "cross_slot", "zones", "tenants", "traffic", "alerts", "apps", "exceptions"), _INCLUDING
     ),
     "rollout": f"{_INCLUDING}, or app: NAME at the beginning of this one",
 }
@@ -63,6 +66,7 @@ class Document:
     splits_writes: bool = False
     zones: Zones = NO_ZONES
     zones_where: Where | None = None
+    tenants: Tenants = NO_TENANTS
     count_keys: bool = True
     exact_evidence: bool = False
     redact: Redact = Redact.NONE
@@ -140,6 +144,7 @@ def _read_platform(document: Document, fields: Fields) -> None:
     document.splits_writes = fields.read("cross_slot", choice(_CROSS_SLOT), False)
     document.zones = fields.read("zones", read_zones, NO_ZONES)
     document.zones_where = fields.line_of("zones")
+    document.tenants = fields.read("tenants", read_tenants, NO_TENANTS)
     traffic = fields.take("traffic")
     if traffic is not None:
         _read_traffic(document, traffic, problems)

@@ -21,6 +21,7 @@ from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Decision, Step
 from proxy.policy.model import Mode, PolicyRule
 from proxy.policy.precedence import effective_mode
+from proxy.policy.tenants import Tenant
 from proxy.rules.context import Context
 from proxy.rules.order import place_of
 from proxy.rules.verdict import (
@@ -37,6 +38,7 @@ from proxy.rules.verdict import (
     Verdict,
 )
 from proxy.schema.entries import Schema
+from proxy.tenants.requests import NotOfferedError, prefixed, refusal_of
 from proxy.wire.encode import encode_command
 
 _LONGEST_SHOWN = 200
@@ -75,8 +77,9 @@ class Explanation:
         return "\n".join((f"{self.command}, of app {self.app}", "", *rows, "", self.outcome))
 
 
-def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context) -> Explanation:
-    """Judge a command, and note the verdict of every rule of the policy. Jitter is left out."""
+def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context, listener: str = "") -> Explanation:
+    """Judge a command of a client of this listener, and note the verdict of every rule of the policy. Jitter is left
+    out."""
     context = replace(context, random=_without_chance)
     command = judged_first(compiled, Command(compiled.table, argv), context)
     said: dict[str, tuple[str, str]] = {}
@@ -101,10 +104,31 @@ def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context) -
             lines.append(RuleLine(rule.name, str(rule.where), *_unasked(compiled, rule, asked, command, context)))
     owned = _owners(compiled.policy.schema, command)
     verdict = refused_alone(command, decision)[0] or decision.verdict
+    tenant = compiled.policy.tenants.of(compiled.app, context.user, listener)
+    verdict, tenant_line = _for_tenant(compiled, command, verdict, tenant)
     outcome = _outcome(verdict, command.argv)
     if decision.replica is not None:
         outcome = outcome.replace("to Redis", "to a replica, or to the primary if none is near enough", 1)
-    return Explanation(shown_command(argv), compiled.app, (*owned, *lines), outcome)
+    return Explanation(shown_command(argv), compiled.app, (*owned, *lines, *tenant_line), outcome)
+
+
+def _for_tenant(
+    compiled: CompiledPolicy, command: Command, verdict: End | Procedure, tenant: Tenant | None
+) -> tuple[End | Procedure, Sequence[RuleLine]]:
+    """What becomes of the verdict for a client of a tenant, and the line that tells so."""
+    if tenant is None:
+        return verdict, ()
+    said = tenant.problem or f"its keys begin with {tenant.prefix.decode()} in Redis"
+    line = RuleLine("tenants", str(compiled.policy.tenants.where), said)
+    trusts_scripts = tenant.trusts_scripts
+    refusal = refusal_of(command, trusts_scripts=trusts_scripts)
+    if refusal or not isinstance(verdict, Pass | Rewrite) or tenant.problem:
+        return (Refuse(refusal) if refusal else verdict), (line,)
+    sent = command if isinstance(verdict, Pass) else Command(compiled.table, verdict.argv, verdict.spec)
+    try:
+        return Rewrite(prefixed(sent, tenant.prefix, trusts_scripts=trusts_scripts).argv), (line,)
+    except NotOfferedError as refused:
+        return Refuse(refused.error), (line,)
 
 
 def judged_first(compiled: CompiledPolicy, command: Command, context: Context) -> Command:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from proxy.policy.checks.contradictions import find_contradictions
 from proxy.policy.checks.excluded_key_patterns import find_excluded_key_patterns
+from proxy.policy.checks.faulty_tenants import find_faulty_tenants
 from proxy.policy.checks.lifetime_overlaps import find_lifetime_overlaps
 from proxy.policy.checks.references import check_references
 from proxy.policy.checks.unreachable_rules import find_unreachable
@@ -90,6 +91,7 @@ def _join(documents: list[Document], problems: Problems) -> Policy:
         contact=first.contact,
         splits_writes=first.splits_writes,
         zones=first.zones,
+        tenants=first.tenants,
         count_keys=first.count_keys,
         exact_evidence=first.exact_evidence,
         redact=first.redact,
@@ -114,6 +116,7 @@ def _join(documents: list[Document], problems: Problems) -> Policy:
     find_unsatisfiable_names(policy, problems)
     find_excluded_key_patterns(policy, placed, problems)
     find_unused_schema(policy, placed, problems)
+    find_faulty_tenants(policy, problems)
     find_unused_zones(policy, first.zones_where or Where(first.file), problems)
     find_lifetime_overlaps(policy, placed, problems)
     return replace(policy, warnings=tuple(warnings))

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from proxy.policy.apps import App
 from proxy.policy.scope import EVERYTHING, Scope
+from proxy.policy.tenants import NO_TENANTS, Tenants
 from proxy.policy.zones import NO_ZONES, Zones
 from proxy.policy_yaml.errors import Where
 from proxy.rules.rule import RuleSettings, Wording
@@ -153,6 +154,8 @@ class Policy:
     """Whether a write of keys in several slots of a cluster is split, although it is not atomic then."""
     zones: Zones = NO_ZONES
     """Where servers are, for rules that prefer replicas of Keyrail's own zone."""
+    tenants: Tenants = NO_TENANTS
+    """Apps whose clients see only their own keys."""
     count_keys: bool = True
     exact_evidence: bool = False
     """Whether every command is recorded with its form, and not only some."""

@@ -18,8 +18,8 @@ LIFETIME = "rules: {l: {lifetime: {%s}}}"
 
 
 SECTIONS = (
-    "keyrail", "include", "defaults", "cross_slot", "zones", "traffic", "alerts", "apps", "exceptions", "rules",
-    "schema", "rollout", "tests",
+    "keyrail", "include", "defaults", "cross_slot", "zones", "tenants", "traffic", "alerts", "apps", "exceptions",
+    "rules", "schema", "rollout", "tests",
 )  # fmt: skip
 
 

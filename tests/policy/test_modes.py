@@ -158,6 +158,7 @@ def test_an_apps_own_file_tightens_for_itself_alone(tmp_path: Path) -> None:
         ("rollout: {no-keys: off}", "rollout: found rollout in an included file, expected the file that includes"),
         ("apps: {eve: {match: {user: x}}}", "apps: found apps in an included file, expected the file that includes"),
         ("cross_slot: split", "cross_slot: found cross_slot in an included file, expected the file that includes"),
+        ("tenants: {prefix: x, apps: [checkout]}", "tenants: found tenants in an included file"),
         ("exceptions: [{rule: lazy, app: checkout, because: x}]", "exceptions: found exceptions in an included file"),
         ("keyrail: 2", "keyrail: found '2', expected 1"),
         ("[", "checkout.yaml:1: found the end of the file, expected a value"),

@@ -99,8 +99,8 @@ def test_what_redis_refuses_by_its_arity_is_left_to_redis(text: str, line: str) 
 def test_only_judges_may_raise_over_keys() -> None:
     """Code outside of a rule has no rule that refuses the command for it."""
     judging = ("commands/", "rules/", "policy/precedence.py", "policy/scope.py")
-    # A command of unknown keys may be about each that is cached.
-    exempt = (*judging, "session/commands/cached_answers.py")
+    # A command of unknown keys may be about each that is cached, and is refused to tenants.
+    exempt = (*judging, "session/commands/cached_answers.py", "tenants/requests.py")
     for module, tree in trees().items():
         for node in ast.walk(tree):
             match node:

@@ -5,6 +5,7 @@ references.py             unknown names, and app files with parts that only the 
 contradictions.py         rules that conflict
 lifetime_overlaps.py      lifetime rules whose keys overlap without an order
 unused_schema.py          parts of the schema that no rule acts on
+faulty_tenants.py         apps that cannot be tenants
 unused_zones.py           zones that no rule asks for, and rules that lack them
 unsatisfiable_names.py    name rules that no key can meet
 excluded_key_patterns.py  key patterns that the name rules exclude

@@ -8,6 +8,7 @@ exceptions.py  exceptions from rules, with an end date
 schema.py      the key schema
 networks.py    networks, for apps and zones
 zones.py       where servers are, by their addresses
+tenants.py     apps that see only their own keys
 alerts.py      thresholds for incidents
 tests.py       the tests of a policy
 """

@@ -1,0 +1,58 @@
+"""``tenants: {prefix: "{app}:", apps: [acme, globex], scripts: trusted}``."""
+
+import os
+import re
+
+from proxy.policy.tenants import NAMES, NO_TENANTS, TEXT, Piece, Tenants
+from proxy.policy_yaml.errors import shown
+from proxy.policy_yaml.fields import choice, read_fields, read_list, scan
+from proxy.policy_yaml.yaml_source import Problems, Scalar, Value
+
+_VARIABLE = r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}"
+_NAMED = rf"\{{({'|'.join(NAMES)})\}}"
+_PIECE = re.compile(rf"{_VARIABLE}|{_NAMED}|({TEXT}+)")
+_PREFIX = re.compile(rf"(?:{_VARIABLE}|{_NAMED}|{TEXT})+")
+_TEXT = re.compile(f"{TEXT}+")
+_EXPECTED = (
+    'a prefix such as "{app}:", of {app}, {user}, {listener}, ${VARIABLE} of the environment, letters, digits and '
+    "_.:/@+=,~|#-; other braces would put all keys of a tenant into one slot of a cluster"
+)
+
+
+def read_tenants(value: Value, problems: Problems) -> Tenants | None:
+    """The prefix, and the apps whose clients have one."""
+    fields = read_fields(value, problems)
+    if fields is None:
+        return None
+    pieces: tuple[Piece, ...] = fields.require("prefix", _read_prefix, (), 'a prefix such as "{app}:"')
+    apps: tuple[Scalar, ...] = fields.require("apps", read_list, (), "the apps that are tenants, such as [acme]")
+    trusts_scripts = fields.read("scripts", choice({"refuse": False, "trusted": True}), False)
+    fields.finish()
+    names = [app.text for app in apps]
+    for app in apps:
+        if names.count(app.text) > 1:
+            problems.unexpected(app, "each app once")
+    return Tenants(pieces, frozenset(names), trusts_scripts, fields.where) if pieces and names else NO_TENANTS
+
+
+def _read_prefix(value: Value, problems: Problems) -> tuple[Piece, ...] | None:
+    match = scan(value, _PREFIX, _EXPECTED, problems)
+    if match is None:
+        return None
+    pieces: list[Piece] = []
+    text = ""
+    for variable, name, literal in _PIECE.findall(match[0]):
+        if name:
+            pieces.append(Piece(text, name))
+            text = ""
+        elif variable and not _TEXT.fullmatch(os.environ.get(variable, "")):
+            found = shown(os.environ[variable]) if variable in os.environ else "nothing"
+            problems.unexpected(value, f"{variable} in the environment with text of such characters: it has {found}")
+            return None
+        else:
+            text += os.environ[variable] if variable else literal
+    pieces.append(Piece(text))
+    if any(not piece.text for piece in pieces[1:]):
+        problems.unexpected(value, 'a character behind each {…} that ends the name, such as the ":" of "{app}:"')
+        return None
+    return tuple(pieces)

@@ -1,0 +1,70 @@
+"""The tenants of a policy: apps whose clients see only their own keys, each behind a prefix.
+
+    tenants: {prefix: "${REGION}:{app}:", apps: [acme, globex]}
+
+No tenant's prefix begins another's. Behind each name in a prefix (an app, a user, a listener) stands a character that
+this name may not have: where two prefixes differ in a name, they differ before either of them ends.
+"""
+
+import re
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+from proxy.policy_yaml.errors import Where
+
+TEXT = r"[A-Za-z0-9_.:/@+=,~|#-]"
+"""A character of a prefix: none that a pattern of keys, a slot of a cluster or a line of text gives a meaning."""
+_NAME = re.compile(f"{TEXT}{{1,128}}")
+NAMES = ("app", "user", "listener")
+
+
+class Piece(NamedTuple):
+    """Text, and the name that follows it: one of NAMES, or nothing."""
+
+    text: str
+    name: str = ""
+
+
+class Tenant(NamedTuple):
+    """A tenant, as its clients' commands need it. With a `problem`, its name cannot be part of a prefix, and nothing
+    with a key goes on. `trusts_scripts`: its scripts are said to use no keys but those that they declare."""
+
+    prefix: bytes
+    problem: str = ""
+    trusts_scripts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tenants:
+    """The apps that are tenants, and of what their prefix consists. Without apps there are none."""
+
+    pieces: tuple[Piece, ...] = ()
+    apps: frozenset[str] = frozenset()
+    trusts_scripts: bool = False
+    where: Where = field(default_factory=lambda: Where(""))
+
+    def __bool__(self) -> bool:
+        return bool(self.apps)
+
+    def of(self, app: str, user: str, listener: str) -> Tenant | None:
+        """The tenant of a client; None if it is of none."""
+        if app not in self.apps:
+            return None
+        names = {"app": app, "user": user, "listener": listener}
+        for kind in NAMES:
+            problem = self.problem_of(kind, names[kind])
+            if problem:
+                return Tenant(b"", f"its {kind} cannot be part of the tenant's prefix: {problem}")
+        prefix = "".join(piece.text + names.get(piece.name, "") for piece in self.pieces)
+        return Tenant(prefix.encode("ascii"), trusts_scripts=self.trusts_scripts)
+
+    def problem_of(self, kind: str, name: str) -> str:
+        """Why a name of this kind cannot be part of the prefix; empty if it can, or need not."""
+        ends = [after.text[0] for before, after in pairwise(self.pieces) if before.name == kind]
+        if ends and not _NAME.fullmatch(name):
+            return "it needs 1 to 128 letters, digits and characters of _.:/@+=,~|#-"
+        return next((f"it has '{end}', which ends it there" for end in ends if end in name), "")
+
+
+NO_TENANTS = Tenants()

@@ -1,0 +1,100 @@
+"""The tenants of a policy: whose keys have which prefix, and errors that name line, path and value."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from proxy.policy.tenants import Tenant, Tenants
+from tests.policy.given import policy, problems
+
+APPS = """
+apps:
+  acme: {match: {user: acme}}
+  globex: {match: {listener: "*:6380"}}
+  claimed: {match: {client_name: "x*"}}
+  a_b: {match: {user: ab}}
+rules: {}
+"""
+
+
+def tenants(prefix: str, apps: str = "[acme, globex]") -> Tenants:
+    return policy(f"{APPS}tenants: {{prefix: {prefix!r}, apps: {apps}}}").tenants
+
+
+def test_each_app_has_its_prefix_and_others_have_none() -> None:
+    of = tenants("{app}:").of
+    assert of("acme", "u", "l") == Tenant(b"acme:")
+    assert of("globex", "u", "l") == Tenant(b"globex:")
+    assert of("a_b", "u", "l") is None
+    assert of("unknown", "acme", "l") is None
+    assert policy(APPS).tenants.of("acme", "u", "l") is None
+    trusting = policy(f"{APPS}tenants: {{prefix: x, apps: [acme], scripts: trusted}}").tenants
+    assert trusting.of("acme", "u", "l") == Tenant(b"x", trusts_scripts=True)
+    assert tenants("v2/{listener}/{user}:").of("acme", "ann", "1.2.3.4:6380") == Tenant(b"v2/1.2.3.4:6380/ann:")
+
+
+def test_the_environment_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGION", "eu-1")
+    of = tenants("${REGION}:{app}:").of
+    monkeypatch.setenv("REGION", "us-1")
+    assert of("acme", "u", "l") == Tenant(b"eu-1:acme:")
+    monkeypatch.setenv("REGION", "eu 1")
+    with pytest.raises(Exception, match="REGION in the environment with text of such characters: it has 'eu 1'"):
+        tenants("${REGION}:{app}:")
+    monkeypatch.delenv("REGION")
+    with pytest.raises(Exception, match=r"REGION in the environment .*: it has nothing"):
+        tenants("${REGION}:{app}:")
+
+
+NAMES = ["a", "b", "a:b", "a*", "{a}", "", "a:", ":", "ab", "a-b", "a b", "a\n", "ä", "default", "?", "[a]", "a" * 129]
+
+
+@pytest.mark.parametrize("prefix", ["{user}:", "{app}:{user}:", "{user}:{app}:", "x{user}::", "{user}-{listener}/"])
+def test_no_prefix_begins_another_one(prefix: str) -> None:
+    found = tenants(prefix)
+    made = {
+        names: tenant.prefix
+        for names in product(("acme", "globex"), NAMES, NAMES)
+        if (tenant := found.of(*names)) is not None and not tenant.problem
+    }
+    assert made
+    used = sorted(set(made.values()))
+    assert not [(one, other) for one in used for other in used if one != other and other.startswith(one)]
+    assert not any(set(each) & set(b"{}*?[]\\ \r\n") for each in used)
+
+
+@pytest.mark.parametrize("name", ["a:b", "a*", "{a}", "", "a b", "a\n", "ä", "?", "a" * 129])
+def test_a_name_that_cannot_be_part_of_a_prefix_is_a_problem(name: str) -> None:
+    tenant = tenants("{user}:").of("acme", name, "l")
+    assert tenant is not None
+    assert (tenant.prefix, bool(tenant.problem)) == (b"", True)
+
+
+EXPECTED = 'expected a prefix such as "{app}:", of {app}, {user}, {listener}, ${VARIABLE} of the environment'
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("{prefix: '{acme}:', apps: [acme]}", f"9: tenants.prefix: found '{{acme}}:', {EXPECTED}"),
+        ("{prefix: '{app}*', apps: [acme]}", f"9: tenants.prefix: found '{{app}}*', {EXPECTED}"),
+        ("{prefix: '{app}', apps: [acme]}", "9: tenants.prefix: found '{app}', expected a character behind each {…}"),
+        ("{prefix: '{app}{user}:', apps: [acme]}", "9: tenants.prefix: found '{app}{user}:', expected a character"),
+        ("{prefix: '', apps: [acme]}", "9: tenants.prefix: found"),
+        ("{apps: [acme]}", '9: tenants.prefix: found nothing, expected a prefix such as "{app}:"'),
+        ("{prefix: '{app}:'}", "9: tenants.apps: found nothing, expected the apps that are tenants"),
+        ("{prefix: '{app}:', apps: []}", "9: tenants.apps: found an empty list"),
+        ("{prefix: '{app}:', apps: [acme, acme]}", "9: tenants.apps[0]: found 'acme', expected each app once"),
+        ("{prefix: '{app}:', apps: [nobody]}", "9: tenants.apps: found nobody, expected an app: acme, globex"),
+        ("{prefix: '{app}:', apps: [claimed]}", "9: tenants.apps: found claimed, which is matched by client_name"),
+        ("{prefix: '{app}_', apps: [a_b]}", "9: tenants.apps: found a_b, expected a name that can be part"),
+        ("{prefix: '{app}:', apps: [acme], flush: walk}", "9: tenants.flush: found an unknown key, expected one of"),
+        ("[acme]", "9: tenants: found a list, expected a mapping"),
+    ],
+)
+def test_errors_name_the_place(body: str, problem: str) -> None:
+    found = problems(f"{APPS}tenants: {body}")
+    assert found
+    assert found[0].startswith(problem), found
