@@ -19,8 +19,10 @@ from proxy.hotpath.order.reply_order import MOST_HELD, Segment
 from proxy.hotpath.upstream.in_flight import InFlightEntry
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller
+from proxy.policy.tenants import Tenant
 from proxy.rules.context import NO_SLOT
 from proxy.rules.limit_membership import LimitMembership
+from proxy.session import reply_mode
 from proxy.session.client_upstream import UpstreamClient
 from proxy.session.guarded import guarded
 from proxy.session.item import FollowUp, Item, ReadRun
@@ -89,11 +91,13 @@ class Session(UpstreamClient):
         "redirects",
         "search",
         "slot",
+        "tenant",
         "trace",
         "unreachable",
         "unreached_since",
         "untold",
         "upstream_wait",
+        "used_prefix",
         "wants_login",
     )
 
@@ -120,6 +124,8 @@ class Session(UpstreamClient):
         self.names = self.untold = UNNAMED
         self.origin = Origin(listener)
         self.effective_policy: EffectivePolicy = effective_policy
+        self.tenant: Tenant | None = self._whose_tenant()
+        self.used_prefix = False
         self.count_by_identity()
         self.slot = NO_SLOT
         self.judged_calls = 0
@@ -202,11 +208,32 @@ class Session(UpstreamClient):
         self.effective_policy = self.ports.policies.effective_policy(self.key, self.caller())
         self.intake.config = self.effective_policy.config
         self.intake.simple = self.plain_commands()
+        self._settle_tenant()
         self.count_by_identity()
         self.settle_reads()
         self._choose_replicas_anew()
         if self.held is not None:
             self.held.terms = None  # of the policy before: the primary answers
+
+    def _whose_tenant(self) -> Tenant | None:
+        compiled = self.effective_policy.compiled
+        return compiled.policy.tenants.of(compiled.app, self.user_name, self.origin.listener)
+
+    def _settle_tenant(self) -> None:
+        # Names that the client knows, or that its connection holds, would mean other keys behind another prefix.
+        before, self.tenant = self.tenant, self._whose_tenant()
+        if before == self.tenant or not self._holds_names():
+            return
+        if self.state.blocked:
+            self.close("tenant_changed")
+        else:
+            self.close_when_drained("tenant_changed")
+
+    def _holds_names(self) -> bool:
+        state, subscribed = self.state, self.subscriber is not None or self.state.subscriptions is not None
+        unit = state.watching is not None or state.transaction is not None or self.intake.streams()
+        tracks = bool(self.no_hidden_commands) or state.reply_mode != reply_mode.ON
+        return self.used_prefix or subscribed or unit or tracks
 
     def count_by_identity(self) -> None:
         """Who the client is may have changed: its commands are counted with those of all that are not told from it."""

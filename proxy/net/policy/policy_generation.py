@@ -210,7 +210,7 @@ class PolicyGeneration:
                 continue  # somebody else has asked, too: the plan that is in force has counted already
             effective_policy = self.effective_policies[whose]
             effective_policy.compiled.run(lowered)
-            effective_policy.config.plan = lowered.plan
+            effective_policy.config.plan = effective_policy.compiled.plan
             self.incomplete.discard(whose)
 
     def rehearsal(self, whose: Whose) -> CompiledPolicy:

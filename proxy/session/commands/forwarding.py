@@ -10,8 +10,19 @@ def forward(session: Session, item: Item) -> None:
     if session.state.blocked and item.hidden:
         # Its follow-ups would be lost if the client left before the command that blocks has ended.
         switching.drained(session)
-    switching.to_shared(session, item.command.spec.lane)
+    if session.tenant is not None and _was_collected(session, item):
+        switching.to_private(session)
+        session.sender.notify_when_idle = True
+    else:
+        switching.to_shared(session, item.command.spec.lane)
     dispatch(session, item)
+
+
+def _was_collected(session: Session, item: Item) -> bool:
+    # Whether it has a large argument, which would have passed in pieces if the names before it could stay as they are.
+    # Nobody shall wait behind all of that.
+    large = session.intake.limits.large
+    return session.ports.nodes is None and len(item.raw) > large and max(map(len, item.command.argv)) > large
 
 
 def forward_unchanged(session: Session, judged: JudgedCommand) -> None:

@@ -1,6 +1,6 @@
 """Commands that a client sends and answers that Keyrail gives: each falls silent where CLIENT REPLY says so."""
 
-from proxy.hotpath.upstream.in_flight import EDIT, REPLACE, TRACE, InFlightEntry
+from proxy.hotpath.upstream.in_flight import EDIT, EDIT_ERROR, REPLACE, TRACE, InFlightEntry
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import reply_mode
 from proxy.session.commands import client_reply
@@ -8,6 +8,7 @@ from proxy.session.commands.exec_abort import ABORTING_COMMAND
 from proxy.session.ports.open_trace import OpenTrace
 from proxy.session.session import Session
 from proxy.session.state import NodelessMulti
+from proxy.tenants.replies import ErrorEdit
 
 _AT_ONCE = 64
 _SHORT = 4096
@@ -28,7 +29,12 @@ def submit(session: Session, raw: bytes, edit: ReplyEdit | None = None) -> None:
         sender.forward(upstream, raw)
     else:
         sender.forwarded += 1
-        sender.submit_with_action(raw, EDIT, edit)
+        sender.submit_with_action(raw, action_of(edit), edit)
+
+
+def action_of(edit: ReplyEdit) -> int:
+    """The action by which this edit gets the reply: of a large one that is no error, it need not wait for the end."""
+    return EDIT_ERROR if isinstance(edit, ErrorEdit) else EDIT
 
 
 def submit_traced(session: Session, raw: bytes, edit: ReplyEdit | None, trace: OpenTrace) -> None:

@@ -10,7 +10,8 @@ from proxy.commands.wrapped import node_of, wrapped_in
 from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.policy.decision import Decision
-from proxy.rules.verdict import Answer, Refuse, ReplyEdit, Rewrite, chained
+from proxy.policy.tenants import Tenant
+from proxy.rules.verdict import Answer, Refuse, ReplyEdit, Rewrite, Verdict, chained
 from proxy.session import reply_mode
 from proxy.session.client_link import BYTES_WAIT
 from proxy.session.cluster import named_node, node_connections, node_of_keys, nodeless_multi, redirects
@@ -18,13 +19,14 @@ from proxy.session.commands import client_reply, follow_ups, sending, switching
 from proxy.session.dispatcher import leaving, n_plus_one, refusals, routing, streaming
 from proxy.session.item import NO_LOOK_AHEAD, Item, LookAhead
 from proxy.session.logins import login
-from proxy.session.policy import judging, procedure, scripts
+from proxy.session.policy import judging, procedure, scripts, tenancy
 from proxy.session.ports.open_trace import OpenTrace
 from proxy.session.ports.pool_key import UNAUTHENTICATED
 from proxy.session.progress import NotYet, Step
 from proxy.session.replicas import replica_reads
 from proxy.session.session import Handlers, Session
 from proxy.session.state import Awaited
+from proxy.tenants.requests import NotOfferedError
 from proxy.wire.encode import encode_command
 from proxy.wire.request import Request
 
@@ -233,6 +235,11 @@ class Dispatcher:
         session, command = self.session, item.command
         if session.key.user == UNAUTHENTICATED and self._answers_stranger(command):
             return TAKEN
+        tenant = session.tenant
+        refusal = None if tenant is None else tenancy.refusal(tenant, item.wrapper or command)
+        if refusal is not None:
+            refusals.refuse(session, command, refusal)
+            return TAKEN
         self._locate(item)
         session.search = None  # the command has arrived whole since
         if decision is None:
@@ -290,6 +297,8 @@ class Dispatcher:
             refusals.answer(session, command, verdict, asked=item.asked)
             return TAKEN
         item.hidden = decision.hidden
+        if session.tenant is not None:
+            return self._decided_for_tenant(item, session.tenant, verdict)
         if type(verdict) is Rewrite:
             item.instead_of = command
             command = item.command = Command(session.effective_policy.table, verdict.argv, verdict.spec)
@@ -304,6 +313,21 @@ class Dispatcher:
             found = config.keys.find(command.spec.id, request)
             config.plan.count(request, data, config.keys, found, config.counters)
         item.edit, item.terms = self._learn(command), decision.replica
+        return self._go_on(item)
+
+    def _decided_for_tenant(self, item: Item, tenant: Tenant, verdict: Verdict) -> int:
+        session, own, edit = self.session, item.command, None
+        if type(verdict) is Rewrite:
+            own, edit = Command(session.effective_policy.table, verdict.argv, verdict.spec), verdict.edit
+        try:
+            full = tenancy.for_redis(session, tenant, item.wrapper or own, item.hidden)
+        except NotOfferedError as refused:
+            refusals.refuse(session, item.command, Refuse(refused.error))
+            return TAKEN
+        item.instead_of, item.command, item.hidden = item.command, full.command, full.hidden
+        item.raw = encode_command(full.command.argv)
+        item.edit = chained(full.edit, chained(self._learn(own), edit))
+        judging.count_keys(session, full.command)
         return self._go_on(item)
 
     def _learn(self, command: Command) -> ReplyEdit | None:

@@ -23,17 +23,18 @@ from proxy.commands.table import ConnectionState
 from proxy.commands.words import LONGEST
 from proxy.hotpath.intake.intake import FINISHED
 from proxy.policy.decision import Decision, HiddenCommands
-from proxy.rules.verdict import PASS, Answer, Refuse, ReplyEdit, Rewrite, Verdict
+from proxy.rules.verdict import PASS, Answer, Refuse, ReplyEdit, Rewrite, Verdict, chained
 from proxy.session import reply_mode
 from proxy.session.cluster import node_of_keys, subscribing
 from proxy.session.commands import cached_answers, follow_ups, hidden_commands, pinned, sending, switching
 from proxy.session.dispatcher import transaction
 from proxy.session.item import Item
-from proxy.session.policy import judging, procedure, scripts
+from proxy.session.policy import judging, procedure, scripts, tenancy
 from proxy.session.policy.paying import Paying
 from proxy.session.ports.open_trace import OpenTrace
 from proxy.session.progress import NotYet
 from proxy.session.session import Session
+from proxy.tenants.requests import NotOfferedError
 from proxy.wire.encode import encode_error
 from proxy.wire.request import ARGUMENT_BYTES, COMPLETE, LARGE, MALFORMED, Request
 
@@ -54,6 +55,8 @@ def begin(session: Session, data: bytes, request: Request) -> None:
     table = session.effective_policy.table
     spec = table.spec_of(argv) if argv else table.specs[0]
     collected = spec.state not in _STREAMED_STATES or (spec.container and len(argv) == 1)
+    # What stands before the large string could not get a tenant's prefix any more, once it is on its way.
+    collected = collected or (session.tenant is not None and len(argv) + 1 != request.expected)
     if collected or subscribing.is_confined(session):
         session.intake.collect(data[request.start :])
         return
@@ -165,12 +168,24 @@ class _Stream:
             self.judged = Command(
                 self.session.effective_policy.table, verdict.argv, verdict.spec, self.streamed, self.length
             )
-        self._invite(decision.hidden, begun=False)
+        hidden = decision.hidden
+        if self.session.tenant is not None and self.refusal is None:
+            try:
+                full = tenancy.for_redis(self.session, self.session.tenant, self.judged, hidden)
+            except NotOfferedError as refused:
+                self.refusal = refused.error
+            else:
+                self.judged, self.edit, hidden = full.command, chained(full.edit, self.edit), full.hidden
+                head, self.tail = _around(full.command.argv, self.streamed, self.length)
+        self._invite(hidden, begun=False)
         self.emit(head)
 
     def _decide(self, command: Command, prepaid: Mapping[str, int] | None) -> Decision:
         # What rules ask Redis cannot hold up a command that is on its way: it serves the commands after it.
         session = self.session
+        refusal = None if session.tenant is None else tenancy.refusal(session.tenant, command)
+        if refusal is not None:
+            return Decision(refusal)
         decision = judging.judge(session, command, _ON_ITS_WAY, prepaid)
         for background in decision.background:
             procedure.look_on(session, session.effective_policy.compiled, command, background)

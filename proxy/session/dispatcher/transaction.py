@@ -12,7 +12,7 @@ mapped back is mapped inside EXEC's array.
 
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState, Lane
-from proxy.hotpath.upstream.in_flight import EDIT, MEMBERS, PEEK
+from proxy.hotpath.upstream.in_flight import MEMBERS, PEEK
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit, chained
 from proxy.session import reply_mode
@@ -215,7 +215,7 @@ def queue_bytes(session: Session, raw: bytes, edit: ReplyEdit | None) -> None:
     if edit is None:
         sending.submit(session, raw)
         return
-    running.actions[session.sender.forwarded - running.first] = (EDIT, edit)
+    running.actions[session.sender.forwarded - running.first] = (sending.action_of(edit), edit)
     sending.submit(session, raw, hidden_commands.unless_queued(edit))
 
 

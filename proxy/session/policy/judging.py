@@ -37,6 +37,7 @@ def context_of(session: Session, no_wait: str = "", prepaid: Mapping[str, int] |
         no_wait="it is inside MULTI" if running is not None else no_wait,
         prepaid=prepaid,
         at_primary=not reads_from_replicas(session),
+        tenant=b"" if session.tenant is None else session.tenant.prefix,
     )
 
 

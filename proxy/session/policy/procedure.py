@@ -20,7 +20,7 @@ from proxy.commands.command import Command
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import BackgroundProcedure, Decision
 from proxy.rules.verdict import End, Procedure
-from proxy.session.policy import judging
+from proxy.session.policy import judging, tenancy
 from proxy.session.policy.node_questions import NodeQuestions, misses_keys, stood_for
 from proxy.session.ports.ports import Questions
 from proxy.session.progress import Step
@@ -58,7 +58,7 @@ def _ended(session: Session, procedure: Procedure) -> Step[End | Exception]:
         ends.append(end)
         session.arrived()
 
-    running = RunningProcedure(session.ports, _asking(session), procedure, ended)
+    running = RunningProcedure(session.ports, _asking(session), tenancy.asked_for(session, procedure), ended)
     running.begin()
     try:
         while not ends:
@@ -96,4 +96,5 @@ def look_on(session: Session, policy: CompiledPolicy, command: Command, backgrou
         if hits:
             session.ports.reports.report(hits, command, session)
 
-    RunningProcedure(session.ports, _asking(session), background.procedure, ended).begin()
+    procedure = tenancy.asked_for(session, background.procedure)
+    RunningProcedure(session.ports, _asking(session), procedure, ended).begin()

@@ -1,0 +1,96 @@
+"""A tenant's client: names in what it sends, and in what Keyrail asks and sends for it, get its prefix, and lose it in
+replies.
+
+Rules judge the client's own names. All that stands behind their decision (the memory of hot keys, follow-ups, what
+a client watches, counts of keys) has the names as Redis has them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from proxy.commands.command import Command
+from proxy.commands.table import Table
+from proxy.policy.decision import HiddenCommands
+from proxy.policy.tenants import Tenant
+from proxy.rules.verdict import End, Procedure, Refuse, Renewal, ReplyEdit, Steps
+from proxy.session.session import Session
+from proxy.tenants.requests import NotOfferedError, has_names, own_prefixed, prefixed, refusal_of
+from proxy.wire.encode import encode_error
+
+_OF_NODES = encode_error("DENIED keyrail: tenants are not served with a cluster upstream yet")
+
+
+class TenantCommand(NamedTuple):
+    """A command as Redis gets it, the edit of its reply, and the hidden commands that go with it."""
+
+    command: Command
+    edit: ReplyEdit | None
+    hidden: tuple[HiddenCommands, ...]
+
+
+def refusal(tenant: Tenant, command: Command) -> Refuse | None:
+    """The refusal of a command that is not offered to the tenant; None for one that is."""
+    error = refusal_of(command, trusts_scripts=tenant.trusts_scripts)
+    if not error and tenant.problem and has_names(command):
+        error = encode_error(f"DENIED keyrail: this client is of a tenant, and {tenant.problem}")
+    return Refuse(error) if error else None
+
+
+def for_redis(session: Session, tenant: Tenant, command: Command, hidden: tuple[HiddenCommands, ...]) -> TenantCommand:
+    """A command of a tenant's client with its prefix. Raises NotOfferedError."""
+    table, prefix = session.effective_policy.table, tenant.prefix
+    assert not (tenant.problem and has_names(command)), "it is refused before rules judge it"
+    argv, edit = prefixed(command, prefix, trusts_scripts=tenant.trusts_scripts)
+    if argv != command.argv:
+        if session.ports.nodes is not None:
+            raise NotOfferedError(_OF_NODES)
+        session.used_prefix = True
+    full = Command(table, argv, command.spec, command.streamed, command.streamed_length)
+    full.further = command.further
+    return TenantCommand(full, edit, tuple(_hidden(each, table, prefix) for each in hidden))
+
+
+def _hidden(hidden: HiddenCommands, table: Table, prefix: bytes) -> HiddenCommands:
+    surround = hidden.surround
+    full = partial(_all_full, table, prefix)
+
+    def conclude(line: bytes, lines: Sequence[bytes]) -> Sequence[Sequence[bytes]]:
+        return full(surround.conclude(line, lines))
+
+    changed = replace(surround, conclude=conclude, before=full(surround.before), after=full(surround.after))
+    return replace(hidden, surround=changed)
+
+
+def _all_full(table: Table, prefix: bytes, commands: Sequence[Sequence[bytes]]) -> Sequence[Sequence[bytes]]:
+    return [_full(table, prefix, argv) for argv in commands]
+
+
+def _full(table: Table, prefix: bytes, argv: Sequence[bytes]) -> Sequence[bytes]:
+    full = own_prefixed(Command(table, argv), prefix).argv
+    return Renewal(prefix + argv.key, argv.option, full) if isinstance(argv, Renewal) else full
+
+
+def asked_for(session: Session, procedure: Procedure) -> Procedure:
+    """A rule's procedure, which knows the names as the client does, with questions that have the prefix."""
+    tenant = session.tenant
+    if tenant is None:
+        return procedure
+    return replace(procedure, steps=partial(_steps, procedure.steps, session.effective_policy.table, tenant.prefix))
+
+
+def _steps(begin: Callable[[], Steps], table: Table, prefix: bytes) -> Steps:
+    own = begin()
+    try:
+        questions = next(own)
+        while True:
+            full = [own_prefixed(Command(table, question), prefix) for question in questions]
+            frames = yield [each.argv for each in full]
+            told = [frame if each.edit is None else each.edit(frame) for each, frame in zip(full, frames, strict=True)]
+            questions = own.send(told)
+    except StopIteration as stop:
+        end: End = stop.value
+        return end
+    finally:
+        own.close()
