@@ -6,6 +6,7 @@ RESP3 sends confirmations and messages as pushes; RESP2 sends both as arrays, wh
 import hiredis
 
 from proxy.hotpath.upstream.pipeline_listener import CONFIRMATION, MESSAGE, REPLY
+from proxy.rules.verdict import ReplyEdit
 
 _MESSAGES = frozenset({b"message", b"pmessage", b"smessage"})
 _OPENING = {b"subscribe": 0, b"psubscribe": 1, b"ssubscribe": 2}
@@ -15,10 +16,12 @@ _CLOSING = {b"unsubscribe": 0, b"punsubscribe": 1, b"sunsubscribe": 2}
 class Subscriptions:
     """The subscriptions of one client, as Redis has confirmed them: channels, patterns, shard channels.
 
-    ``opening`` says that the last command about it was a SUBSCRIBE.
+    ``opening`` says that the last command about it was a SUBSCRIBE. ``edit`` changes what comes before the client gets
+    it.
     """
 
-    def __init__(self, protocol: int) -> None:
+    def __init__(self, protocol: int, edit: ReplyEdit | None = None) -> None:
+        self.edit = edit
         self.protocol = protocol
         self.sets: tuple[set[bytes], set[bytes], set[bytes]] = (set(), set(), set())
         self.asked = 0

@@ -1,8 +1,8 @@
 """What each command is for a tenant: offered, with the places of the names in it, or refused, and why.
 
 Every command of the table has its decision here; tests fail for one without. A command that only an engine knows has
-none, and is refused. Names are keys, and patterns of keys. Keys of a request stand where the command table says
-(``KeyFinder``); this module adds what is no key there, and where names stand in replies.
+none, and is refused. Names are keys, channels, and patterns of them. Keys of a request stand where the command table
+says (``KeyFinder``); this module adds what is no key there, and where names stand in replies.
 """
 
 from enum import Enum
@@ -17,6 +17,10 @@ class RequestNames(Enum):
     PATTERN = "its first argument is a pattern of keys"
     SCAN = "MATCH has a pattern of keys, or there is none, and one is added"
     SORT = "its keys, and the patterns of BY and GET"
+    CHANNEL = "its first argument is a channel"
+    CHANNELS = "its arguments are channels"
+    CHANNEL_PATTERNS = "its arguments are patterns of channels"
+    SHOWN_CHANNELS = "its argument is a pattern of channels, or there is none, and one is added"
 
 
 class ReplyNames(Enum):
@@ -27,6 +31,7 @@ class ReplyNames(Enum):
     ALL = "all elements of the array"
     PAGE = "all elements of the array that is the second element"
     STREAMS = "the first element of each member of the array, or each key of the map"
+    PAIRS = "every other element of the array"
     SECTIONS = "in sections of a text, which are left out"
 
 
@@ -71,13 +76,19 @@ _OFFERED = {
     Offer(RequestNames.PATTERN, ReplyNames.ALL): "KEYS",
     Offer(RequestNames.SCAN, ReplyNames.PAGE): "SCAN",
     Offer(RequestNames.NONE, ReplyNames.SECTIONS): "INFO",
+    # Messages and confirmations, which come as pushes, get their names from ``replies.message_edit``.
+    Offer(RequestNames.CHANNELS): "SSUBSCRIBE SUBSCRIBE SUNSUBSCRIBE UNSUBSCRIBE",
+    Offer(RequestNames.CHANNEL_PATTERNS): "PSUBSCRIBE PUNSUBSCRIBE",
+    Offer(RequestNames.CHANNEL): "PUBLISH SPUBLISH",
+    Offer(RequestNames.SHOWN_CHANNELS, ReplyNames.ALL): "PUBSUB|CHANNELS PUBSUB|SHARDCHANNELS",
+    Offer(RequestNames.CHANNELS, ReplyNames.PAIRS): "PUBSUB|NUMSUB PUBSUB|SHARDNUMSUB",
     # COMMAND GETKEYS runs nothing: it tells the tenant's own names, as the tenant has given them.
     _NO_NAMES: """
         ACL|CAT ACL|GENPASS ACL|HELP ACL|WHOAMI AUTH CLIENT|CAPA CLIENT|GETNAME CLIENT|GETREDIR CLIENT|HELP CLIENT|ID
         CLIENT|INFO CLIENT|NO-EVICT CLIENT|NO-TOUCH CLIENT|REPLY CLIENT|SETINFO CLIENT|SETNAME CLIENT|TRACKINGINFO
         COMMAND COMMAND|COUNT COMMAND|DOCS COMMAND|GETKEYS COMMAND|GETKEYSANDFLAGS COMMAND|HELP COMMAND|INFO
-        COMMAND|LIST DISCARD ECHO EXEC HELLO LASTSAVE LOLWUT MEMORY|HELP MULTI OBJECT|HELP PING QUIT RESET SELECT TIME
-        UNWATCH WAIT WAITAOF XGROUP|HELP XINFO|HELP
+        COMMAND|LIST DISCARD ECHO EXEC HELLO LASTSAVE LOLWUT MEMORY|HELP MULTI OBJECT|HELP PING PUBSUB|HELP QUIT RESET
+        SELECT TIME UNWATCH WAIT WAITAOF XGROUP|HELP XINFO|HELP
         """,
 }
 
@@ -85,7 +96,6 @@ _ALL_KEYS = "it is about the keys of all tenants"
 _BY_ITSELF = "it takes the key where this Keyrail does not follow it"
 _CLIENTS = "it is about other clients"
 _CLUSTER = "it is about the nodes of a cluster"
-_MESSAGES = "channels are not told apart by tenant"
 _PUSHES = "what Redis would send without being asked is not told apart by tenant"
 _SCRIPTS = "only the script knows which keys it uses"
 _SERVER = "it is about the server, which all tenants share"
@@ -109,10 +119,6 @@ _REFUSED = {
         CLUSTER|SHARDS CLUSTER|SLAVES CLUSTER|SLOT-STATS CLUSTER|SLOTS CLUSTER|SYNCSLOTS CLUSTERSCAN READONLY READWRITE
         RESTORE-ASKING
         """,
-    _MESSAGES: """
-        PSUBSCRIBE PUBLISH PUBSUB|CHANNELS PUBSUB|HELP PUBSUB|NUMPAT PUBSUB|NUMSUB PUBSUB|SHARDCHANNELS
-        PUBSUB|SHARDNUMSUB PUNSUBSCRIBE SPUBLISH SSUBSCRIBE SUBSCRIBE SUNSUBSCRIBE UNSUBSCRIBE
-        """,
     _PUSHES: "CLIENT|CACHING CLIENT|TRACKING",
     _SCRIPTS: """
         EVAL EVALSHA EVALSHA_RO EVAL_RO FCALL FCALL_RO FUNCTION|DELETE FUNCTION|DUMP FUNCTION|FLUSH FUNCTION|HELP
@@ -130,7 +136,7 @@ _REFUSED = {
     _SHOWS_ALL: """
         HOTKEYS|GET HOTKEYS|HELP HOTKEYS|RESET HOTKEYS|START HOTKEYS|STOP KEYRAIL|CLIENTS KEYRAIL|EXPLAIN KEYRAIL|HELP
         KEYRAIL|HOTKEYS KEYRAIL|INCIDENTS KEYRAIL|INFO KEYRAIL|NODE KEYRAIL|PATTERNS KEYRAIL|POLICY KEYRAIL|RULES
-        KEYRAIL|SCHEMA KEYRAIL|SLOTS KEYRAIL|SLOW
+        KEYRAIL|SCHEMA KEYRAIL|SLOTS KEYRAIL|SLOW PUBSUB|NUMPAT
         """,
     _UNTRIED: """
         ARCOUNT ARDEL ARDELRANGE ARGET ARGETRANGE ARGREP ARINFO ARINSERT ARLASTITEMS ARLEN ARMGET ARMSET ARNEXT AROP

@@ -4,7 +4,9 @@ A reply that has another form than its command's, or a name without the prefix, 
 see what is not its own.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from proxy.tenants.decisions import ReplyNames
 from proxy.wire.encode import encode_error
@@ -13,6 +15,9 @@ from proxy.wire.reply import ReplyScanner
 OTHER_FORM = encode_error(
     "ERR keyrail: Redis gave a reply in which the names of a tenant cannot be told from others', so it was dropped"
 )
+_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
+_CONFIRM_PATTERNS = frozenset({b"psubscribe", b"punsubscribe"})
+_OF_PATTERNS = _CONFIRM_PATTERNS | {b"pmessage"}
 _SHOWN_SECTIONS = frozenset({"server", "clients", "memory", "persistence", "stats", "replication", "cpu", "cluster"})
 """Sections of INFO about the server as a whole. Others count keys and commands, which are of all tenants together."""
 
@@ -29,19 +34,42 @@ class ErrorEdit:
 
     def __call__(self, frame: bytes) -> bytes:
         """The reply as the tenant gets it."""
-        prefix = self._prefix
-        if not frame.startswith(b"-") or prefix not in frame:
+        if not frame.startswith(b"-") or self._prefix not in frame:
             return frame
-        parts = frame.split(prefix)
-        told = parts[0]
-        for part in parts[1:]:
-            told += part if self._begins_name(part) else prefix + part
-        return told
+        # Redis ends a name at its first NUL, and has spaces for line ends.
+        names = [name.partition(b"\0")[0].translate(_ONE_LINE) for name in self._names]
+        quoted = re.compile(b"(['`])" + re.escape(self._prefix))
+        told, done = b"", 0
+        found = quoted.search(frame)
+        while found is not None:
+            size = _name_at(frame, found.end(), found[1], names)
+            if size >= 0:
+                told += frame[done : found.end(1)]
+                done = found.end()
+            found = quoted.search(frame, found.end() + max(size, 0))
+        return told + frame[done:]
 
-    def _begins_name(self, text: bytes) -> bool:
-        # Redis cuts long names, and quotes them as one line.
-        cut = text.partition(b"'")[0].rstrip()
-        return any(text.startswith(name) or name.startswith(cut) for name in self._names)
+
+def _name_at(frame: bytes, begin: int, quote: bytes, names: Sequence[bytes]) -> int:
+    # The size of the name that stands there, or of its beginning: Redis cuts what is long. -1 if it is no name.
+    whole = [len(name) for name in names if frame.startswith(name + quote, begin)]
+    if whole:
+        return max(whole)
+    cut = frame[begin : max(begin, frame.find(quote, begin))]
+    return len(cut) if cut and any(name.startswith(cut) for name in names) else -1
+
+
+def message_edit(prefix: bytes, pattern_prefix: bytes) -> Callable[[bytes], bytes]:
+    """The edit of messages and of confirmations of subscriptions, which name a channel, a pattern or both. Patterns
+    begin with another form of the prefix."""
+    return partial(_message, prefix, pattern_prefix)
+
+
+def _message(prefix: bytes, pattern_prefix: bytes, frame: bytes) -> bytes:
+    try:
+        return _Strip(frame, prefix).message(pattern_prefix)
+    except ValueError:
+        return b""  # of somebody else
 
 
 def stripped(names: ReplyNames, prefix: bytes, frame: bytes) -> bytes:
@@ -72,6 +100,8 @@ class _Strip:
             self._streams(kind, count, i)
         elif names is ReplyNames.PAGE:
             self._all(*self._line(self._behind(i)))
+        elif names is ReplyNames.PAIRS:
+            self._pairs(kind, count, i)
         elif names is ReplyNames.ALL:
             self._all(kind, count, i)
         elif kind == b"*" and count > 1:
@@ -80,11 +110,32 @@ class _Strip:
             raise ValueError
         return b"".join((*self.parts, self.frame[self.done :]))
 
+    def message(self, pattern_prefix: bytes) -> bytes:
+        """A message without the prefix, or a confirmation; that of no channel has a null in its place."""
+        _, size, start = self._line(self._line(0)[2])
+        word, i = self.frame[start : start + size], start + size + 2
+        if self.frame[i : i + 1] == b"_" or self.frame[i : i + 3] == b"$-1":
+            return self.frame
+        channel_prefix = self.prefix
+        if word in _OF_PATTERNS:
+            self.prefix = pattern_prefix
+            i = self._name(i)
+        if word not in _CONFIRM_PATTERNS:
+            self.prefix = channel_prefix
+            self._name(i)
+        return b"".join((*self.parts, self.frame[self.done :]))
+
     def _all(self, kind: bytes, count: int, i: int) -> None:
         if kind not in (b"*", b"~"):
             raise ValueError
         for _ in range(count):
             i = self._name(i)
+
+    def _pairs(self, kind: bytes, count: int, i: int) -> None:
+        if kind != b"*" or count % 2:
+            raise ValueError
+        for _ in range(0, count, 2):
+            i = self._behind(self._name(i))
 
     def _streams(self, kind: bytes, count: int, i: int) -> None:
         if kind not in (b"*", b"%"):

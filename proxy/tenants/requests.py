@@ -18,6 +18,10 @@ from proxy.wire.encode import encode_error
 
 ReplyEdit: TypeAlias = Callable[[bytes], bytes]
 
+_CHANNELS = frozenset({RequestNames.CHANNELS, RequestNames.CHANNEL_PATTERNS, RequestNames.SHOWN_CHANNELS})
+_OPENING = frozenset({"PSUBSCRIBE", "SSUBSCRIBE", "SUBSCRIBE"})
+_OF_THE_SERVER = (b"__key", b"__redis__:")
+"""How channels begin on which the server itself sends: keyspace notifications and invalidations."""
 _GLOB = b"\\*?[]^-"
 _SYNTAX_ERROR = b"-ERR syntax error\r\n"
 _SCAN_OPTIONS = frozenset({b"MATCH", b"COUNT", b"TYPE"})
@@ -85,6 +89,8 @@ def _with_prefix(command: Command, offer: Offer, prefix: bytes) -> Prefixed:
     if not command.spec.takes(len(command.argv)):
         name = command.spec.name.lower()
         raise NotOfferedError(encode_error(f"ERR wrong number of arguments for '{name}' command"))
+    if offer.request in _CHANNELS:
+        return _with_channels(command, offer, prefix)
     argv = list(command.argv)
     names = list(_places(command, offer))
     for index in names:
@@ -105,12 +111,28 @@ def _with_prefix(command: Command, offer: Offer, prefix: bytes) -> Prefixed:
     return Prefixed(argv, partial(_edited, told, partial(stripped, offer.reply, prefix)))
 
 
+def _with_channels(command: Command, offer: Offer, prefix: bytes) -> Prefixed:
+    argv, patterns = list(command.argv), offer.request is not RequestNames.CHANNELS
+    first = 1 + command.spec.name.count("|")
+    for index in range(first, len(argv)):
+        if command.spec.name in _OPENING and argv[index].startswith(_OF_THE_SERVER):
+            raise NotOfferedError(_denied(command, "what the server tells of keys is not told apart by tenant"))
+        argv[index] = _pattern(command, index, prefix) if patterns else prefix + argv[index]
+    if offer.request is RequestNames.SHOWN_CHANNELS and len(argv) == first:
+        argv.append(glob_escaped(prefix) + b"*")
+    if offer.reply is ReplyNames.NONE:
+        return Prefixed(argv, None)  # what comes is no reply
+    return Prefixed(argv, partial(stripped, offer.reply, prefix))
+
+
 def _edited(error: ErrorEdit, reply: ReplyEdit, frame: bytes) -> bytes:
     return error(frame) if frame.startswith(b"-") else reply(frame)
 
 
 def _places(command: Command, offer: Offer) -> Sequence[int]:
     # The arguments before which the prefix goes as it is.
+    if offer.request is RequestNames.CHANNEL:
+        return (1,)
     if offer.request not in (RequestNames.KEYS, RequestNames.SORT):
         return ()
     names = _sort_names(command) if offer.request is RequestNames.SORT else set()

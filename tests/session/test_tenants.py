@@ -179,7 +179,7 @@ def test_large_values_pass_with_the_prefix() -> None:
 def test_a_large_argument_is_no_name() -> None:
     for words, why in (
         (("DEL", "a", b"k" * 2 * LARGE), b"its argument 2 has 128 bytes, too many for a name"),
-        (("PUBLISH", "a", b"k" * 2 * LARGE), b"PUBLISH is not offered to tenants"),
+        (("EVAL", "return 1", 0, b"k" * 2 * LARGE), b"EVAL is not offered to tenants"),
     ):
         _, client, _ = begin()
         send_in_two(client, call(*words))
@@ -285,3 +285,24 @@ def test_a_watch_from_before_the_login_is_no_tenants() -> None:
     client.say("AUTH", "acme", "p")
     client.own.answer(OK)
     assert client.cause == "tenant_changed"
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_messages_at_every_split(protocol: int) -> None:
+    head = b"*" if protocol == 2 else b">"
+    frames = [
+        b"3\r\n$9\r\nsubscribe\r\n$6\r\nacme:c\r\n:1\r\n",
+        b"3\r\n$7\r\nmessage\r\n$6\r\nacme:c\r\n$6\r\nacme:t\r\n",
+        b"3\r\n$11\r\nunsubscribe\r\n$6\r\nacme:c\r\n:0\r\n",
+    ]
+    told = b"".join(head + frame for frame in frames)
+    for cut in range(len(told)):
+        _, client, _ = begin(protocol=protocol)
+        client.send(call("SUBSCRIBE", "c"))
+        own = client.own
+        client.send(call("UNSUBSCRIBE"))
+        assert own.taken() == call("SUBSCRIBE", "acme:c") + call("UNSUBSCRIBE")
+        own.answer(told[:cut])
+        own.answer(told[cut:])
+        assert client.heard() == told.replace(b"$6\r\nacme:c", b"$1\r\nc"), cut
+        assert not client.is_pinned()

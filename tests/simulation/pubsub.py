@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -66,4 +67,6 @@ def _pubsub(c: Connection, argv: Sequence[bytes]) -> Any:
     everywhere = [each.subscriptions[kind] for each in c.server.connections]
     if argv[1].upper().endswith(b"NUMSUB"):
         return [part for name in argv[2:] for part in (name, sum(name in each for each in everywhere))]
-    return list(dict.fromkeys(name for each in everywhere for name in each))
+    pattern = (argv[2] if len(argv) > 2 else b"*").decode("latin-1")
+    found = dict.fromkeys(name for each in everywhere for name in each)
+    return [name for name in found if fnmatch.fnmatchcase(name.decode("latin-1"), pattern)]

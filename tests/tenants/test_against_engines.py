@@ -35,7 +35,7 @@ UNLIKE = frozenset(
     )
 )
 """Commands whose replies differ from one server to another, from one moment to the next, or in their order."""
-ALONE = frozenset({"WATCH", "UNWATCH", "MULTI", "EXEC", "DISCARD", "QUIT", "RESET", "AUTH", "HELLO", "SELECT"})
+ALONE = frozenset({"CLIENT", "WATCH", "UNWATCH", "MULTI", "EXEC", "DISCARD", "SELECT"})
 """Commands that do not stand inside a transaction here."""
 VALUES = {
     b"string": ("GET", "{}"),
@@ -52,7 +52,8 @@ LEFT_OUT = frozenset(
     )
 )
 """Of commands with anybody's keys: those that may wait, and those whose reply is random."""
-LINES = [words for words in INVOCATIONS if words[0] not in ("QUIT", "RESET", "AUTH", "HELLO")]
+NOT_HERE = re.compile(r"QUIT|RESET|AUTH|HELLO|.*SUBSCRIBE")
+LINES = [words for words in INVOCATIONS if not NOT_HERE.fullmatch(words[0])]
 
 
 def prepared(engine: Engine) -> Engine:
@@ -91,7 +92,8 @@ def comparable(words: list[str], frame: bytes) -> object:
     """What must be the same of a reply."""
     if words[0] in ("KEYS", "SCAN") and not frame.startswith(b"-"):
         found: Any = decode(frame)
-        return sorted(found if words[0] == "KEYS" else found[1])
+        # Redis matches the empty name by no pattern but a single star; behind a prefix it is not empty.
+        return sorted(filter(None, found if words[0] == "KEYS" else found[1]))
     return frame[:1] if words[0] in UNLIKE else frame
 
 
@@ -187,11 +189,11 @@ def test_two_tenants_leave_what_each_would_have_left_alone(
             told, wanted = through.frames(len(lines)), direct.frames(len(lines))
             for words, reply, expected in zip(lines, told, wanted, strict=True):
                 assert comparable(words, reply) == comparable(words, expected), words
-    for database, name in enumerate(tenants):
-        assert stored(shared, f"{name}:") == stored(alone, database=database)
-    outside = {name: value for name, value in stored(shared).items() if not re.match(rb"acme:|globex:", name)}
-    assert {shared.do("GET", name.decode()) for name in outside} == {b"outside"}
     for line in monitor.lines():
         verb, _, rest = line.partition(b'] "')[2].partition(b'"')
         if verb.upper() in (b"GET", b"SET", b"DEL", b"INCR", b"LPUSH"):
             assert re.match(rb' "(acme|globex):', rest), line
+    for database, name in enumerate(tenants):
+        assert stored(shared, f"{name}:") == stored(alone, database=database)
+    outside = {name: value for name, value in stored(shared).items() if not re.match(rb"acme:|globex:", name)}
+    assert {shared.do("GET", name.decode()) for name in outside} == {b"outside"}

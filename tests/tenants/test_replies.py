@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.tenants.decisions import ReplyNames
-from proxy.tenants.replies import OTHER_FORM, ErrorEdit, stripped
+from proxy.tenants.replies import OTHER_FORM, ErrorEdit, message_edit, stripped
 from proxy.wire.encode import encode_array, encode_bulk
 
 P = b"acme:"
@@ -29,6 +29,29 @@ def test_streams_of_both_protocols(head: bytes) -> None:
         return head % (encode_bulk(first) + entries, encode_bulk(second) + entries)
 
     assert stripped(ReplyNames.STREAMS, P, reply(P + b"x", P + b"\r\n")) == reply(b"x", b"\r\n")
+
+
+def test_messages_and_confirmations_lose_the_prefix() -> None:
+    edit = message_edit(b"eu-1:", rb"eu\-1:")
+    for head in (b"*", b">"):
+        for full, own in (
+            ((b"message", b"eu-1:c", b"eu-1:text"), (b"message", b"c", b"eu-1:text")),
+            ((b"smessage", b"eu-1:c", b"text"), (b"smessage", b"c", b"text")),
+            ((b"pmessage", rb"eu\-1:*", b"eu-1:c", b"text"), (b"pmessage", b"*", b"c", b"text")),
+            ((b"subscribe", b"eu-1:c", b"n"), (b"subscribe", b"c", b"n")),
+            ((b"punsubscribe", rb"eu\-1:*", b"n"), (b"punsubscribe", b"*", b"n")),
+            ((b"message", b"globex:c", b"text"), None),
+        ):
+            frame = b"" if own is None else head + encode_array(own)[1:]
+            assert edit(head + encode_array(full)[1:]) == frame
+        for null in (b"$-1\r\n", b"_\r\n"):
+            frame = head + b"3\r\n$11\r\nunsubscribe\r\n" + null + b":0\r\n"
+            assert edit(frame) == frame
+
+
+def test_pairs_lose_the_prefix_of_the_first() -> None:
+    assert stripped(ReplyNames.PAIRS, P, b"*2\r\n$6\r\nacme:c\r\n:1\r\n") == b"*2\r\n$1\r\nc\r\n:1\r\n"
+    assert stripped(ReplyNames.PAIRS, P, b"*1\r\n$6\r\nacme:c\r\n") == OTHER_FORM
 
 
 def test_nulls_and_empty_replies_stay() -> None:
@@ -57,6 +80,14 @@ def test_errors_quote_the_tenants_own_names() -> None:
     edit = ErrorEdit(P, [b"x", b"y:z", b"k" * 200])
     no_group = b"-NOGROUP No such key '%b' or consumer group 'acme:g' in XREADGROUP with GROUP option\r\n"
     assert edit(no_group % b"acme:y:z") == no_group % b"y:z"
+    assert edit(no_group % b"acme:other") == no_group % b"acme:other"
+    assert ErrorEdit(P, [b"acme:acme:a"])(no_group % b"acme:acme:acme:a") == no_group % b"acme:acme:a"
+    assert ErrorEdit(P, [b"", b"it's"])(no_group % b"acme:") == no_group % b""
+    assert ErrorEdit(P, [b"", b"it's"])(no_group % b"acme:it's") == no_group % b"it's"
+    old = b"-ERR unknown command `X`, with args beginning with: `%b`, `acme:`, \r\n"
+    assert ErrorEdit(P, [b"", b"it`s"])(old % b"acme:it`s") == (old % b"it`s").replace(b"`acme:`", b"``")
+    assert ErrorEdit(P, [b"a\r\nb", b"a\0b"])(no_group % b"acme:a  b") == no_group % b"a  b"
+    assert ErrorEdit(P, [b"a\0b"])(no_group % b"acme:a") == no_group % b"a"
     cut = b"-ERR unknown command 'X', with args beginning with: 'acme:x' 'acme:%b' \r\n" % (b"k" * 100)
     assert edit(cut) == cut.replace(b"acme:", b"")
     assert edit(b"$6\r\nacme:x\r\n") == b"$6\r\nacme:x\r\n"

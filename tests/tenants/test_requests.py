@@ -27,6 +27,8 @@ def test_the_prefix_stands_before_each_name() -> None:
         own, expected = sent(words), sent(words, PREFIX)
         if words[0] == "KEYS":
             expected = [b"KEYS", PREFIX.encode() + own[1]]
+        elif words == ["PUBSUB", "CHANNELS"]:
+            expected = [*own, b"acme:*"]
         elif words[:3] == ["SCAN", "0", "COUNT"]:
             expected = [*own, b"MATCH", b"acme:*"]
         if words in REFUSED:
@@ -69,6 +71,13 @@ def test_a_name_that_has_not_arrived_whole_is_refused() -> None:
 def test_glob_characters_of_a_prefix_match_only_themselves() -> None:
     assert glob_escaped(b"a*[b]\\-?:") == rb"a\*\[b\]\\\-\?:"
     assert prefixed(Command(STANDARD, [b"KEYS", b"x*"]), b"a*").argv == [b"KEYS", rb"a\*x*"]
+
+
+def test_notifications_of_the_server_are_nobodys() -> None:
+    reserved = [("SUBSCRIBE", "__keyspace@0__:a"), ("PSUBSCRIBE", "__key*"), ("SUBSCRIBE", "a", "__redis__:invalidate")]
+    for words in reserved:
+        assert b"what the server tells of keys is not told apart by tenant" in error(*words)
+    assert prefixed(Command(STANDARD, [b"PSUBSCRIBE", b"*"]), b"eu-1:").argv == [b"PSUBSCRIBE", rb"eu\-1:*"]
 
 
 def test_handshakes_of_libraries_get_the_errors_that_they_go_on_after() -> None:

@@ -1,5 +1,6 @@
 """Protocols of the objects that an upstream pipeline calls. It calls none of them for each read or each reply."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from proxy.hotpath.upstream.in_flight import ReplySink
@@ -66,6 +67,8 @@ class SubscriptionReader(Protocol):
     """The subscriptions of the owner of a connection."""
 
     protocol: int
+    edit: Callable[[bytes], bytes] | None
+    """What makes of a message, or of a confirmation, what the owner gets instead."""
 
     def hears(self, head: bytes) -> int:
         """The kind of a frame, by its first line and first element: MESSAGE, CONFIRMATION or REPLY."""

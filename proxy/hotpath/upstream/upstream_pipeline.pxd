@@ -27,6 +27,8 @@ cdef class UpstreamPipeline(ReplyActions):
     @cython.locals(said=cython.int, n=cython.Py_ssize_t)
     cdef Py_ssize_t _push(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     @cython.locals(n=cython.Py_ssize_t)
+    cdef Py_ssize_t _edited_message(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
+    @cython.locals(n=cython.Py_ssize_t)
     cdef Py_ssize_t _attribute(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     @cython.locals(n=cython.Py_ssize_t, head=InFlightEntry, frame=bytes)
     cdef Py_ssize_t _confirm(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3

@@ -130,6 +130,8 @@ class UpstreamPipeline(ReplyActions):
         if self.subscriptions is not None and not self.relay:
             said = self.subscriptions.hears(data[i:n]) if n > 0 else REPLY
         if said == MESSAGE:
+            if self.subscriptions is not None and self.subscriptions.edit is not None and not self.relay:
+                return self._edited_message(data, p, i, size)
             return self._stream(data, p, i, size, self.owner, False)
         alone = self.head is None or self.head.action == CONFIRM or self.head.sink is not self.owner
         if said == CONFIRMATION and (p[i] == _PUSH or alone):
@@ -139,6 +141,14 @@ class UpstreamPipeline(ReplyActions):
         if self.head.action == FORWARD:
             return self._stream(data, p, i, size, self.head.sink, True)
         return self._special(self.head, data, p, i, size)
+
+    def _edited_message(self, data: bytes, p: bytes, i: int, size: int) -> int:
+        n = self.scanner.whole(p, i, size)
+        if n > 0 and self.owner is not None:
+            assert self.subscriptions is not None
+            assert self.subscriptions.edit is not None
+            self.deliver(self.owner, self.subscriptions.edit(data[i:n]))
+        return n
 
     def _attribute(self, p: bytes, i: int, size: int) -> int:
         # It says something about the reply behind it, and no client is told.
@@ -162,7 +172,7 @@ class UpstreamPipeline(ReplyActions):
             head.sink.pending_replies += head.due - 1
         subscriptions.confirm(frame)
         if self.owner is not None:
-            self.deliver(self.owner, frame)
+            self.deliver(self.owner, frame if subscriptions.edit is None else subscriptions.edit(frame))
         if head is not None:
             self.complete(head, 1)
         return n

@@ -15,6 +15,7 @@ from proxy.commands.slots import slot_of
 from proxy.hotpath.upstream.in_flight import CONFIRM, HIDE, NOTE, InFlightEntry, ReplySink
 from proxy.hotpath.upstream.pipeline_listener import CONFIRMATION, MESSAGE, REPLY
 from proxy.hotpath.upstream.sender_listener import HeldUpstream, ReplyRecipient
+from proxy.rules.verdict import ReplyEdit
 from proxy.session.item import Ping
 from proxy.session.ports.client_identity import Names
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
@@ -145,6 +146,7 @@ class SubscriptionLink(ReplySink):
         self.node: Node = upstream.key.node
         self.user = upstream.key.user
         self.protocol = upstream.key.protocol
+        self.edit: ReplyEdit | None = None
         self.is_primary = True
         self.wanted = nothing()
         self.confirmed = nothing()

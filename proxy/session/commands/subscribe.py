@@ -13,6 +13,7 @@ from proxy.hotpath.upstream.in_flight import CONFIRM
 from proxy.session.commands import client_reply, switching
 from proxy.session.commands.handler import Handler
 from proxy.session.item import JudgedCommand
+from proxy.session.policy import tenancy
 from proxy.session.session import Session
 from proxy.session.subscription import Subscriptions
 
@@ -27,7 +28,8 @@ def _change(session: Session, item: JudgedCommand) -> None:
         # Nothing could follow the commands before this one once Redis lets the client do little else.
         switching.drained(session)
     if subscriptions is None:
-        subscriptions = session.on_its_own.subscriptions = Subscriptions(session.key.protocol)
+        edit = None if session.tenant is None else tenancy.message_edit(session.tenant)
+        subscriptions = session.on_its_own.subscriptions = Subscriptions(session.key.protocol, edit)
         upstream.follow(subscriptions)
     bare = len(argv) == 1
     subscriptions.opening = not closing

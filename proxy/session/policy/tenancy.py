@@ -16,7 +16,8 @@ from proxy.policy.decision import HiddenCommands
 from proxy.policy.tenants import Tenant
 from proxy.rules.verdict import End, Procedure, Refuse, Renewal, ReplyEdit, Steps
 from proxy.session.session import Session
-from proxy.tenants.requests import NotOfferedError, has_names, own_prefixed, prefixed, refusal_of
+from proxy.tenants import replies
+from proxy.tenants.requests import NotOfferedError, glob_escaped, has_names, own_prefixed, prefixed, refusal_of
 from proxy.wire.encode import encode_error
 
 _OF_NODES = encode_error("DENIED keyrail: tenants are not served with a cluster upstream yet")
@@ -50,6 +51,11 @@ def for_redis(session: Session, tenant: Tenant, command: Command, hidden: tuple[
     full = Command(table, argv, command.spec, command.streamed, command.streamed_length)
     full.further = command.further
     return TenantCommand(full, edit, tuple(_hidden(each, table, prefix) for each in hidden))
+
+
+def message_edit(tenant: Tenant) -> ReplyEdit:
+    """The edit of messages for its clients."""
+    return replies.message_edit(tenant.prefix, glob_escaped(tenant.prefix))
 
 
 def _hidden(hidden: HiddenCommands, table: Table, prefix: bytes) -> HiddenCommands:
