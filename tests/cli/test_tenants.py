@@ -1,0 +1,66 @@
+"""What the verbs of the command line make of a policy with tenants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from proxy.cli import main
+from tests.session.given import call
+
+POLICY = """keyrail: 1
+defaults: {mode: enforce}
+apps: {acme: {match: {user: acme}}, other: {match: {user: other}}}
+tenants: {prefix: "{app}:", apps: [acme]}
+rules:
+  lifetimes: {lifetime: {default: 5m, keys: "cart:*"}}
+  no-save: {refuse: [SAVE]}
+tests:
+  - {send: "SET cart:1 x", app: acme, becomes: "SET cart:1 x EX 300"}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "tenants.yaml"
+    path.write_text(POLICY)
+    return str(path)
+
+
+def explained(capsys: pytest.CaptureFixture[str], file: str, app: str, *command: str) -> str:
+    assert main(["explain", "--policy", file, "--app", app, "--", *command]) == 0
+    return capsys.readouterr().out
+
+
+def test_explain_shows_what_redis_gets(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = explained(capsys, file, "acme", "SET", "cart:1", "x")
+    assert "rewrites it to SET cart:1 x EX 300" in text
+    assert f"tenants    {file}:4  its keys begin with acme: in Redis" in text
+    sent = call("SET", "acme:cart:1", "x", "EX", "300")
+    assert text.endswith(f"to Redis: {repr(sent)[2:-1]}\n")
+    assert r"to Redis: *2\r\n$3\r\nGET\r\n$6\r\nacme:a\r\n" in explained(capsys, file, "acme", "GET", "a")
+    assert "to the client: -DENIED keyrail: DBSIZE is not offered" in explained(capsys, file, "acme", "DBSIZE")
+    assert "to the client: -ERR syntax error" in explained(capsys, file, "acme", "SCAN", "0", "SLOT", "1")
+    other = explained(capsys, file, "other", "GET", "a")
+    assert "tenants" not in other.replace(file, "")
+    assert r"to Redis: *2\r\n$3\r\nGET\r\n$1\r\na\r\n" in other
+
+
+def test_a_name_that_is_no_tenants_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "users.yaml"
+    file.write_text(POLICY.replace('"{app}:"', '"{user}:"').replace("user: acme}", 'user: "acme*"}'))
+    assert main(["explain", "--policy", str(file), "--user", "acme:b", "--", "GET", "a"]) == 0
+    assert "its user cannot be part of the tenant's prefix: it has ':', which ends it there" in capsys.readouterr().out
+
+
+def test_a_policys_tests_have_the_tenants_own_names(file: str) -> None:
+    assert main(["check", file]) == 0
+
+
+def test_verbs_about_stored_keys_refuse_it(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["acl", "--policy", file, "--for", "redis-7.0"]) == 2
+    assert f"{file}:4: tenants: no ACLs for keys behind a prefix yet" in capsys.readouterr().err
+    for verb in (["scan"], ["purge", "--pattern", "*"], ["expire", "--no-ttl", "--rule", "lifetimes"]):
+        assert main([*verb, "--upstream", "redis://127.0.0.1:1", "--policy", file]) == 2, verb
+        assert f"{file}:4: tenants: stored keys with a prefix cannot be judged yet" in capsys.readouterr().err
