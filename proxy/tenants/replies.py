@@ -4,11 +4,10 @@ A reply that has another form than its command's, or a name without the prefix, 
 see what is not its own.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from proxy.tenants.decisions import ReplyNames
+from proxy.commands.tenant_commands import ReplyNames
 from proxy.wire.encode import encode_error
 from proxy.wire.reply import ReplyScanner
 
@@ -38,16 +37,21 @@ class ErrorEdit:
             return frame
         # Redis ends a name at its first NUL, and has spaces for line ends.
         names = [name.partition(b"\0")[0].translate(_ONE_LINE) for name in self._names]
-        quoted = re.compile(b"(['`])" + re.escape(self._prefix))
-        told, done = b"", 0
-        found = quoted.search(frame)
-        while found is not None:
-            size = _name_at(frame, found.end(), found[1], names)
+        told, done, at = b"", 0, _quoted(frame, self._prefix, 0)
+        while at >= 0:
+            begin = at + 1 + len(self._prefix)
+            size = _name_at(frame, begin, frame[at : at + 1], names)
             if size >= 0:
-                told += frame[done : found.end(1)]
-                done = found.end()
-            found = quoted.search(frame, found.end() + max(size, 0))
+                told += frame[done : at + 1]
+                done = begin
+            at = _quoted(frame, self._prefix, begin + max(size, 0))
         return told + frame[done:]
+
+
+def _quoted(frame: bytes, prefix: bytes, start: int) -> int:
+    # Where a quote stands next that the prefix follows; -1 if nowhere.
+    places = (frame.find(quote + prefix, start) for quote in (b"'", b"`"))
+    return min((place for place in places if place >= 0), default=-1)
 
 
 def _name_at(frame: bytes, begin: int, quote: bytes, names: Sequence[bytes]) -> int:

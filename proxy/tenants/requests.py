@@ -10,16 +10,15 @@ from typing import NamedTuple, TypeAlias
 
 from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.overlay import HANDSHAKE
-from proxy.commands.table import NOTIFICATIONS
+from proxy.commands.table import NOTIFICATIONS, ConnectionState
+from proxy.commands.tenant_commands import Offer, ReplyNames, RequestNames, decision_of
 from proxy.commands.words import word_of
-from proxy.tenants.decisions import Offer, ReplyNames, RequestNames, decision_of
 from proxy.tenants.replies import ErrorEdit, stripped
 from proxy.wire.encode import encode_error
 
 ReplyEdit: TypeAlias = Callable[[bytes], bytes]
 
 _CHANNELS = frozenset({RequestNames.CHANNELS, RequestNames.CHANNEL_PATTERNS, RequestNames.SHOWN_CHANNELS})
-_OPENING = frozenset({"PSUBSCRIBE", "SSUBSCRIBE", "SUBSCRIBE"})
 _OF_THE_SERVER = (b"__key", b"__redis__:")
 """How channels begin on which the server itself sends: keyspace notifications and invalidations."""
 _GLOB = b"\\*?[]^-"
@@ -103,7 +102,7 @@ def _with_prefix(command: Command, offer: Offer, prefix: bytes) -> Prefixed:
         argv[1] = _pattern(command, 1, prefix)
     elif offer.request is RequestNames.SCAN:
         argv = _scan(command, prefix)
-    elif command.spec.name == "WATCH":
+    elif command.spec.state is ConnectionState.WATCH:
         return Prefixed(argv, None)  # its errors name no key
     told = ErrorEdit(prefix, [command.argv[index] for index in names])
     if offer.reply is ReplyNames.NONE:
@@ -115,7 +114,7 @@ def _with_channels(command: Command, offer: Offer, prefix: bytes) -> Prefixed:
     argv, patterns = list(command.argv), offer.request is not RequestNames.CHANNELS
     first = 1 + command.spec.name.count("|")
     for index in range(first, len(argv)):
-        if command.spec.name in _OPENING and argv[index].startswith(_OF_THE_SERVER):
+        if command.spec.state is ConnectionState.SUBSCRIBE and argv[index].startswith(_OF_THE_SERVER):
             raise NotOfferedError(_denied(command, "what the server tells of keys is not told apart by tenant"))
         argv[index] = _pattern(command, index, prefix) if patterns else prefix + argv[index]
     if offer.request is RequestNames.SHOWN_CHANNELS and len(argv) == first:

@@ -4,7 +4,7 @@ import pytest
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
-from proxy.tenants.decisions import DECISIONS, TWICE, Offer, RequestNames, decision_of
+from proxy.commands.tenant_commands import DECISIONS, TWICE, Offer, RequestNames, decision_of
 from proxy.tenants.requests import NotOfferedError, prefixed
 from tests.tenants.invocations import INVOCATIONS, sent
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.tenants.decisions import ReplyNames
+from proxy.commands.tenant_commands import ReplyNames
 from proxy.tenants.replies import OTHER_FORM, ErrorEdit, message_edit, stripped
 from proxy.wire.encode import encode_array, encode_bulk
 
