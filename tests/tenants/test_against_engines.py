@@ -49,9 +49,11 @@ LEFT_OUT = frozenset(
     (
         *("BLMOVE", "BLMPOP", "BLPOP", "BRPOP", "BRPOPLPUSH", "BZMPOP", "BZPOPMAX", "BZPOPMIN"),
         *("SPOP", "SRANDMEMBER", "ZRANDMEMBER"),
+        *("HSCAN", "SORT", "SORT_RO", "SSCAN", "ZSCAN"),
     )
 )
-"""Of commands with anybody's keys: those that may wait, and those whose reply is random."""
+"""Of commands with anybody's keys: those that may wait, and those whose reply is random, or in an order of the server's
+own."""
 NOT_HERE = re.compile(r"QUIT|RESET|AUTH|HELLO|.*SUBSCRIBE")
 LINES = [words for words in INVOCATIONS if not NOT_HERE.fullmatch(words[0])]
 

@@ -69,8 +69,8 @@ FLUSHALL|FLUSHDB|DBSIZE|EVAL "return redis.call('GET','globex:a')" 0|SCRIPT FLUS
 PUBSUB NUMPAT|MONITOR|CLIENT TRACKING ON|CONFIG GET *|CLIENT LIST|WEIRD {k}|KEYRAIL HOTKEYS|PSUBSCRIBE __keyevent*
 RANDOMKEY|SWAPDB 0 1|MOVE {k} 1
 """.replace("\n", "|").strip("|")
-CHANGED_BY_RULES = frozenset({"KEYS", "PERSIST", "MULTI", "EXEC", "DISCARD"})
-"""The rules change replies to these, or those in transactions."""
+LEFT_OUT_BY_RULES = frozenset({"KEYS", "PERSIST", "MULTI", "EXEC", "DISCARD", "SELECT", "MSETNX"})
+"""The rules change replies to these, or those in transactions, or ask in the client's database."""
 ABORTING = ["GET"]
 """In the place of a refused command, what Redis itself refuses."""
 
@@ -82,12 +82,14 @@ class Tenant:
         self.world, self.name, self.server = world, name, server
         self.chance = random.Random(world.chance.random())
         self.pairs: list[tuple[Client, Client]] = []
+        # Users have connections of their own logins only: what rules ask as them needs one of the client's own kind.
+        self.protocols = (self.chance.choice((2, 3)),) if rules else (2, 3)
         lines = OFFERED.split("|")
-        self.offered = [line for line in lines if not rules or line.split(" ")[0] not in CHANGED_BY_RULES]
+        self.offered = [line for line in lines if not rules or line.split(" ")[0] not in LEFT_OUT_BY_RULES]
 
     async def begin(self, keyrail: Keyrail) -> None:
         for _ in range(2):
-            hello = ("HELLO", self.chance.choice((2, 3)), "AUTH", self.name, "secret")
+            hello = ("HELLO", self.chance.choice(self.protocols), "AUTH", self.name, "secret")
             own = Client(self.world, self.server.address)
             await own.connect()
             await own.ask(*hello)
