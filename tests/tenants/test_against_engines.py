@@ -29,7 +29,20 @@ rules: {}
 """
 UNLIKE = frozenset(
     (
-        *("ACL", "AUTH", "CLIENT", "COMMAND", "HELLO", "HRANDFIELD", "INFO", "LASTSAVE", "LOLWUT", "MEMORY", "OBJECT"),
+        *(
+            "ACL",
+            "AUTH",
+            "CLIENT",
+            "COMMAND",
+            "DUMP",
+            "HELLO",
+            "HRANDFIELD",
+            "INFO",
+            "LASTSAVE",
+            "LOLWUT",
+            "MEMORY",
+            "OBJECT",
+        ),
         *("QUIT", "RESET", "SPOP", "TIME", "WAITAOF", "XINFO", "TTL", "PTTL", "HTTL", "HPTTL", "EXPIRETIME"),
         *("PEXPIRETIME", "HEXPIRETIME", "HPEXPIRETIME", "KEYS", "SCAN"),
     )
