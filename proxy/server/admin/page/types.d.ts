@@ -564,6 +564,7 @@ export interface StoredScan {
   findings: StoredFinding[];
   largest: StoredKey[];
   nodes: Record<string, unknown>[];
+  tags: { shape: string; keys: number; why: string }[];
   slots: { used: number; heaviest: { slot: number; keys: number; bytes: number }[] };
 }
 
@@ -629,6 +630,7 @@ export interface Elements {
   "stored-findings": HTMLTableElement;
   "stored-largest": HTMLTableElement;
   "stored-owners": HTMLTableElement;
+  "schema-entries": HTMLTableElement;
   "remedy-app": HTMLSelectElement;
   "remedy-because": HTMLInputElement;
   "remedy-do": HTMLButtonElement;
