@@ -23,6 +23,7 @@ SCHEMA = {
         "ttl": {"default": "2h"},
         "size": {"members": 3, "members_per_write": 2, "unknown": "refuse"},
     },
+    "card": {"key": "card:{id:int}", "type": "hash", "ttl": "none", "fields": {"name": "string", "age": "int"}},
     "page": {"key": "page:{path...}", "type": "string", "ttl": {"default": "5m"}, "size": "4B"},
 }
 CASES = list(all_cases())

@@ -11,5 +11,6 @@ CASES = [
         "ZUNIONSTORE cart:2 2 a b",
         without=frozenset({"another type"}),  # then Redis itself refuses it
     ),
+    Case("schema-fields", {"schema": "fields"}, "HSET card:1 mail x", ("HSET card:1 name a",), "HSET card:1 age x"),
     Case("schema-ttl", {"schema": "ttl"}, "SET page:a v", refused=False, ttl_of="page:a"),
 ]

@@ -277,7 +277,7 @@ def test_killed_in_the_middle_all_ttls_can_be_taken_back(
 @pytest.mark.parametrize("scripts", [True, False])
 def test_a_server_that_is_killed_while_it_deletes(new_engine: NewEngine, scripts: bool) -> None:
     """What was said to be done is, what is left is not known; and a key that came back as another one stays."""
-    engine = new_engine("valkey-9.1", {"appendonly": "yes"})
+    engine = new_engine("valkey-9.1", {"appendonly": "yes", "appendfsync": "always"})
     keys = [b"k%d" % each for each in range(6000)]
     fill(engine, keys)
     url, came_back = engine.url, [b"k%d" % each for each in range(0, 6000, 60)]
