@@ -198,8 +198,8 @@ def _rows_of(scan: Scan, found: Sequence[tuple[Kind, FindingRow]]) -> Iterator[s
     sure = [each for each in found if each[0].sure]
     for kind, row in sure[:_MOST_FINDINGS]:
         its = finding(scan, kind, row)
-        aside = f", {its.excepted} of them under an exception" if row.excepted else ""
-        yield f"  {its.keys} by {_FORM.say(kind.rule)} ({kind.mode}){aside}"
+        excepted = f", {its.excepted} of them under an exception" if row.excepted else ""
+        yield f"  {its.keys} by {_FORM.say(kind.rule)} ({kind.mode}){excepted}"
         whose = f"{_FORM.code(kind.pattern)} of {_FORM.say(kind.app or NOBODY)}"
         yield f"      {whose}, {its.bytes}: {'e.g. ' if row.keys > 1 else ''}{_FORM.say(row.text)}"
         yield f"      such as {', '.join(map(_FORM.code, row.exemplars))}"

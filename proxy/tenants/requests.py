@@ -147,13 +147,13 @@ def _sort_names(command: Command) -> set[int]:
     argv, found, i = command.argv, set(), 2
     while i < len(argv):
         word = word_of(argv[i])
-        following = _SORT_OPTIONS.get(word)
-        if following is None or i + following >= len(argv):
+        more = _SORT_OPTIONS.get(word)
+        if more is None or i + more >= len(argv):
             raise NotOfferedError(_SYNTAX_ERROR)
         element = word == b"GET" and argv[i + 1] == b"#" and command.length(i + 1) == 1
         if word in (b"BY", b"GET", b"STORE") and not element:
             found.add(i + 1)
-        i += 1 + following
+        i += 1 + more
     return found
 
 

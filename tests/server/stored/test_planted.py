@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from random import Random
+from typing import cast
 
 import pytest
 
@@ -51,6 +52,8 @@ def scanned(url: str, judge: StoredJudge) -> Scan:
 def check(keys: dict[bytes, Planted], judge: Recording, found: Scan) -> None:
     """Each key was judged once, as it was planted, and the sums say the same. Those that do not stay may be missing."""
     passing = {name for name in judge.told if name.startswith(PASSING)}
+    assert found.finished, found
+    assert not keys.keys() - judge.told.keys(), (found.notes, found.nodes)
     assert {name: told for name, told in judge.told.items() if name not in passing} == {
         name: (each.app, each.faults) for name, each in keys.items()
     }
@@ -104,6 +107,8 @@ def spread(cluster: RealCluster, keys: dict[bytes, Planted]) -> None:
     for node in cluster.primaries():
         mine = {*cluster.slots_of(node)}
         fill(node, (each for each in keys.values() if slot_of(each.name) in mine))
+    stored = sum(cast("int", node.do("DBSIZE")) for node in cluster.primaries())
+    assert stored == len(keys), "the nodes agree on who owns which slot"
 
 
 class Operating(Recording):
