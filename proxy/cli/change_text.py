@@ -15,6 +15,7 @@ _SAID = {
     Outcome.GONE: "gone meanwhile",
     Outcome.BUSY: "the server did not serve",
     Outcome.REFUSED: "the server refused",
+    Outcome.TAKEN: "for which another key has the new name",
 }
 
 

@@ -22,6 +22,7 @@ from proxy.server.stored.model import Scan
 from proxy.server.stored.scanner import Options, Scanner, WallClock
 
 _MOST = 10**15
+_FAILURES = (Outcome.REFUSED, Outcome.BUSY, Outcome.TAKEN)
 _CHANGED = "Everything else counts as changed, and is left alone. A new value of the same type is not noticed."
 
 
@@ -99,6 +100,15 @@ class Changing:
         journal.close()
         return status
 
+    def count(self, change: Change) -> tuple[int, int]:
+        """How many keys it would change, which is neither printed nor done, behind the exit status of the walk."""
+        scanner = self._scanner(Changes(change, None))
+        return asyncio.run(drive(scanner)), scanner.result(str(self._parsed.policy)).keys
+
+    def _scanner(self, changes: Changes) -> Scanner:
+        options = Options(self._parsed.share, name=f"keyrail-{self._words.name}")
+        return Scanner(self._parsed.upstream, self._tls, self._judge, self._show, options, WallClock(), changes)
+
     def _file(self) -> Path:
         if self._parsed.state_dir is None:
             return Path(self._parsed.journal)
@@ -108,10 +118,8 @@ class Changing:
 
     def _walk(self, change: Change, journal: Journal | None, limit: int | None) -> tuple[int, Scan]:
         # Without a journal it is only counted. The result is printed.
-        changes = Changes(change, journal, limit)
-        its, clock = self._parsed, WallClock()
-        options = Options(its.share, name=f"keyrail-{self._words.name}")
-        scanner = Scanner(its.upstream, self._tls, self._judge, self._show, options, clock, changes)
+        changes, its = Changes(change, journal, limit), self._parsed
+        scanner = self._scanner(changes)
         status = asyncio.run(drive(scanner))
         scan, found = scanner.result(str(its.policy)), changes.found
         what = self._words.would if journal is None else self._words.done
@@ -123,5 +131,5 @@ class Changing:
             print(text(scan, found, what, self._show))
             if journal is None:
                 print(f"\n{self._words.meaning}\n{_CHANGED}")
-        failed = found.unknown or found.outcomes[Outcome.REFUSED] or found.outcomes[Outcome.BUSY]
+        failed = found.unknown or any(found.outcomes[each] for each in _FAILURES)
         return status or (FAILED if failed else 0), scan

@@ -33,7 +33,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
     )
     add_walk_options(parser)
     parser.add_argument(
-        "--pattern", type=_pattern, required=True, metavar="GLOB", help="of names, as SCAN has it: * ? [a-z] \\"
+        "--pattern", type=pattern_of, required=True, metavar="GLOB", help="of names, as SCAN has it: * ? [a-z] \\"
     )
     parser.add_argument("--without-ttl", action="store_true", help="only keys without a TTL")
     parser.add_argument(
@@ -48,7 +48,8 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
     parser.set_defaults(run=run)
 
 
-def _pattern(given: str) -> bytes:
+def pattern_of(given: str) -> bytes:
+    """A pattern of names. Raises ArgumentTypeError."""
     found = given.encode("utf-8", "surrogateescape")
     if not 0 < len(found) <= LONGEST:
         raise argparse.ArgumentTypeError(f"expected a pattern of 1 to {LONGEST} bytes, such as cart:*")

@@ -29,6 +29,7 @@ VERBS = (
     "scan",
     "purge",
     "expire",
+    "tenants",
 )
 """In the order of the help; each has a module of this name."""
 

@@ -65,11 +65,7 @@ def load(parsed: argparse.Namespace) -> tuple[Policy, FollowedContext | None] | 
     """The policy and the TLS that the options name; None if one of them is not valid, which is told."""
     address: UpstreamAddress = parsed.upstream
     try:
-        policy = load_policy(parsed.policy)
-        if policy.tenants:
-            print(f"{policy.tenants.where}: tenants: stored keys with a prefix cannot be judged yet", file=sys.stderr)
-            return None
-        return policy, None if address.tls is None else upstream_context(address.tls, notice)
+        return load_policy(parsed.policy), None if address.tls is None else upstream_context(address.tls, notice)
     except PolicyError as error:
         for problem in error.problems:
             print(problem, file=sys.stderr)

@@ -59,12 +59,53 @@ class Tenants:
         prefix = "".join(piece.text + names.get(piece.name, "") for piece in self.pieces)
         return Tenant(prefix.encode("ascii"), trusts_scripts=self.trusts_scripts)
 
+    def ends_of(self, kind: str) -> list[str]:
+        """The characters that end a name of this kind in the prefix."""
+        return [after.text[0] for before, after in pairwise(self.pieces) if before.name == kind]
+
     def problem_of(self, kind: str, name: str) -> str:
         """Why a name of this kind cannot be part of the prefix; empty if it can, or need not."""
-        ends = [after.text[0] for before, after in pairwise(self.pieces) if before.name == kind]
+        ends = self.ends_of(kind)
         if ends and not _NAME.fullmatch(name):
             return "it needs 1 to 128 letters, digits and characters of _.:/@+=,~|#-"
         return next((f"it has '{end}', which ends it there" for end in ends if end in name), "")
 
 
 NO_TENANTS = Tenants()
+
+
+class OwnName(NamedTuple):
+    """A stored key as its tenant names it, and the tenant's app; "" if the prefix does not tell which."""
+
+    name: bytes
+    app: str
+
+
+class StoredNames:
+    """Tells which stored keys are of tenants, by how they begin."""
+
+    def __init__(self, tenants: Tenants) -> None:
+        self._begins = re.compile(_pattern(tenants)) if tenants else None
+        self._app = next(iter(tenants.apps)) if len(tenants.apps) == 1 else ""
+
+    def own(self, stored: bytes) -> OwnName | None:
+        """The key without its prefix; None for one of no tenant."""
+        found = None if self._begins is None else self._begins.match(stored)
+        if found is None:
+            return None
+        app = found.groupdict().get("app")
+        return OwnName(stored[found.end() :], self._app if app is None else app.decode("ascii"))
+
+
+def _pattern(tenants: Tenants) -> bytes:
+    text, seen = "", set[str]()
+    for piece in tenants.pieces:
+        text += re.escape(piece.text)
+        if piece.name in seen:
+            text += f"(?P={piece.name})"
+        elif piece.name:
+            seen.add(piece.name)
+            ends = "".join(map(re.escape, tenants.ends_of(piece.name)))
+            apps = "|".join(map(re.escape, sorted(tenants.apps)))
+            text += f"(?P<{piece.name}>{apps if piece.name == 'app' else f'(?:(?![{ends}]){TEXT}){{1,128}}'})"
+    return text.encode("ascii")

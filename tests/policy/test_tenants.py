@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from proxy.policy.tenants import Tenant, Tenants
+from proxy.policy.tenants import OwnName, StoredNames, Tenant, Tenants
 from tests.policy.given import policy, problems
 
 APPS = """
@@ -70,6 +70,24 @@ def test_a_name_that_cannot_be_part_of_a_prefix_is_a_problem(name: str) -> None:
     tenant = tenants("{user}:").of("acme", name, "l")
     assert tenant is not None
     assert (tenant.prefix, bool(tenant.problem)) == (b"", True)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "tells"),
+    [("{app}:", True), ("{user}:", False), ("{user}:{app}:", True), ("x{app}{{user}::".replace("{{", "/{"), True)],
+)
+def test_a_stored_key_tells_whose_it_is(prefix: str, tells: bool) -> None:
+    found, others = tenants(prefix), []
+    stored = StoredNames(found)
+    for app, user, rest in product(("acme", "globex"), NAMES, (b"", b"cart:1", b":", b"acme:x", b"\xff\r\n")):
+        tenant = found.of(app, user, "l")
+        assert tenant is not None
+        if not tenant.problem:
+            assert stored.own(tenant.prefix + rest) == OwnName(rest, app if tells else "")
+        others.append(user.encode("utf-8", "surrogateescape") + b"#" + rest)
+    assert not any(stored.own(each) for each in (b"", b"acm", b"acme", b"ACME:x", *others) if b":" not in each)
+    assert StoredNames(tenants("v1:", "[acme]")).own(b"v1:x") == OwnName(b"x", "acme")
+    assert StoredNames(policy(APPS).tenants).own(b"acme:x") is None
 
 
 EXPECTED = 'expected a prefix such as "{app}:", of {app}, {user}, {listener}, ${VARIABLE} of the environment'

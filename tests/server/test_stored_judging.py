@@ -115,3 +115,43 @@ def test_the_owner_of_a_key_is_found_once(monkeypatch: pytest.MonkeyPatch) -> No
         judging.wants_members(key(name))
         judging.judge(key(name))
     assert asked == [b"cart:1", b"w:2", b"cart:1"]
+
+
+TENANTS = """
+        defaults: {mode: enforce}
+        tenants: {prefix: "{app}/", apps: [shop]}
+        schema:
+          cart: {key: "cart:{id}", type: hash}
+          own: {key: "own:{id}", app: web}
+        rules:
+          kinds: {schema: type}
+          kept: {refuse: [UNLINK], keys: ["cart:kept*"]}
+          ttl: {lifetime: {default: 5m, keys: "cart:*"}}
+        exceptions: [{rule: kinds, keys: "cart:old*", because: known, until: 2027-01-01}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "whose"),
+    [
+        ("shop/cart:1", ("cart", "cart", "shop", "team-shop")),
+        ("cart:1", ("cart", "cart", "", "")),
+        ("shop/own:1", ("web/own", "web/own", "shop", "team-shop")),
+        ("own:1", ("web/own", "web/own", "web", "")),
+        ("web/cart:1", ("web/cart:{int}", "", "", "")),
+    ],
+)
+def test_a_key_of_a_tenant_is_judged_by_its_own_name(name: str, whose: tuple[str, str, str, str]) -> None:
+    judged = judge(TENANTS).judge(key(name))
+    assert (judged.pattern, judged.entry, judged.app, judged.team) == whose
+
+
+def test_rules_have_the_tenants_own_names() -> None:
+    judging = judge(TENANTS)
+    found = {(each.rule, each.excepted) for each in judging.judge(key("shop/cart:old1")).findings}
+    assert ("kinds", True) in found
+    assert ("kinds", False) in {(each.rule, each.excepted) for each in judging.judge(key("shop/cart:1")).findings}
+    assert judging.forbidden_by("shop", (b"UNLINK", b"shop/cart:kept1")) == "kept"
+    assert judging.forbidden_by("shop", (b"UNLINK", b"shop/cart:1")) == ""
+    assert judging.ttl_by("ttl", "shop", key("shop/cart:1"), 0.5) is not None
+    assert judging.ttl_by("ttl", "shop", key("shop/x:1"), 0.5) is None

@@ -6,10 +6,13 @@ owner wrote it now. An exception for an app spares the keys that it owns.
 Whether a key may be changed is asked of the rules that are enforced for its owner's clients, but of those about the key
 itself: what is wrong with a name, a type, a TTL or a size is a reason to clean up. Rates, which other commands decide
 about, are left out, too.
+
+A key that begins with the prefix of a tenant is that tenant's, and is judged by the name that the tenant gives it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.table import STANDARD
@@ -17,6 +20,7 @@ from proxy.policy.compile import PolicyCompiler
 from proxy.policy.decision import Step
 from proxy.policy.key_owners import KeyOwners
 from proxy.policy.model import Mode, Policy
+from proxy.policy.tenants import StoredNames
 from proxy.rules.context import Context
 from proxy.rules.rule import Rule
 from proxy.rules.stored import Fault, StoredFault, StoredKey
@@ -50,6 +54,14 @@ class Judged:
     findings: tuple[Finding, ...]
 
 
+class _Owned(NamedTuple):
+    """A key by the name that its owner gives it, the entry that owns it, and the app."""
+
+    name: bytes
+    entry: Owner
+    app: str
+
+
 class StoredJudge:
     """Judges stored keys by a policy. `now` (seconds since the epoch) tells which exceptions are over.
 
@@ -61,29 +73,32 @@ class StoredJudge:
         self._apps = {app.name: app for app in policy.apps}
         self._teams = {app.name: app.team for app in policy.apps}
         self._owners = KeyOwners(policy)
-        self._last: tuple[bytes | None, tuple[Owner, str]] = None, (None, "")
+        self._tenants = StoredNames(policy.tenants)
+        self._last: tuple[bytes | None, _Owned] = None, _Owned(b"", None, "")
         self._compiler = PolicyCompiler(policy, STANDARD)
         self._steps: dict[str, tuple[Step, ...]] = {}
         self._forbidding: dict[tuple[str, bytes], tuple[Step, ...]] = {}
 
     def judge(self, key: StoredKey) -> Judged:
         """Whose key it is, and what the rules that are not off for it find wrong."""
-        entry, app = self._owner(key.name)
+        name, entry, app = self._owned(key.name)
+        own = _named(key, name)
         findings: tuple[Finding, ...] = ()
         for step in self._steps_for(app):
-            fault = step.rule.judge_stored(key)
+            fault = step.rule.judge_stored(own)
             if fault is not None:
-                mode, excepted = self._mode(step, key.name)
+                mode, excepted = self._mode(step, name)
                 if mode is not Mode.OFF:
                     findings += (Finding(step.rule.name, mode.value, excepted, fault),)
         title = "" if entry is None else entry.title
-        return Judged(title or shape(key.name), title, app, self._teams.get(app, ""), findings)
+        return Judged(title or shape(name), title, app, self._teams.get(app, ""), findings)
 
     def wants_members(self, key: StoredKey) -> bool:
         """Whether only the number of the key's members, for a string of its bytes, tells what is wrong with it."""
-        steps = self._steps_for(self._owner(key.name)[1])
-        wanting = (step for step in steps if step.rule.members_wanted(key))
-        return any(self._mode(step, key.name)[0] is not Mode.OFF for step in wanting)
+        name, _, app = self._owned(key.name)
+        own = _named(key, name)
+        wanting = (step for step in self._steps_for(app) if step.rule.members_wanted(own))
+        return any(self._mode(step, name)[0] is not Mode.OFF for step in wanting)
 
     def faults(self) -> frozenset[Fault]:
         """The faults that the rules can find, in the keys of any app."""
@@ -98,15 +113,18 @@ class StoredJudge:
     def ttl_by(self, rule: str, app: str, key: StoredKey, chance: float) -> int | None:
         """The TTL, in milliseconds, that this rule gives to a key of the app, by a random number in [0, 1). None if it
         gives none, is off for the key, or an exception spares it."""
+        own = _named(key, self._owned(key.name).name)
         for step in self._steps_for(app):
             if step.rule.name == rule:
-                mode, excepted = self._mode(step, key.name)
-                return None if excepted or mode is Mode.OFF else step.rule.ttl_of_stored(key, chance)
+                mode, excepted = self._mode(step, own.name)
+                return None if excepted or mode is Mode.OFF else step.rule.ttl_of_stored(own, chance)
         return None
 
     def forbidden_by(self, app: str, argv: Sequence[bytes], database: int = 0) -> str:
-        """The first rule that refuses a command about a key to the clients of the key's owner; "" if none does."""
-        command = Command(STANDARD, argv)
+        """The first rule that refuses a command whose first argument is a key to the clients of the key's owner; "" if
+        none does."""
+        name, key, *rest = argv
+        command = Command(STANDARD, [name, self._owned(key).name, *rest])
         context = Context("", "", database, False, self._now, _without_chance, app)
         for step in self._forbidding_steps(app, command):
             if step.mode_for(command, context) is Mode.ENFORCE and _refuses(step.rule, command, context):
@@ -122,11 +140,13 @@ class StoredJudge:
             )
         return self._forbidding[which]
 
-    def _owner(self, key: bytes) -> tuple[Owner, str]:
-        """The entry that owns a key, and the app. Each key is asked about twice: whether to count members, and what is
-        wrong with it."""
+    def _owned(self, key: bytes) -> _Owned:
+        # Each key is asked about twice: whether to count members, and what is wrong with it.
         if self._last[0] != key:
-            self._last = key, self._owners.find(key)
+            own = self._tenants.own(key)
+            name = key if own is None else own.name
+            entry, app = self._owners.find(name)
+            self._last = key, _Owned(name, entry, app if own is None else own.app or app)
         return self._last[1]
 
     def _steps_for(self, app: str) -> tuple[Step, ...]:
@@ -139,6 +159,10 @@ class StoredJudge:
     def _mode(self, step: Step, key: bytes) -> tuple[Mode, bool]:
         """The mode for this key, exceptions aside, and whether an exception spares it."""
         return step.effective_mode.mode_for_key(key, self._now) if step.varies else (step.mode, False)
+
+
+def _named(key: StoredKey, name: bytes) -> StoredKey:
+    return key if name is key.name else replace(key, name=name)
 
 
 def _refuses(rule: Rule, command: Command, context: Context) -> bool:

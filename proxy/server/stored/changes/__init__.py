@@ -5,5 +5,6 @@ checked.py   the commands that check a key and change it in one step, and what t
 node.py      changes the keys of one server while they are walked
 journal.py   the file that says what was done
 purge.py     which keys a purge deletes, or gives a TTL
+rename.py    which keys move behind the prefix of a tenant, or out from behind it
 expire.py    which keys get the TTL of a rule, and which get rid of it again
 """

@@ -37,10 +37,11 @@ if at ~= '' then
     return 'changed'
   end
 end
-redis.call(unpack(ARGV, 7))
+if redis.call(unpack(ARGV, 7)) == 0 then return 'taken' end
 return 'done'
 """
-"""Before Redis 7.0 there is no PEXPIRETIME: there an expiry within a second of ``at`` is taken for it."""
+"""Before Redis 7.0 there is no PEXPIRETIME: there an expiry within a second of ``at`` is taken for it. Of the commands
+that change a key which is there, RENAMENX alone returns 0."""
 
 _NOT_NOW = ("LOADING", "BUSY ", "MASTERDOWN", "CLUSTERDOWN")
 _MOVES = ("MOVED ", "ASK ", "TRYAGAIN")
@@ -116,7 +117,7 @@ def is_open_after(replies: Sequence[Any]) -> bool:
     return isinstance(ended, hiredis.ReplyError) and not str(ended).startswith("EXECABORT")
 
 
-def outcome_of_exec(replies: Sequence[Any]) -> tuple[Outcome, Any]:
+def outcome_of_exec(wish: Wish, replies: Sequence[Any]) -> tuple[Outcome, Any]:
     """What the replies to ``executing`` say, and the one that does."""
     queued, ended = replies
     for reply in (queued, ended, *(ended if isinstance(ended, list) else ())):
@@ -124,4 +125,6 @@ def outcome_of_exec(replies: Sequence[Any]) -> tuple[Outcome, Any]:
             return _of_error(str(reply)), reply
     if ended is None:
         return Outcome.CHANGED, ended
-    return (Outcome.DONE if ended[0] else Outcome.GONE), ended
+    if ended[0]:
+        return Outcome.DONE, ended
+    return (Outcome.TAKEN if wish.command[0] == b"RENAMENX" else Outcome.GONE), ended

@@ -14,7 +14,8 @@ MOST_PLACES = 2_000
 
 
 class Outcome(StrEnum):
-    """What became of a key. Of these, ``UNKNOWN`` alone may have been changed, beside ``DONE``: the reply was lost."""
+    """What became of a key; ``TAKEN``: another one has its new name. Of these, ``UNKNOWN`` alone may have been changed,
+    beside ``DONE``: the reply was lost."""
 
     DONE = "done"
     CHANGED = "changed"
@@ -23,6 +24,7 @@ class Outcome(StrEnum):
     MOVED = "moved"
     BUSY = "busy"
     REFUSED = "refused"
+    TAKEN = "taken"
     UNKNOWN = "unknown"
 
 

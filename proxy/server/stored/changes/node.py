@@ -212,7 +212,7 @@ class _NodeChanges:
         replies = yield Request(database, checked.executing(wish), once=True)
         if checked.is_open_after(replies):
             yield Request(database, checked.DISCARDING, once=True)
-        return [checked.outcome_of_exec(replies)]
+        return [checked.outcome_of_exec(wish, replies)]
 
     # What became of them
 
