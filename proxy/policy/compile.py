@@ -297,6 +297,7 @@ class PolicyCompiler:
             exemptions=exemptions_of(policy),
             show_key=shown_by(policy.redact),
             owner_of=KeyOwners(policy).app_of,
+            tenants=policy.tenants.apps,
         )
 
     def bind(self, app: App | None, *, paused: bool = False, rehearsal: bool = False) -> CompiledPolicy:

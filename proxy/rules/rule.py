@@ -57,7 +57,7 @@ class Binding:
     of other rules that may take keys from the bound rule: those in the same or a stricter mode, and of no other app.
     For refusals: `contacts` are those of apps (by name), `may_exempt` tells whether an exception from the rule is
     possible, `exemptions` what libraries need for one, and `show_key` returns a key as it may be shown. `owner_of`
-    returns the app that owns a key, "" for nobody's.
+    returns the app that owns a key, "" for nobody's; of `tenants`, all keys are the client's app's.
     """
 
     table: Table
@@ -73,6 +73,7 @@ class Binding:
     exemptions: Exemptions = field(default_factory=Exemptions)
     show_key: Callable[[bytes], str] = ascii_of
     owner_of: Callable[[bytes], str] = nobody_of
+    tenants: frozenset[str] = frozenset()
 
     def can_send(self, command: str) -> bool:
         """Whether a rewrite may send this command in place of the client's command."""

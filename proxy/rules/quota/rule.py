@@ -132,6 +132,7 @@ class Quota(Rule):
         self._refusals = Refusals(name, wording, binding)
         self._holdings = binding.memory.of(name, settings, settings.holdings)
         self._owner_of: Callable[[bytes], str] = binding.owner_of
+        self._tenants = binding.tenants
 
     def touches(self, spec: Spec) -> bool:
         """Commands that may create keys."""
@@ -153,7 +154,7 @@ class Quota(Rule):
         return PASS
 
     def _owners(self, command: Command, context: Context) -> tuple[str, ...]:
-        if self._settings.per is Per.APP:
+        if self._settings.per is Per.APP or context.app in self._tenants:
             return (context.app,)
         creation = creation_of(command.spec)
         names = (key.name for key in command.keys) if creation is None else created_keys(command, creation)

@@ -39,8 +39,8 @@ FULL = Stored(0.0, "", {"shop": OwnedKeys(20, 2000, ((0.0, 2), (60.0, 3), (3600.
 class Given:
     """The policy for the clients of each app."""
 
-    def __init__(self, limits: str, stored: Stored | None = None) -> None:
-        loaded = policy(POLICY.replace("LIMITS", limits))
+    def __init__(self, limits: str, stored: Stored | None = None, more: str = "") -> None:
+        loaded = policy(POLICY.replace("LIMITS", limits) + more)
         memory = Memory()
         self.apps: dict[str, CompiledPolicy] = {
             "" if app is None else app.name: compile_policy(loaded, STANDARD, app=app, memory=memory)
@@ -120,6 +120,12 @@ def test_an_owner_is_that_of_the_key() -> None:
     assert given.refused("COPY page:1 cart:1", app="web")
     assert not given.refused("COPY cart:1 page:1", app="web")
     assert not given.pays("web"), "any key may be one of an owner that is over"
+
+
+def test_all_keys_of_a_tenant_are_its_own() -> None:
+    given = Given("keys: 10, per: owner", FULL, 'tenants: {prefix: "{app}:", apps: [shop, web]}')
+    assert given.refused("SET page:1 v", app="shop")
+    assert not given.refused("SET cart:1 v", app="web")
 
 
 def test_a_script_may_not_create_keys_either() -> None:
