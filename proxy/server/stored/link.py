@@ -96,17 +96,27 @@ class ServerLink:
         return is_other
 
     async def ask(self, request: Request) -> Answer:
-        """Send the commands in one piece, and wait for all replies; an error is one as a value. Raises OSError."""
+        """Send the commands in one piece, and wait for all replies; an error is one as a value. Raises OSError.
+
+        Then the connection is closed: late replies would be taken for those to what is asked next.
+        """
         connection = self._connection
         if connection is None or connection.closed:
             raise ConnectionResetError("the connection was lost")
-        async with asyncio.timeout(self._seconds):
-            if request.database not in (None, self._database):
-                selected = await connection.ask(["SELECT", request.database or 0])
-                if not selected.startswith(b"+"):
-                    return Answer([read_reply(selected)] * len(request.commands), 0.0)
-                self._database = request.database or 0
-            return await self._replies.ask(connection, request.commands)
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._ask(connection, request)
+        except TimeoutError:
+            self.close()
+            raise
+
+    async def _ask(self, connection: UpstreamConnection, request: Request) -> Answer:
+        if request.database not in (None, self._database):
+            selected = await connection.ask(["SELECT", request.database or 0])
+            if not selected.startswith(b"+"):
+                return Answer([read_reply(selected)] * len(request.commands), 0.0)
+            self._database = request.database or 0
+        return await self._replies.ask(connection, request.commands)
 
     def close(self) -> None:
         """Close the connection."""

@@ -171,9 +171,8 @@ class NodeWalk:
 
     def start_over(self) -> None:
         """Another process answers than that of the place where the walk is."""
-        if self.place.done or self.place.cursor != "0":
-            self.figures.restarts += 1
-            self.figures.before = self.figures.after = 0
+        self.figures.restarts += bool(self.place.done) or self.place.cursor != "0"
+        self.figures.before = self.figures.after = 0
         self.place = Place()
 
     def walk(self) -> Walking:
@@ -205,8 +204,7 @@ class NodeWalk:
                     yield from self._pages(database)
                     break
                 except OtherProcessError:
-                    self.figures.restarts += 1
-                    self.place.cursor = "0"
+                    self._lose_place()
             self.place.done.append(database)
             self.place.cursor = "0"
             self.figures.after += yield from self._size(database)
@@ -234,12 +232,18 @@ class NodeWalk:
     def _all(
         self, database: int | None, commands: Sequence[Command]
     ) -> Generator[Request, Sequence[Any], Sequence[Any]]:
-        # For what means the same whichever process answers it.
+        # For what means the same whichever process answers it. The cursor of an earlier scan, which is to go on here,
+        # does not.
         while True:
             try:
                 return (yield Request(database, commands))
             except OtherProcessError:
-                continue
+                if self.place.cursor != "0":
+                    self._lose_place()
+
+    def _lose_place(self) -> None:
+        self.figures.restarts += 1
+        self.place.cursor = "0"
 
     # A sample
 

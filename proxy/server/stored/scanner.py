@@ -248,7 +248,7 @@ class Scanner:
         while due := moves.due(seen):
             moves.begin(due)
             await self._walk_all(due, seen, moves, failures)
-            seen = await self._look()
+            seen = await self._look_for_owners()
             if self._tally.sampling is not None:
                 if failures:
                     raise ScanError("a node was lost: a sample that is drawn twice from it would be wrong")
@@ -257,8 +257,18 @@ class Scanner:
                 break
         if moves.unsettled:
             self._tally.note("slots were open all the time: of these, keys may be missing")
+        if lost := _slots_without_owner(seen):
+            raise ScanError(f"{lost} slots belong to primaries that have failed: their keys are missing")
         if unowned := seen.unowned():
             self._tally.note(f"{unowned} slots have no owner that can be reached: their keys are missing")
+
+    async def _look_for_owners(self) -> SlotMap:
+        # Where a primary has failed, a replica may take its place at any moment: then it has the keys that were not
+        # walked yet.
+        since = self._clock.now()
+        while _slots_without_owner(seen := await self._look()) and self._clock.now() - since <= _PATIENCE:
+            await self._clock.wait(_LOOK_AGAIN)
+        return seen
 
     async def _look(self) -> SlotMap:
         since = self._clock.now()
@@ -323,6 +333,10 @@ class Scanner:
 
     def _name(self, node: ClusterNode) -> str:
         return f"{node.id[:8]} ({node.endpoint})"
+
+
+def _slots_without_owner(seen: SlotMap) -> int:
+    return sum(last + 1 - first for first, last in seen.lost())
 
 
 def _is_final(task: asyncio.Task[None]) -> bool:

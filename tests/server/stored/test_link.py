@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from random import Random
 from typing import Any
 
 import pytest
 
-from proxy.net.config.address import parse_upstream
+from proxy.net.config.address import UpstreamAddress, parse_upstream
+from proxy.server.stored.link import ServerLink
+from proxy.server.stored.node_walk import Request
 from proxy.server.stored.scanner import Options, ScanError, Scanner, WallClock
 from tests.resp import until
 from tests.server.stored.fake_servers import FakeJudge, FakeServer, Value
@@ -95,6 +98,31 @@ def test_a_connection_that_is_lost_again_and_again(same: bool) -> None:
         assert one.connections > 3
     assert found.keys == len({key.name for key in judge.judged}) == 301
     assert (found.nodes[0].restarts > 0) == (not same)
+
+
+def test_what_is_answered_too_late_is_no_reply_to_what_is_asked_next() -> None:
+    answers = threading.Event()
+    with served(filled(3)) as one:
+        one.before = lambda command: command[0] == b"PING" and answers.wait(5)
+
+        async def ask() -> None:
+            async def find() -> UpstreamAddress:
+                return parse_upstream(one.url)
+
+            link = ServerLink(find, None, 0.05)
+            await link.connect()
+            with pytest.raises(TimeoutError):
+                await link.ask(Request(None, [(b"PING",)]))
+            asking = asyncio.ensure_future(link.ask(Request(None, [(b"DBSIZE",)])))
+            await asyncio.sleep(0)
+            answers.set()
+            with pytest.raises(ConnectionResetError):
+                await asking
+            await link.connect()
+            assert (await link.ask(Request(None, [(b"DBSIZE",)]))).replies == [3]
+            link.close()
+
+        asyncio.run(ask())
 
 
 def test_a_server_that_is_not_there_is_named() -> None:

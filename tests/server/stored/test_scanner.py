@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -15,11 +16,13 @@ from proxy.net.connection.engine import Engine
 from proxy.net.connection.tls import upstream_context
 from proxy.net.topology.slot_map import ClusterNode, SlotMap
 from proxy.server.stored import scanner as module
+from proxy.server.stored.node_run import NodeLostError
 from proxy.server.stored.node_walk import ScanRefusedError
 from proxy.server.stored.scanner import Options, ScanError, Scanner, WallClock
 from proxy.server.stored.servers import Servers
 from proxy.server.stored.slot_moves import SlotMoves
 from tests.server.stored.fake_servers import FakeCluster, FakeJudge
+from tests.server.stored.test_pace import VirtualClock
 
 
 def test_a_node_that_refuses_ends_the_scan_and_all_that_do_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,3 +88,49 @@ def test_replicas_take_turns_and_their_links_are_up(monkeypatch: pytest.MonkeyPa
     with pytest.raises(ConnectionRefusedError, match="the link of its replica h:7002 to it is down"):
         found(1, seen)
     assert found(0, SlotMap({"p": primary}, frozenset())) == (7000, "")
+
+
+class Failing:
+    """A cluster in which the walk of a primary ends in the middle; ``after`` so many seconds another node has its
+    slots."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, after: float) -> None:
+        self.clock = VirtualClock()
+        self.scanner = Scanner(parse_upstream("redis+cluster://h"), None, FakeJudge(), str, Options(), self.clock)
+        self.walked: list[str] = []
+        self._seen = FakeCluster(Random(1), [b"a", b"b", b"c"]).seen()
+        self._lost, *_ = self._seen.nodes.values()
+        self._after = self.clock.time + after
+        monkeypatch.setattr(self.scanner._servers, "slot_map", self._slot_map)
+        monkeypatch.setattr(self.scanner, "_walk_node", self._walk)
+
+    async def _slot_map(self) -> SlotMap:
+        if self._lost.id not in self.walked:
+            return self._seen
+        nodes = {**self._seen.nodes, self._lost.id: replace(self._lost, failed=True)}
+        if self.clock.time >= self._after:
+            nodes[self._lost.id] = replace(self._lost, failed=True, slots=())
+            nodes["new"] = replace(self._lost, id="new", epoch=9)
+        return SlotMap(nodes)
+
+    async def _walk(self, node: ClusterNode, *_: object) -> None:
+        self.walked.append(node.id)
+        if node is self._lost:
+            raise NodeLostError("connection lost")
+
+
+def test_a_primary_that_has_failed_is_waited_for_until_another_node_has_its_slots(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failing = Failing(monkeypatch, after=30.0)
+    asyncio.run(failing.scanner.run())
+    assert failing.walked[-1] == "new"
+    assert failing.scanner.finished
+
+
+def test_a_scan_without_the_keys_of_a_failed_primary_is_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = Failing(monkeypatch, after=1e9)
+    with pytest.raises(ScanError, match=r"^1 slots belong to primaries that have failed: their keys are missing$"):
+        asyncio.run(failing.scanner.run())
+    assert not failing.scanner.finished
+    assert len(failing.walked) == 3

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from proxy.server.stored.model import NodeFigures, Scan
-from proxy.server.stored.node_walk import NodeWalk, Place, Tally
+from proxy.server.stored.node_walk import NodeWalk, OtherProcessError, Place, Tally
 from proxy.server.stored.seen import SeenKeys
 from proxy.server.stored.totals import Totals
 from proxy.server.stored.unfinished import Unfinished, UnfinishedError
@@ -66,14 +66,17 @@ def test_a_scan_goes_on(seed: int, tmp_path: Path) -> None:
             same = random.random() < 0.7
             server.salt = server.salt if same else random.randrange(1 << 32)
             process.resume(same=same)
-            assert process.figures.restarts <= number
         walking = process.walk.walk()
         request, left = next(walking), random.randrange(30)
         with suppress(StopIteration):
             while left:
                 left -= 1
                 server.bits = random.randint(2, 8) if random.random() < 0.1 else server.bits
-                request = walking.send(server.answer(request))
+                if random.random() < 0.1:
+                    server.salt = random.randrange(1 << 32)
+                    request = walking.throw(OtherProcessError())
+                else:
+                    request = walking.send(server.answer(request))
         process.keep()
         for held, keys in server.held.items():
             for key in [key for key in keys if (held, key) not in staying and random.random() < 0.2]:
@@ -83,8 +86,11 @@ def test_a_scan_goes_on(seed: int, tmp_path: Path) -> None:
     last = Process(tmp_path, exact)
     last.resume(same=True)
     walking = last.walk.walk()
-    request = next(walking)
+    request, other = next(walking), random.random() < 0.3
     with suppress(StopIteration):
+        if other:  # between the connection and the first reply
+            server.salt = random.randrange(1 << 32)
+            request = walking.throw(OtherProcessError())
         while True:
             request = walking.send(server.answer(request))
     counted += Counter(key.name for key in last.judge.judged)
