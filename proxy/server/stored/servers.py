@@ -1,6 +1,7 @@
 """Which servers a scan walks: found as `serve` finds them, and asked each time anew."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from proxy.net.config.address import UpstreamAddress
@@ -13,6 +14,7 @@ from proxy.net.follow.cluster_watch import ClusterWatch
 from proxy.net.follow.sentinel_watch import find_primary
 from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.slot_map import ClusterNode, SlotMap
+from proxy.net.topology.topology import KnownServer
 from proxy.session.ports.pool_key import PoolKey
 from proxy.wire.decode import read_reply
 
@@ -32,6 +34,7 @@ class Servers:
         self.replicas = replicas
         self._tls = tls
         self._seconds = seconds
+        self._last_known: Sequence[KnownServer] = ()
 
     async def is_cluster(self) -> bool:
         """Whether there are many; a node of a cluster stands for all. Raises OSError and UpstreamRefusedError."""
@@ -63,8 +66,10 @@ class Servers:
         raise ConnectionRefusedError("no replica answers whose link to it is up, and --replicas asks for one")
 
     async def slot_map(self) -> SlotMap:
-        """What a majority of the cluster's nodes agrees on now. Raises ConnectionRefusedError."""
+        """What a majority of the cluster's nodes agrees on now: those that were known before are asked where no seed
+        answers. Raises ConnectionRefusedError."""
         cluster, loop = Cluster(self.address), asyncio.get_running_loop()
+        cluster.last_known = self._last_known
         watch = ClusterWatch(cluster, loop, self._seconds, lambda _: None, lambda: None, lambda _: None)
         watch.begin(self._tls)
         try:
@@ -73,6 +78,7 @@ class Servers:
             watch.close()
         if not watch.settled:
             raise ConnectionRefusedError(watch.problem)
+        self._last_known = cluster.servers
         return cluster.map
 
     async def of_node(self, node: ClusterNode, seen: SlotMap, turn: int = 0) -> Found:

@@ -23,7 +23,7 @@ POLICY = dedent(
       jobs: {team: batch, match: {user: jobs}}
     schema:
       cart: {key: "cart:{id}", type: hash, ttl: {default: 2h, max: 1d}, size: {members: 20}, app: shop}
-      page: {key: "page:{path...}", type: string, ttl: {default: 5m, min: 2m, max: 1h}, size: 1KB, app: web}
+      page: {key: "page:{path...}", type: string, ttl: {default: 30m, min: 20m, max: 1h}, size: 1KB, app: web}
       queue: {key: "queue:{name}", type: list, ttl: none, size: {members: 30}, app: jobs}
     rules:
       types: {schema: type}
@@ -80,7 +80,7 @@ def _ordinary(random: Random, number: int) -> Planted:
         case 1:
             name = b"page:o%d:en" % number
             # What is left of a TTL proves nothing about a minimum.
-            return Planted(name, "web", frozenset(), _page(name, random.choice([100, 3600]), random.choice([1, 1024])))
+            return Planted(name, "web", frozenset(), _page(name, random.choice([1000, 3600]), random.choice([1, 1024])))
         case 2:
             name = b"queue:o%d" % number
             return Planted(name, "jobs", frozenset(), _queue(name, random.choice([1, 30])))
