@@ -14,6 +14,7 @@ from random import Random
 import pytest
 
 from proxy.cli import main, walk
+from proxy.server.stored.servers import Servers
 from tests.server.stored.fake_servers import FakeServer, Value
 from tests.server.stored.served import Served, served
 
@@ -163,6 +164,35 @@ def test_what_cannot_be_gone_on_with_is_said(verb: Scan, tmp_path: Path) -> None
         status, shown, _ = verb(one, *arguments)
         assert (status, shown.partition(" ")[0]) == (0, "2,001")
         assert "its walk started over 1 times, since the server was another one" in shown
+
+
+def test_what_is_kept_stays_as_it_is_until_the_server_can_be_asked(
+    verb: Scan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(carts(2000)) as one:
+        arguments = ("--state-dir", str(tmp_path), "--resume")
+        left = iter(range(3000))
+        one.before = lambda _: os.kill(os.getpid(), signal.SIGINT) if next(left, None) == 2999 else None
+        assert verb(one, *arguments)[0] == 130
+        (kept,) = (tmp_path / "scans").iterdir()
+        before = kept.read_bytes()
+        one.closes_after = 0
+        assert verb(one, *arguments)[0] == 1
+        assert kept.read_bytes() == before
+        one.closes_after = 1 << 60
+
+        async def is_cluster(_: Servers) -> bool:
+            return True
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Servers, "is_cluster", is_cluster)
+            status, _, complaint = verb(one, *arguments)
+        assert (status, kept.read_bytes()) == (1, before)
+        assert f"keyrail: {one.url}: it is a cluster now: the unfinished scan of it cannot go on\n" in complaint
+        one.server.asked.clear()
+        status, shown, _ = verb(one, *arguments)
+        assert (status, shown.partition(" ")[0]) == (0, "2,001")
+        assert sum(each[0] == b"SCAN" for each in one.server.asked) < 500, "from its cursor on"
 
 
 def test_a_scan_that_is_stopped_before_the_first_key_is_json_too(verb: Scan) -> None:

@@ -118,7 +118,10 @@ class Scanner:
         self._runs: dict[str, NodeRun] = {}
 
     def keep(self, unfinished: Unfinished, policy: str) -> None:
-        """Keep what was done so far. Raises OSError."""
+        """Keep what was done so far, unless no walk has begun: what an earlier process has kept says more then. Raises
+        OSError."""
+        if not self._runs:
+            return
         place = Place()
         if self._one is not None:
             walk, link = self._one
@@ -132,8 +135,6 @@ class Scanner:
         self._nodes = dict(zip(found.ids, found.scan.nodes, strict=True))
         for note in found.scan.notes:
             self._tally.note(note)
-        for node in self._nodes.values():
-            node.databases = {int(database): keys for database, keys in node.databases.items()}
         self._use(self._tally.totals)
 
     async def run(self) -> None:
@@ -142,6 +143,9 @@ class Scanner:
             in_cluster = await self._servers.is_cluster()
         except Problems as error:
             raise ScanError(f"{self._servers.address}: {_reason(error)}") from None
+        if self._resumed is not None and bool(self._resumed.slots) is not in_cluster:
+            now = "a cluster" if in_cluster else "no cluster"
+            raise ScanError(f"{self._servers.address}: it is {now} now: the unfinished scan of it cannot go on")
         if in_cluster:
             self._use(Totals(self._show, by_slot=self._options.sample is None))
             await self._scan_cluster()

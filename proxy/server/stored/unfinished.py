@@ -50,16 +50,17 @@ class Unfinished:
     def write(self, scan: Scan, ids: Sequence[str], place: Place, seen: SeenKeys, totals: Totals) -> None:
         """Raises OSError."""
         self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        pieces = seen.pieces()
+        pieces, slots = seen.pieces(), totals.slots()
         header = {
             "scan": as_json(scan),
             "ids": ids,
             "place": asdict(place),
             "expected_missed": seen.expected_missed,
             "pieces": [len(each) for each in pieces],
+            "slots": len(slots),
             "asked": self._asked,
         }
-        replace_file(self.file, [json.dumps(header).encode() + b"\n", *pieces, totals.slots()])
+        replace_file(self.file, [json.dumps(header).encode() + b"\n", *pieces, slots])
 
     def read(self, seen: SeenKeys) -> Found:
         """What there is; the keys that it has seen get into ``seen``. Raises UnfinishedError."""
@@ -68,9 +69,12 @@ class Unfinished:
             header: dict[str, Any] = json.loads(line)
             if header["asked"] != self._asked:
                 raise UnfinishedError("the unfinished scan had another policy, or other options")
-            sizes = [int(each) for each in header["pieces"]]
-            pieces = [rest[sum(sizes[:at]) : sum(sizes[: at + 1])] for at in range(len(sizes))]
-            found = Found(from_json(header["scan"]), header["ids"], Place(**header["place"]), rest[sum(sizes) :])
+            *pieces, slots = _cut(rest, [*header["pieces"], header["slots"]])
+            scan = from_json(header["scan"])
+            nodes = dict(zip(map(str, header["ids"]), scan.nodes, strict=True))
+            for node in nodes.values():
+                node.databases = {int(database): keys for database, keys in node.databases.items()}
+            found = Found(scan, [*nodes], Place(**header["place"]), slots)
             seen.take(pieces, float(header["expected_missed"]))
             return found
         except FileNotFoundError:
@@ -83,3 +87,10 @@ class Unfinished:
     def remove(self) -> None:
         """It has come to its end. Raises OSError."""
         self.file.unlink(missing_ok=True)
+
+
+def _cut(whole: bytes, sizes: Sequence[int]) -> list[bytes]:
+    # Pieces of these sizes, and nothing behind them. Raises ValueError.
+    if sum(sizes) != len(whole):
+        raise ValueError(f"{len(whole)} bytes, not {sum(sizes)}")
+    return [whole[sum(sizes[:at]) :][:size] for at, size in enumerate(sizes)]

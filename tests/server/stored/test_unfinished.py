@@ -35,7 +35,6 @@ class Process:
         found = self.unfinished.read(self.seen)
         self.totals.resume(found.scan, found.slots)
         (figures,) = found.scan.nodes
-        figures.databases = {int(database): keys for database, keys in figures.databases.items()}
         figures.walks -= 1
         self.figures = figures
         self.walk = NodeWalk(Tally(self.judge, self.totals, self.seen), figures)
@@ -124,7 +123,11 @@ def test_what_does_not_fit_is_not_gone_on_with(tmp_path: Path) -> None:
     process.file.write_text("keyrail: 1\nrules: {}")
     with pytest.raises(UnfinishedError, match="another policy, or other options"):
         Unfinished(tmp_path, "redis://h", process.file, [False]).read(SeenKeys(int))
-    for content in (b"", b"{}\n", process.unfinished.file.read_bytes().replace(b'"pieces": [0]', b'"pieces": [1]')):
+    process.seen.add(7)
+    process.keep()
+    whole = process.unfinished.file.read_bytes()
+    damaged = [whole[: whole.index(b"\n") + 1], whole[:-8], whole + bytes(8), whole.replace(b'"one"]', b"]")]
+    for content in (b"", b"{}\n", *damaged, whole.replace(b'"pieces": [8]', b'"pieces": [1]')):
         process.unfinished.file.write_bytes(content)
         seen = SeenKeys(int)
         with pytest.raises(UnfinishedError, match="is no unfinished scan of this version"):
