@@ -3,6 +3,7 @@
 They are not inherited, since a worker process is started before they are open (``worker_process``).
 """
 
+import errno
 import os
 import socket
 from collections.abc import Sequence
@@ -20,17 +21,25 @@ def hand_over(control: socket.socket, descriptors: Sequence[int]) -> None:
 
 
 def take_over(control: socket.socket) -> list[int] | None:
-    """Wait for open files and return their descriptors, in the same order; None if the supervisor has ended."""
+    """Wait for open files and return their descriptors, in the same order; None if the supervisor has ended. Raises
+    OSError if this process may not have so many."""
     found: list[int] = []
     while True:
         try:
-            kind, received, _, _ = socket.recv_fds(control, 1, _MOST)
+            kind, received, flags, _ = socket.recv_fds(control, 1, _MOST)
         except ConnectionError:
-            kind, received = b"", []
+            kind, received, flags = b"", [], 0
         found += received
+        if flags & socket.MSG_CTRUNC:
+            _close(found)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         if kind == _LAST:
             return found
         if not kind:
-            for each in found:
-                os.close(each)
+            _close(found)
             return None
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    for each in descriptors:
+        os.close(each)

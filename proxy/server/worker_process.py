@@ -37,10 +37,15 @@ async def launch(
     memory: int,
     start: Callable[[int, tuple[ListenerSocket, ...]], Start],
 ) -> WorkerProcess:
-    """Hand a started process the shared memory and the listening sockets, tell it to be this worker. Raises OSError."""
+    """Hand a started process the shared memory and the listening sockets, tell it to be this worker. Raises OSError;
+    then the process has ended."""
     handed = listeners.sockets()
-    with contextlib.suppress(ConnectionError):  # its exit status says why it has ended
-        hand_over(started.control, [memory, *(each.fileno() for *_, each in handed)])
-    channel = await Channel.over(started.control)
+    try:
+        with contextlib.suppress(ConnectionError):  # its exit status says why it has ended
+            hand_over(started.control, [memory, *(each.fileno() for *_, each in handed)])
+        channel = await Channel.over(started.control)
+    except OSError:
+        started.dismiss()
+        raise
     channel.notify(start(number, tuple(ListenerSocket(route, listener) for route, listener, _ in handed)))
     return WorkerProcess(number, started, channel)

@@ -80,7 +80,10 @@ def become_worker() -> None:
 
     gc.enable()
     control = socket.socket(fileno=int(sys.argv[1]))
-    descriptors = take_over(control)
+    try:
+        descriptors = take_over(control)
+    except OSError as error:
+        sys.exit(f"keyrail: a worker cannot take over the listening sockets: {error.strerror}")
     sys.exit(0 if descriptors is None else main(control, descriptors))
 
 

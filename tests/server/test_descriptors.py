@@ -1,13 +1,18 @@
 """Open files come to a worker in their order, however many there are, and a worker that nobody needs ends."""
 
 import asyncio
+import errno
 import os
+import resource
 import signal
 import socket
+from itertools import count, islice
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from proxy.server import worker_process
 from proxy.server.descriptors import hand_over, take_over
 from proxy.server.worker_start import StartedProcess, dismiss_rest, next_process, start_ahead
 
@@ -45,6 +50,43 @@ def test_who_gets_no_more_keeps_none(number: int) -> None:
         os.close(file)
         assert take_over(there) is None
         assert _open_files() == before - 1
+
+
+def test_who_may_not_have_so_many_says_so_and_takes_none_for_another() -> None:
+    here, there = socket.socketpair()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with here, there:
+        file = os.memfd_create("file")
+        hand_over(here, [file] * 20)
+        used = {int(each.name) for each in Path("/proc/self/fd").iterdir()}
+        before, free = _open_files(), (number for number in count() if number not in used)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (next(islice(free, 5, None)), hard))
+        try:
+            with pytest.raises(OSError, match="Too many open files"):
+                take_over(there)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            os.close(file)
+        assert _open_files() == before - 1, "they are closed again"
+
+
+def test_a_process_that_cannot_be_told_what_to_serve_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_many(*_: object) -> None:
+        raise OSError(errno.ETOOMANYREFS, os.strerror(errno.ETOOMANYREFS))
+
+    class NoSockets:
+        def sockets(self) -> list[object]:
+            return []
+
+    monkeypatch.setattr(worker_process, "hand_over", too_many)
+    before, started = _open_files(), StartedProcess()
+    try:
+        with pytest.raises(OSError, match="Too many references"):
+            asyncio.run(worker_process.launch(0, started, cast("Any", NoSockets()), 0, cast("Any", None)))
+        assert _open_files() == before
+        assert not Path(f"/proc/{started.pid}").exists(), "nor is it a zombie"
+    finally:
+        started.dismiss()
 
 
 def test_a_process_that_is_not_needed_ends() -> None:
