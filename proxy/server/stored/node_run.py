@@ -15,7 +15,15 @@ from proxy.net.connection.info_figures import figures_of, read_info
 from proxy.net.connection.tls import TlsError
 from proxy.server.stored.link import Answer, why_not
 from proxy.server.stored.node_walk import LostReplyError, NodeWalk, OtherProcessError, Request
-from proxy.server.stored.pace import LOOK_SECONDS, PROBE_SECONDS, PROBES, Pace, reason_to_stop
+from proxy.server.stored.pace import (
+    LINK_DOWN,
+    LOOK_SECONDS,
+    PROBE_SECONDS,
+    PROBES,
+    Pace,
+    reason_to_stop,
+    without_primary,
+)
 from proxy.server.stored.page import ASKING, FORBIDDEN, is_momentary
 
 _RETRY_SECONDS = 0.5
@@ -27,6 +35,7 @@ _LONG_PIECE = 0.002
 """Seconds of work. All clients of the server wait for so long: a piece that takes longer is halved."""
 _NOT_YET = ("LOADING", "BUSY", "MASTERDOWN", "ERR max number of clients")
 _LOOK = Request(None, [(b"INFO", b"persistence"), (b"INFO", b"replication")])
+_REPLICATION = Request(None, [(b"INFO", b"replication")])
 _PING = Request(None, [(b"PING",)])
 _INFO = Request(None, [(b"INFO",)])
 
@@ -55,7 +64,8 @@ class Server(Protocol):
 class NodeRun:
     """Walks one server at a ``share`` of its time. It may be lost for ``patience`` seconds. ``state`` says why the walk
     waits, for who watches; ``worked`` are the seconds that the server has worked for it, about. ``measuring`` is held
-    while round trips are measured: several at a time would slow each other down."""
+    while round trips are measured: several at a time would slow each other down. A server that stands ``for_primary``
+    is walked while it follows it: a replica that has lost it in the middle of a full synchronization is empty."""
 
     def __init__(
         self,
@@ -65,6 +75,8 @@ class NodeRun:
         clock: Clock,
         patience: float,
         measuring: asyncio.Lock | None = None,
+        *,
+        for_primary: bool = False,
     ) -> None:
         self.state = ""
         self.worked = 0.0
@@ -74,6 +86,7 @@ class NodeRun:
         self._clock = clock
         self._patience = patience
         self._measuring = measuring or asyncio.Lock()
+        self._for_primary = for_primary
         self._pace = Pace(share, ())
         self._began = clock.now()
         self._due = self._probe_due = self._look_due = 0.0
@@ -104,9 +117,19 @@ class NodeRun:
                     else:
                         request = walking.send(replies)
             except StopIteration:
-                return
+                await self._has_followed()
         finally:
             self._server.close()
+
+    async def _has_followed(self) -> None:
+        if not self._for_primary:
+            return
+        try:
+            (told,) = (await self._server.ask(_REPLICATION)).replies
+        except OSError as error:
+            raise NodeLostError(why_not(error)) from None
+        if isinstance(told, bytes) and (reason := without_primary(read_info(told))):
+            raise NodeLostError(reason)
 
     async def _answered(self, request: Request) -> Sequence[Any]:
         replies: list[Any] = []
@@ -233,7 +256,7 @@ class NodeRun:
             if not reason:
                 break
             self.state = reason
-            if is_momentary([hiredis.ReplyError(reason)]):
+            if reason == LINK_DOWN or is_momentary([hiredis.ReplyError(reason)]):
                 trouble.again(reason)
             await self._until(self._look_due)
 
@@ -246,7 +269,8 @@ class NodeRun:
         refusals = [str(each) for each in told if isinstance(each, hiredis.ReplyError)]
         self._may_look = not all(each.startswith(FORBIDDEN) for each in refusals) or len(refusals) < len(told)
         momentary = [each for each in refusals if not each.startswith(FORBIDDEN)]
-        reasons = [reason_to_stop(read_info(each)) for each in told if isinstance(each, bytes)]
+        infos = [read_info(each) for each in told if isinstance(each, bytes)]
+        reasons = [*map(reason_to_stop, infos), *(map(without_primary, infos) if self._for_primary else ())]
         return next(filter(None, [*momentary, *reasons]), "")
 
 

@@ -75,6 +75,7 @@ def _p90(round_trips: Collection[float]) -> float:
     return sorted(round_trips)[math.ceil(0.9 * len(round_trips)) - 1] if round_trips else 0.0
 
 
+LINK_DOWN = "its link to the primary is down"
 _BUSY = {
     "loading": "it loads its data",
     "async_loading": "it loads its data",
@@ -82,6 +83,11 @@ _BUSY = {
     "aof_rewrite_in_progress": "it rewrites its AOF",
     "master_sync_in_progress": "it gets its data from the primary",
 }
+
+
+def without_primary(info: Mapping[str, str]) -> str:
+    """Why a replica may have other keys than its primary, by its INFO; empty if it follows it."""
+    return LINK_DOWN if info.get("master_link_status") == "down" else ""
 
 
 def reason_to_stop(info: Mapping[str, str]) -> str:

@@ -241,7 +241,9 @@ class Scanner:
         )
 
     async def _run(self, name: str, walk: NodeWalk, link: ServerLink, patience: float) -> None:
-        run = self._runs[name] = NodeRun(walk, link, self._options.share, self._clock, patience, self._measuring)
+        its = self._options
+        run = NodeRun(walk, link, its.share, self._clock, patience, self._measuring, for_primary=its.replicas)
+        self._runs[name] = run
         await run.run()
 
     # Clusters

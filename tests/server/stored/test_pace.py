@@ -211,6 +211,28 @@ def test_while_the_server_saves_nothing_but_that_is_asked() -> None:
     assert stage.run.state == ""
 
 
+@pytest.mark.parametrize("share", [0.25, 1.0])
+def test_a_replica_is_walked_while_it_follows_its_primary(share: float) -> None:
+    stage = Stage(share)
+    stage.run = NodeRun(stage.run._walk, stage.link, share, stage.clock, patience=60.0, for_primary=True)
+    states: set[str] = set()
+
+    def watch() -> None:
+        states.add(stage.run.state)
+        stage.link.info = b"role:slave\r\nmaster_link_status:" + (b"down" if stage.clock.waited < 9 else b"up")
+
+    stage.clock.before = watch
+    stage.link.info = b"role:slave\r\nmaster_link_status:up"
+    stage.go()
+    assert stage.counted_all()
+    assert "its link to the primary is down" in states or share == 1.0
+    stage.clock.before = lambda: None
+    stage.link.info = b"role:slave\r\nmaster_link_status:down"
+    stage.run = NodeRun(stage.run._walk, stage.link, share, stage.clock, patience=60.0, for_primary=True)
+    with pytest.raises(NodeLostError, match=r"^its link to the primary is down$"):
+        stage.go()
+
+
 def test_a_lost_connection_to_the_same_process_costs_nothing() -> None:
     stage = Stage(0.25)
     stage.link.troubles = {70: ConnectionResetError("gone"), 90: TimeoutError()}
