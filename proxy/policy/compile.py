@@ -33,7 +33,7 @@ from proxy.policy.key_claims import ClaimingRules
 from proxy.policy.key_owners import KeyOwners
 from proxy.policy.lower_policy import LoweredPolicy, TouchingSteps, lower_policy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule
-from proxy.policy.precedence import effective_mode, is_active
+from proxy.policy.precedence import counting_parts, effective_mode, is_active
 from proxy.policy.script_call_rules import introduce
 from proxy.policy.wording import exemptions_of, refusals_of, shown_by, wording_of
 from proxy.rules.context import Context
@@ -319,6 +319,7 @@ class PolicyCompiler:
         claiming = ClaimingRules(active)
         active = claiming.specific_first(active)
         parts = [(part, rule, effective) for rule, effective in active for part in parts_of(rule.settings)]
+        parts = [each for each in parts if not each[0].only_counts] + counting_parts(self._policy)
         parts.sort(key=lambda each: place_of(each[0]))
         steps = []
         for place, (part, rule, effective) in enumerate(parts):

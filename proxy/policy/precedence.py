@@ -24,6 +24,8 @@ from proxy.policy.model import Mode, Policy, PolicyException, PolicyRule, Rollou
 from proxy.policy.scope import EVERYTHING, Scope, covers, walked
 from proxy.policy_yaml.errors import Where
 from proxy.rules.context import Context
+from proxy.rules.order import parts_of
+from proxy.rules.rule import RuleSettings
 from proxy.schema.globs import key_glob_of
 
 _BUCKETS = 10_000
@@ -130,6 +132,17 @@ def audience(policy: Policy, rule: PolicyRule) -> frozenset[str]:
 def is_active(policy: Policy, rule: PolicyRule) -> bool:
     """Whether the rule is not off for some client."""
     return bool(audience(policy, rule))
+
+
+def counting_parts(policy: Policy) -> list[tuple[RuleSettings, PolicyRule, EffectiveMode]]:
+    """The parts of rules that only count, for all clients."""
+    found = [(part, rule) for rule in policy.rules for part in parts_of(rule.settings) if part.only_counts]
+    counting = "what others do counts, too"
+    return [
+        (part, rule, EffectiveMode(Stage(Mode.AUDIT, rule.where), counting))
+        for part, rule in found
+        if is_active(policy, rule)
+    ]
 
 
 def _applies(exception: PolicyException, rule: PolicyRule, app: App | None) -> bool:

@@ -162,6 +162,11 @@ class RuleSettings(Protocol):
         return None
 
     @property
+    def only_counts(self) -> bool:
+        """Whether this part decides nothing, and counts what all clients send, also those for whom the rule is off."""
+        return False
+
+    @property
     def by_app(self) -> bool:
         """Whether the rule differs between apps. If not, all apps share one rule, which knows no app."""
         return False

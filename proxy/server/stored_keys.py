@@ -41,9 +41,10 @@ class WrittenSince:
         self._minutes: deque[tuple[float, dict[str, Written]]] = deque(maxlen=_KEPT_MINUTES)
 
     def add(self, written: ByApp, now: float) -> None:
-        """Add what one worker has told."""
+        """Add what one worker has told. If the clock went back, it counts as told when it was before that."""
         if not written:
             return
+        now = max(now, self._recent[-1][0]) if self._recent else now
         _add(self.since, written)
         self._recent.append((now, written))
         if len(self._recent) > _MOST_RECENT:

@@ -98,6 +98,16 @@ def test_a_scan_gets_what_was_written_since_it_began() -> None:
     assert written.since == {"shop": Written(2, 0, 1)}
 
 
+def test_a_scan_gets_what_was_written_also_if_the_clock_went_back() -> None:
+    written = WrittenSince(0.0)
+    for now in (5000.0, 1400.0, 1401.0):
+        written.add({"shop": Written(deleted=1)}, now)
+    written.begin(4000.0)
+    assert written.since == {"shop": Written(deleted=3)}, "it began before the clock went back"
+    written.begin(1400.5)
+    assert written.since == {"shop": Written(deleted=3)}, "nobody can tell"
+
+
 def test_long_ago_the_minute_that_a_scan_began_in_counts_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_keys, "_MOST_RECENT", 1)
     written = WrittenSince(0.0)

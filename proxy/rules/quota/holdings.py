@@ -147,8 +147,9 @@ class Holdings(StoredState):
         return found if found.exceeds(self.most) else None
 
     def is_fresh(self, now: float) -> bool:
-        """Whether there is a scan that is not too old."""
-        return self.stored.scanned is not None and now - self.stored.scanned <= self._max_age
+        """Whether there is a scan that is not too old. If it is yet to begin, a clock went back: nobody knows how old
+        it is."""
+        return self.stored.scanned is not None and 0 <= now - self.stored.scanned <= self._max_age
 
     def _hinders(self, app: str) -> bool:
         return bool(self._over) if self._by_owner else app in self._over

@@ -52,6 +52,11 @@ class DeletionsSettings(RuleSettings):
     quota: "QuotaSettings"
 
     @property
+    def only_counts(self) -> bool:
+        """Whoever deletes a key, its owner has one less."""
+        return True
+
+    @property
     def takes(self) -> frozenset[str]:
         return BY_APP
 

@@ -31,7 +31,7 @@ schema:
   page: {key: "page:{id}", app: web}
 rules:
   scripts: {scripts: {commands: follow_rules}}
-  full: {quota: {LIMITS}}
+  full: {quota: {LIMITS}BESIDE}
 """
 FULL = Stored(0.0, "", {"shop": OwnedKeys(20, 2000, ((0.0, 2), (60.0, 3), (3600.0, 4))), "web": OwnedKeys(3, 300)})
 
@@ -39,8 +39,8 @@ FULL = Stored(0.0, "", {"shop": OwnedKeys(20, 2000, ((0.0, 2), (60.0, 3), (3600.
 class Given:
     """The policy for the clients of each app."""
 
-    def __init__(self, limits: str, stored: Stored | None = None, more: str = "") -> None:
-        loaded = policy(POLICY.replace("LIMITS", limits) + more)
+    def __init__(self, limits: str, stored: Stored | None = None, *, beside: str = "", more: str = "") -> None:
+        loaded = policy(POLICY.replace("LIMITS", limits).replace("BESIDE", beside) + more)
         memory = Memory()
         self.apps: dict[str, CompiledPolicy] = {
             "" if app is None else app.name: compile_policy(loaded, STANDARD, app=app, memory=memory)
@@ -104,6 +104,33 @@ def test_what_may_be_gone_counts_as_gone() -> None:
     assert given.refused("SET cart:1 v"), "another app has its own keys"
 
 
+def test_a_clock_that_went_back_refuses_nothing() -> None:
+    given = Given("keys: 10", replace(FULL, scanned=1000.0))
+    assert given.refused("SET cart:1 v", now=1000.0)
+    assert not given.refused("SET cart:1 v", now=999.0)
+    assert not given.refused("SET cart:1 v", now=-DAY)
+
+
+@pytest.mark.parametrize("beside", [", apps: [shop]", ", mode: audit", ", apps: [shop], mode: audit"])
+def test_what_others_delete_counts_also_where_the_rule_is_not_about_them(beside: str) -> None:
+    given = Given("keys: 30", FULL, beside=beside)
+    for app in ("shop", "web", ""):
+        assert given.plan(app, "DEL cart:1") == PASS
+        given.refused("DEL cart:1 cart:2", app=app)
+    given.refused("FLUSHALL", app="")
+    deleted = {app: its.deleted for app, its in given.holdings.written().items()}
+    assert deleted == {"shop": 2, "web": 2, "": ANY_NUMBER + 2}
+
+
+def test_what_is_deleted_counts_also_under_an_exception() -> None:
+    exception = 'exceptions: [{rule: full, keys: "cart:*", because: a test}]\n'
+    given = Given("keys: 10", FULL, more=exception)
+    assert not given.refused("SET cart:1 v")
+    given.holdings.written()
+    given.refused("DEL cart:1 cart:2")
+    assert given.holdings.written() == {"shop": Written(deleted=2)}
+
+
 def test_bytes_go_with_keys() -> None:
     assert Given("bytes: 1KB", FULL).refused("SET cart:1 v")
     assert not Given("bytes: 2KB", FULL).refused("SET cart:1 v")
@@ -123,7 +150,7 @@ def test_an_owner_is_that_of_the_key() -> None:
 
 
 def test_all_keys_of_a_tenant_are_its_own() -> None:
-    given = Given("keys: 10, per: owner", FULL, 'tenants: {prefix: "{app}:", apps: [shop, web]}')
+    given = Given("keys: 10, per: owner", FULL, more='tenants: {prefix: "{app}:", apps: [shop, web]}')
     assert given.refused("SET page:1 v", app="shop")
     assert not given.refused("SET cart:1 v", app="web")
 
@@ -160,12 +187,13 @@ def test_what_is_judged_counts_too() -> None:
 
 
 def test_the_state_outlives_a_reload() -> None:
-    loaded = policy(POLICY.replace("LIMITS", "keys: 10"))
+    text = POLICY.replace("LIMITS", "keys: 10").replace("BESIDE", "")
+    loaded = policy(text)
     memory = Memory()
     compile_policy(loaded, STANDARD, app=loaded.apps[0], memory=memory)
     before = memory.each(Holdings)["full"]
     fork = memory.fork()
-    compile_policy(policy(POLICY.replace("LIMITS", "keys: 10")), STANDARD, app=loaded.apps[0], memory=fork)
+    compile_policy(policy(text), STANDARD, app=loaded.apps[0], memory=fork)
     memory.join(fork)
     assert memory.each(Holdings)["full"] is before
 
