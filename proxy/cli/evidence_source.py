@@ -4,6 +4,7 @@ import argparse
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from proxy.cli.admin_port import AdminPort, AdminPortError, add_options
 from proxy.cli.line import policy_file
@@ -96,8 +97,7 @@ def _source_of(options: argparse.Namespace) -> Source:
         if options.state_dir is not None:
             return Source(read_store(options.state_dir / EVIDENCE, since))
         source = Source(Evidence())
-        # The same Keyrail twice would count twice.
-        for url in dict.fromkeys(each.strip().rstrip("/") for each in options.admin.split(",")):
+        for url in _urls(options):
             answer = AdminPort(url, options.token_file, _SECONDS).get("/evidence", since=since)
             try:
                 source.evidence.add(from_json(answer))
@@ -111,3 +111,23 @@ def _source_of(options: argparse.Namespace) -> Source:
     except EvidenceError as error:
         raise SourceError(str(error), 1) from None
     return source
+
+
+def quotas_of(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """How the quotas of the running Keyrails stand, each with the URL of its Keyrail; a state folder does not tell.
+    Raises SourceError."""
+    if options.state_dir is not None:
+        return []
+    try:
+        return [
+            each | {"keyrail": url}
+            for url in _urls(options)
+            for each in AdminPort(url, options.token_file, _SECONDS).get("/report", since="1h").get("quotas", [])
+        ]
+    except AdminPortError as error:
+        raise SourceError(str(error), error.status) from None
+
+
+def _urls(options: argparse.Namespace) -> list[str]:
+    # The same Keyrail twice would count twice.
+    return [*dict.fromkeys(each.strip().rstrip("/") for each in options.admin.split(","))]

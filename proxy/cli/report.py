@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from proxy.cli.evidence_source import SourceError, add_policy_option, add_source_options, source_of
+from proxy.cli.evidence_source import SourceError, add_policy_option, add_source_options, quotas_of, source_of
 from proxy.cli.line import LineParser
 from proxy.cli.report_text import markdown, text
 from proxy.server.evidence.report import Wanted, report, unknown_name
@@ -38,7 +38,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Print the report; return the exit status."""
     try:
-        source = source_of(parsed)
+        source, quotas = source_of(parsed), quotas_of(parsed)
     except SourceError as error:
         print(f"keyrail: {error}", file=sys.stderr)
         return error.status
@@ -46,7 +46,7 @@ def run(parsed: argparse.Namespace) -> int:
     if unknown := unknown_name(source.evidence, source.facts, wanted):
         print(f"keyrail: {printable(unknown)}", file=sys.stderr)
         return _MISTAKE
-    made = report(source.evidence, source.facts, time.time(), wanted)
+    made = report(source.evidence, source.facts, time.time(), wanted) | {"quotas": quotas}
     if parsed.json:
         print(json.dumps(made, indent=2))
     elif parsed.html is not None:

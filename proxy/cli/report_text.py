@@ -44,6 +44,7 @@ def _lines(report: dict[str, Any], form: Plain) -> Iterator[str]:
         yield f"{form.head}{form.say(team['team'] or NO_TEAM)}{whom}: {team['refused']:,} would be refused"
         for app in team["apps"]:
             yield from _app(app, form)
+    yield from _quotas(report["quotas"], form)
     yield from _rest(report, form)
 
 
@@ -119,6 +120,28 @@ def _exception(exception: dict[str, Any], form: Plain) -> str:
     keys = f" of {form.code(exception['keys'])}" if exception["keys"] else ""
     until = f"until {exception['until']}" if exception["until"] else "without an end"
     return f"{form.say(exception['rule'])}{keys} for {form.say(exception['app'] or 'all')}, {until}"
+
+
+def _quotas(quotas: list[dict[str, Any]], form: Plain) -> Iterator[str]:
+    if quotas:
+        yield ""
+        yield f"{form.head}quotas"
+    several = len({each["keyrail"] for each in quotas}) > 1
+    for each in quotas:
+        limits = (f"{each[what]:,} {what}" for what in ("keys", "bytes") if each[what] is not None)
+        where = f", {form.say(each['keyrail'])}" if several else ""
+        of = f"{form.say(each['rule'])} ({form.say(each['route'])}{where})"
+        yield f"{form.item}{of}: at most {' and '.join(limits)} of each app; {_standing(each, form)}"
+        for owner, its in each["owners"].items():
+            over = ", which is too much" if its["over"] else ""
+            gone = f"{its['gone_at_most']:,} of these keys may be gone"
+            yield f"{form.item}{form.code(owner)} has {its['keys']:,} keys of {its['bytes']:,} bytes{over}; {gone}"
+
+
+def _standing(quota: dict[str, Any], form: Plain) -> str:
+    if quota["scan"] is None:
+        return f"refuses nothing: {form.say(quota['missing'])}"
+    return f"{'judges by' if quota['judges'] else 'refuses nothing by'} the scan of {quota['scan']}"
 
 
 def _rest(report: dict[str, Any], form: Plain) -> Iterable[str]:

@@ -68,7 +68,10 @@ def made_report(*names: str) -> dict[str, Any]:
     hours = {(hour, route): rows for hour, route, rows in batch.rows}
     spans = [(batch.began, batch.began + HOUR), (batch.now - HOUR / 2, batch.now)]
     evidence = Evidence(spans, hours, [], batch.lost)
-    return report(evidence, {"default": made_facts()}, NOW)
+    owner = {"keys": 9, "bytes": 90, "gone_at_most": 1, "over": True}
+    quota = {"route": "default", "rule": "storage", "keys": 8, "bytes": None, "keyrail": "http://a", "missing": ""}
+    quota |= {"scan": "2026-11-29T03:00:00Z", "judges": True, "owners": {names[0]: owner}}
+    return report(evidence, {"default": made_facts()}, NOW) | {"quotas": [quota]}
 
 
 @cache

@@ -16,8 +16,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from proxy.cli import main
+from proxy.cli.admin_port import AdminPort
 from proxy.cli.report_html import html
 from proxy.cli.report_text import markdown, text
+from proxy.server.evidence.json_form import json_pieces
+from proxy.server.evidence.model import Evidence
 from proxy.server.evidence.store import SqliteStore
 from proxy.traffic.key_text import printable
 from tests.cli.made_report import POLICY, made_batch, made_report
@@ -176,9 +179,34 @@ def test_a_report_of_nothing_says_so(tmp_path: Path) -> None:
         "silent": [],
         "unused_exceptions": [],
         "ending_exceptions": [],
+        "quotas": [],
     }
     assert "nothing was seen yet" in html(empty)
     assert "Nothing was recorded." in html(empty)
+
+
+def test_quotas_stand_in_the_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    owner = {"keys": 1200, "bytes": 5000, "gone_at_most": 30, "over": True}
+    quota = {"route": "default", "rule": "storage", "keys": 1000, "bytes": None, "scan": "2026-11-29T03:00:00Z"}
+    quota |= {"missing": "", "judges": True, "owners": {"shop": owner, "web": owner | {"keys": 7, "over": False}}}
+    none = quota | {"rule": "other", "scan": None, "missing": "no scan is kept", "judges": False, "owners": {}}
+
+    evidence: dict[str, Any] = json.loads("".join(json_pieces(Evidence(), {})))
+
+    def get(_: AdminPort, path: str, **__: object) -> dict[str, Any]:
+        return {"quotas": [quota, none]} if path == "/report" else evidence
+
+    monkeypatch.setattr(AdminPort, "get", get)
+    assert main(["report"]) == 0
+    assert capsys.readouterr().out.split("\n\n")[1].splitlines() == [
+        "quotas",
+        "      storage (default): at most 1,000 keys of each app; judges by the scan of 2026-11-29T03:00:00Z",
+        "      shop has 1,200 keys of 5,000 bytes, which is too much; 30 of these keys may be gone",
+        "      web has 7 keys of 5,000 bytes; 30 of these keys may be gone",
+        "      other (default): at most 1,000 keys of each app; refuses nothing: no scan is kept",
+    ]
+    assert main(["report", "--md", "--admin", "http://a:1,http://b:1"]) == 0
+    assert capsys.readouterr().out.count("storage (default, http://") == 2
 
 
 # The file
