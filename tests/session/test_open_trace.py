@@ -180,3 +180,13 @@ def test_forms_of_what_only_the_rules_can_judge_are_exact_whatever_is_sampled(
     judged = [each for each in sent if _is_judged(each)]
     assert [each for each, weight in seen if weight == 1] == judged
     assert len(judged) < len(seen), "the sampler chooses others, too, and each stands for several"
+
+
+@pytest.mark.parametrize("traces", [0, 1])
+def test_forms_of_inline_and_of_streamed_commands_are_exact(traces: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, int]] = []
+    monkeypatch.setattr(FakeRoute, "see_form", lambda _, __, command, weight: seen.append((command.name, weight)))
+    route = route_with(MIXED, traces=traces)
+    Client(route).send(b"HSET a:b field inline\r\n")
+    Client(route).send(call("SET", "a:b", "x" * (2 << 20)))
+    assert seen == [("HSET", 1), ("SET", 1)]

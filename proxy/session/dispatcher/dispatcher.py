@@ -174,6 +174,7 @@ class Dispatcher:
         command = Command(session.effective_policy.table, words)
         session.intake.command_id = command.spec.id
         wrapper, command = self._unwrapped(command)
+        session.ports.traces.see_form(session, command, 1)  # the plan is not asked about it
         return self._take(self._item(command, wrapper))
 
     def _waits(self) -> bool:

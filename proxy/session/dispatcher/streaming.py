@@ -304,10 +304,10 @@ class _Stream:
     def _trace(self, command: Command) -> OpenTrace | None:
         """The trace of the command; None if its reply is not measured, or nothing is traced."""
         session = self.session
-        if session.intake.config.sampler.traces <= 0:
-            return None
         traces = session.ports.traces
         traces.see_form(session, command, 1)
+        if session.intake.config.sampler.traces <= 0:
+            return None
         made: OpenTrace = OpenTrace(traces, session, command, 1, self.size, traces.clock())
         made.refused = self.refusal is not None
         alone = (
