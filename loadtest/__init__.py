@@ -20,6 +20,7 @@ round, in an order that rotates. The report has the median of the rounds and of 
 spread. CPU time per command, from the kernel's scheduler, varies least. The load has its own processor, unless
 ``--processors together`` leaves that to the kernel, which varies the figures more than anything else.
 
+    verbs.py        each verb: what it measures, and its page
     targets.py      direct Redis, nutcracker, Keyrail under a policy: start, address, processes
     processes.py    ports, start, stop
     placement.py    which program runs on which processor
@@ -41,7 +42,8 @@ spread. CPU time per command, from the kernel's scheduler, varies least. The loa
     memory.py       connections and large values
     reload.py       reloads of large policies
     soak.py         an hour of light load, sampled
-    report.py       medians, spreads, goals, JSON and Markdown
+    goals.py        the goals, and whether samples meet them
+    report.py       medians and spreads, JSON and Markdown
     published.py    the figures in docs/benchmarks.md
     chart.py        README's chart
 """

@@ -5,8 +5,9 @@ import argparse
 import pytest
 
 from loadtest import limits
+from loadtest.goals import limits_goals
 from loadtest.quick import Sample
-from loadtest.report import limits_goals, limits_markdown
+from loadtest.report import limits_markdown
 from loadtest.targets import KEYRAIL_NONE, NUTCRACKER
 
 

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from loadtest import kernel, report
+from loadtest.goals import goals, judge
 from loadtest.memory import Measured
 from loadtest.quick import Sample
 from loadtest.targets import DIRECT, KEYRAIL_BENCH, NUTCRACKER
@@ -25,7 +26,7 @@ def rounds(*ratios: float) -> list[Sample]:
 
 
 def test_ratios_are_taken_within_a_round() -> None:
-    cpu, rate = report.judge(rounds(0.98, 1.1, 0.99), report.goals())
+    cpu, rate = judge(rounds(0.98, 1.1, 0.99), goals())
     measured = (rate.ratio.least, rate.ratio.median, rate.ratio.most)
     assert measured == pytest.approx((0.98, 0.99, 1.1))
     assert rate.met
@@ -34,7 +35,7 @@ def test_ratios_are_taken_within_a_round() -> None:
 
 
 def test_a_missed_goal_is_called_missed() -> None:
-    _, rate = report.judge(rounds(0.9, 1.1, 0.95), report.goals())
+    _, rate = judge(rounds(0.9, 1.1, 0.95), goals())
     assert not rate.met
     page = report.markdown(rounds(0.9, 1.1, 0.95), {"machine": "this one"})
     assert "| GET P=1: throughput, of nutcracker's | ≥ 0.97 | 0.95 (0.90–1.10) | MISSED |" in page
@@ -43,7 +44,7 @@ def test_a_missed_goal_is_called_missed() -> None:
 
 def test_beside_a_ratio_of_throughput_stands_what_redis_alone_reaches() -> None:
     samples = [*rounds(0.9, 1.1, 0.95), *(sample(DIRECT, number, 1100.0 / (number + 1), 0.0) for number in range(3))]
-    cpu, rate = report.judge(samples, report.goals())
+    cpu, rate = judge(samples, goals())
     assert cpu.best is None
     assert rate.best is not None
     assert rate.best.median == pytest.approx(1.1)
@@ -51,7 +52,7 @@ def test_beside_a_ratio_of_throughput_stands_what_redis_alone_reaches() -> None:
 
 
 def test_goals_whose_other_side_was_not_measured_are_left_out() -> None:
-    assert report.judge([sample(KEYRAIL_BENCH, 0, 1000.0, 2.0)], report.goals()) == []
+    assert judge([sample(KEYRAIL_BENCH, 0, 1000.0, 2.0)], goals()) == []
 
 
 def test_memory_is_judged_only_where_there_is_a_bound() -> None:
