@@ -17,6 +17,8 @@ worker_process.py       one worker process: its channel and its reports
 worker_start.py         its start, before it is told which worker it is
 descriptors.py          open files that the supervisor hands to it
 worker.py               the worker process itself
+worker_reports.py       what it tells the supervisor of its routes
+worker_leases.py        its shares of rate limits
 control.py              messages between supervisor and workers
 requests.py             requests between processes: replies, timeouts, errors
 group_plans.py          the plans that workers run, made once for all of them

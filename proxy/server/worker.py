@@ -1,9 +1,9 @@
 """One worker process: a ``Route`` for each route, on the listening sockets of the supervisor.
 
-It follows the supervisor's messages (``control``), reports every second, and ends when it has drained. It ignores
-SIGINT and SIGHUP, since Ctrl-C reaches every process of the terminal, and the supervisor handles it. SIGTERM makes this
-worker drain, and the supervisor replaces it. If the supervisor ends, nobody can replace, reload or stop this process,
-so it drains, too.
+It follows the supervisor's messages (``control``), reports every second (``worker_reports.py``), and ends when it has
+drained. It ignores SIGINT and SIGHUP, since Ctrl-C reaches every process of the terminal, and the supervisor handles
+it. SIGTERM makes this worker drain, and the supervisor replaces it. If the supervisor ends, nobody can replace, reload
+or stop this process, so it drains, too.
 """
 
 import asyncio
@@ -15,8 +15,7 @@ import signal
 import socket
 import ssl
 import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, assert_never
 
@@ -25,7 +24,6 @@ import uvloop
 from proxy.net.config.address import UpstreamAddress
 from proxy.net.config.cluster_address import EXPECTED as CLUSTER_EXPECTED
 from proxy.net.config.settings import LogFormat
-from proxy.net.connection.periodic import Periodic
 from proxy.net.connection.tls import TlsError, listener_context
 from proxy.net.downstream.admission import Admission
 from proxy.net.downstream.attention import Attention
@@ -37,44 +35,37 @@ from proxy.net.policy.garbage_collector import uncollected
 from proxy.net.policy.plan_compiler import PlanUnavailableError, WantedPlans
 from proxy.net.policy.policies import SWITCH_SECONDS
 from proxy.net.route.route import Route
-from proxy.net.topology.known_scripts import ScriptNews
 from proxy.net.topology.topology import Single
 from proxy.policy.model import Policy
 from proxy.policy.plan_tables import NewParts
-from proxy.rules.shared_state import Fact, FactKey, Stored
+from proxy.rules.shared_state import Fact, FactKey
 from proxy.server.control import (
     Commit,
     Drain,
     FindPlans,
     FindScript,
-    FindStored,
     GroupInfo,
     HoldWrites,
     ListenerSocket,
     LogFrom,
     NameNodes,
-    News,
     Prepare,
     RecallScript,
     SeenScripts,
-    SeenServers,
     Serving,
-    ShareLimits,
     Start,
     Switch,
-    TrafficReport,
     Unfit,
     WorkerNotification,
     WorkerOrder,
-    WorkerReport,
     WorkerRequest,
     WritesHeld,
 )
-from proxy.server.leases import LEASE_SECONDS, LOST_SECONDS, Leases
 from proxy.server.notices import log_as, log_from, never_wait
 from proxy.server.open_files import allow_many_files
-from proxy.server.process_figures import figures_of_this_process
-from proxy.server.requests import Channel, Packed, RequestError, TypedReply, outcome
+from proxy.server.requests import Channel, Packed, RequestError, TypedReply
+from proxy.server.worker_leases import WorkerLeases
+from proxy.server.worker_reports import WorkerReports
 from proxy.server.worker_sharing import loads_in, shared_counts
 from proxy.session.ports.info_query import InfoQuery
 
@@ -82,12 +73,6 @@ _log = logging.getLogger("keyrail.worker")
 
 _NEEDS_CLUSTER = "this is one server, and no cluster: start Keyrail with --present single"
 _NEEDS_POOLING = "a client uses a connection to each node of a cluster: start Keyrail with --pooling on"
-
-REPORT_SECONDS = 0.8
-"""Seconds between reports, so that the supervisor's figures are never older than a second.
-
-A second of traffic is reported as soon as it is over: at the next report it would be nearly two seconds old.
-"""
 
 
 class _UnfitRouteError(Exception):
@@ -109,9 +94,6 @@ class Worker:
         self._preparing = asyncio.Lock()
         self._orders = asyncio.Lock()
         self._prepared: int | None = None
-        self._leased = 0.0
-        self._wanted = False
-        self._demanded = self._told = time.monotonic()
         loop = asyncio.get_running_loop()
         shared = memory, start.settings.workers, start.number
         self._loads = loads_in(*shared)
@@ -120,21 +102,12 @@ class Worker:
         self._attention = Attention(
             loop, self._loads, self._unix_sockets(), start.settings.accept_patience, self._paused, self._count
         )
-        reports = {
-            "looking for clusters": self._look_for_clusters,
-            "looking at limits": self._look_at_limits,
-            "asking what is stored": self._find_stored,
-            "reporting figures": self._tell_figures,
-            "reporting what rules found": self._tell_news,
-            "telling of scripts": self._tell_scripts,
-            "telling of servers": self._tell_servers,
-            "reporting seconds": self._report_traffic,
-        }
-        self._reports = Periodic(loop, REPORT_SECONDS, reports, self._count)
-        self._limits = Periodic(loop, LEASE_SECONDS, {"sharing limits": self._share_limits}, self._count)
+        self._routes: list[Route] = []
+        checks = {"looking for clusters": self._look_for_clusters, "looking at limits": self._look_at_limits}
+        self._reports = WorkerReports(channel, self._routes, start.servers, checks, self._count)
+        self._leases = WorkerLeases(channel, self._routes, self._count)
         self._aliases = list(start.aliases)
-        self._told_servers = start.servers
-        self._routes = [self._route(index, self._upstream(index)) for index in range(len(start.settings.routes))]
+        self._routes += [self._route(index, self._upstream(index)) for index in range(len(start.settings.routes))]
 
     def _upstream(self, index: int) -> UpstreamAddress:
         """What the settings say, or the seed of the cluster that another worker has found there."""
@@ -155,7 +128,7 @@ class Worker:
             partial(self._group_info, index),
             start.paused,
             partial(self._find_script, index) if start.settings.workers > 1 else None,
-            self._report_traffic,
+            self._reports.traffic,
             self._admission,
             self._counts,
             asks_replicas=start.number == 0,
@@ -179,13 +152,13 @@ class Worker:
         gc.collect()
         gc.freeze()
         self._channel.notify(Serving())
-        self._reports.turn()
+        self._reports.now()
         if self._start.settings.workers > 1:
-            self._limits.begin()
+            self._leases.begin()
         await self._stop.wait()
         await self._drain()
-        self._limits.end()
-        self._report_now()
+        self._leases.end()
+        self._reports.now()
         self._reports.end()
         await self._end_obeying(obeying)
         return int(self._failed)
@@ -351,36 +324,6 @@ class Worker:
             raise PlanUnavailableError("other policies are in force")
         return await uncollected(found.unpack)
 
-    def _share_limits(self) -> None:
-        now = time.monotonic()
-        before, self._demanded = self._demanded, now
-        wanted = tuple(route.demand(now - before) for route in self._routes)
-        if now - self._leased > LOST_SECONDS:
-            for route in self._routes:
-                route.lease({})
-        if any(wanted) or self._wanted:
-            self._channel.request(ShareLimits(wanted)).add_done_callback(self._lease)
-        self._wanted = any(wanted)
-
-    def _lease(self, shares: "asyncio.Future[tuple[Leases, ...]]") -> None:
-        routes = outcome(shares)
-        if isinstance(routes, RequestError):
-            return
-        self._leased = time.monotonic()
-        for route, leases in zip(self._routes, routes, strict=True):
-            route.lease(leases)
-
-    def _find_stored(self) -> None:
-        written = tuple(route.written() for route in self._routes)
-        if any(written):
-            self._channel.request(FindStored(written)).add_done_callback(self._learn_stored)
-
-    def _learn_stored(self, told: "asyncio.Future[tuple[Mapping[str, Stored], ...]]") -> None:
-        routes = outcome(told)
-        if not isinstance(routes, RequestError):
-            for route, stored in zip(self._routes, routes, strict=True):
-                route.learn_stored(stored)
-
     def _count(self, event: str) -> None:
         """Count an event of the whole worker in each of its routes."""
         for route in self._routes:
@@ -388,15 +331,11 @@ class Worker:
 
     def _group_info(self, route: int, query: InfoQuery) -> "asyncio.Future[dict[str, Any]]":
         # Report first: where clients are few, the answer includes what this one has just done.
-        self._report_now()
+        self._reports.now()
         return self._channel.request(GroupInfo(route, query))
 
     def _find_script(self, route: int, key: FactKey) -> "asyncio.Future[Fact | None]":
         return self._channel.request(FindScript(route, key))
-
-    def _report_now(self) -> None:
-        self._reports.end()
-        self._reports.turn()
 
     def _look_for_clusters(self) -> None:
         # One that was down at the start is served by the worker that takes this one's place.
@@ -411,31 +350,6 @@ class Worker:
             route.census.refresh()
         if sum(route.census.buffered() for route in self._routes) > limit:
             enforce(limit, [route.clients for route in self._routes])
-
-    def _tell_figures(self) -> None:
-        now = time.monotonic()
-        lag, self._told = now - self._told - REPORT_SECONDS, now
-        snapshots = tuple(route.snapshot() for route in self._routes)
-        self._channel.notify(WorkerReport(snapshots, figures_of_this_process(lag)))
-
-    def _tell_news(self) -> None:
-        self._channel.notify(News(tuple(route.verdict_update() for route in self._routes)))
-
-    def _tell_scripts(self) -> None:
-        news = tuple(route.script_news() for route in self._routes)
-        if any(each != ScriptNews() for each in news):
-            self._channel.notify(SeenScripts(news))
-
-    def _tell_servers(self) -> None:
-        servers = tuple(route.servers for route in self._routes)
-        if servers != self._told_servers:
-            self._told_servers = servers
-            self._channel.notify(SeenServers(servers))
-
-    def _report_traffic(self) -> None:
-        traffic = tuple(route.intervals() for route in self._routes)
-        if any(traffic):
-            self._channel.notify(TrafficReport(traffic))
 
     async def _drain(self) -> None:
         self._loads.end()

@@ -21,6 +21,7 @@ from proxy.policy.model import TRANSPARENT
 from proxy.rules.scripts.memory import ScriptKey, script_key
 from proxy.rules.shared_state import Stored, Written
 from proxy.server import worker as worker_module
+from proxy.server import worker_leases, worker_reports
 from proxy.server.control import (
     Commit,
     Drain,
@@ -174,8 +175,8 @@ class Supervisor:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "Route", FakeRoute)
-    monkeypatch.setattr(worker_module, "REPORT_SECONDS", 0.01)
-    monkeypatch.setattr(worker_module, "LEASE_SECONDS", 0.01)
+    monkeypatch.setattr(worker_reports, "REPORT_SECONDS", 0.01)
+    monkeypatch.setattr(worker_leases, "LEASE_SECONDS", 0.01)
     # A worker collects once what its start has left. Here that would be what all tests before have left.
     monkeypatch.setattr("gc.collect", lambda: 0)
     monkeypatch.setattr("gc.freeze", lambda: None)
@@ -326,7 +327,7 @@ def test_shares_come_back_and_are_given_up_when_no_more_come(monkeypatch: pytest
             while await route.leased.get() != {"rule": {}}:
                 pass
             assert [await route.leased.get() for _ in range(3)] == [{"rule": {}}] * 3
-            monkeypatch.setattr(worker_module, "LOST_SECONDS", 0.0)
+            monkeypatch.setattr(worker_leases, "LOST_SECONDS", 0.0)
             while await route.leased.get() != {}:
                 pass
             assert await supervisor.end() == 0
