@@ -14,6 +14,7 @@ hung_workers.py         finds a worker that hangs
 run_queue.py            how long a worker has waited for a CPU
 worker_sharing.py       the shared memory of workers
 worker_process.py       one worker process: its channel and its reports
+worker_orders.py        orders that it follows and confirms
 worker_start.py         its start, before it is told which worker it is
 descriptors.py          open files that the supervisor hands to it
 worker.py               the worker process itself

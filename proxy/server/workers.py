@@ -18,7 +18,6 @@ from proxy.net.policy.verdicts import VerdictUpdate
 from proxy.net.topology.known_scripts import KnownScripts
 from proxy.net.topology.topology import KnownServer
 from proxy.policy.model import Policy
-from proxy.rules.shared_state import Fact, FactKey
 from proxy.server.control import (
     Commit,
     Drain,
@@ -53,18 +52,10 @@ from proxy.server.listeners import Listeners
 from proxy.server.node_names import GroupNodeNames
 from proxy.server.notices import Level, notice
 from proxy.server.process_figures import ProcessFigures
-from proxy.server.requests import (
-    PeerLost,
-    ProcessRequest,
-    Reply,
-    RequestError,
-    RequestTimeout,
-    TypedReply,
-    first_known,
-    outcomes,
-)
+from proxy.server.requests import PeerLost, TypedReply, first_known, outcomes
 from proxy.server.stored_keys import StoredKeys
 from proxy.server.violations import Violations
+from proxy.server.worker_orders import WorkerOrders
 from proxy.server.worker_process import WorkerProcess, launch
 from proxy.server.worker_sharing import WorkerSharing
 from proxy.server.worker_start import next_process
@@ -128,7 +119,7 @@ class Workers:
         self._node_names = GroupNodeNames(len(settings.routes))
         self._departed: list[dict[str, Any]] = [{} for _ in settings.routes]
         self._tasks: list[asyncio.Task[None]] = []
-        self._orders = 0
+        self._orders = WorkerOrders()
         self._stopping = asyncio.Event()
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -196,7 +187,7 @@ class Workers:
         """
         prepare = await self._plans.prepare(policies, self.generation + 1)
         preparing = [worker for worker in self._workers.values() if worker.serving]
-        told = await self._order(preparing, prepare)
+        told = await self._orders.send(preparing, prepare)
         for worker, problem in zip(preparing, told, strict=True):
             # A worker that has ended needs no preparation: its replacement starts with the policies in force.
             if problem is not None and not isinstance(problem, PeerLost):
@@ -207,7 +198,7 @@ class Workers:
             if worker not in preparing:
                 worker.channel.request(prepare)
         self.policies_since = time.time()
-        await self._have_all(Commit(prepare.generation))
+        await self._orders.have_all(self._workers.values(), Commit(prepare.generation))
         self._plans.forget_others()
         for route, policy in enumerate(policies):
             self.evidence.keep(route, policy.rule_names)
@@ -216,30 +207,13 @@ class Workers:
     async def pause(self, paused: bool) -> None:
         """Let every worker enforce locked rules only, or all rules again. This applies to all later commands."""
         self.paused = paused
-        await self._have_all(Switch(paused))
+        await self._orders.have_all(self._workers.values(), Switch(paused))
 
     def log_from(self, level: LogLevel) -> None:
         """Have every worker, and those that replace them, write only lines of this level or a more urgent one."""
         self._settings = replace(self._settings, log_level=level)
         for worker in self._workers.values():
             worker.channel.notify(LogFrom(level))
-
-    async def _order(
-        self, workers: Sequence[WorkerProcess], order: ProcessRequest[Reply]
-    ) -> list[Reply | RequestError]:
-        self._orders += 1
-        try:
-            return await outcomes([worker.channel.request(order) for worker in workers])
-        finally:
-            self._orders -= 1
-
-    async def _have_all(self, order: Commit | Switch) -> None:
-        """Send an order to every worker, and wait until all have confirmed; report those that have not."""
-        told = list(self._workers.values())
-        outcome_of_each = await self._order(told, order)
-        for worker, followed in zip(told, outcome_of_each, strict=True):
-            if isinstance(followed, RequestTimeout):
-                notice(f"worker {worker.number} has not confirmed in {order.seconds:g} s: {order}", Level.WARNING)
 
     async def drain(self, seconds: float) -> None:
         """Let every worker finish and end; kill those that take much longer than ``seconds``."""
@@ -303,20 +277,10 @@ class Workers:
         return f"(pid {worker.process.pid}) ended by signal {-status}" if status < 0 else f"ended with status {status}"
 
     def _start_of(self, number: int, sockets: tuple[ListenerSocket, ...]) -> Start:
-        plans = self._plans.in_force
+        policies = self.policies, self.generation, self._plans.in_force
         names, scripts = self._node_names.by_id(), tuple(known.all() for known in self._scripts)
-        return Start(
-            self._settings,
-            self.policies,
-            self.generation,
-            plans,
-            number,
-            sockets,
-            self.paused,
-            names,
-            scripts,
-            tuple(self._servers),
-        )
+        servers = tuple(self._servers)
+        return Start(self._settings, *policies, number, sockets, self.paused, names, scripts, servers)
 
     async def _replace_hung(self) -> None:
         """Kill a worker that hangs, so that it is replaced, but no worker that is busy with a new policy."""
@@ -328,7 +292,7 @@ class Workers:
                 return
             worker = hung.look(self._workers.values(), time.monotonic())
             self.lag = hung.late
-            if worker is not None and not self._orders:
+            if worker is not None and not self._orders.under_way:
                 age = silence(worker, time.monotonic())
                 notice(
                     f"worker {worker.number} (pid {worker.process.pid}) has not reported for {age:.0f} s: killing it",
@@ -345,7 +309,8 @@ class Workers:
             case GroupInfo(route, query):
                 return request.answer(self._group_info(route, query))
             case FindScript(route, key):
-                return request.answer(await self._find_script(worker, route, key))
+                asked = [each.channel.request(RecallScript(route, key)) for each in self._others(worker)]
+                return request.answer(await first_known(asked))
             case HoldWrites():
                 await outcomes([other.channel.request(request) for other in self._others(worker)])
                 return request.answer(None)
@@ -394,11 +359,6 @@ class Workers:
         for other in self._workers.values():
             if other is not worker:
                 other.channel.notify(seen)
-
-    async def _find_script(self, worker: WorkerProcess, route: int, key: FactKey) -> Fact | None:
-        """Ask all other workers which commands a script calls."""
-        asked = [each.channel.request(RecallScript(route, key)) for each in self._others(worker)]
-        return await first_known(asked)
 
     def _others(self, worker: WorkerProcess) -> list[WorkerProcess]:
         return [each for each in self._workers.values() if each is not worker and each.serving]
