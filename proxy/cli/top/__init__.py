@@ -2,6 +2,7 @@
 
 asking.py   requests to the admin port, and their answers
 views.py    the views: their paths, columns and sort orders
+columns.py  what a column or a sort order is
 text.py     numbers, and names made safe for a terminal
 screen.py   the screen as lines of text
 detail.py   all that is known about one row

@@ -3,9 +3,10 @@
 from typing import Any
 
 from proxy.cli.top.asking import Answers
+from proxy.cli.top.columns import Line, Row, Tint
 from proxy.cli.top.state import ViewState
 from proxy.cli.top.text import UNKNOWN, clock, rate, share, size
-from proxy.cli.top.views import INCIDENTS, KEYS, Line, Row, Tint, reads_share
+from proxy.cli.top.views import INCIDENTS, KEYS, reads_share
 
 _NAMES = {"client_name": "name"}
 _DEEPEST = 3

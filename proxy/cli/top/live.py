@@ -15,9 +15,9 @@ from typing import NoReturn
 
 from proxy.cli.admin_port import AdminPort, AdminPortError
 from proxy.cli.top.asking import Answers, Query, ask
+from proxy.cli.top.columns import Line, Tint
 from proxy.cli.top.screen import Paper, rows_of, screen
 from proxy.cli.top.state import ViewState
-from proxy.cli.top.views import Line, Tint
 
 _REFRESH_SECONDS = 1.0
 _LOOK_MILLISECONDS = 100

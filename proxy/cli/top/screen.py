@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from proxy.cli.top.asking import Answers
+from proxy.cli.top.columns import Column, Line, Row, Tint
 from proxy.cli.top.detail import describe
 from proxy.cli.top.state import HELP, ViewState
 from proxy.cli.top.text import UNKNOWN, bar, cells, clean, clock, cut, fit, levels, milliseconds, rate, share, size
-from proxy.cli.top.views import KEYS, RULES, SLOTS, VIEWS, VIOLATIONS, WINDOWS, Column, Line, Row, Tint, owners
+from proxy.cli.top.views import KEYS, RULES, SLOTS, VIEWS, VIOLATIONS, WINDOWS, owners
 from proxy.commands.slots import SLOTS as SLOT_COUNT
 
 _GAP = 1

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from proxy.cli.top.asking import Query
-from proxy.cli.top.views import KEYS, VIEWS, WINDOWS, SortOrder, View
+from proxy.cli.top.columns import SortOrder
+from proxy.cli.top.views import KEYS, VIEWS, WINDOWS, View
 from proxy.wire.numbers import read_digits
 
 HELP = (

@@ -2,60 +2,13 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
+from proxy.cli.top.columns import BAR, SHARE, Column, Row, SortOrder, Tint, rate_column, size_column, value_of
 from proxy.cli.top.text import UNKNOWN, clock, milliseconds, rate, share, size, when
-
-Row = dict[str, Any]
-"""One object of the JSON that a path answers."""
 
 Told = dict[str, Any]
 """The answers, by path without its slash."""
-
-
-class Tint(Enum):
-    """How text is highlighted."""
-
-    PLAIN = "plain"
-    STRONG = "strong"
-    FAINT = "faint"
-    BAR = "bar"
-    GOOD = "good"
-    BAD = "bad"
-    TURNED = "turned"
-
-
-Line = list[tuple[str, Tint]]
-"""Pieces of text, side by side."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column, ``width`` cells wide. With width 0 it gets a part of the remaining cells, by `weight`. A terminal
-    narrower than `least` does not show it, and no terminal if no row is `worth` it.
-
-    A ``bar`` shows a share. Long text is cut at its end, or with ``whole_ends`` in its middle.
-    """
-
-    title: str
-    cell: Callable[[Row], object]
-    width: int = 0
-    weight: int = 1
-    whole_ends: bool = False
-    right: bool = False
-    bar: bool = False
-    least: int = 0
-    tint: Callable[[Row], Tint] = lambda _: Tint.PLAIN
-    worth: Callable[[Row], bool] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SortOrder:
-    """A way to sort, the largest weight first; without a weight, in the order of the admin port."""
-
-    name: str
-    weight: Callable[[Row], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,28 +30,12 @@ def number(row: Row, name: str) -> float:
     return 0.0 if found is None else float(found)
 
 
-def _of(name: str) -> Callable[[Row], object]:
-    return lambda row: UNKNOWN if row.get(name) in (None, "") else row[name]
-
-
 def _sorted(path: str, name: str) -> Callable[[Told, SortOrder], list[Row]]:
     def rows(told: Told, order: SortOrder) -> list[Row]:
         found: list[Row] = told[path][name]
         return found if order.weight is None else sorted(found, key=order.weight, reverse=True)
 
     return rows
-
-
-def _rate(name: str, title: str, least: int = 0) -> Column:
-    return Column(title, lambda row: rate(row[name]), 8, right=True, least=least)
-
-
-def _size(name: str, title: str, least: int = 0) -> Column:
-    return Column(title, lambda row: size(row[name]), 7, right=True, least=least)
-
-
-_SHARE = Column("SHARE", lambda row: share(row["share"]), 6, right=True)
-_BAR = Column("", lambda row: row["share"], 8, bar=True, tint=lambda _: Tint.BAR)
 
 
 # Keys
@@ -140,9 +77,9 @@ KEYS = View(
             whole_ends=True,
             tint=lambda row: Tint.BAD if row["hot"] else Tint.STRONG,
         ),
-        _rate("rate", "RATE/s"),
-        _SHARE,
-        _BAR,
+        rate_column("rate", "RATE/s"),
+        SHARE,
+        BAR,
         Column("READS", lambda row: share(reads_share(row)), 6, right=True),
         _HITS,
         Column(
@@ -163,7 +100,7 @@ KEYS = View(
         ),
         Column("BYTES/s", lambda row: size(row["bytes_in"] + row["bytes_out"]), 7, right=True),
         Column("SLOT", lambda row: row["slot"], 5, right=True),
-        Column("PATTERN", _of("pattern"), weight=2, least=150),
+        Column("PATTERN", value_of("pattern"), weight=2, least=150),
         Column("CLIENTS", behind, weight=2, least=100),
     ),
     (SortOrder("all"), SortOrder("reads"), SortOrder("writes"), SortOrder("bytes")),
@@ -182,18 +119,18 @@ PATTERNS = View(
     _sorted("patterns", "patterns"),
     lambda row: str(row["pattern"]),
     (
-        _rate("rate", "RATE/s"),
+        rate_column("rate", "RATE/s"),
         Column("READS", lambda row: share(reads_share(row)), 6, right=True),
         _HITS,
-        _size("bytes_in", "IN/s"),
-        _size("bytes_out", "OUT/s"),
+        size_column("bytes_in", "IN/s"),
+        size_column("bytes_out", "OUT/s"),
         Column("TTL", lambda row: share(row["ttl_share"]), 6, right=True, least=110),
-        _size("largest", "LARGEST", 100),
+        size_column("largest", "LARGEST", 100),
         Column("P50", lambda row: milliseconds(row["p50_ms"]), 6, right=True, least=110),
         Column("P99 ms", lambda row: milliseconds(row["p99_ms"]), 6, right=True),
         Column("N+1/s", lambda row: rate(row["runs"]), 6, right=True, least=90),
         Column("PATTERN", lambda row: row["pattern"], tint=lambda row: Tint.STRONG if row["schema"] else Tint.PLAIN),
-        Column("APP", _of("app"), 12, least=100),
+        Column("APP", value_of("app"), 12, least=100),
     ),
     (
         SortOrder("rate", lambda row: row["rate"]),
@@ -229,11 +166,11 @@ SLOTS = View(
     _slots,
     lambda row: str(row["what"]),
     (
-        _rate("rate", "RATE/s"),
-        _SHARE,
-        _BAR,
+        rate_column("rate", "RATE/s"),
+        SHARE,
+        BAR,
         Column("SLOT OR TAG", lambda row: row["what"], 24, tint=lambda _: Tint.STRONG),
-        Column("NODE", _of("node"), 5),
+        Column("NODE", value_of("node"), 5),
         Column("KEYS", lambda row: " ".join(row.get("keys", ()))),
     ),
     (SortOrder("slots"), SortOrder(_TAGS)),
@@ -253,11 +190,11 @@ CLIENTS = View(
     _sorted("clients", "clients"),
     who,
     (
-        _rate("rate", "RATE/s"),
-        _SHARE,
+        rate_column("rate", "RATE/s"),
+        SHARE,
         Column("", lambda row: row["share"], 10, bar=True, least=100, tint=lambda _: Tint.BAR),
-        _size("bytes_in", "IN/s"),
-        _size("bytes_out", "OUT/s"),
+        size_column("bytes_in", "IN/s"),
+        size_column("bytes_out", "OUT/s"),
         Column(
             "REFUSED",
             lambda row: rate(row["refused"]),
@@ -267,12 +204,12 @@ CLIENTS = View(
         ),
         Column("CONN/s", lambda row: rate(row["connects"]), 6, right=True),
         Column("TIME", lambda row: share(row["redis_time"]), 6, right=True, least=90),
-        Column("APP", _of("app"), 12, tint=lambda _: Tint.STRONG),
-        Column("USER", _of("user"), 10, least=100),
-        Column("NAME", _of("client_name")),
-        Column("ID", _of("id"), 9, least=120),
-        Column("LIBRARY", _of("library"), least=90),
-        Column("ADDRESS", _of("address"), 15, least=110),
+        Column("APP", value_of("app"), 12, tint=lambda _: Tint.STRONG),
+        Column("USER", value_of("user"), 10, least=100),
+        Column("NAME", value_of("client_name")),
+        Column("ID", value_of("id"), 9, least=120),
+        Column("LIBRARY", value_of("library"), least=90),
+        Column("ADDRESS", value_of("address"), 15, least=110),
     ),
     (
         SortOrder("rate", lambda row: row["rate"]),
@@ -290,10 +227,10 @@ SLOW = View(
         Column("TIME", lambda row: clock(row["time"]), 9),
         Column("REDIS ms", lambda row: milliseconds(row["at_redis_ms"]), 8, right=True),
         Column("PROXY ms", lambda row: milliseconds(row["in_proxy_ms"]), 8, right=True),
-        _size("bytes_in", "IN", 90),
-        _size("bytes_out", "OUT", 90),
+        size_column("bytes_in", "IN", 90),
+        size_column("bytes_out", "OUT", 90),
         Column("COMMAND", lambda row: row["command"], 12, tint=lambda _: Tint.STRONG),
-        Column("KEY", _of("key")),
+        Column("KEY", value_of("key")),
         Column("CLIENT", who),
     ),
     (
@@ -341,9 +278,9 @@ RULES = View(
 
 VIOLATIONS = (
     Column("TIME", lambda row: clock(row["time"]), 9),
-    Column("MODE", _of("mode"), 8),
-    Column("RULE", _of("rule"), 20),
-    Column("WHAT", _of("what"), 9, least=90),
+    Column("MODE", value_of("mode"), 8),
+    Column("RULE", value_of("rule"), 20),
+    Column("WHAT", value_of("what"), 9, least=90),
     Column("COMMAND", lambda row: f"and {row['dropped']} more" if "dropped" in row else row.get("command"), 12),
     Column("KEY", lambda row: row.get("key") or row.get("why")),
     Column("CLIENT", who, least=100),
@@ -419,7 +356,7 @@ NODES = View(
         Column("ROLE", _role, 14),
         Column("HEALTH", lambda row: row["health"], 8, tint=_health_tint),
         Column("SLOTS", lambda row: f"{slot_count(row):,}", 6, right=True),
-        _rate("rate", "RATE/s"),
+        rate_column("rate", "RATE/s"),
         Column("LAG", lambda row: size(row["lag"]), 7, right=True),
         Column("LAG ms", lambda row: milliseconds(_lag_ms(row)), 7, right=True, least=110),
         Column("READS", _reads, 12, right=True, least=100),
@@ -441,7 +378,7 @@ NODES = View(
         ),
         Column("PING ms", lambda row: milliseconds(row["ping_ms"]), 7, right=True),
         Column("CONNECTIONS", lambda row: row["connections"], 11, right=True, least=100),
-        Column("ADDRESS", _of("address")),
+        Column("ADDRESS", value_of("address")),
     ),
     (
         SortOrder("name"),

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from proxy.cli.top.columns import Line, Tint
 from proxy.cli.top.screen import Paper, page, plain, screen
 from proxy.cli.top.state import ViewState
 from proxy.cli.top.text import cells
-from proxy.cli.top.views import VIEWS, Line, Tint, View
+from proxy.cli.top.views import VIEWS, View
 from tests.cli.top.given import CACHE, COLD, HOT, INFO, NODE, NOW, REPLICA, SECOND, TOLD, answers, view
 
 USUAL = Paper(80, 24)
