@@ -137,7 +137,7 @@ class Worker:
             route.pauses.hold_others = partial(self._channel.request, HoldWrites(index))
             route.pauses.tell_others = partial(self._channel.notify, WritesHeld(index))
         route.readiness.rename_nodes(self._aliases[index])
-        route.learn_scripts(start.scripts[index])
+        route.scripts.learn(start.scripts[index])
         return route
 
     async def run(self) -> int:
@@ -216,7 +216,7 @@ class Worker:
             context = listener_context(listener.address.tls, _log.warning)
         # A copy, since the acceptor closes it, and may have to begin again.
         sock = socket.socket(fileno=os.dup(descriptor))
-        self._routes[handed.route].serve(sock, listener, context)
+        self._routes[handed.route].listeners.serve(sock, listener, context)
 
     def _unix_sockets(self) -> list[int]:
         routes = self._start.settings.routes
@@ -228,7 +228,7 @@ class Worker:
 
     def _paused(self, seconds: float) -> None:
         for route in self._routes:
-            route.look_at_late_writes(seconds)
+            route.late_writes.look(seconds)
 
     async def _obey(self) -> None:
         try:
@@ -250,7 +250,7 @@ class Worker:
                 self._stop.set()
             case SeenScripts(routes):
                 for learning, news in zip(self._routes, routes, strict=True):
-                    learning.learn_scripts(news)
+                    learning.scripts.learn(news)
             case WritesHeld(route):
                 self._routes[route].pauses.look()
             case _:
@@ -268,7 +268,7 @@ class Worker:
                 async with self._orders:
                     return await self._follow_or_end(request)
             case RecallScript(route, key):
-                return request.answer(self._routes[route].recall_script(key))
+                return request.answer(self._routes[route].scripts.recall(key))
             case HoldWrites(route):
                 await self._routes[route].pauses.hold()
                 return request.answer(None)
@@ -355,7 +355,7 @@ class Worker:
         self._loads.end()
         self._attention.end()
         for route in self._routes:
-            route.stop_accepting()
+            route.listeners.close()
         # While a copy is open in any process, the kernel accepts connections.
         for _, descriptor in self._sockets:
             os.close(descriptor)

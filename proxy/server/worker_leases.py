@@ -33,10 +33,10 @@ class WorkerLeases:
     def _ask(self) -> None:
         now = time.monotonic()
         before, self._demanded = self._demanded, now
-        wanted = tuple(route.demand(now - before) for route in self._routes)
+        wanted = tuple(route.rule_state.demand(now - before) for route in self._routes)
         if now - self._leased > LOST_SECONDS:
             for route in self._routes:
-                route.lease({})
+                route.rule_state.lease({})
         if any(wanted) or self._wanted:
             self._channel.request(ShareLimits(wanted)).add_done_callback(self._lease)
         self._wanted = any(wanted)
@@ -47,4 +47,4 @@ class WorkerLeases:
             return
         self._leased = time.monotonic()
         for route, leases in zip(self._routes, routes, strict=True):
-            route.lease(leases)
+            route.rule_state.lease(leases)

@@ -62,7 +62,7 @@ class WorkerReports:
             self._channel.notify(TrafficReport(traffic))
 
     def _find_stored(self) -> None:
-        written = tuple(route.written() for route in self._routes)
+        written = tuple(route.rule_state.written() for route in self._routes)
         if any(written):
             self._channel.request(FindStored(written)).add_done_callback(self._learn_stored)
 
@@ -70,7 +70,7 @@ class WorkerReports:
         routes = outcome(told)
         if not isinstance(routes, RequestError):
             for route, stored in zip(self._routes, routes, strict=True):
-                route.learn_stored(stored)
+                route.rule_state.learn_stored(stored)
 
     def _figures(self) -> None:
         now = time.monotonic()
@@ -82,12 +82,12 @@ class WorkerReports:
         self._channel.notify(News(tuple(route.verdict_update() for route in self._routes)))
 
     def _scripts(self) -> None:
-        news = tuple(route.script_news() for route in self._routes)
+        news = tuple(route.scripts.news() for route in self._routes)
         if any(each != ScriptNews() for each in news):
             self._channel.notify(SeenScripts(news))
 
     def _new_servers(self) -> None:
-        servers = tuple(route.servers for route in self._routes)
+        servers = tuple(route.topology.servers for route in self._routes)
         if servers != self._servers:
             self._servers = servers
             self._channel.notify(SeenServers(servers))

@@ -12,7 +12,6 @@ from proxy.net.config.address import parse_listen, parse_upstream
 from proxy.net.config.settings import ListenerSettings, PolicySource, RouteSettings, Settings
 from proxy.net.connection.group_counts import counts_in
 from proxy.net.downstream.admission import Admission
-from proxy.net.logins.entrance import Entrance
 from proxy.net.policy.plan_compiler import PlanCompiler
 from proxy.net.route.route import Route
 from proxy.net.topology.topology import Single
@@ -100,13 +99,9 @@ class Keyrail:
     async def begin(self) -> None:
         await self.route.start()
         await until(lambda: self.route.snapshot()["ready"])
-        route: Any = self.route
         listener = ListenerSettings(parse_listen("redis://127.0.0.1:0"))
-        entrance = Entrance(
-            listener, route._connections.pools.home, route._capabilities, route._logins, route.loop.time
-        )
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: route._new_client(entrance), "127.0.0.1", 0)
+        self._server = await loop.create_server(self.route.listeners.new_client(listener), "127.0.0.1", 0)
 
     async def client(self, *first: bytes | str | int) -> Client:
         client = Client(*await asyncio.open_connection(*self._server.sockets[0].getsockname()))

@@ -20,10 +20,9 @@ import uvloop
 from proxy.net.config.address import parse_listen, parse_upstream
 from proxy.net.config.settings import ListenerSettings
 from proxy.net.connection.deadline import Deadline
+from proxy.net.downstream.acceptor import NewClient
 from proxy.net.follow.topologies import topology_of
-from proxy.net.logins.entrance import Entrance
 from proxy.net.policy.plan_compiler import PlanCompiler
-from proxy.net.route.route import Route
 from proxy.net.sockets.opening import ready_sockets, take_accepted
 from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Policy
@@ -66,14 +65,14 @@ KINDS = {
 class Speaker:
     """A client in the same event loop."""
 
-    async def connect(self, route: Route, entrance: Entrance) -> None:
+    async def connect(self, new_client: NewClient) -> None:
         mine, theirs = socket.socketpair()
         for each in (mine, theirs):
             each.setblocking(False)
         loop = asyncio.get_running_loop()
         sockets = ready_sockets(loop)
         assert sockets is not None
-        take_accepted(sockets, theirs, None, route._new_client(entrance))
+        take_accepted(sockets, theirs, None, new_client())
         self._reader, self._writer = await asyncio.open_connection(sock=mine)
         self._frames = FrameReader()
 
@@ -100,15 +99,14 @@ def own_kind(each: object) -> str:
 
 async def cycles(url: str, chosen: Policy, lines: Sequence[str], *, reloads: bool) -> list[str]:
     """What only a collection frees once several clients have sent these lines."""
-    upstream, loop = parse_upstream(url), asyncio.get_running_loop()
+    upstream = parse_upstream(url)
     route = new_route(upstream, topology_of(upstream), policy=chosen, traces=1)
     await route.start()
-    parts = route._connections.pools.home, route._capabilities, route._logins
-    entrance = Entrance(ListenerSettings(parse_listen("redis://127.0.0.1:1")), *parts, loop.time)
+    new_client = route.listeners.new_client(ListenerSettings(parse_listen("redis://127.0.0.1:1")))
     speakers = [Speaker() for _ in range(4)]
     try:
         for speaker in speakers:
-            await speaker.connect(route, entrance)
+            await speaker.connect(new_client)
 
         async def play() -> None:
             for line in lines:

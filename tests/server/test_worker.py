@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any, assert_never, cast
 
@@ -16,7 +16,6 @@ from proxy.net.config.address import UpstreamAddress
 from proxy.net.config.settings import PolicySource, RouteSettings, Settings
 from proxy.net.policy.verdicts import VerdictUpdate
 from proxy.net.topology.known_scripts import ScriptNews
-from proxy.net.topology.topology import KnownServer
 from proxy.policy.model import TRANSPARENT
 from proxy.rules.scripts.memory import ScriptKey, script_key
 from proxy.rules.shared_state import Stored, Written
@@ -64,9 +63,11 @@ class FakeRoute:
         self.well: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self.leased: asyncio.Queue[object] = asyncio.Queue()
         self.stored: asyncio.Queue[object] = asyncio.Queue()
-        self.news = ScriptNews()
+        self.used = ScriptNews()
         self.learnt: list[ScriptNews] = []
-        self.servers: Sequence[KnownServer] = ()
+        self.rule_state = self.scripts = self
+        self.listeners = SimpleNamespace(close=lambda: None)
+        self.topology = SimpleNamespace(servers=())
 
     def _do(self, part: str) -> None:
         if self.failing[part]:
@@ -93,12 +94,12 @@ class FakeRoute:
         self._do("snapshot")
         return {}
 
-    def script_news(self) -> ScriptNews:
+    def news(self) -> ScriptNews:
         self._do("scripts")
-        news, self.news = self.news, ScriptNews()
+        news, self.used = self.used, ScriptNews()
         return news
 
-    def learn_scripts(self, news: ScriptNews) -> None:
+    def learn(self, news: ScriptNews) -> None:
         self.learnt.append(news)
 
     def verdict_update(self) -> VerdictUpdate:
@@ -122,7 +123,7 @@ class FakeRoute:
     def learn_stored(self, stored: object) -> None:
         self.stored.put_nowait(stored)
 
-    def recall_script(self, _key: ScriptKey) -> object:
+    def recall(self, _key: ScriptKey) -> object:
         return "what it calls"
 
     async def prepare(self, _policy: object, generation: int, _find_plans: object) -> None:
@@ -238,7 +239,7 @@ def test_what_is_new_of_scripts_is_told_and_learnt() -> None:
     async def main() -> None:
         async with a_worker() as (supervisor, route):
             assert route.learnt == [ScriptNews()], "what the group knew at its start"
-            route.news = ScriptNews(texts=(b"return 1",))
+            route.used = ScriptNews(texts=(b"return 1",))
             await supervisor.scripts.wait()
             assert supervisor.told == [SeenScripts((ScriptNews(texts=(b"return 1",)),))]
             supervisor.channel.notify(SeenScripts((ScriptNews(flushed=True),)))

@@ -20,7 +20,6 @@ from proxy.net.config.settings import ListenerSettings, PolicySource, RouteSetti
 from proxy.net.connection.group_counts import counts_in
 from proxy.net.downstream.admission import Admission
 from proxy.net.follow.topologies import topology_of
-from proxy.net.logins.entrance import Entrance
 from proxy.net.policy.plan_compiler import PlanCompiler
 from proxy.net.route.route import Route
 from proxy.policy.model import TRANSPARENT, Policy
@@ -131,12 +130,8 @@ class Keyrail:
         """Start, and wait until commands reach what is behind it."""
         await self.route.start()
         await until(lambda: self.route.snapshot()["ready"])
-        route: Any = self.route
         listener = ListenerSettings(parse_listen("redis://127.0.0.1:1"))
-        entrance = Entrance(
-            listener, route._connections.pools.home, route._capabilities, route._logins, self.world.loop.time
-        )
-        self.world.network.listen(self.address, lambda: route._new_client(entrance))
+        self.world.network.listen(self.address, self.route.listeners.new_client(listener))
 
     async def client(self, *first: bytes | str | int) -> Client:
         """A client that is connected, and has sent this first."""

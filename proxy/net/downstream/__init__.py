@@ -14,5 +14,6 @@ buffers.py        a limit on the sum of all client buffers
 census.py         what clients have sent, and what of that waits
 rounds.py         goes through all clients, a portion in each turn
 idle_clients.py   closes clients that have sent no command for long
+client_timeouts.py  those three, for the clients of a route
 client_label.py   a client as reports name it
 """

@@ -1,4 +1,4 @@
-"""Asks other workers about a script that this worker has not seen.
+"""Asks other workers about a script that this worker has not seen, and tells them of those that clients use.
 
 A worker knows a script before its client gets the reply to SCRIPT LOAD, so a later question finds it. The supervisor
 passes the question to all other workers. If many clients run the same script, it is asked once. No answer means that
@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from proxy.net.topology.known_scripts import KnownScripts, ScriptNews
 from proxy.rules.shared_state import Fact, FactKey, SharedFacts
 from proxy.session.ports.pool_waiter import Waiter
 from proxy.session.ports.ports import ScriptPort
@@ -18,11 +19,17 @@ FindCalls = Callable[[FactKey], "asyncio.Future[Fact | None]"]
 
 
 class ScriptExchange(ScriptPort):
-    """The questions of one route; ``find_calls`` is None if there is no other worker."""
+    """Those of one route; ``find_calls`` is None if there is no other worker, ``known`` without a cluster upstream."""
 
-    def __init__(self, find_calls: FindCalls | None, memories: Callable[[], Iterable[SharedFacts]]) -> None:
+    def __init__(
+        self,
+        find_calls: FindCalls | None,
+        memories: Callable[[], Iterable[SharedFacts]],
+        known: KnownScripts | None = None,
+    ) -> None:
         self._find_calls = find_calls
         self._memories = memories
+        self._known = known
         self._waiting: dict[FactKey, list[_Search]] = {}
 
     def find(self, waiter: Waiter, keys: frozenset[FactKey]) -> bool:
@@ -50,6 +57,15 @@ class ScriptExchange(ScriptPort):
     def recall(self, key: FactKey) -> Fact | None:
         """The calls of a script, if this worker knows them."""
         return next((calls for memory in self._memories() if (calls := memory.recall(key)) is not None), None)
+
+    def news(self) -> ScriptNews:
+        """What clients of this worker have used of scripts since the last call, with a cluster upstream."""
+        return ScriptNews() if self._known is None else self._known.take_news()
+
+    def learn(self, news: ScriptNews) -> None:
+        """What clients of other workers have used."""
+        if self._known is not None:
+            self._known.learn(news)
 
 
 class _Search:

@@ -7,6 +7,7 @@ cache_scope.py          what the rules of a policy say about the local cache
 command_cost.py         what a command costs Redis
 command_times.py        how long each command takes there
 expiries.py             asks Redis when traced keys expire
+shared_rule_state.py    what rules share with other workers
 policies.py             the policy in force, and how another one replaces it
 policy_generation.py    one policy, bound for what each user may run and for each app
 plan_compiler.py        makes plans, each once for all workers

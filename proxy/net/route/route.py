@@ -1,36 +1,16 @@
 """One route in one worker: its listeners, its clients and its upstream connections.
 
-The route puts these parts together. Sessions call them through the ports of ``session/ports/ports.py``:
-
-    route_clients.py        the clients
-    census.py               how many commands they have sent, and what of that waits
-    checkout.py             shared and private upstream connections, and the sessions that wait for one
-    internal_queries.py     queries of rules to Redis
-    connections.py          upstream connections that are opened and lost
-    restarts.py             restarts of Redis
-    policies.py             the policy in force, compiled for what each user may run
-    capabilities.py         the capabilities of Redis and of its users
-    relearning.py           capabilities that may have changed, probed again
-    verdicts.py             decisions of rules
-    tracer.py               traces of commands
-    expiries.py             the TTLs of traced keys
-    logins.py               logins of clients
-    readiness.py            whether commands reach Redis, and why not
-    liveness.py             health checks: whether Redis answers, and which connections are dead
-    latency_probe.py        how fast Redis answers, for circuit breakers
-    supervisor_requests.py  requests to the supervisor
-    script_exchange.py      scripts that other workers have seen
+The route puts its parts together. Sessions call them through the ports of ``session/ports/ports.py``, and the worker
+calls those that are public here.
 """
 
 import asyncio
 import contextlib
 import random
-import ssl
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from socket import socket
 from typing import Any
 
 from proxy.commands.table import STANDARD
@@ -38,26 +18,22 @@ from proxy.hotpath.counting.counters import Counters
 from proxy.hotpath.counting.error_counts import ErrorCounts
 from proxy.hotpath.counting.sampler import Sampler
 from proxy.net.cache.local_caches import LocalCaches
-from proxy.net.config.settings import ListenerSettings, RouteSettings, Settings
+from proxy.net.config.settings import RouteSettings, Settings
 from proxy.net.connection.deadline import Deadline
 from proxy.net.connection.engine import Engine
 from proxy.net.connection.failures import Failures
 from proxy.net.connection.group_counts import GroupCounts
 from proxy.net.connection.periodic import Periodic
 from proxy.net.connection.upstream import UpstreamConnection
-from proxy.net.downstream.acceptor import Acceptor
 from proxy.net.downstream.admission import Admission
 from proxy.net.downstream.census import Census
-from proxy.net.downstream.client import ClientConnection, log_fault
-from proxy.net.downstream.idle_clients import IdleClients, LeftClients
+from proxy.net.downstream.client import log_fault
+from proxy.net.downstream.client_timeouts import ClientTimeouts
 from proxy.net.downstream.patience import Patience
-from proxy.net.downstream.reply_timeout import ReplyTimeout
 from proxy.net.downstream.route_clients import RouteClients
-from proxy.net.downstream.waiting import WaitingClients
 from proxy.net.follow.nodes import Nodes
 from proxy.net.follow.script_exchange import FindCalls, ScriptExchange
 from proxy.net.follow.topologies import watch_over
-from proxy.net.logins.entrance import Entrance
 from proxy.net.logins.logins import Logins
 from proxy.net.policy.capabilities import Capabilities
 from proxy.net.policy.command_cost import CommandCost
@@ -65,6 +41,7 @@ from proxy.net.policy.command_times import CommandTimesAtRedis
 from proxy.net.policy.expiries import Expiries
 from proxy.net.policy.plan_compiler import FindPlans
 from proxy.net.policy.policies import Policies
+from proxy.net.policy.shared_rule_state import SharedRuleState
 from proxy.net.policy.supervisor_requests import RequestInfo, SupervisorRequests
 from proxy.net.policy.tracer import Tracer
 from proxy.net.policy.verdicts import Verdicts, VerdictUpdate
@@ -79,26 +56,16 @@ from proxy.net.pool.standstills import Standstills
 from proxy.net.pool.write_pauses import WritePauses
 from proxy.net.replicas.replica_connections import ReplicaConnections
 from proxy.net.replicas.replica_watch import ReplicaWatch
+from proxy.net.route.listeners import RouteListeners
 from proxy.net.route.readiness import Readiness
 from proxy.net.topology.cluster import Cluster
-from proxy.net.topology.known_scripts import ScriptNews
 from proxy.net.topology.primary import Primary
-from proxy.net.topology.topology import KnownServer, Topology
+from proxy.net.topology.topology import Topology
 from proxy.policy.model import Policy
-from proxy.rules.shared_state import (
-    Demand,
-    DividedState,
-    Fact,
-    FactKey,
-    Lease,
-    SharedFacts,
-    Stored,
-    StoredState,
-    Written,
-)
+from proxy.rules.shared_state import SharedFacts
 from proxy.session.ports.client import ClientTransport
 from proxy.session.ports.pool_key import Node
-from proxy.session.ports.ports import Ports, Questions, RoutePort
+from proxy.session.ports.ports import Ports, RoutePort
 from proxy.session.session import Session
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.merge import KEYS_OF_SECOND
@@ -140,15 +107,13 @@ class Route(RoutePort):
         self._counts = counts
         self._server_changes_known = counts.servers.counts()
         self.settings = settings
-        self.pooling = settings.pooling
-        self.query_limit = settings.client_query_limit
+        self.pooling, self.query_limit = settings.pooling, settings.client_query_limit
         self.loop = loop
-        self._topology = topology
+        self.topology = topology
         self._failures = Failures(loop.time)
         self._patience = Patience(settings.accept_patience, admission.loads.unattended)
         self.clients = RouteClients(admission, self._refuses_clients, self._client_left, self._failures)
-        self._counters = Counters()
-        self._own_errors = ErrorCounts()
+        self._counters, self._own_errors = Counters(), ErrorCounts()
         self.census = Census(loop, self.clients, self.count)
         self._supervisor_requests = SupervisorRequests(loop.time, request_info)
         logs = settings.violations is not None
@@ -158,13 +123,15 @@ class Route(RoutePort):
         self._verdicts.keep(policy.rule_names, policy.redact, exact=policy.exact_evidence)
         self._rule_totals = RuleTotals(policy.rule_names)
         self._events: Counter[str] = Counter()
-        self._capabilities = Capabilities(loop, topology, counts.users, STANDARD.with_aliases(route.aliases))
+        capabilities = self._capabilities = Capabilities(
+            loop, topology, counts.users, STANDARD.with_aliases(route.aliases)
+        )
         sampler = Sampler(settings.traces, random.getrandbits(64), every=policy.exact_evidence)
-        self._policies = Policies(
+        policies = self._policies = Policies(
             policy,
             generation,
             find_plans,
-            self._capabilities,
+            capabilities,
             self._counters,
             sampler,
             self.clients,
@@ -173,12 +140,12 @@ class Route(RoutePort):
             loop.create_task,
             topology.router,
         )
-        self._connections = Connections(
+        connections = self._connections = Connections(
             topology,
             settings,
             loop,
-            self._capabilities,
-            self._policies,
+            capabilities,
+            policies,
             self.clients,
             self._events,
             self._failures,
@@ -186,82 +153,69 @@ class Route(RoutePort):
             doubt=self._doubt,
             log_as=route.name * asks_replicas,
         )
-        self.pauses = WritePauses(self._policies.gate, self._connections)
-        nodes: Nodes | None = None
-        if isinstance(topology, Cluster):
-            nodes = Nodes(topology, route.advertised, self._connections.replicas)
-        watch = watch_over(topology, nodes, self._connections, route.name * asks_replicas)
-        self._checkout = Checkout(self._connections, self._capabilities, self._policies, self.clients)
-        self._relearning = Relearning(
-            self._connections, self._checkout, self._capabilities, self._policies, self.clients
-        )
-        self._late_writes = LateWrites(loop, self._connections.all, self.clients, self._patience)
-        memory = self._policies.memory
-        self._scripts = ScriptExchange(find_calls, lambda: memory.each(SharedFacts).values())
-        supply, pools, count = self._connections.supply, self._connections.pools, self._connections.count
+        self.pauses = WritePauses(policies.gate, connections)
+        nodes = Nodes(topology, route.advertised, connections.replicas) if isinstance(topology, Cluster) else None
+        watch = watch_over(topology, nodes, connections, route.name * asks_replicas)
+        self._checkout = Checkout(connections, capabilities, policies, self.clients)
+        self._relearning = Relearning(connections, self._checkout, capabilities, policies, self.clients)
+        self.late_writes = LateWrites(loop, connections.all, self.clients, self._patience)
+        supply, pools, count, memory = connections.supply, connections.pools, connections.count, policies.memory
+        self.rule_state = SharedRuleState(memory, self.now)
+        self.scripts = ScriptExchange(find_calls, lambda: memory.each(SharedFacts).values(), connections.known_scripts)
         self._latency_probe = LatencyProbe(loop, memory, pools, topology, supply.failover.waits, self.now, count)
-        self._liveness = Liveness(self._connections, settings.upstream_silence, asks_info=asks_replicas)
-        self._standstills = Standstills(self._connections, self._liveness)
-        processes = self._connections.demotions.writable
+        self._liveness = Liveness(connections, settings.upstream_silence, asks_info=asks_replicas)
+        self._standstills = Standstills(connections, self._liveness)
+        processes = connections.demotions.writable
         self._replicas = ReplicaWatch(topology, loop, settings.connect_timeout, count, self.clock, processes)
         if nodes is not None:
             nodes.when_asked(self._replicas.migrates)
-        self._connections.on_server_change(self._server_changed)
-        self._readers = readers = ReplicaConnections(self._replicas, self._connections, self._policies)
-        self.readiness = Readiness(
-            topology,
-            self._capabilities,
-            self._connections,
-            self._liveness,
-            watch,
-            self._replicas,
-            readers,
-            asks_replicas=asks_replicas,
+        connections.on_server_change(self._server_changed)
+        self._readers = readers = ReplicaConnections(self._replicas, connections, policies)
+        watched = self._liveness, watch, self._replicas, readers
+        self.readiness = Readiness(topology, capabilities, connections, *watched, asks_replicas=asks_replicas)
+        self._timeouts = ClientTimeouts(
+            loop, self.clients, settings, lambda: self._liveness.silent_since is not None, count
         )
-        self._waiting_clients = (
-            WaitingClients(loop, self.clients, count),
-            ReplyTimeout(loop, self.clients, settings.upstream_timeout, count),
-        )
-        self._idle_clients = IdleClients(loop, self.clients, settings.client_idle_timeout, count)
-        self._left_clients = LeftClients(loop, self.clients, self._is_silent, count)
         self._internal_queries = InternalQueries(self._checkout)
-        self._logins = Logins(self._connections, self._give_back, counts.users)
+        ask_home = partial(self._internal_queries.ask, pools.home)
+        self._logins = Logins(connections, self._checkout.give_back, counts.users)
         self._expiries = Expiries(
             self._internal_queries.ask, self._checkout.has_spare, None if nodes is None else nodes.owner
         )
-        self._tracer = Tracer(sampler, self._expiries, CommandTimesAtRedis(self._ask_home), self._verdicts.evidence)
+        self._tracer = Tracer(sampler, self._expiries, CommandTimesAtRedis(ask_home), self._verdicts.evidence)
         self._caches = LocalCaches(
             loop,
             topology,
-            self._connections.opening.open_tracking,
-            self._connections.all,
+            connections.opening.open_tracking,
+            connections.all,
             self._touch,
-            CommandCost(self._ask_home),
+            CommandCost(ask_home),
             self.clients,
             counts.users,
             self._verdicts,
-            self._connections.count,
+            count,
         )
-        self._policies.cached_by(self._caches)
-        self._acceptors: list[Acceptor] = []
+        policies.cached_by(self._caches)
         self._ticker = Periodic(loop, 1.0, self._each_second(on_second), count)
         self.ports = Ports(
             self,
             self._checkout,
-            self._capabilities,
-            self._policies,
+            capabilities,
+            policies,
             self._verdicts,
             self._tracer,
             self._internal_queries,
-            self._scripts,
+            self.scripts,
             self._supervisor_requests,
             self._logins,
             nodes,
-            self._connections.known_scripts,
+            connections.known_scripts,
             self._caches,
             self.pauses,
             readers,
         )
+        parts = self.clients, self.ports, pools.home, capabilities, self._logins
+        self.listeners = RouteListeners(loop, *parts, self._failures, admission, self._patience)
 
     def _server_changed(self) -> None:
         self._counts.servers.add()
@@ -271,12 +225,9 @@ class Route(RoutePort):
     def _heed_other_workers(self) -> None:
         # A name can have moved without a sign that each worker sees.
         counts = self._counts.servers.counts()
-        if counts != self._server_changes_known and isinstance(self._topology, Primary):
-            self._topology.doubt()
+        if counts != self._server_changes_known and isinstance(self.topology, Primary):
+            self.topology.doubt()
         self._server_changes_known = counts
-
-    def _ask_home(self, questions: Questions, answered: Callable[[Sequence[bytes] | None], None]) -> None:
-        self._internal_queries.ask(self._connections.pools.home, questions, answered)
 
     def _touch(self, database: int, node: Node, parts: Sequence[Sequence[bytes]]) -> None:
         # Redis evicts by the last use that it knows of, or by how often there was one.
@@ -307,10 +258,6 @@ class Route(RoutePort):
         """Whether the client of something that has waited for so many seconds has left."""
         return self._patience.has_left(transport, waited)
 
-    def look_at_late_writes(self, paused: float) -> None:
-        """This process has paused for so many seconds, longer than clients wait."""
-        self._late_writes.look(paused)
-
     def protocol_error(self, code: int, byte: int) -> bytes:
         """The engine's error reply for a protocol error."""
         self._events["protocol_errors"] += 1
@@ -326,58 +273,18 @@ class Route(RoutePort):
         self._capabilities.doubts_password()
         self._caches.look_at_users()
 
-    def recall_script(self, key: FactKey) -> Fact | None:
-        """The calls of a script, as far as this worker knows them."""
-        return self._scripts.recall(key)
-
-    def script_news(self) -> ScriptNews:
-        """What clients of this worker have used of scripts since the last call, with a cluster upstream."""
-        known = self._connections.known_scripts
-        return ScriptNews() if known is None else known.take_news()
-
-    @property
-    def servers(self) -> Sequence[KnownServer]:
-        """The servers that it had to find."""
-        return self._topology.servers
-
-    def learn_scripts(self, news: ScriptNews) -> None:
-        """What clients of other workers have used."""
-        if self._connections.known_scripts is not None:
-            self._connections.known_scripts.learn(news)
-
     # Life
 
     async def start(self) -> None:
         """Start to connect. If Redis is down, this is no error. Raises ClusterFoundError and TlsError."""
         self._connections.supply.begin()
         self._latency_probe.begin()
-        for each in self._waiting_clients:
-            each.begin()
+        self._timeouts.begin()
         self._ticker.turn()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.connect_timeout):
                 await self.readiness.attempted()
         await self._policies.begin()
-
-    def serve(self, sock: socket, of: ListenerSettings, tls: ssl.SSLContext | None) -> None:
-        """Accept clients on a listening socket. Raises PasswordFileError."""
-        entrance = Entrance(of, self._connections.pools.home, self._capabilities, self._logins, self.loop.time)
-        new_client = partial(self._new_client, entrance)
-        name = str(of.address)
-        acceptor = Acceptor(sock, name, self.loop, new_client, tls, self._failures, self._admission, self._patience)
-        acceptor.listen()
-        self._acceptors.append(acceptor)
-
-    def _new_client(self, entrance: Entrance) -> ClientConnection:
-        return ClientConnection(
-            self.clients, self.ports, entrance.home, entrance.limits, entrance.listener, entrance.logins
-        )
-
-    def stop_accepting(self) -> None:
-        """Accept no more clients."""
-        for acceptor in self._acceptors:
-            acceptor.close()
-        self._acceptors.clear()
 
     async def drain(self, seconds: float) -> None:
         """Read no more; give each client up to ``seconds`` to receive its pending replies, then close it."""
@@ -387,12 +294,9 @@ class Route(RoutePort):
         """Close everything now."""
         self._connections.all.closing = True
         self.readiness.close()
-        self.stop_accepting()
+        self.listeners.close()
         self._latency_probe.end()
-        for each in self._waiting_clients:
-            each.end()
-        self._idle_clients.end()
-        self._left_clients.end()
+        self._timeouts.end()
         self.clients.close()
         self._caches.close()
         self._connections.close()
@@ -415,15 +319,11 @@ class Route(RoutePort):
             "asking Redis whether it answers": self._liveness.another_second,
             "asking servers for their roles": self._connections.demotions.another_second,
             "heeding other workers": self._heed_other_workers,
-            "closing idle clients": self._idle_clients.another_second,
-            "closing clients that left": self._left_clients.another_second,
+            **self._timeouts.steps,
             "tending Keyrail's own queries": self._internal_queries.tend,
             "tending connection pools": lambda: pools.tend(self.loop.time(), checkout.logged_in),
             "reporting a second": on_second,
         }
-
-    def _is_silent(self) -> bool:
-        return self._liveness.silent_since is not None
 
     # Policy
 
@@ -447,31 +347,6 @@ class Route(RoutePort):
         """Enforce only locked rules from now on, or end that. Transactions finish as they began."""
         await self._policies.pause(paused)
 
-    # Limits that several workers share
-
-    def demand(self, seconds: float) -> dict[str, Mapping[str, Demand]]:
-        """How much of each limit this worker could have used in the last ``seconds``, by rule and subject."""
-        divided = self._policies.memory.each(DividedState).items()
-        wanted = {name: state.demand(seconds) for name, state in divided}
-        return {name: wanted[name] for name, state in divided if wanted[name] or state.counts_clients}
-
-    def lease(self, leases: Mapping[str, Mapping[str, Lease]]) -> None:
-        """Set this worker's shares of the limits. A limit that is not named is shared equally."""
-        for name, state in self._policies.memory.each(DividedState).items():
-            state.lease(leases.get(name, {}), self.now())
-
-    # What is stored
-
-    def written(self) -> dict[str, Mapping[str, Written]]:
-        """What clients have written since the last call, by app, for each rule that depends on what is stored."""
-        return {name: state.written() for name, state in self._policies.memory.each(StoredState).items()}
-
-    def learn_stored(self, stored: Mapping[str, Stored]) -> None:
-        """Take over what is known of the stored keys, for each of these rules."""
-        for name, state in self._policies.memory.each(StoredState).items():
-            if name in stored:
-                state.learn(stored[name], self.now())
-
     # Figures
 
     def count(self, event: str) -> None:
@@ -488,10 +363,7 @@ class Route(RoutePort):
             "engine": None if engine is None else {"name": engine.name, "version": engine.version_text},
             **self.clients.figures(),
             "upstreams": self._connections.all.connection_counts(),
-            "commands": {
-                **self._connections.all.carried(),
-                "local": self.census.answered_locally,
-            },
+            "commands": {**self._connections.all.carried(), "local": self.census.answered_locally},
             "calls": self._policies.calls.figures(),
             "errors": {"redis": self._connections.errors.figures(), "keyrail": self._own_errors.figures()},
             **self.census.figures(),
