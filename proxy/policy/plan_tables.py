@@ -17,7 +17,8 @@ from typing import Any, TypeAlias, cast
 
 from proxy.hotpath.plan.appending import Appending, StatedNumber
 from proxy.hotpath.plan.automaton import Automaton
-from proxy.hotpath.plan.plan import NameProgram, Plan
+from proxy.hotpath.plan.name_checks import NameProgram
+from proxy.hotpath.plan.plan import Plan
 from proxy.hotpath.plan.replica_reads import ReplicaReads, ReplicaTerms
 from proxy.hotpath.plan.request_edit import RequestEdit
 from proxy.hotpath.plan.schema_checks import EntryProgram

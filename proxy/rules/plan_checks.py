@@ -7,9 +7,10 @@ Each check is a value, so that equal checks of several commands share one progra
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from proxy.hotpath.plan.automaton import Automaton
+from proxy.hotpath.plan.name_checks import NameProgram
 from proxy.hotpath.plan.plan import Plan
 from proxy.hotpath.plan.schema_checks import EntryProgram
 from proxy.hotpath.plan.value_checks import ValueProgram
@@ -22,6 +23,14 @@ ANY_BYTES = bytes([1]) * 256
 _MOST_JOINED = 16
 """The most languages of different rules that are joined to one. Each may take as long as all before it, so with more of
 them, the rules judge."""
+
+
+Program = TypeVar("Program")
+
+
+def _add(programs: list[Program], program: Program) -> int:
+    programs.append(program)
+    return len(programs) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +92,9 @@ class NameCheck:
         whole = None if self.language is None else _language_of(self)
         access = int(self.reads) | int(self.writes) << 1
         if whole is not None:  # then only the length is left to check
-            return plan.add_names(ANY_BYTES, self.min_length, self.max_length, -1, 1, UNLIMITED, access, True, whole)
-        return plan.add_names(
+            parts = ANY_BYTES, self.min_length, self.max_length, -1, 1, UNLIMITED, access, True
+            return _add(plan.programs, NameProgram(*parts, whole))
+        program = NameProgram(
             self.allowed,
             self.min_length,
             self.max_length,
@@ -95,6 +105,7 @@ class NameCheck:
             self.empty_segments,
             self.language,
         )
+        return _add(plan.programs, program)
 
 
 @lru_cache(maxsize=256)  # each application and user has a plan, and most plans have the same checks
@@ -175,7 +186,7 @@ class EntryCheck:
         program = EntryProgram(
             self.automaton, self.reads, self.writes, self.arguments, self.names, self.min_length, self.max_length
         )
-        return plan.add_entries(program)
+        return _add(plan.entry_programs, program)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +206,7 @@ class ValueCheck:
     def add_to(self, plan: Plan) -> int:
         """Add it to the plan, and return its number there."""
         firsts, seconds = map(_bits, zip(*sorted(self.openings), strict=True))
-        return plan.add_values(ValueProgram(self.first, self.step, firsts, seconds))
+        return _add(plan.value_programs, ValueProgram(self.first, self.step, firsts, seconds))
 
 
 def _bits(sets: Sequence[bytes]) -> bytes:

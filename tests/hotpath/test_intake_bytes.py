@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from proxy.commands.table import STANDARD
 from proxy.hotpath.intake.intake import TAKEN, WAIT, WAITING
 from proxy.hotpath.plan.appending import Appending
+from proxy.hotpath.plan.name_checks import NameProgram
 from proxy.hotpath.plan.plan import READS, WRITES, Plan
 from proxy.hotpath.plan.request_edit import RequestEdit
 from proxy.wire.request import ARGUMENT_BYTES, Request
@@ -30,8 +31,8 @@ def rewriting() -> Plan:
     plan.judge_always(command_id("INCR"))
     plan.refuse(command_id("KEYS"), DENIED)
     plan.refuse(command_id("GETDEL"), DENIED)
-    names = plan.add_names(LETTERS, 1, 20, ord(":"), 2, 3, READS | WRITES, False)
-    plan.check_names(command_id("GET"), names)
+    plan.programs.append(NameProgram(LETTERS, 1, 20, ord(":"), 2, 3, READS | WRITES, False))
+    plan.check_names(command_id("GET"), 0)
     plan.count_keys(command_id("GET"))
     plan.count_keys(command_id("DEL"))
     plan.count_keys(command_id("GETDEL"))

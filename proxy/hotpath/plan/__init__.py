@@ -5,6 +5,7 @@ hot_path_config.py  the parts of the policy in force for a client that the hot p
 request_edit.py     changes of a request by the plan: closed edits, which compose
 appending.py        arguments that a rewrite appends, such as a TTL
 automaton.py        finds the schema entry of a key in one pass over its bytes
+name_checks.py      passes requests by the names of their keys, without a rule
 schema_checks.py    passes requests by the schema entry of their keys, without a rule
 value_checks.py     passes requests whose values begin as no refused format does
 replica_reads.py    which reads replicas may answer

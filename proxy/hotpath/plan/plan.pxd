@@ -1,8 +1,8 @@
 cimport cython
 
 from proxy.commands.keys cimport KeyFinder
-from proxy.hotpath.plan.automaton cimport Automaton
 from proxy.hotpath.counting.counters cimport Counters
+from proxy.hotpath.plan.name_checks cimport NameProgram
 from proxy.hotpath.plan.replica_reads cimport ReplicaReads
 from proxy.hotpath.plan.request_edit cimport RequestEdit, RequestEditor
 from proxy.hotpath.plan.schema_checks cimport EntryProgram
@@ -15,27 +15,7 @@ cdef Py_ssize_t _UNSOUGHT
 cdef int _OP_JUDGE, _OP_COUNT, _OP_NAMES, _OP_EDIT, _OP_LIMIT, _OP_ENTRIES, _OP_EDIT_BY_ENTRY, _OP_REPLICA, _OP_KEYS
 cdef int _OP_VALUES
 cdef int MIXED, UNTOLD
-cdef int _SEPARATOR, _FORBIDDEN, _WRITES
-
-
-@cython.final
-cdef class NameProgram:
-    cdef public bytes allowed
-    cdef public bytes kinds
-    cdef public bint empty_segments
-    cdef public Py_ssize_t min_length
-    cdef public Py_ssize_t max_length
-    cdef public int separator
-    cdef public int min_segments
-    cdef public int max_segments
-    cdef public int access
-    cdef public Automaton language
-    cdef public bint counts
-
-    cpdef bint passes(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -1
-    @cython.locals(segments=cython.int, segment_start=cython.Py_ssize_t, i=cython.Py_ssize_t, kind=cython.int)
-    cdef bint _walk(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end,
-                    const unsigned char *kinds) except -1
+cdef int _WRITES
 
 
 @cython.final
@@ -84,6 +64,7 @@ cdef class Plan:
     cpdef bint passes(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -1
     @cython.locals(operation=cython.int, found=cython.Py_ssize_t)
     cpdef bint leaves_to_rules(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -1
+    @cython.locals(names=NameProgram, entries=EntryProgram, values=ValueProgram)
     cdef Py_ssize_t _check(self, Py_ssize_t found, int command_id, int operation, Request request,
                            const unsigned char *data, KeyFinder keys) except -2
     @cython.locals(reads=ReplicaReads)
@@ -94,14 +75,6 @@ cdef class Plan:
     cpdef count_moved(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
                       Counters counters)
     cpdef bint may_edit(self, int command_id) except -1
-    @cython.locals(program=NameProgram, i=cython.Py_ssize_t, index=cython.Py_ssize_t)
-    cdef bint _names_pass(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
-                          Py_ssize_t found) except -1
-    @cython.locals(program=EntryProgram)
-    cdef bint _entries_pass(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
-                            Py_ssize_t found) except -1
-    @cython.locals(program=ValueProgram)
-    cdef bint _values_pass(self, int command_id, Request request, const unsigned char *data) except -1
     @cython.locals(edit=RequestEdit, changed=cython.int)
     cdef int _edit(self, int command_id, int operation, Request request, const unsigned char *data, Py_ssize_t found) except -1
     cdef int _apply_edit(self, int command_id, int operation, Request request, const unsigned char *data, Py_ssize_t found) except -2

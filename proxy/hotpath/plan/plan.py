@@ -11,9 +11,9 @@ costs one look-up. ``decide`` answers for one scanned request:
 - JUDGE: only a rule's own ``judge`` can tell. Everything else that a rule would refuse, warn of or count ends here, so
   this file holds no decision that ``judge`` does not confirm: it only recognises what is surely so.
 
-Keys are checked in one pass over each, by a program (a table of allowed bytes, the length, the number of segments, or
-an automaton for all that) that joins all naming rules for the command. Where the policy has a schema, the pass also
-finds the entry that owns the key, for all rules about the schema (``proxy.hotpath.plan.schema_checks``); edits
+Keys are checked in one pass over each, by a program that joins all naming rules for the command
+(``proxy.hotpath.plan.name_checks``). Where the policy has a schema, the pass also finds the entry that owns the key,
+for all rules about the schema (``proxy.hotpath.plan.schema_checks``); edits
 (``proxy.hotpath.plan.request_edit``) may depend on that entry. Keys are counted here too, once the request is known to
 go on.
 
@@ -25,7 +25,7 @@ from array import array
 
 from proxy.commands.keys import KeyFinder
 from proxy.hotpath.counting.counters import Counters
-from proxy.hotpath.plan.automaton import Automaton
+from proxy.hotpath.plan.name_checks import NameProgram
 from proxy.hotpath.plan.replica_reads import MIXED, UNTOLD, ReplicaReads
 from proxy.hotpath.plan.request_edit import RequestEdit, RequestEditor
 from proxy.hotpath.plan.schema_checks import EntryProgram
@@ -57,69 +57,9 @@ _OP_REPLICA = 128
 _OP_VALUES = 256
 _OP_KEYS = _OP_COUNT | _OP_NAMES | _OP_ENTRIES | _OP_REPLICA
 
-# What a byte is to a name, beside 0 for most.
-_SEPARATOR = 1
-_FORBIDDEN = 2
-
 READS = 1
 _WRITES = 2
 WRITES = _WRITES
-
-
-class NameProgram:
-    """What a key must look like to pass without being judged."""
-
-    def __init__(
-        self,
-        allowed: bytes,
-        min_length: int,
-        max_length: int,
-        separator: int,
-        min_segments: int,
-        max_segments: int,
-        access: int,
-        empty_segments: bool,
-        language: Automaton | None = None,
-    ) -> None:
-        self.allowed = allowed
-        self.kinds = bytes(
-            _FORBIDDEN if allowed[byte] == 0 else _SEPARATOR if byte == separator else 0 for byte in range(256)
-        )
-        self.empty_segments = empty_segments
-        self.min_length = min_length
-        self.max_length = max_length
-        self.separator = separator
-        self.min_segments = min_segments
-        self.max_segments = max_segments
-        self.access = access
-        self.language = language
-        self.counts = separator >= 0 or any(self.kinds)
-
-    def passes(self, p: bytes, start: int, end: int) -> bool:
-        """Whether the key between the offsets passes; False says only that ``judge`` must look at it."""
-        if end - start < self.min_length or end - start > self.max_length:
-            return False
-        if self.counts and not self._walk(p, start, end, self.kinds):
-            return False
-        return self.language is None or self.language.find(p, start, end) >= 0
-
-    def _walk(self, p: bytes, start: int, end: int, kinds: bytes) -> bool:
-        segments = 1
-        segment_start = start
-        i = start
-        while i < end:
-            kind = kinds[p[i]]
-            if kind != 0:
-                if kind == _FORBIDDEN or (i == segment_start and not self.empty_segments):
-                    return False
-                segments += 1
-                segment_start = i + 1
-            i += 1
-        if self.separator < 0:
-            return True
-        if segment_start == end and not self.empty_segments:
-            return False
-        return self.min_segments <= segments <= self.max_segments
 
 
 class Plan:
@@ -180,30 +120,9 @@ class Plan:
         """Count each key of the requests that go on."""
         self.operations[command_id] |= _OP_COUNT
 
-    def add_names(
-        self,
-        allowed: bytes,
-        min_length: int,
-        max_length: int,
-        separator: int,
-        min_segments: int,
-        max_segments: int,
-        access: int,
-        empty_segments: bool,
-        language: Automaton | None = None,
-    ) -> int:
-        """A program for ``check_names``: lengths in bytes, no ``separator`` is -1, ``access`` READS, WRITES or both.
-
-        A name must also be owned by the ``language``, if there is one.
-        """
-        program = NameProgram(
-            allowed, min_length, max_length, separator, min_segments, max_segments, access, empty_segments, language
-        )
-        self.programs.append(program)
-        return len(self.programs) - 1
-
     def check_names(self, command_id: int, program: int) -> None:
-        """Every key of the command that is accessed as the program says must pass it, or the request is judged."""
+        """Every key of the command that is accessed as this one of the ``programs`` says must pass it, or the request
+        is judged."""
         self.operations[command_id] |= _OP_NAMES
         self.program_of[command_id] = program
 
@@ -213,23 +132,14 @@ class Plan:
         self.most_bytes[command_id] = size
         self.most_arguments[command_id] = arguments
 
-    def add_entries(self, program: EntryProgram) -> int:
-        """The number of a program for ``check_entries``."""
-        self.entry_programs.append(program)
-        return len(self.entry_programs) - 1
-
     def check_entries(self, command_id: int, program: int) -> None:
-        """Every key of the command must let it pass, by the entry that owns the key, or the request is judged."""
+        """Every key of the command must let it pass, by this one of the ``entry_programs`` and the entry that owns the
+        key, or the request is judged."""
         self.operations[command_id] |= _OP_ENTRIES
         self.entry_program_of[command_id] = program
 
-    def add_values(self, program: ValueProgram) -> int:
-        """The number of a program for ``check_values``."""
-        self.value_programs.append(program)
-        return len(self.value_programs) - 1
-
     def check_values(self, command_id: int, program: int) -> None:
-        """The values of the command must pass the program, or the request is judged."""
+        """The values of the command must pass this one of the ``value_programs``, or the request is judged."""
         self.operations[command_id] |= _OP_VALUES
         self.value_program_of[command_id] = program
 
@@ -399,18 +309,27 @@ class Plan:
             request.end - request.start > self.most_bytes[command_id] or request.argc > self.most_arguments[command_id]
         ):
             return -1
-        if operation & _OP_VALUES and not self._values_pass(command_id, request, data):
-            return -1
+        if operation & _OP_VALUES:
+            values = self.value_programs[self.value_program_of[command_id]]
+            assert values is not None
+            if not values.passes(request, data):
+                return -1
         if not operation & _OP_KEYS:
             return 0
         if found == _UNSOUGHT:
             found = keys.find(command_id, request)
         if found < 0:
             return -1
-        if operation & _OP_NAMES and not self._names_pass(command_id, request, data, keys, found):
-            return -1
-        if operation & _OP_ENTRIES and not self._entries_pass(command_id, request, data, keys, found):
-            return -1
+        if operation & _OP_NAMES:
+            names = self.programs[self.program_of[command_id]]
+            assert names is not None
+            if not names.passes(request, data, keys, found):
+                return -1
+        if operation & _OP_ENTRIES:
+            entries = self.entry_programs[self.entry_program_of[command_id]]
+            assert entries is not None
+            if not entries.passes(request, data, keys, found):
+                return -1
         return found
 
     def find_terms(self, request: Request, data: bytes, keys: KeyFinder, found: int) -> None:
@@ -443,27 +362,6 @@ class Plan:
     def may_edit(self, command_id: int) -> bool:
         """Whether a request of this command may go on as another one."""
         return self.operations[command_id] & (_OP_EDIT | _OP_EDIT_BY_ENTRY) != 0
-
-    def _names_pass(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, found: int) -> bool:
-        program = self.programs[self.program_of[command_id]]
-        assert program is not None
-        i = 0
-        while i < found:
-            index = keys.indexes[i]
-            if program.access & keys.access[i] and not program.passes(data, request.starts[index], request.ends[index]):
-                return False
-            i += 1
-        return True
-
-    def _entries_pass(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, found: int) -> bool:
-        program = self.entry_programs[self.entry_program_of[command_id]]
-        assert program is not None
-        return program.passes(request, data, keys, found)
-
-    def _values_pass(self, command_id: int, request: Request, data: bytes) -> bool:
-        program = self.value_programs[self.value_program_of[command_id]]
-        assert program is not None
-        return program.passes(request, data)
 
     def _edit(self, command_id: int, operation: int, request: Request, data: bytes, found: int) -> int:
         changed = self._apply_edit(command_id, operation, request, data, found)
