@@ -14,6 +14,7 @@ from proxy.commands.cached_reads import ANY_KEYS_UNTOLD, cache_role
 from proxy.commands.command import Command
 from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD
+from proxy.hotpath.cache.cache_use import CacheUse
 from proxy.hotpath.cache.cached_reads import (
     COUNTED,
     MIXED,
@@ -21,7 +22,6 @@ from proxy.hotpath.cache.cached_reads import (
     NOT_KEPT,
     UNREAD,
     CachedReads,
-    CacheUse,
     part_of,
 )
 from proxy.hotpath.cache.cached_reply import ReplyMemory

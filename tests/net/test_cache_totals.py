@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from proxy.hotpath.cache.cached_reads import CacheUse
+from proxy.hotpath.cache.cache_use import CacheUse
 from proxy.hotpath.counting.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.net.cache.cache_totals import CacheTotals, with_hits
 from proxy.traffic.cache_figures import CacheFigures

@@ -12,7 +12,8 @@ import pytest
 from proxy.commands.cached_reads import cache_role
 from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD, Lane
-from proxy.hotpath.cache.cached_reads import CachedReads, CacheUse, part_of
+from proxy.hotpath.cache.cache_use import CacheUse
+from proxy.hotpath.cache.cached_reads import CachedReads, part_of
 from proxy.hotpath.cache.cached_reply import ReplyMemory
 from proxy.hotpath.cache.reply_cache import ReplyCache
 from proxy.hotpath.replicas.client_reads import ClientReads

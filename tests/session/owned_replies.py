@@ -19,7 +19,8 @@ from typing import cast
 from proxy.commands.cached_reads import cache_role
 from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD
-from proxy.hotpath.cache.cached_reads import CachedReads, CacheUse, part_of
+from proxy.hotpath.cache.cache_use import CacheUse
+from proxy.hotpath.cache.cached_reads import CachedReads, part_of
 from proxy.hotpath.cache.cached_reply import ReplyMemory
 from proxy.hotpath.cache.reply_cache import ReplyCache
 from proxy.hotpath.cluster.router import Router

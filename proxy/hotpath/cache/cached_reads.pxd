@@ -2,38 +2,21 @@ cimport cython
 
 from proxy.commands.keys cimport KeyFinder
 from proxy.hotpath.plan.automaton cimport Automaton
+from proxy.hotpath.cache.cache_use cimport CacheUse
 from proxy.hotpath.cache.cached_reply cimport CachedReply
 from proxy.hotpath.upstream.in_flight cimport ReplySink
+from proxy.hotpath.cache.queued_keys cimport QueuedKeys
 from proxy.hotpath.cache.reply_cache cimport ReplyCache
 from proxy.wire.request cimport Request
 
 
 cdef int _ANY_KEYS, _ANY_KEYS_UNTOLD, _CACHED, _CACHED_PARTS, _NO_KEYS, _READS, _READS_ANY_KEYS
 cdef int _MISSED, _COUNTED, _NOT_KEPT, _UNREAD, _MIXED, _UNASKED
-cdef Py_ssize_t _MOST_PARTS, _MOST_QUEUED, _BEFORE_PART, _UNSOUGHT
+cdef Py_ssize_t _MOST_PARTS, _BEFORE_PART, _UNSOUGHT
 cdef bytes _PART
 
 
 cpdef bytes part_of(bytes name)
-
-
-cdef class CacheUse:
-    cdef public long long bit
-    cdef public long long hits
-    cdef public long long hit_bytes
-    cdef public double ages
-    cdef public long long audited_hits
-    cdef public long long audited_bytes
-
-
-cdef class QueuedKeys:
-    cdef public set names
-    cdef public bint any_key
-    cdef public bint looks
-    cdef public bint untold
-
-    cpdef add(self, bytes name)
-    cpdef add_any(self, bint untold)
 
 
 cdef class CachedReads:

@@ -7,8 +7,6 @@ A read of several keys (MGET) is answered if memory has the reply to a read of e
 Redis would answer at one moment: a reply stays only until an invalidation comes, and a newer one comes behind the
 invalidations of all that the same write has changed.
 
-What Redis queues in a transaction runs with EXEC, so until EXEC is sent, its keys are only collected, and hold nothing.
-
 Before the first answer in a pass over the client's bytes the cache must be up to date: what Redis has sent on the
 tracking connection and nobody has read may be an invalidation (``unread``). Then nothing is answered from memory.
 """
@@ -23,7 +21,9 @@ from proxy.commands.cached_reads import NO_KEYS as _NO_KEYS
 from proxy.commands.cached_reads import READS as _READS
 from proxy.commands.cached_reads import READS_ANY_KEYS as _READS_ANY_KEYS
 from proxy.commands.keys import KeyFinder
+from proxy.hotpath.cache.cache_use import CacheUse
 from proxy.hotpath.cache.cached_reply import CachedReply
+from proxy.hotpath.cache.queued_keys import QueuedKeys
 from proxy.hotpath.cache.reply_cache import ReplyCache
 from proxy.hotpath.plan.automaton import Automaton
 from proxy.hotpath.plan.plan import UNSOUGHT as _UNSOUGHT
@@ -50,8 +50,6 @@ UNASKED = _UNASKED
 MIXED = _MIXED
 """It is in memory, and only a part of it may be sent."""
 
-_MOST_QUEUED = 1000
-"""Keys that are collected of one transaction; behind them it counts as about any key."""
 _MOST_PARTS = 100
 MOST_PARTS = _MOST_PARTS
 """Keys of one read; Redis answers those with more."""
@@ -63,47 +61,6 @@ _BEFORE_PART = 4
 def part_of(name: bytes) -> bytes:
     """The request whose reply has the element of this key."""
     return _PART % (len(name), name)
-
-
-class CacheUse:
-    """A rule of the policy in force for some clients; ``bit`` stands for it in replies. ``hits`` and ``hit_bytes``
-    count what was sent from memory, ``audited_hits`` and ``audited_bytes`` what would have been. ``ages`` adds up the
-    ages of what was sent, in seconds."""
-
-    __slots__ = ("ages", "audited_bytes", "audited_hits", "bit", "hit_bytes", "hits")
-
-    def __init__(self, bit: int) -> None:
-        self.bit = bit
-        self.hits = 0
-        self.hit_bytes = 0
-        self.ages = 0.0
-        self.audited_hits = 0
-        self.audited_bytes = 0
-
-
-class QueuedKeys:
-    """The keys of a transaction that is open: those that a cache is about, whether it may be about any key
-    (``any_key``), or may only read any (``looks``), and whether Redis will not tell which (``untold``)."""
-
-    __slots__ = ("any_key", "looks", "names", "untold")
-
-    def __init__(self) -> None:
-        self.names: set[bytes] = set()
-        self.any_key = False
-        self.looks = False
-        self.untold = False
-
-    def add(self, name: bytes) -> None:
-        """It is about this key, too."""
-        if len(self.names) < _MOST_QUEUED:
-            self.names.add(name)
-        else:
-            self.any_key = True
-
-    def add_any(self, untold: bool) -> None:
-        """It may be about any key."""
-        self.any_key = True
-        self.untold = self.untold or untold
 
 
 class CachedReads:

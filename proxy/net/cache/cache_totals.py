@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from proxy.hotpath.cache.cached_reads import CacheUse
+from proxy.hotpath.cache.cache_use import CacheUse
 from proxy.hotpath.counting.counter_snapshot import CounterSnapshot
 from proxy.net.policy.command_cost import CommandCost
 from proxy.net.policy.verdicts import Verdicts

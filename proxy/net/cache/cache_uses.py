@@ -7,7 +7,7 @@ from functools import lru_cache
 from proxy.commands.cached_reads import CACHED_READS, cache_role
 from proxy.commands.command import Command
 from proxy.commands.table import Table
-from proxy.hotpath.cache.cached_reads import CacheUse
+from proxy.hotpath.cache.cache_use import CacheUse
 from proxy.hotpath.cache.cached_reply import ReplyMemory
 from proxy.hotpath.plan.automaton import Automaton
 from proxy.local_cache.expected import CacheBounds
