@@ -27,20 +27,13 @@ from proxy.wire.request import COMPLETE, RequestLimits
 
 # Why a run ends, where the scanner has found a whole command. Under two names each: C integers in here, Python's for
 # everybody else.
-_SPECIAL = 10
-_STALLED = 11
-_REFUSED = 12
-_SPLIT = 13
-_FULL = 14
-_ANSWERED = 15
-SPECIAL = _SPECIAL
-"""The next command is not for a run."""
-STALLED = _STALLED
-"""So many replies are pending for the client that the next command waits."""
-REFUSED = _REFUSED
-"""The plan refuses the next command."""
-FULL = _FULL
-"""The client does not take what it has been sent; the command is answered."""
+_SPECIAL = 10  # the next command is not for a run
+_STALLED = 11  # so many replies are pending for the client that the next command waits
+_REFUSED = 12  # the plan refuses the next command
+_SPLIT = 13  # the next command has keys of several slots
+_FULL = 14  # the client does not take what it has been sent; the command is answered
+_ANSWERED = 15  # the command is answered
+SPECIAL, STALLED, REFUSED, FULL = _SPECIAL, _STALLED, _REFUSED, _FULL
 
 _LARGE_ANSWER = 4096
 _MOST_ANSWERED = 65536
@@ -96,14 +89,10 @@ class Runs:
         self.sender = sender
         self.handler: IntakeHandler | None = handler
         self.simple = config.pooled
-        self.direct = False
-        self.again = False
-        self.command_id = 0
-        self.sampled = 0
-        self.passes = False
+        self.direct = self.again = self.passes = self.missed = False
+        self.command_id = self.sampled = 0
         self.token_sets: list[TokenSet] | None = None
         self.cached_reads: CachedReads | None = None
-        self.missed = False
 
     def _gather(self, data: bytes, p: bytes, position: int) -> int:
         # One run from ``position``. When it returns, ``request`` stands at what stopped the run, and the run is sent.
