@@ -9,11 +9,11 @@ from random import Random
 import pytest
 
 from proxy.commands.slots import slot_of
-from proxy.hotpath.intake.command_sender import follow
 from proxy.hotpath.order.interleaved import Interleaved, Strand
 from proxy.hotpath.order.reply_order import MOST_HELD, Segment
 from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.hotpath.upstream.outgoing import MOST_KEPT
+from proxy.hotpath.upstream.sent_unit import follow
 from tests.conftest import seeds
 from tests.hotpath.gathering import pack
 from tests.hotpath.routed import Routed, owners

@@ -17,7 +17,7 @@ from proxy.cluster.split_commands import split_commands
 from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD, Lane
 from proxy.hotpath.cluster.router import UNOWNED, Router
-from proxy.hotpath.intake.command_sender import follow
+from proxy.hotpath.upstream.sent_unit import follow
 from proxy.session.ports.node_port import NodeFollower, NodePort
 from proxy.session.ports.pool_key import Node, PoolKey
 from proxy.session.ports.pool_waiter import PoolWaiter

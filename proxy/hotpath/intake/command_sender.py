@@ -14,7 +14,7 @@ No other module asks an ``UpstreamPipeline`` to send something for a client; a t
 The replies come to the sender, and it tells its ``listener`` when few enough, or none, are pending.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from proxy.hotpath.cluster.key_splitter import KeySplitter
 from proxy.hotpath.cluster.portions import Portions
@@ -27,31 +27,11 @@ from proxy.hotpath.replicas.client_reads import ClientReads
 from proxy.hotpath.upstream.in_flight import EDIT, FORWARD, HIDE, JOIN, LOCAL, InFlightEntry, ReplySink
 from proxy.hotpath.upstream.outgoing import MOST_KEPT
 from proxy.hotpath.upstream.sender_listener import SenderListener
+from proxy.hotpath.upstream.sent_unit import SentUnit
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 
 EVERY_NODE = -1
 """In ``CommandSender.written_nodes``: the slot map has changed since the first write, so it may have gone to any."""
-
-
-class SentUnit:
-    """A transaction that ``sender`` has sent in one piece. It can be sent again only as a whole, if it is ``kept``:
-    ``chunks`` are its bytes, to which ``frames`` replies come."""
-
-    __slots__ = ("chunks", "frames", "kept", "sender")
-
-    def __init__(self, sender: "CommandSender", kept: bool) -> None:
-        self.sender = sender
-        self.kept = kept
-        self.chunks: list[bytes] = []
-        self.frames = 0
-
-    def add(self, chunk: bytes, replies: Iterable[InFlightEntry]) -> None:
-        """The next piece of it, and the entries for its replies."""
-        if self.kept:
-            self.chunks.append(chunk)
-        for entry in replies:
-            entry.sent = self
-            self.frames += entry.due
 
 
 class CommandSender(ReplySink):
@@ -96,15 +76,10 @@ class CommandSender(ReplySink):
         self.upstream: UpstreamPipeline | None = None
         self.nodes: list[UpstreamPipeline | None] | None = None
         self.order: ReplyOrder | None = None
-        self.forwarded = 0
-        self.map_version = 0
-        self.redirecting = False
-        self.notify_on_advance = False
+        self.forwarded = self.remembered = self.behind = 0
+        self.map_version = self.written_nodes = 0
+        self.redirecting = self.notify_on_advance = self.writes = False
         self.unit: SentUnit | None = None
-        self.writes = False
-        self.written_nodes = 0
-        self.remembered = 0
-        self.behind = 0
         self.reads: ClientReads | None = None
 
     # What its listener is told
@@ -422,10 +397,3 @@ class CommandSender(ReplySink):
             return
         if self.order is None or (self.order.size <= MOST_HELD and self.order.joining <= MOST_HELD):
             self.on_resume()
-
-
-def follow(upstream: UpstreamPipeline, entry: InFlightEntry, error: bytes) -> bytes | None:
-    """What to tell in place of an error that sends the client elsewhere: see ``Outgoing``."""
-    sink = entry.sent.sender if isinstance(entry.sent, SentUnit) else entry.sink
-    client = sink.client()
-    return error if client is None else client.on_redirect(upstream, entry, error)

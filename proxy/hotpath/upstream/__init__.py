@@ -2,6 +2,7 @@
 
 upstream_pipeline.py  one upstream connection without its socket: routes each reply to its client
 in_flight.py          the queue of pending replies: whose each one is
+sent_unit.py          transactions that were sent in one piece, to be sent again only as a whole
 outgoing.py           the bytes on their way to Redis on one upstream connection, and who may send there
 splice.py             the bytes of a run in which some commands are rewritten
 reply_actions.py      what becomes of a reply: forwarded, hidden, edited, joined …

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from proxy.hotpath.counting.error_counts import ErrorCounts
-from proxy.hotpath.intake.command_sender import follow
 from proxy.hotpath.upstream.in_flight import ReplySink
+from proxy.hotpath.upstream.sent_unit import follow
 from proxy.net.config.settings import Settings
 from proxy.net.connection.failures import Failures
 from proxy.net.connection.upstream import UpstreamConnection

@@ -19,7 +19,6 @@ from functools import partial
 
 from proxy.cluster.hidden_nodes import hidden_own_error, hidden_redirect
 from proxy.commands.error_texts import ASKS
-from proxy.hotpath.intake.command_sender import SentUnit
 from proxy.hotpath.order.reply_order import Segment
 from proxy.hotpath.upstream.in_flight import (
     AS_IT_IS,
@@ -34,6 +33,7 @@ from proxy.hotpath.upstream.in_flight import (
     ReplySink,
 )
 from proxy.hotpath.upstream.outgoing import MOST_KEPT
+from proxy.hotpath.upstream.sent_unit import SentUnit
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.session.cluster.node_connections import ready_connection
 from proxy.session.cluster.refused_commands import Frame, RefusedCommand, SentRound, is_kept

@@ -8,7 +8,6 @@ from proxy.commands.command import Command
 from proxy.commands.error_texts import EXEC_NOT_RUN, NAMES_NODE
 from proxy.commands.slots import slot_of
 from proxy.commands.table import Lane
-from proxy.hotpath.intake.command_sender import SentUnit
 from proxy.hotpath.order.reply_order import Segment
 from proxy.hotpath.upstream.in_flight import (
     AS_IT_IS,
@@ -18,6 +17,7 @@ from proxy.hotpath.upstream.in_flight import (
     READ_AS_IT_IS,
     InFlightEntry,
 )
+from proxy.hotpath.upstream.sent_unit import SentUnit
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.rules.own_scripts import OWN_SCRIPTS
 from proxy.session.session import Session
