@@ -265,9 +265,8 @@ class LocalCaches(CachePort):
     ) -> None:
         """Answer nothing from memory until this client's command has run, whose changes Redis does not tell."""
         ran = partial(self._has_run_without_invalidation, sender)
-        running = (
-            self._without_invalidation.relayed(upstream) if relayed else self._without_invalidation.sent(upstream, ran)
-        )
+        untold = self._without_invalidation
+        running = untold.relayed(upstream) if relayed else untold.sent(upstream, ran)
         reads.hold_back(running, 1, True)
 
     def _has_run_without_invalidation(self, sender: CommandSender | None = None) -> None:
