@@ -8,7 +8,8 @@ cluster/              commands with a cluster upstream: to which node, to severa
 logins/               HELLO, AUTH, SELECT, CLIENT SETNAME
 commands/             what commands do: sent, answered from memory, pinned to a connection, surrounded by hidden ones
 policy/               what the policy decides about a client's commands, and what it asks Redis for that
-session.py            a client: who it is, what it waits for, what its sender tells it
+session.py            a client: who it is, what its sender tells it
+client_waits.py       what its next command waits for
 client_upstream.py    a client's connections to Redis: shared ones, or one of its own
 client_link.py        a client's transport: whether it is read, what it has not taken, how it closes
 progress.py           how a command goes on, waits, or is refused

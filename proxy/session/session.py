@@ -15,7 +15,7 @@ from proxy.hotpath.counting.call_counts import CallCounts
 from proxy.hotpath.intake.command_sender import CommandSender
 from proxy.hotpath.intake.intake import READING, Intake
 from proxy.hotpath.intake.intake_handler import IntakeHandler
-from proxy.hotpath.order.reply_order import MOST_HELD, Segment
+from proxy.hotpath.order.reply_order import MOST_HELD
 from proxy.hotpath.upstream.in_flight import InFlightEntry
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller
@@ -23,7 +23,7 @@ from proxy.policy.tenants import Tenant
 from proxy.rules.context import NO_SLOT
 from proxy.rules.limit_membership import LimitMembership
 from proxy.session import reply_mode
-from proxy.session.client_upstream import UpstreamClient
+from proxy.session.client_waits import AwaitingClient
 from proxy.session.guarded import guarded
 from proxy.session.item import FollowUp, Item, ReadRun
 from proxy.session.ports.client import ClientTransport, EffectivePolicy
@@ -31,16 +31,9 @@ from proxy.session.ports.client_identity import UNNAMED, Names, Origin
 from proxy.session.ports.login_port import LoginPort
 from proxy.session.ports.open_trace import OpenTrace
 from proxy.session.ports.pool_key import PoolKey
-from proxy.session.ports.pool_waiter import UpstreamWait
 from proxy.session.ports.ports import CommandName, Ports
 from proxy.session.progress import Step
-from proxy.session.state import (
-    LACKING,
-    POOLED,
-    Awaited,
-    Keeping,
-    Pinned,
-)
+from proxy.session.state import POOLED, Awaited, Keeping, Pinned
 from proxy.wire.request import COMPLETE, Request, RequestLimits
 
 
@@ -59,25 +52,20 @@ _UNIDENTIFIED = CallCounts(0)
 """Until it is known who the client is."""
 
 
-class Session(UpstreamClient):
+class Session(AwaitingClient):
     """One client. ``may_have_follow_ups`` says that something may have to follow the commands that are under way, and
-    ``deferred`` holds what has to wait until it may. ``overtaking`` is the place of the reply to the command that has
-    overtaken others, which the next one waits for. ``lacking`` says since when the next command waits for something
-    that Keyrail lacks, and how many commands had been sent by then. ``search`` is that for scripts of a command whose
-    text is still to come.
+    ``deferred`` holds what has to wait until it may. ``search`` is that for scripts of a command whose text is still to
+    come.
     """
 
     __slots__ = (
-        "awaited",
         "deferred",
         "effective_policy",
         "handlers",
         "held",
         "home",
         "judged_calls",
-        "lacking",
         "limit_membership",
-        "local",
         "local_user",
         "logins",
         "may_have_follow_ups",
@@ -86,7 +74,6 @@ class Session(UpstreamClient):
         "no_hidden_commands",
         "no_transactions",
         "origin",
-        "overtaking",
         "probe",
         "redirects",
         "search",
@@ -96,7 +83,6 @@ class Session(UpstreamClient):
         "unreachable",
         "unreached_since",
         "untold",
-        "upstream_wait",
         "used_prefix",
         "wants_login",
     )
@@ -115,7 +101,6 @@ class Session(UpstreamClient):
         intake = Intake(effective_policy.config, limits, sender, handlers.dispatcher(self), _UNIDENTIFIED)
         super().__init__(ports, sender, intake, home)
         self.handlers = handlers
-        self.local = 0
         self.logins = ports.logins if logins is None else logins
         self.local_user = ""
         self.unreached_since: float | None = None
@@ -131,10 +116,6 @@ class Session(UpstreamClient):
         self.judged_calls = 0
         self.limit_membership: LimitMembership | None = None
         self.home = home
-        self.awaited: Awaited | None = None
-        self.upstream_wait: UpstreamWait | None = None
-        self.overtaking: Segment | None = None
-        self.lacking: tuple[float, int] | None = None
         self.held: Item | None = None
         self.may_have_follow_ups = False
         self.deferred: dict[Hashable, FollowUp] | None = None
@@ -244,63 +225,6 @@ class Session(UpstreamClient):
         caches = self.ports.caches
         if caches is not None:
             self.intake.cached_reads = caches.reads_of(self, self.intake.cached_reads)
-
-    # Waiting, and its upstreams
-
-    def wait_for(self, awaited: Awaited) -> None:
-        """Forward nothing until somebody calls ``arrived``."""
-        self.awaited = awaited
-        if awaited in LACKING and self.lacks_since() is None:
-            self.lacking = self.ports.route.now(), self.sender.requested + self.local
-        self.intake.wait()
-
-    def wait_for_upstream(self, wait: UpstreamWait) -> None:
-        """The same, and end this wait then."""
-        self.wait_for(Awaited.UPSTREAM)
-        self.upstream_wait = wait
-
-    def lacks_since(self) -> float | None:
-        """Since when the next command waits for something that Keyrail lacks; None if it does not."""
-        lacking = self.lacking
-        if lacking is not None and lacking[1] != self.sender.requested + self.local:
-            lacking = self.lacking = None  # the command that waited has been sent, or answered
-        return None if lacking is None else lacking[0]
-
-    def stop_waiting(self) -> None:
-        """Nothing is awaited any more."""
-        self.awaited = None
-        if self.upstream_wait is not None:
-            self.upstream_wait.end()
-            self.upstream_wait = None
-        self.intake.go_on()
-
-    @guarded
-    def arrived(self) -> None:
-        """What it waits for may be there, or what it waited for once and gave up."""
-        if self.awaited is not None and self.intake.running:
-            # In the middle of the command that has just begun to wait: nothing would bring it on after that.
-            self.ports.route.after(0.0, self.arrived)
-            return
-        if self.awaited is not None and not self.gone and not self._waits_on():
-            self._go_on()
-        self.close_if_done()
-
-    def _go_on(self) -> None:
-        self.stop_waiting()
-        self.intake.resume()
-
-    def _waits_on(self) -> bool:
-        # Where a command has been sent already, its reply decides who the client is then, and where the next one goes.
-        if self.awaited is Awaited.REPLIES and self.sender.pending_replies > 0:
-            self.sender.notify_when_idle = True
-            return True
-        return self.awaited is Awaited.REPLICA or self._awaits_elsewhere()
-
-    def _awaits_elsewhere(self) -> bool:
-        # Whether the reply to a command that has overtaken others is pending, which the next command waits for.
-        if self.overtaking is not None and self.overtaking.pending_replies == 0:
-            self.overtaking = None
-        return self.overtaking is not None
 
     # What its sender tells
 

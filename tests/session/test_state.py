@@ -341,4 +341,4 @@ def test_a_session_halts_in_one_place_which_names_what_it_waits_for() -> None:
         for source in sorted((folder / part).rglob("*.py"))
         for _ in re.findall(r"\bintake\.(?:wait\(|phase\s*=[^=])", source.read_text())
     ]
-    assert written == ["session.py"]
+    assert written == ["client_waits.py"]
