@@ -45,19 +45,9 @@ _UNWRAP = 9
 _TRACE = 10
 _JOIN = 11
 _EDIT_ERROR = 12
-FORWARD = _FORWARD
-HIDE = _HIDE
-LOCAL = _LOCAL
-REPLACE = _REPLACE
-EDIT = _EDIT
-PEEK = _PEEK
-MEMBERS = _MEMBERS
-CONFIRM = _CONFIRM
-NOTE = _NOTE
-UNWRAP = _UNWRAP
-TRACE = _TRACE
-JOIN = _JOIN
-EDIT_ERROR = _EDIT_ERROR
+FORWARD, HIDE, LOCAL, REPLACE, EDIT, EDIT_ERROR, PEEK = _FORWARD, _HIDE, _LOCAL, _REPLACE, _EDIT, _EDIT_ERROR, _PEEK
+MEMBERS, CONFIRM, NOTE, UNWRAP, TRACE, JOIN = _MEMBERS, _CONFIRM, _NOTE, _UNWRAP, _TRACE, _JOIN
+
 RAN = object()
 """In ``InFlightEntry.sent``: the command may have run, even if its reply reads as a node's refusal: it was part of a
 transaction that has run, or answers errors of its own making."""
