@@ -13,9 +13,8 @@ from collections.abc import Callable, Container, Iterator
 from proxy.commands.slots import SLOTS
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.connection.deadline import unanswered
-from proxy.net.connection.tls import FollowedContext
 from proxy.net.connection.upstream import UpstreamConnection
-from proxy.net.follow.watch import Looking
+from proxy.net.follow.watch import Looking, Watch
 from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.links import ANSWER_SECONDS, Links
 from proxy.net.topology.slot_map import NoQuorumError, SlotMap, View, agreed, read_view
@@ -30,12 +29,10 @@ _OK = b"cluster_state:ok"
 _FIGURES = (b"cluster_state:", b"cluster_slots_", b"cluster_known_nodes:", b"cluster_size:", b"cluster_current_epoch:")
 
 
-class ClusterWatch:
+class ClusterWatch(Watch):
     """Asks the nodes of one cluster. ``adopted`` hears of each change, ``looked`` of each look.
 
     What is new is logged as of the route ``log_as``, if that is not empty.
-
-    ``settled`` says that a majority of the primaries tells the map that is in force.
     """
 
     def __init__(
@@ -48,36 +45,22 @@ class ClusterWatch:
         count: Callable[[str], None],
         log_as: str = "",
     ) -> None:
-        self.settled = False
+        self._settled = False
         self._cluster = cluster
-        self._loop = loop
         self._seconds = min(connect_seconds, ANSWER_SECONDS)
         self._connect_seconds = connect_seconds
         self._adopted = adopted
         self._looked = looked
         well = "all slots have a node that answers"
-        self._looking = Looking(str(cluster.login), loop, cluster.doubted, count, log_as=log_as, well=well)
-        self.attempted = self._looking.attempted
+        looking = Looking(str(cluster.login), loop, cluster.doubted, count, log_as=log_as, well=well)
         key = PoolKey(None, 0, 2, cluster.home)
-        self._links = Links(cluster.login.at, key, loop, connect_seconds, cluster.doubt, count)
+        super().__init__(loop, looking, Links(cluster.login.at, key, loop, connect_seconds, cluster.doubt, count))
         self._figures: dict[Endpoint, bytes] = {}
-        self._task: asyncio.Task[None] | None = None
 
     @property
-    def problem(self) -> str:
-        """Why there is no quorum, or what is not as it should be; empty where all is well."""
-        return self._looking.problem
-
-    def begin(self, tls: FollowedContext | None) -> None:
-        """Begin to look."""
-        self._links.tls = tls
-        self._task = self._loop.create_task(self._looking.go_on(self._look, self._has_news))
-
-    def close(self) -> None:
-        """End it."""
-        if self._task is not None:
-            self._task.cancel()
-        self._links.close()
+    def settled(self) -> bool:
+        """Whether a majority of the primaries tells the map that is in force."""
+        return self._settled
 
     async def _has_news(self) -> bool:
         return self._loop.time() - self._looking.looked_at > _FULL_LOOK_SECONDS or await self._tells_news()
@@ -129,7 +112,7 @@ class ClusterWatch:
 
     def _targets(self) -> set[Endpoint]:
         # Without a majority of the known primaries, replicas may lead to those that have taken their places.
-        nodes = self._cluster.map.primaries() if self.settled else self._cluster.map.nodes.values()
+        nodes = self._cluster.map.primaries() if self._settled else self._cluster.map.nodes.values()
         known = [node.endpoint for node in nodes]
         targets = {self._cluster.reachable(endpoint) for endpoint in known if endpoint is not None}
         return targets if targets and not self.problem else targets | set(self._cluster.login.seeds)
@@ -138,11 +121,11 @@ class ClusterWatch:
         try:
             found = agreed(views.values())
         except NoQuorumError as error:
-            self.settled = self._cluster.serves = False
+            self._settled = self._cluster.serves = False
             self._looking.report({"; ".join([str(error), *self._reasons()])})
             return
         unreached = {*self._reasons(self._links.unreached)}
-        self.settled = True
+        self._settled = True
         liars = dict(self._lies(found, views))
         nameless = [node for node in found.primaries() if node.endpoint is None]
         change = self._cluster.adopt(found.without(liars))

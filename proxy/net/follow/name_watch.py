@@ -19,9 +19,8 @@ from dataclasses import dataclass
 
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.connection.engine import is_replica, run_id_in
-from proxy.net.connection.tls import FollowedContext
 from proxy.net.connection.upstream import UpstreamConnection
-from proxy.net.follow.watch import Looking
+from proxy.net.follow.watch import Looking, Watch
 from proxy.net.topology.links import ANSWER_SECONDS, Links
 from proxy.net.topology.primary import Primary
 from proxy.net.topology.topology import Change
@@ -74,7 +73,7 @@ def chosen(
     return current
 
 
-class NameWatch:
+class NameWatch(Watch):
     """Follows the name in the login of one primary. ``adopted`` hears of each change.
 
     A server that the name leads away from may be silent for ``failover_wait`` seconds. What is wrong is logged as of
@@ -92,11 +91,10 @@ class NameWatch:
         log_as: str = "",
     ) -> None:
         self._primary = primary
-        self._loop = loop
         self._connect_seconds = connect_seconds
         self._failover_wait = failover_wait
         self._adopted = adopted
-        self._looking = Looking(
+        looking = Looking(
             str(primary.login),
             loop,
             primary.doubted,
@@ -105,39 +103,18 @@ class NameWatch:
             well="the name leads to a primary",
             unsettled_seconds=_UNSETTLED_SECONDS,
         )
-        self.attempted = self._looking.attempted
         key = PoolKey(None, 0, 2, primary.home)
-        self._links = Links(primary.at, key, loop, connect_seconds, primary.doubt, count)
+        super().__init__(loop, looking, Links(primary.at, key, loop, connect_seconds, primary.doubt, count))
         self._has_answered = False
         self._silent_since: float | None = None
         self._seen_at = loop.time()
         self._left_at: dict[Endpoint, float] = {}
         self._is_missing = False
-        self._task: asyncio.Task[None] | None = None
-
-    @property
-    def problem(self) -> str:
-        """What is not as it should be; empty where the name leads to a primary."""
-        return self._looking.problem
 
     @property
     def settled(self) -> bool:
         """Whether an address is known."""
         return self._primary.endpoint is not None
-
-    def begin(self, tls: FollowedContext | None) -> None:
-        """Begin to look."""
-        self._links.tls = tls
-        self._task = self._loop.create_task(self._looking.go_on(self._look, self._has_news))
-
-    def close(self) -> None:
-        """End it."""
-        if self._task is not None:
-            self._task.cancel()
-        self._links.close()
-
-    async def _has_news(self) -> bool:
-        return False
 
     async def _look(self) -> None:
         login, current = self._primary.login, self._primary.endpoint

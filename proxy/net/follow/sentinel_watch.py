@@ -24,7 +24,7 @@ from proxy.net.config.sentinel_address import Sentinels
 from proxy.net.connection.tls import FollowedContext
 from proxy.net.connection.upstream import UpstreamConnection
 from proxy.net.follow.other_primaries import OtherPrimaries
-from proxy.net.follow.watch import Looking
+from proxy.net.follow.watch import Looking, Watch
 from proxy.net.topology.links import ANSWER_SECONDS, Links
 from proxy.net.topology.primary import Primary
 from proxy.net.topology.roles import Roles
@@ -55,7 +55,7 @@ class _Events(ReplySink):
         self.write = lambda _: heard()
 
 
-class SentinelWatch:
+class SentinelWatch(Watch):
     """Asks the Sentinels of one primary. ``adopted`` hears of each change.
 
     What is wrong is logged as of the route ``log_as``, if that is not empty.
@@ -73,27 +73,21 @@ class SentinelWatch:
     ) -> None:
         self._primary = primary
         self._sentinels = sentinels
-        self._loop = loop
         self._connect_seconds = connect_seconds
         self._adopted = adopted
         login = primary.login
         well = "all Sentinels agree"
-        self._looking = Looking(str(login), loop, primary.doubted, count, log_as=log_as, well=well)
-        self.attempted = self._looking.attempted
+        looking = Looking(str(login), loop, primary.doubted, count, log_as=log_as, well=well)
         key = PoolKey(None, 0, 3, primary.home)
-        self._links = Links(login.at_sentinel, key, loop, connect_seconds, primary.doubt, count, self._subscribe)
+        super().__init__(
+            loop, looking, Links(login.at_sentinel, key, loop, connect_seconds, primary.doubt, count, self._subscribe)
+        )
         key = key._replace(protocol=2)
         self._roles = Roles(login, key, loop, connect_seconds, primary.doubt, count)
         self._others = OtherPrimaries(login, key, loop, connect_seconds, primary.doubt, count)
         self._group = SentinelGroup(sentinels.endpoints, login.reach)
         self._found: set[Endpoint] = set()
         self._is_missing = False
-        self._task: asyncio.Task[None] | None = None
-
-    @property
-    def problem(self) -> str:
-        """What is not as it should be; empty where all Sentinels answer and agree."""
-        return self._looking.problem
 
     @property
     def settled(self) -> bool:
@@ -102,16 +96,13 @@ class SentinelWatch:
 
     def begin(self, tls: FollowedContext | None) -> None:
         """Begin to look."""
-        self._links.tls = tls
         self._roles.begin(tls)
         self._others.begin(tls)
-        self._task = self._loop.create_task(self._looking.go_on(self._look, self._has_news))
+        super().begin(tls)
 
     def close(self) -> None:
         """End it."""
-        if self._task is not None:
-            self._task.cancel()
-        self._links.close()
+        super().close()
         self._roles.close()
         self._others.close()
 

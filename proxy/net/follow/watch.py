@@ -10,11 +10,12 @@ sooner, whatever the reasons.
 import asyncio
 import contextlib
 import logging
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Container
-from typing import Protocol
 
 from proxy.net.connection.tls import FollowedContext
+from proxy.net.topology.links import Links
 
 POLL_SECONDS = 1.0
 _UNSETTLED_SECONDS = 0.1
@@ -28,30 +29,6 @@ _LINES_SECONDS = 600.0
 """The log has the same line so often at most in that time."""
 
 _log = logging.getLogger("keyrail.route")
-
-
-class Watch(Protocol):
-    """What finds out about the servers of a route.
-
-    ``settled`` says that what was found lets commands through. ``problem`` is what is not as it should be; it is empty
-    where all is well. ``attempted`` is set after the first look.
-    """
-
-    attempted: asyncio.Event
-
-    @property
-    def problem(self) -> str:
-        """One text of all problems."""
-
-    @property
-    def settled(self) -> bool:
-        """Whether it is known where commands go."""
-
-    def begin(self, tls: FollowedContext | None) -> None:
-        """Begin to look."""
-
-    def close(self) -> None:
-        """End it."""
 
 
 class Looking:
@@ -150,3 +127,41 @@ class Looking:
             return False
         logged_at.append(now)
         return True
+
+
+class Watch(ABC):
+    """What finds out about the servers of a route, by ``links`` to them. ``attempted`` is set after the first look."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, looking: Looking, links: Links) -> None:
+        self.attempted = looking.attempted
+        self._loop = loop
+        self._looking = looking
+        self._links = links
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def problem(self) -> str:
+        """What is not as it should be, one text of all problems; empty where all is well."""
+        return self._looking.problem
+
+    @property
+    @abstractmethod
+    def settled(self) -> bool:
+        """Whether it is known where commands go: what was found lets them through."""
+
+    def begin(self, tls: FollowedContext | None) -> None:
+        """Begin to look."""
+        self._links.tls = tls
+        self._task = self._loop.create_task(self._looking.go_on(self._look, self._has_news))
+
+    def close(self) -> None:
+        """End it."""
+        if self._task is not None:
+            self._task.cancel()
+        self._links.close()
+
+    @abstractmethod
+    async def _look(self) -> None: ...
+
+    async def _has_news(self) -> bool:
+        return False
