@@ -142,17 +142,24 @@ def refused(unit: Transaction) -> Watching | None:
     return unit.watching
 
 
-class Pooled:
-    """No connection is this client's own, and none holds anything of it."""
+class _Unpinned:
+    """No connection is this client's own."""
 
     __slots__ = ()
 
     upstream: ClassVar[None] = None
-    transaction: ClassVar[None] = None
     watching: ClassVar[None] = None
     subscriptions: ClassVar[None] = None
     reply_mode: ClassVar[int] = reply_mode.ON
     blocked: ClassVar[int] = 0
+
+
+class Pooled(_Unpinned):
+    """The same, and none holds anything of it."""
+
+    __slots__ = ()
+
+    transaction: ClassVar[None] = None
 
 
 POOLED = Pooled()
@@ -160,20 +167,14 @@ POOLED = Pooled()
 
 
 @dataclass(slots=True)
-class PooledTransaction:
+class PooledTransaction(_Unpinned):
     """A transaction that has arrived whole: it travels on a shared upstream as one unbroken slice."""
 
     transaction: Transaction
 
-    upstream: ClassVar[None] = None
-    watching: ClassVar[None] = None
-    subscriptions: ClassVar[None] = None
-    reply_mode: ClassVar[int] = reply_mode.ON
-    blocked: ClassVar[int] = 0
-
 
 @dataclass(slots=True)
-class NodelessMulti:
+class NodelessMulti(_Unpinned):
     """With a cluster upstream: a transaction of which nothing has been sent. ``kept`` are queued commands without keys,
     and what becomes of their replies, and ``writes`` says that one of them may write; ``spoiled`` that a command was
     refused, so that EXEC has to fail."""
@@ -183,24 +184,14 @@ class NodelessMulti:
     writes: bool = False
     spoiled: bool = False
 
-    upstream: ClassVar[None] = None
-    watching: ClassVar[None] = None
-    subscriptions: ClassVar[None] = None
-    reply_mode: ClassVar[int] = reply_mode.ON
-    blocked: ClassVar[int] = 0
-
 
 @dataclass(slots=True)
-class Waiting:
+class Waiting(_Unpinned):
     """With a cluster upstream: WAIT is pending on these connections, one to each primary."""
 
     upstreams: list[PrivatePipeline]
 
-    upstream: ClassVar[None] = None
     transaction: ClassVar[None] = None
-    watching: ClassVar[None] = None
-    subscriptions: ClassVar[None] = None
-    reply_mode: ClassVar[int] = reply_mode.ON
     blocked: ClassVar[int] = 1
 
 
