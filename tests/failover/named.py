@@ -52,7 +52,7 @@ def player(monkeypatch: pytest.MonkeyPatch) -> Play:
             upstream = parse_upstream("redis://redis.example:6379")
             topology = topology_of(upstream, last_known)
             assert isinstance(topology, Primary)
-            route = new_route(upstream, topology, wait, silence=silence)
+            route = new_route(upstream, topology, failover_wait=wait, upstream_silence=silence)
             await route.start()
             try:
                 await case(route, topology, addresses)

@@ -9,15 +9,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from proxy.net.config.address import parse_listen, parse_upstream
-from proxy.net.config.settings import ListenerSettings, PolicySource, RouteSettings, Settings
-from proxy.net.connection.group_counts import counts_in
-from proxy.net.downstream.admission import Admission
-from proxy.net.policy.plan_compiler import PlanCompiler
-from proxy.net.route.route import Route
+from proxy.net.config.settings import ListenerSettings
 from proxy.net.topology.topology import Single
 from proxy.policy.model import Policy
 from proxy.wire.encode import encode_command
 from tests.engines import Engine
+from tests.net.routes import new_route
 from tests.policy.given import policy
 from tests.resp import FrameReader, until
 
@@ -77,23 +74,7 @@ class Keyrail:
     def __init__(self, engine: Engine, rules: Policy, traces: int, url: str = "") -> None:
         address = parse_upstream(url or engine.url)
         self.engine = engine
-        self.settings = RouteSettings("r", (), address, PolicySource())
-        loop = asyncio.get_running_loop()
-        self.route = Route(
-            self.settings,
-            Settings((self.settings,), traces=traces),
-            Single(address),
-            rules,
-            loop,
-            1,
-            PlanCompiler(rules).find,
-            lambda _: loop.create_future(),
-            False,
-            None,
-            lambda: None,
-            Admission(100),
-            counts_in(memoryview(bytearray(16)), 1, 0),
-        )
+        self.route = new_route(address, Single(address), rules, traces=traces)
         self._clients: list[Client] = []
 
     async def begin(self) -> None:

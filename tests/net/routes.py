@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 from proxy.net.config.address import UpstreamAddress
 from proxy.net.config.settings import PolicySource, RouteSettings, Settings
@@ -17,18 +19,19 @@ from proxy.policy.model import TRANSPARENT, Policy
 def new_route(
     upstream: UpstreamAddress,
     topology: Topology,
-    failover_wait: float = 2.0,
-    counts: GroupCounts | None = None,
-    silence: float = 3.0,
     policy: Policy = TRANSPARENT,
-    traces: int = 0,
+    *,
+    counts: GroupCounts | None = None,
+    on_second: Callable[[], None] = lambda: None,
+    kind: Callable[..., Route] = Route,
+    **settings: Any,
 ) -> Route:
-    """Not started yet."""
-    settings = RouteSettings("r", (), upstream, PolicySource())
+    """Not started yet. It traces nothing, unless the settings say so."""
+    route_settings = RouteSettings("r", (), upstream, PolicySource())
     loop = asyncio.get_running_loop()
-    return Route(
-        settings,
-        Settings((settings,), traces=traces, failover_wait=failover_wait, upstream_silence=silence),
+    return kind(
+        route_settings,
+        Settings((route_settings,), **{"traces": 0, **settings}),
         topology,
         policy,
         loop,
@@ -37,7 +40,7 @@ def new_route(
         lambda _: loop.create_future(),
         False,
         None,
-        lambda: None,
+        on_second,
         Admission(0),
         counts or counts_in(memoryview(bytearray(16)), 1, 0),
     )

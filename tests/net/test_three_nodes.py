@@ -20,19 +20,15 @@ from proxy.commands.table import Lane
 from proxy.hotpath.cluster.router import Router
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.net.config.address import UpstreamAddress
-from proxy.net.config.settings import PolicySource, RouteSettings, Settings
-from proxy.net.connection.group_counts import counts_in
-from proxy.net.downstream.admission import Admission
-from proxy.net.policy.plan_compiler import PlanCompiler
 from proxy.net.route.route import Route
 from proxy.net.topology.topology import KnownServer
 from proxy.policy.apps import Caller
-from proxy.policy.model import TRANSPARENT
 from proxy.session.ports.pool_key import Node, PoolKey, Role
 from tests.conftest import kind_named
 from tests.engines import Engine, free_port
 from tests.hotpath.gathering import OK, pack
 from tests.hotpath.routed import Routed
+from tests.net.routes import new_route
 from tests.resp import eventually, until
 
 NODES = 3
@@ -101,23 +97,7 @@ def knows_all(engine: Engine) -> bool:
 @asynccontextmanager
 async def route_over(engines: list[Engine]) -> AsyncIterator[tuple[Route, SlotMap]]:
     topology = SlotMap(engines)
-    route_settings = RouteSettings("r", (), topology.address(topology.nodes[0]), PolicySource())
-    loop = asyncio.get_running_loop()
-    route = Route(
-        route_settings,
-        Settings((route_settings,), traces=0),
-        topology,
-        TRANSPARENT,
-        loop,
-        1,
-        PlanCompiler(TRANSPARENT).find,
-        lambda _: loop.create_future(),
-        False,
-        None,
-        lambda: None,
-        Admission(0),
-        counts_in(memoryview(bytearray(16)), 1, 0),
-    )
+    route = new_route(topology.login, topology)
     await route.start()
     try:
         yield route, topology

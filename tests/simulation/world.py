@@ -16,13 +16,11 @@ from unittest.mock import patch
 from proxy.net.cache.tracked_database import TrackedDatabase
 from proxy.net.cache.tracking import TrackedServer
 from proxy.net.config.address import parse_listen, parse_upstream
-from proxy.net.config.settings import ListenerSettings, PolicySource, RouteSettings, Settings
-from proxy.net.connection.group_counts import counts_in
-from proxy.net.downstream.admission import Admission
+from proxy.net.config.settings import ListenerSettings
 from proxy.net.follow.topologies import topology_of
-from proxy.net.policy.plan_compiler import PlanCompiler
 from proxy.net.route.route import Route
 from proxy.policy.model import TRANSPARENT, Policy
+from tests.net.routes import new_route
 from tests.resp import FrameReader, pack
 from tests.simulation.cluster import Cluster
 from tests.simulation.engine import Server
@@ -107,24 +105,8 @@ class Keyrail:
 
     def __init__(self, world: World, url: str, policy: Policy, settings: dict[str, Any]) -> None:
         upstream = parse_upstream(url)
-        self.settings = RouteSettings("r", (), upstream, PolicySource())
         self.world, self.address = world, ("keyrail", next(world.ports))
-        loop = world.loop
-        self.route = _Route(
-            self.settings,
-            Settings((self.settings,), **{"traces": 0, **settings}),
-            topology_of(upstream),
-            policy,
-            loop,
-            1,
-            PlanCompiler(policy).find,
-            lambda _: loop.create_future(),
-            False,
-            None,
-            lambda: None,
-            Admission(0),
-            counts_in(memoryview(bytearray(16)), 1, 0),
-        )
+        self.route = new_route(upstream, topology_of(upstream), policy, kind=_Route, **settings)
 
     async def start(self) -> None:
         """Start, and wait until commands reach what is behind it."""
