@@ -9,25 +9,18 @@ from typing import Any
 
 from proxy.net.pool.databases import Databases
 from proxy.session.ports.pool_key import Node
+from tests.net.waiters import Waiter
 
 FIRST, SECOND = NODES = [Node(0), Node(1)]
 OUT_OF_RANGE = b"-ERR DB index is out of range\r\n"
 
 
-class Waiter:
-    gone = False
-
+class Awaiting(Waiter):
     def __init__(self) -> None:
         self.came = asyncio.Event()
 
     def arrived(self) -> None:
         self.came.set()
-
-    def close(self, cause: str) -> None:
-        raise AssertionError(cause)
-
-    def turn_away(self, error: bytes, cause: str) -> None:
-        raise AssertionError(error)
 
 
 class Bench:
@@ -58,7 +51,7 @@ class Bench:
 
     async def refusal(self, number: int) -> bytes:
         """As a session asks."""
-        waiter = Waiter()
+        waiter = Awaiting()
         found = self.databases.refusal(waiter, number)
         if found is None:
             await asyncio.wait_for(waiter.came.wait(), 10)

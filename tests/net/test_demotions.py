@@ -29,6 +29,7 @@ from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.pool_key import PoolKey
 from tests.conftest import seed_budget
 from tests.net.test_supply import connect_to_nobody
+from tests.net.waiters import Waiter
 from tests.resp import until
 
 HOME = PoolKey(None, 0, 2)
@@ -49,10 +50,8 @@ class Server:
         self.hangs = False
 
 
-class Client:
+class Client(Waiter):
     """It wants a connection of its own."""
-
-    gone = False
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -71,12 +70,6 @@ class Client:
         held, self.held = self.held, None
         if held is not None:
             self.world.checkout.release(held)
-
-    def close(self, cause: str) -> None:
-        raise AssertionError(cause)
-
-    def turn_away(self, error: bytes, cause: str) -> None:
-        self.close(cause)
 
 
 class World:

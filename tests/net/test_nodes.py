@@ -20,24 +20,11 @@ from proxy.net.replicas.watched_replicas import WatchedReplica
 from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.slot_map import ClusterNode, SlotMap, SlotRange
 from proxy.session.ports.pool_key import Node
+from tests.net.waiters import Waiter
 
 LAST = 16383
 LOOP: Any = SimpleNamespace()
 """An event loop that is not needed for so few."""
-
-
-class Waiter:
-    gone = False
-    came = 0
-
-    def arrived(self) -> None:
-        self.came += 1
-
-    def close(self, cause: str) -> None:
-        raise AssertionError(cause)
-
-    def turn_away(self, error: bytes, cause: str) -> None:
-        raise AssertionError(cause)
 
 
 def a_map(*hosts: str, owned: int = LAST) -> SlotMap:
@@ -127,7 +114,7 @@ def test_who_waits_is_told_after_the_next_look(cluster: Cluster) -> None:
         nodes.await_look(each)
     nodes.looked(LOOP)
     nodes.looked(LOOP)
-    assert (waiter.came, gone.came) == (1, 0)
+    assert (waiter.arrivals, gone.arrivals) == (1, 0)
 
 
 def test_numbers_stay_and_are_given_again(cluster: Cluster) -> None:

@@ -10,25 +10,9 @@ from proxy.net.follow.script_exchange import ScriptExchange
 from proxy.rules.scripts.memory import ScriptKey, ScriptMemory, script_key
 from proxy.rules.scripts.text import ScriptCalls
 from proxy.rules.shared_state import Fact
+from tests.net.waiters import Waiter
 
 ONE, TWO = script_key(b"1"), script_key(b"2")
-
-
-class Waiting:
-    """A client that waits."""
-
-    def __init__(self) -> None:
-        self.gone = False
-        self.arrivals = 0
-
-    def arrived(self) -> None:
-        self.arrivals += 1
-
-    def close(self, cause: str) -> None:
-        raise AssertionError(cause)
-
-    def turn_away(self, error: bytes, cause: str) -> None:
-        self.close(cause)
 
 
 class Others:
@@ -52,7 +36,7 @@ class Others:
 
 def test_each_script_is_asked_about_once() -> None:
     async def main() -> None:
-        others, first, second = Others(), Waiting(), Waiting()
+        others, first, second = Others(), Waiter(), Waiter()
         assert others.exchange.find(first, frozenset({ONE, TWO}))
         assert others.exchange.find(second, frozenset({ONE}))
         assert sorted(others.asked) == [ONE, TWO]
@@ -69,7 +53,7 @@ def test_each_script_is_asked_about_once() -> None:
 @pytest.mark.parametrize("error", [TimeoutError(), ConnectionError()])
 def test_no_answer_is_taken_for_no_and_asked_for_again(error: Exception) -> None:
     async def main() -> None:
-        others, client, gone = Others(), Waiting(), Waiting()
+        others, client, gone = Others(), Waiter(), Waiter()
         others.exchange.find(client, frozenset({ONE}))
         others.exchange.find(gone, frozenset({ONE}))
         gone.gone = True
@@ -83,5 +67,5 @@ def test_no_answer_is_taken_for_no_and_asked_for_again(error: Exception) -> None
 
 
 def test_alone_there_is_nobody_to_ask() -> None:
-    assert not ScriptExchange(None, list).find(Waiting(), frozenset({ONE}))
-    assert not Others().exchange.find(Waiting(), frozenset())
+    assert not ScriptExchange(None, list).find(Waiter(), frozenset({ONE}))
+    assert not Others().exchange.find(Waiter(), frozenset())

@@ -10,6 +10,7 @@ import pytest
 
 from proxy.net.policy.supervisor_requests import KEPT_SECONDS, SupervisorRequests
 from proxy.session.ports.info_query import InfoQuery
+from tests.net.waiters import Waiter
 
 RULES, INFO = InfoQuery("rules"), InfoQuery("info")
 
@@ -37,26 +38,10 @@ class Supervisor:
         await asyncio.sleep(0)
 
 
-class PoolWaiter:
-    """A client that waits."""
-
-    def __init__(self, gone: bool = False) -> None:
-        self.gone = gone
-        self.arrivals = 0
-
-    def arrived(self) -> None:
-        self.arrivals += 1
-
-    def close(self, cause: str) -> None:
-        raise AssertionError(cause)
-
-    def turn_away(self, error: bytes, cause: str) -> None:
-        self.close(cause)
-
-
 def test_one_question_for_all_and_an_answer_that_ages() -> None:
     async def main() -> None:
-        supervisor, waiters = Supervisor(), [PoolWaiter(), PoolWaiter(), PoolWaiter(gone=True)]
+        supervisor, waiters = Supervisor(), [Waiter(), Waiter(), Waiter()]
+        waiters[2].gone = True
         group_info = supervisor.requests.group_info
         for waiter in waiters:
             assert group_info(waiter, RULES) is None
@@ -75,7 +60,7 @@ def test_one_question_for_all_and_an_answer_that_ages() -> None:
 @pytest.mark.parametrize("error", [TimeoutError(), ConnectionError()])
 def test_no_answer_is_nothing_and_is_asked_again(error: Exception) -> None:
     async def main() -> None:
-        supervisor, waiter = Supervisor(), PoolWaiter()
+        supervisor, waiter = Supervisor(), Waiter()
         group_info = supervisor.requests.group_info
         assert group_info(waiter, INFO) is None
         await supervisor.answer(INFO, error)
@@ -94,10 +79,10 @@ def test_other_options_are_another_question() -> None:
         supervisor = Supervisor()
         group_info = supervisor.requests.group_info
         ten, hour = InfoQuery("hotkeys", 10, "all"), InfoQuery("hotkeys", 3600, "all")
-        group_info(PoolWaiter(), ten)
+        group_info(Waiter(), ten)
         await supervisor.answer(ten, {"age": 0.0, "window": 10})
-        assert group_info(PoolWaiter(), hour) is None
-        assert group_info(PoolWaiter(), ten) == {"age": 0.0, "window": 10}
+        assert group_info(Waiter(), hour) is None
+        assert group_info(Waiter(), ten) == {"age": 0.0, "window": 10}
         assert supervisor.asked == [ten, hour]
 
     asyncio.run(main())

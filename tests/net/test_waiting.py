@@ -16,18 +16,17 @@ from proxy.session.dispatcher import routing
 from proxy.session.ports.pool_key import PoolKey
 from proxy.session.state import Awaited
 from tests.net.test_rounds import Loop
+from tests.net.waiters import Waiter
 from tests.session.given import Client, FakeRoute
 
 MANY = 10_000
 
 
-class Waiter:
+class Waiting(Waiter):
     """One of them; ``portions`` counts how many have gone on in each turn of the loop."""
 
     def __init__(self, portions: Counter[int], turns: list[int]) -> None:
-        self.gone = False
         self.fails = False
-        self.came = 0
         self.portions = portions
         self.turns = turns
 
@@ -35,21 +34,15 @@ class Waiter:
         assert not self.gone
         if self.fails:
             raise RuntimeError
-        self.came += 1
+        super().arrived()
         self.portions[self.turns[0]] += 1
-
-    def close(self, cause: str) -> None:
-        raise AssertionError(cause)
-
-    def turn_away(self, error: bytes, cause: str) -> None:
-        raise AssertionError(cause)
 
 
 def test_what_comes_for_all_comes_in_portions() -> None:
     loop: Any = Loop()
     portions: Counter[int] = Counter()
     turns = [0]
-    waiting = [Waiter(portions, turns) for _ in range(MANY)]
+    waiting = [Waiting(portions, turns) for _ in range(MANY)]
     bring_on(loop, waiting)
     waiting[-1].gone = True
     goes_on = True
@@ -57,42 +50,42 @@ def test_what_comes_for_all_comes_in_portions() -> None:
         turns[0] += 1
         goes_on = loop.turn()
     assert max(portions.values()) == PORTION
-    assert [each.came for each in waiting] == [1] * (MANY - 1) + [0]
+    assert [each.arrivals for each in waiting] == [1] * (MANY - 1) + [0]
 
 
 def test_one_that_fails_keeps_nobody_else_waiting() -> None:
     loop: Any = Loop()
-    waiting = [Waiter(Counter(), [0]) for _ in range(2 * PORTION)]
+    waiting = [Waiting(Counter(), [0]) for _ in range(2 * PORTION)]
     waiting[3].fails = True
     with pytest.raises(RuntimeError):
         bring_on(loop, waiting)
     while loop.turn():
         pass
-    assert [each.came for each in waiting] == [1] * 3 + [0] + [1] * (2 * PORTION - 4)
+    assert [each.arrivals for each in waiting] == [1] * 3 + [0] + [1] * (2 * PORTION - 4)
 
 
 def test_who_has_stopped_waiting_is_not_brought_on() -> None:
     """It may wait for something else by then, and would lose its place there."""
     loop: Any = Loop()
     pool = Pool(PoolKey(None, 0, 2))
-    waiting = [Waiter(Counter(), [0]) for _ in range(PORTION + 2)]
+    waiting = [Waiting(Counter(), [0]) for _ in range(PORTION + 2)]
     waits = [Wait(each, pool, Lane.FAST, 0.0) for each in waiting]
     bring_on(loop, pool.take_waiting(Lane.FAST))
     assert not pool.waiting_shared[Lane.FAST]
     waits[-1].end()
     while loop.turn():
         pass
-    assert [each.came for each in waiting] == [1] * (PORTION + 1) + [0]
+    assert [each.arrivals for each in waiting] == [1] * (PORTION + 1) + [0]
 
 
 @pytest.mark.parametrize("number", [0, 1, PORTION - 1, PORTION, PORTION + 1])
 def test_any_number_of_them(number: int) -> None:
     loop: Any = Loop()
-    waiting = [Waiter(Counter(), [0]) for _ in range(number)]
+    waiting = [Waiting(Counter(), [0]) for _ in range(number)]
     bring_on(loop, waiting)
     while loop.turn():
         pass
-    assert [each.came for each in waiting] == [1] * number
+    assert [each.arrivals for each in waiting] == [1] * number
 
 
 def test_one_connection_for_ten_thousand_is_looked_at_by_one() -> None:
@@ -109,7 +102,7 @@ def test_one_connection_for_ten_thousand_is_looked_at_by_one() -> None:
                 Wait(self, pool, None, 0.0)
 
     for _ in range(MANY):
-        Wait(Taker(Counter(), [0]), pool, None, 0.0)
+        Wait(Taker(), pool, None, 0.0)
     pool.wake(pool.waiting_private, partial(len, idle))
     assert len(looked) == 1
     assert len(pool.waiting_private) == MANY - 1
