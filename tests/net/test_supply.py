@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import random
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any, cast
@@ -31,42 +31,25 @@ from proxy.net.pool.checkout import Checkout
 from proxy.net.pool.connections import Connections
 from proxy.net.pool.pool import Pool
 from proxy.net.pool.supply import AT_ONCE
-from proxy.net.topology.topology import Change, KnownServer
+from proxy.net.topology.topology import Change
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.pool_key import SOLE_NODE, Node, PoolKey
 from tests.conftest import seed_budget
+from tests.net.still_topology import StillTopology
 
 HOME = PoolKey(None, 0, 2)
 
 
-class TwoNodes:
+class TwoNodes(StillTopology):
     """A topology of two nodes."""
 
     nodes = (SOLE_NODE, Node(1))
     router = None
     home = SOLE_NODE
-    fails_over = False
-    last_known: Sequence[KnownServer] = ()
-    servers: Sequence[KnownServer] = ()
     login = UpstreamAddress(port=7000)
 
     def address(self, node: Node) -> UpstreamAddress:
         return UpstreamAddress(port=7000 + node.number)
-
-    def place(self, node: Node) -> Node:
-        return node
-
-    def doubt(self) -> None:
-        pass
-
-    def connected(self, node: Node) -> None:
-        pass
-
-    def disconnected(self, node: Node) -> None:
-        pass
-
-    def hesitates(self, node: Node, *, late: bool) -> None:
-        pass
 
 
 TOPOLOGY = TwoNodes()

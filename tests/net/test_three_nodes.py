@@ -7,7 +7,7 @@ The test is the session: it sends an MGET of several slots to each node.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from random import Random
@@ -21,7 +21,6 @@ from proxy.hotpath.cluster.router import Router
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.net.config.address import UpstreamAddress
 from proxy.net.route.route import Route
-from proxy.net.topology.topology import KnownServer
 from proxy.policy.apps import Caller
 from proxy.session.ports.pool_key import Node, PoolKey, Role
 from tests.conftest import kind_named
@@ -29,17 +28,14 @@ from tests.engines import Engine, free_port
 from tests.hotpath.gathering import OK, pack
 from tests.hotpath.routed import Routed
 from tests.net.routes import new_route
+from tests.net.still_topology import StillTopology
 from tests.resp import eventually, until
 
 NODES = 3
 
 
-class SlotMap:
+class SlotMap(StillTopology):
     """A topology of these nodes, with the slots as one of them tells."""
-
-    fails_over = False
-    last_known: Sequence[KnownServer] = ()
-    servers: Sequence[KnownServer] = ()
 
     def __init__(self, engines: list[Engine]) -> None:
         self.nodes = [Node(number) for number in range(len(engines))]
@@ -55,21 +51,6 @@ class SlotMap:
 
     def address(self, node: Node) -> UpstreamAddress:
         return self.addresses[node]
-
-    def place(self, node: Node) -> Node:
-        return node
-
-    def doubt(self) -> None:
-        pass
-
-    def connected(self, node: Node) -> None:
-        pass
-
-    def disconnected(self, node: Node) -> None:
-        pass
-
-    def hesitates(self, node: Node, *, late: bool) -> None:
-        pass
 
 
 @pytest.fixture(scope="module", params=["redis-7.0", "valkey-9.1"])
