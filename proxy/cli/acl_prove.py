@@ -170,7 +170,16 @@ async def _users(admin: ServerLink, acl: Acl) -> AsyncIterator[dict[str, tuple[b
                 raise ProofError(f"the server does not take the ACL of user {user.name}: {reply}")
         yield logins
     finally:
-        await _ask(admin, (b"ACL", b"DELUSER", *(name for name, _ in logins.values())))
+        await _forget(admin, [name for name, _ in logins.values()])
+
+
+async def _forget(admin: ServerLink, users: Sequence[bytes]) -> None:
+    command = b"ACL", b"DELUSER", *users
+    try:
+        await _ask(admin, command)
+    except OSError:  # the connection was lost before
+        await admin.connect()
+        await _ask(admin, command)
 
 
 # Questions

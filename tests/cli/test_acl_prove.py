@@ -20,6 +20,8 @@ from proxy.policy.acl import VERSIONS, Acl, acl_of
 from proxy.policy.acl.proof import Request, questions
 from proxy.server.evidence.model import Batch, hour_of
 from proxy.server.evidence.store import SqliteStore
+from proxy.server.stored.link import Answer, ServerLink
+from proxy.server.stored.node_walk import Request as Asked
 from proxy.traffic.command_form import form_of
 from proxy.traffic.evidence_rows import EvidenceRows, Exemplar, FormKey, FormRow, Identity
 from tests.conftest import Fleet
@@ -78,6 +80,24 @@ def test_a_server_that_nobody_else_uses(version: str, new_engine: NewEngine, ver
     assert f"\n# proved: redis {version.removeprefix('redis-')}." in shown
     assert engine.do("ACL", "LIST") == before, "the users are gone"
     assert engine.do("DBSIZE") == 0
+
+
+def test_its_users_are_gone_also_if_the_connection_is_lost(
+    new_engine: NewEngine, verb: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = new_engine("redis-7.0")
+    before, ask = engine.do("ACL", "LIST"), ServerLink.ask
+
+    async def lost(link: ServerLink, request: Asked) -> Answer:
+        if request.commands[0][:2] == (b"ACL", b"DRYRUN"):
+            link.close()
+        return await ask(link, request)
+
+    monkeypatch.setattr(ServerLink, "ask", lost)
+    status, shown, complaint = verb("redis-7.0", "--prove", engine.url)
+    assert (status, shown) == (1, "")
+    assert complaint.startswith(f"keyrail: --prove: {engine.url}: ")
+    assert engine.do("ACL", "LIST") == before
 
 
 def a_key(engine: Engine, _: NewEngine) -> None:
