@@ -1,9 +1,11 @@
 """Scans that are kept in a state folder: its folder `scans`, with one JSON file for each.
 
-    20261129T101500.250Z-5e884898.json   when it began, and its upstream
+    20261129T101500.250Z-5e884898.json          when it began, and its upstream
+    20261129T101500.250Z-5e884898-sample.json   the same of a sample
 
 Whoever scans writes there; the lock of the state folder is that of the Keyrail that serves. Of each upstream the newest
-scans stay, and of the months before the last scan of each; of all upstreams together, so many files.
+scans stay, and of the months before the last scan of each; of all upstreams together, so many files. Samples count
+apart: however many there are, the whole scan stays by which quotas judge.
 """
 
 import json
@@ -19,8 +21,8 @@ from proxy.server.stored.model import Scan
 from proxy.server.whole_file import replace_file
 
 MOST_NEW, MOST_MONTHS, MOST_FILES = 30, 24, 200
-_NAME = re.compile(r"[0-9]{8}T[0-9]{6}\.[0-9]{3}Z-[0-9a-f]{8}\.json")
-_MONTH, _UPSTREAM = slice(0, 6), slice(21, 29)
+_NAME = re.compile(r"[0-9]{8}T[0-9]{6}\.[0-9]{3}Z-[0-9a-f]{8}(?:-sample)?\.json")
+_MONTH, _UPSTREAM, _KIND = slice(0, 6), slice(21, 29), slice(21, None)
 
 
 class KeptScans:
@@ -41,7 +43,8 @@ class KeptScans:
     def file_of(self, scan: Scan) -> Path:
         """Where it is kept."""
         began = datetime.fromtimestamp(scan.started, UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3]
-        return self._folder / f"{began}Z-{_mark(scan.upstream)}.json"
+        kind = "" if scan.sample is None else "-sample"
+        return self._folder / f"{began}Z-{_mark(scan.upstream)}{kind}.json"
 
     def of(self, upstream: str) -> list[Path]:
         """The files of an upstream, the newest first. Raises OSError."""
@@ -71,10 +74,10 @@ def _mark(upstream: str) -> str:
 
 
 def _staying(files: list[Path]) -> list[Path]:
-    upstreams: dict[str, list[Path]] = {}
+    kinds: dict[str, list[Path]] = {}
     for each in files:
-        upstreams.setdefault(each.name[_UPSTREAM], []).append(each)
-    staying = [each for its in upstreams.values() for each in (*its[:MOST_NEW], *_of_months(its[MOST_NEW:]))]
+        kinds.setdefault(each.name[_KIND], []).append(each)
+    staying = [each for its in kinds.values() for each in (*its[:MOST_NEW], *_of_months(its[MOST_NEW:]))]
     return sorted(staying, key=lambda each: each.name, reverse=True)[:MOST_FILES]
 
 

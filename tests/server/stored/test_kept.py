@@ -14,6 +14,7 @@ import pytest
 
 from proxy.server.stored.json_form import as_json, from_json
 from proxy.server.stored.kept import MOST_FILES, MOST_MONTHS, MOST_NEW, KeptScans, read_scan
+from proxy.server.stored.model import Sample
 from tests.cli.made_scan import DAY, NOW, made_scan
 
 SCAN = replace(made_scan("a", "b", "c"), finished=True)
@@ -46,6 +47,17 @@ def test_the_newest_and_one_of_each_month_stay(tmp_path: Path) -> None:
     assert months == sorted(set(months), reverse=True)
     assert all(each[6:] >= "28" for each in dates[MOST_NEW + 1 :]), "the last of its month"
     assert other.exists()
+
+
+def test_no_number_of_samples_removes_a_whole_scan(tmp_path: Path) -> None:
+    kept = KeptScans(tmp_path)
+    kept.write(SCAN)
+    sample = Sample(0.01, 100, 10_000)
+    for number in range(1, MOST_NEW + 20):
+        kept.file_of(replace(SCAN, started=NOW + number, sample=sample)).touch()
+    kept.write(replace(SCAN, started=NOW + 1000, sample=sample))
+    assert kept.file_of(SCAN) in kept.of(SCAN.upstream)
+    assert len(kept.of(SCAN.upstream)) == 1 + MOST_NEW + 1, "of the samples before these, the last one of the month"
 
 
 def test_many_upstreams_are_bounded_together(tmp_path: Path) -> None:
