@@ -95,7 +95,7 @@ def run(parsed: argparse.Namespace) -> int:
     if not is_writable(parsed.state_dir, make=True) or not is_writable(parsed.html and parsed.html.absolute().parent):
         return INVALID
     scanner = Scanner(parsed.upstream, tls, judge, shown_by(policy.redact), options, WallClock())
-    saving = SavedParts(scanner, parsed)
+    saving = SavedParts(scanner, parsed, policy)
     saving.resume()
     status = asyncio.run(drive(scanner, saving.save))
     found = scanner.result(str(parsed.policy))

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from proxy.cli import growth_text
+from proxy.policy.model import Policy
 from proxy.server.stored.growth import Growth, growth
 from proxy.server.stored.kept import KeptScans, read_scan
 from proxy.server.stored.model import Scan
@@ -65,13 +66,13 @@ def keep(found: Scan, state_dir: Path) -> bool:
 class SavedParts:
     """Keeps the part of a scan that is done in the state folder, if there is one, until the scan is finished."""
 
-    def __init__(self, scanner: Scanner, parsed: argparse.Namespace) -> None:
+    def __init__(self, scanner: Scanner, parsed: argparse.Namespace, policy: Policy) -> None:
         self._scanner = scanner
         self._parsed = parsed
         self._unfinished: Unfinished | None = None
         if parsed.state_dir is not None and parsed.sample is None:
             asked = [parsed.replicas, parsed.touch]
-            self._unfinished = Unfinished(parsed.state_dir, str(parsed.upstream), parsed.policy, asked)
+            self._unfinished = Unfinished(parsed.state_dir, str(parsed.upstream), map(Path, policy.files), asked)
 
     def resume(self) -> None:
         """Go on with an earlier scan if that is asked for; say so if there is none."""

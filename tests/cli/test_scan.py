@@ -166,6 +166,22 @@ def test_what_cannot_be_gone_on_with_is_said(verb: Scan, tmp_path: Path) -> None
         assert "its walk started over 1 times, since the server was another one" in shown
 
 
+def test_a_policy_whose_included_file_has_changed_is_another_one(verb: Scan, tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(f"{POLICY}include: [more/*.yaml]\n")
+    more = tmp_path / "more" / "rules.yaml"
+    more.parent.mkdir()
+    more.write_text("rules: {short: {names: {max_length: 40}}}\n")
+    with served(carts(2000)) as one:
+        left = iter(range(3000))
+        one.before = lambda _: os.kill(os.getpid(), signal.SIGINT) if next(left, None) == 2999 else None
+        assert verb(one, "--state-dir", str(tmp_path))[0] == 130
+        more.write_text("rules: {short: {names: {max_length: 6}}}\n")
+        status, shown, complaint = verb(one, "--state-dir", str(tmp_path), "--resume", "--json")
+    assert "--resume: the unfinished scan had another policy, or other options: the scan begins anew" in complaint
+    too_long = sum(each["milder"] for each in json.loads(shown)["faults"] if each["fault"] == "bad-name")
+    assert (status, too_long) == (0, 1990), "those from cart:10 on"
+
+
 def test_what_is_kept_stays_as_it_is_until_the_server_can_be_asked(
     verb: Scan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

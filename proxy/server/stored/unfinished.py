@@ -8,7 +8,7 @@ nobody can tell which slots moved while nobody looked. What was counted is shown
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -40,12 +40,13 @@ class Found:
 
 
 class Unfinished:
-    """The file of an upstream and what it is judged by: ``asked`` has the options that change the result. Raises
-    OSError if the policy cannot be read."""
+    """The file of an upstream and what it is judged by: ``policy`` are all files of the policy, and ``asked`` has the
+    options that change the result. Raises OSError if the policy cannot be read."""
 
-    def __init__(self, state_dir: Path, upstream: str, policy: Path, asked: Sequence[object]) -> None:
+    def __init__(self, state_dir: Path, upstream: str, policy: Iterable[Path], asked: Sequence[object]) -> None:
         self.file = state_dir / "scans" / f"unfinished-{sha256(upstream.encode()).hexdigest()[:8]}"
-        self._asked = [upstream, *map(str, asked), sha256(read_regular(policy)).hexdigest()]
+        digests = (sha256(read_regular(each)).hexdigest() for each in policy)
+        self._asked = [upstream, *map(str, asked), *digests]
 
     def write(self, scan: Scan, ids: Sequence[str], place: Place, seen: SeenKeys, totals: Totals) -> None:
         """Raises OSError."""

@@ -97,7 +97,7 @@ def test_a_scan_that_was_stopped_goes_on_at_its_cursor(new_engine: NewEngine, tm
     engine = new_engine()
     fill(engine, {b"k%d" % each: None for each in range(5_000)})
     (tmp_path / "policy").write_text("keyrail: 1")
-    unfinished = Unfinished(tmp_path, engine.url, tmp_path / "policy", [])
+    unfinished = Unfinished(tmp_path, engine.url, [tmp_path / "policy"], [])
 
     class Stopped(FakeJudge):
         def judge(self, key: StoredKey) -> FakeJudged:

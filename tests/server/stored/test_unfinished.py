@@ -25,7 +25,7 @@ class Process:
     def __init__(self, folder: Path, exact: int) -> None:
         self.file = folder / "policy.yaml"
         self.file.write_text("keyrail: 1")
-        self.unfinished = Unfinished(folder, "redis://h", self.file, [False])
+        self.unfinished = Unfinished(folder, "redis://h", [self.file], [False])
         self.judge, self.seen = FakeJudge(), SeenKeys(lambda: 100, exact)
         self.totals = Totals(lambda key: key.decode(), by_slot=True)
         self.figures = NodeFigures("one")
@@ -122,7 +122,7 @@ def test_what_does_not_fit_is_not_gone_on_with(tmp_path: Path) -> None:
     process.keep()
     process.file.write_text("keyrail: 1\nrules: {}")
     with pytest.raises(UnfinishedError, match="another policy, or other options"):
-        Unfinished(tmp_path, "redis://h", process.file, [False]).read(SeenKeys(int))
+        Unfinished(tmp_path, "redis://h", [process.file], [False]).read(SeenKeys(int))
     process.seen.add(7)
     process.keep()
     whole = process.unfinished.file.read_bytes()
