@@ -164,8 +164,25 @@ _SCRIPTS_THAT_ARE_TRUSTED: dict[str, Offer] = {
 }
 """Offered where a policy says that scripts use no keys but those that they declare."""
 
+_AT_ONCE = """
+    APPEND BITCOUNT DECR DECRBY DEL EXISTS EXPIRE EXPIREAT GET GETBIT GETRANGE GETSET HDEL HEXISTS HGET HGETALL
+    HINCRBY HINCRBYFLOAT HKEYS HLEN HMGET HMSET HSET HSETNX HSTRLEN HVALS INCR INCRBY INCRBYFLOAT LINDEX LINSERT LLEN
+    LPOP LPUSH LPUSHX LRANGE LREM LSET LTRIM MGET MSET MSETNX PERSIST PEXPIRE PEXPIREAT PFADD PFCOUNT PSETEX PTTL
+    RPOP RPOPLPUSH RPUSH RPUSHX SADD SCARD SDIFF SET SETBIT SETEX SETNX SETRANGE SINTER SISMEMBER SMEMBERS SMOVE SPOP
+    SRANDMEMBER SREM STRLEN SUNION TOUCH TTL TYPE UNLINK ZADD ZCARD ZCOUNT ZINCRBY ZRANGE ZRANGEBYSCORE ZRANK ZREM
+    ZREMRANGEBYRANK ZREMRANGEBYSCORE ZREVRANGE ZREVRANGEBYSCORE ZREVRANK ZSCORE
+"""
+"""Commands with names nowhere but where their keys stand: every server knows them, so that no error quotes their
+arguments, as that about an unknown command does."""
+_NAMED_AT_ONCE = frozenset(_AT_ONCE.split())
+
 TWICE = sum(len(names.split()) for names in (*_OFFERED.values(), *_REFUSED.values())) - len(DECISIONS)
 """How many commands stand above more than once: none, or the last place would win in silence."""
+
+
+def goes_at_once(name: str) -> bool:
+    """Whether the keys of a tenant's command get their prefix on the hot path, and its reply needs no look."""
+    return name in _NAMED_AT_ONCE
 
 
 def decision_of(name: str, *, trusts_scripts: bool = False) -> Offer | str | None:

@@ -25,6 +25,7 @@ from typing import TypeAlias, assert_never
 
 from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.table import Spec, Table
+from proxy.commands.tenant_commands import goes_at_once
 from proxy.hotpath.plan.plan import Plan
 from proxy.hotpath.plan.replica_reads import ReplicaTerms
 from proxy.policy.apps import UNKNOWN, App
@@ -105,12 +106,16 @@ class CompiledPolicy:
         self.plan = Plan.judging(len(table.specs))
         self.lowered: Mapping[int, tuple[Hit, ...]] = {}
 
-    def run(self, lowered: LoweredPolicy) -> None:
+    def run(self, lowered: LoweredPolicy, *, in_cluster: bool = False) -> None:
         """Use this plan from now on. ``lower`` has made it for the same policy and commands, and the same
-        ``plan_inputs``. Clients of a tenant have none: each of their commands is judged, since its names are changed.
+        ``plan_inputs``. Of the clients of a tenant, most commands are judged, and with a cluster upstream all: the slot
+        of a key is that of its whole name.
         """
-        if self.app not in self.policy.tenants.apps:
-            self.plan, self.lowered = lowered.plan, lowered.hits
+        if self.app in self.policy.tenants.apps:
+            if in_cluster:
+                return
+            lowered.plan.keep_to_tenant(bytes(goes_at_once(spec.name) for spec in self.table.specs))
+        self.plan, self.lowered = lowered.plan, lowered.hits
 
     @property
     def plan_inputs(self) -> Hashable:

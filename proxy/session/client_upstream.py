@@ -66,13 +66,14 @@ class UpstreamClient(LinkedClient):
             self.sender.nodes = known + [None] * missing if self.state is POOLED else None
 
     def plain_commands(self) -> bytes:
-        """What the intake may send by itself: with a cluster upstream, nothing to the one node of a private
-        upstream."""
+        """What the intake may send by itself: nothing to the one node of a private upstream with a cluster upstream,
+        and nothing of a tenant's to a private one, where a transaction's replies may need edits."""
         config, own = self.intake.config, self.state.upstream is not None
         if self.subscriber is not None and self.subscriber.confines():
             return bytes(len(config.pinned))
-        alone = config.pinned if self.ports.nodes is None else bytes(len(config.pinned))
-        return alone if own else config.pooled
+        if own and (self.ports.nodes is not None or self.intake.prefix):
+            return bytes(len(config.pinned))
+        return config.pinned if own else config.pooled
 
     def place(self) -> PoolKey:
         """The pool for a private upstream: on the node of the command at hand, if it has one."""

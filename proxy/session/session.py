@@ -83,7 +83,6 @@ class Session(AwaitingClient):
         "unreachable",
         "unreached_since",
         "untold",
-        "used_prefix",
         "wants_login",
     )
 
@@ -109,8 +108,7 @@ class Session(AwaitingClient):
         self.names = self.untold = UNNAMED
         self.origin = Origin(listener)
         self.effective_policy: EffectivePolicy = effective_policy
-        self.tenant: Tenant | None = self._whose_tenant()
-        self.used_prefix = False
+        self._become(self._whose_tenant())
         self.count_by_identity()
         self.slot = NO_SLOT
         self.judged_calls = 0
@@ -188,8 +186,8 @@ class Session(AwaitingClient):
         self.reconsider()
         self.effective_policy = self.ports.policies.effective_policy(self.key, self.caller())
         self.intake.config = self.effective_policy.config
-        self.intake.simple = self.plain_commands()
         self._settle_tenant()
+        self.intake.simple = self.plain_commands()
         self.count_by_identity()
         self.settle_reads()
         self._choose_replicas_anew()
@@ -200,9 +198,14 @@ class Session(AwaitingClient):
         compiled = self.effective_policy.compiled
         return compiled.policy.tenants.of(compiled.app, self.user_name, self.origin.listener)
 
+    def _become(self, tenant: Tenant | None) -> None:
+        self.tenant = tenant
+        self.intake.prefix = b"" if tenant is None else tenant.prefix
+
     def _settle_tenant(self) -> None:
         # Names that the client knows, or that its connection holds, would mean other keys behind another prefix.
-        before, self.tenant = self.tenant, self._whose_tenant()
+        before = self.tenant
+        self._become(self._whose_tenant())
         if before == self.tenant or not self._holds_names():
             return
         if self.state.blocked:
@@ -214,7 +217,7 @@ class Session(AwaitingClient):
         state, subscribed = self.state, self.subscriber is not None or self.state.subscriptions is not None
         unit = state.watching is not None or state.transaction is not None or self.intake.streams()
         tracks = bool(self.no_hidden_commands) or state.reply_mode != reply_mode.ON
-        return self.used_prefix or subscribed or unit or tracks
+        return self.intake.used_prefix or subscribed or unit or tracks
 
     def count_by_identity(self) -> None:
         """Who the client is may have changed: its commands are counted with those of all that are not told from it."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from proxy.commands.table import STANDARD
 from proxy.hotpath.plan.appending import Appending
 from proxy.hotpath.plan.request_edit import RequestEdit, RequestEditor
 from proxy.hotpath.upstream.splice import Splice
@@ -77,5 +78,5 @@ def test_a_chain_does_what_its_edits_do_one_after_the_other(edits: list[Model], 
     else:
         # An edit that says what stands there already changes nothing, and counts as one.
         assert outcome == 1 or meant == argv
-        editor.write(splice, data, request)
+        editor.write(splice, data, request, STANDARD.keys, 0)
         assert splice.take() == encode_command(meant)

@@ -38,6 +38,8 @@ cdef class Runs:
     cdef public list token_sets
     cdef public long long sampled
     cdef public bint passes
+    cdef public bytes prefix
+    cdef public bint used_prefix
     cdef public bint missed
     cdef public CachedReads cached_reads
 
@@ -57,8 +59,6 @@ cdef class Runs:
     cdef int _read_elsewhere(self, HotPathConfig config, OpenRun run, bytes data, const unsigned char *p,
                              bint passes) except -1
     cdef int _trace(self, HotPathConfig config, OpenRun run, const unsigned char *p) except -1
-    @cython.locals(plan=Plan, request=Request, spender=TokenSpender, numbers=bytes)
-    cdef bint _affords(self, HotPathConfig config) except -1
     @cython.locals(router=Router, node=cython.int, portions=Portions, portion=Portion, upstream=UpstreamPipeline)
     cdef int _turn_to_node(self, HotPathConfig config, OpenRun run, const unsigned char *p, Py_ssize_t found) except -1
     @cython.locals(portions=Portions, portion=Portion)

@@ -51,7 +51,8 @@ class Runs:
 
     ``direct``: the connection chosen last may take runs; ``simple`` says which commands may join one. ``again``: the
     next command is one that the handler has made wait; it goes there, not into a run. ``missed``: the plan lets it go
-    on, and it may be answered from memory, once that has the reply. ``calls`` counts the client's commands.
+    on, and it may be answered from memory, once that has the reply. ``calls`` counts the client's commands. ``prefix``
+    is that of the client's tenant, and ``used_prefix`` says whether a key has had it.
 
     What a client may still spend under the limits of its policy is in ``token_sets``; the session puts them there when
     it judges a first command, and takes them away (None) when they may no longer be the right ones.
@@ -69,10 +70,12 @@ class Runs:
         "limits",
         "missed",
         "passes",
+        "prefix",
         "sampled",
         "sender",
         "simple",
         "token_sets",
+        "used_prefix",
     )
 
     def __init__(
@@ -89,16 +92,16 @@ class Runs:
         self.sender = sender
         self.handler: IntakeHandler | None = handler
         self.simple = config.pooled
-        self.direct = self.again = self.passes = self.missed = False
+        self.direct = self.again = self.passes = self.missed = self.used_prefix = False
         self.command_id = self.sampled = 0
+        self.prefix = b""
         self.token_sets: list[TokenSet] | None = None
         self.cached_reads: CachedReads | None = None
 
     def _gather(self, data: bytes, p: bytes, position: int) -> int:
         # One run from ``position``. When it returns, ``request`` stands at what stopped the run, and the run is sent.
-        config = self.config
+        config, run = self.config, _SPARE.take()
         request = config.request
-        run = _SPARE.take()
         self._begin(config, run, position)
         size = len(data)
         while True:
@@ -120,8 +123,7 @@ class Runs:
         sender = self.sender
         # A client with state on a connection sends all there.
         router = None if sender.nodes is None else config.router
-        upstream = sender.upstream
-        reads = sender.reads
+        upstream, reads = sender.upstream, sender.reads
         if reads is None and config.plan.replica_reads is not None and sender.listener is not None:
             sender.listener.begin_reads()
             reads = sender.reads
@@ -143,6 +145,10 @@ class Runs:
             run.direct = False
         if config.plan.spends:
             config.spender.forget()
+        if config.plan.prefixes:
+            # Memory, replicas and nodes are chosen by the client's own bytes, and know keys with their prefix.
+            config.plan.editor.prefix = self.prefix
+            run.direct = run.direct and reads is None and router is None and self.cached_reads is None
 
     def _take(self, config: HotPathConfig, run: OpenRun, data: bytes, p: bytes) -> int:
         # COMPLETE if the next command joins the run or is answered, else why the run ends before it.
@@ -176,7 +182,7 @@ class Runs:
             goes_on = self.cached_reads is None and reads.goes_on(config, command_id, run.upstream)
             if not goes_on and reads.holds(config, self.cached_reads, command_id, p, run.unsent(), run.place()):
                 return _SPECIAL
-        if plan.spends and not self._affords(config):
+        if plan.spends and not config.affords(command_id, self.token_sets):
             return _SPECIAL
         decision = plan.decide_by(found, looked, command_id, request, p, config.keys, config.counters)
         if decision == JUDGE:
@@ -200,7 +206,8 @@ class Runs:
         run.end = request.end
         if decision != PASS:
             run.splice.put(p, run.start, request.start)
-            plan.editor.write(run.splice, p, request)
+            plan.editor.write(run.splice, p, request, config.keys, plan.found)
+            self.used_prefix = self.used_prefix or plan.prefixes
             run.start = request.end
         return COMPLETE
 
@@ -245,13 +252,6 @@ class Runs:
         if run.direct and self.simple[self.command_id] != 0 and run.count < run.room:
             self.passes = config.passes(self.command_id, p, self.token_sets)
         return _SPECIAL
-
-    def _affords(self, config: HotPathConfig) -> bool:
-        plan, request, spender = config.plan, config.request, config.spender
-        numbers = plan.token_sets[plan.token_sets_of[self.command_id]]
-        if numbers is not spender.numbers:
-            spender.open(self.token_sets, numbers)
-        return spender.affords(request.end - request.start)
 
     def _turn_to_node(self, config: HotPathConfig, run: OpenRun, p: bytes, found: int) -> int:
         # With a cluster upstream: the command, whose keys were found, goes to their node. COMPLETE, or why it does not.

@@ -35,7 +35,11 @@ cdef class HotPathConfig:
     cdef public WriteGate gate
 
     @cython.locals(plan=Plan, request=Request, spender=TokenSpender, numbers=bytes)
+    cpdef bint affords(self, int command_id, list token_sets) except -1
+    @cython.locals(plan=Plan, request=Request)
     cpdef bint passes(self, int command_id, const unsigned char *data, list token_sets) except -1
     cpdef bint leaves_to_rules(self, int command_id, const unsigned char *data) except -1
     @cython.locals(plan=Plan, request=Request, spender=TokenSpender, decision=cython.int)
     cpdef int spend_and_decide(self, int command_id, const unsigned char *data, list token_sets) except -1
+    @cython.locals(request=Request, keys=KeyFinder, found=cython.Py_ssize_t, i=cython.Py_ssize_t)
+    cpdef count_moved(self, int command_id, const unsigned char *data)

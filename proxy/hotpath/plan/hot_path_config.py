@@ -76,14 +76,18 @@ class HotPathConfig:
         if not plan.passes(command_id, request, data, self.keys):
             return False
         if plan.spends:
-            spender = self.spender
-            numbers = plan.token_sets[plan.token_sets_of[command_id]]
-            if numbers is not spender.numbers:
-                spender.open(token_sets, numbers)
-            if not spender.affords(request.end - request.start):
+            if not self.affords(command_id, token_sets):
                 return False
-            spender.take(request.end - request.start)
+            self.spender.take(request.end - request.start)
         return True
+
+    def affords(self, command_id: int, token_sets: list[TokenSet] | None) -> bool:
+        """Whether the client can pay for the command that ``request`` holds, behind those of the same run."""
+        plan, request, spender = self.plan, self.request, self.spender
+        numbers = plan.token_sets[plan.token_sets_of[command_id]]
+        if numbers is not spender.numbers:
+            spender.open(token_sets, numbers)
+        return spender.affords(request.end - request.start)
 
     def leaves_to_rules(self, command_id: int, data: bytes) -> bool:
         """Whether only the rules can tell what to do about the command that ``request`` holds."""
@@ -106,3 +110,17 @@ class HotPathConfig:
                 spender.take(request.end - request.start)
             spender.settle()
         return decision
+
+    def count_moved(self, command_id: int, data: bytes) -> None:
+        """The request that was decided last goes to a replica: so do the uses of its keys that were counted."""
+        request, keys = self.request, self.keys
+        if not self.plan.counts_keys(command_id):
+            return
+        if not self.plan.several:
+            self.counters.move_last()
+            return
+        found = keys.find(command_id, request)
+        i = 0
+        while i < found:
+            self.counters.move(data, request.starts[keys.indexes[i]], request.ends[keys.indexes[i]])
+            i += 1

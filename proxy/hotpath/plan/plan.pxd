@@ -13,7 +13,7 @@ from proxy.wire.request cimport Request
 cdef int _PASS, _EDIT, _JUDGE, _REFUSE
 cdef Py_ssize_t _UNSOUGHT
 cdef int _OP_JUDGE, _OP_COUNT, _OP_NAMES, _OP_EDIT, _OP_LIMIT, _OP_ENTRIES, _OP_EDIT_BY_ENTRY, _OP_REPLICA, _OP_KEYS
-cdef int _OP_VALUES
+cdef int _OP_VALUES, _OP_PREFIX
 cdef int MIXED, UNTOLD
 cdef int _WRITES
 
@@ -44,6 +44,7 @@ cdef class Plan:
     cdef public ReplicaReads replica_reads
     cdef public int terms
     cdef public bint several
+    cdef public bint prefixes
     cdef public Py_ssize_t found
     cdef int _counted
 
@@ -71,15 +72,13 @@ cdef class Plan:
     cpdef find_terms(self, Request request, const unsigned char *data, KeyFinder keys, Py_ssize_t found)
     @cython.locals(reads=ReplicaReads)
     cpdef count_terms(self)
-    @cython.locals(found=cython.Py_ssize_t, i=cython.Py_ssize_t)
-    cpdef count_moved(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
-                      Counters counters)
+    cpdef bint counts_keys(self, int command_id) except -1
     cpdef bint may_edit(self, int command_id) except -1
     @cython.locals(edit=RequestEdit, changed=cython.int)
     cdef int _edit(self, int command_id, int operation, Request request, const unsigned char *data, Py_ssize_t found) except -1
     cdef int _apply_edit(self, int command_id, int operation, Request request, const unsigned char *data, Py_ssize_t found) except -2
     @cython.locals(program=EntryProgram)
     cdef RequestEdit _edit_of(self, int command_id, int operation)
-    @cython.locals(i=cython.Py_ssize_t, index=cython.Py_ssize_t)
+    @cython.locals(i=cython.Py_ssize_t, index=cython.Py_ssize_t, name=bytes)
     cpdef count(self, Request request, const unsigned char *data, KeyFinder keys, Py_ssize_t found,
                 Counters counters)

@@ -17,6 +17,8 @@ for all rules about the schema (``proxy.hotpath.plan.schema_checks``); edits
 (``proxy.hotpath.plan.request_edit``) may depend on that entry. Keys are counted here too, once the request is known to
 go on.
 
+For the clients of a tenant, the last edit puts its prefix before keys, which are counted with it.
+
 Limits on sizes need no look at the arguments: none of them is larger than the request, and it has no more than so many.
 Formats of values need two bytes of each (``proxy.hotpath.plan.value_checks``).
 """
@@ -37,10 +39,7 @@ _PASS = 0
 _EDIT = 1
 _JUDGE = 2
 _REFUSE = 3
-PASS = _PASS
-EDIT = _EDIT
-JUDGE = _JUDGE
-REFUSE = _REFUSE
+PASS, EDIT, JUDGE, REFUSE = _PASS, _EDIT, _JUDGE, _REFUSE
 
 _UNSOUGHT = -10
 UNSOUGHT = _UNSOUGHT
@@ -55,11 +54,11 @@ _OP_ENTRIES = 32
 _OP_EDIT_BY_ENTRY = 64
 _OP_REPLICA = 128
 _OP_VALUES = 256
-_OP_KEYS = _OP_COUNT | _OP_NAMES | _OP_ENTRIES | _OP_REPLICA
+_OP_PREFIX = 512
+_OP_KEYS = _OP_COUNT | _OP_NAMES | _OP_ENTRIES | _OP_REPLICA | _OP_PREFIX
 
-READS = 1
 _WRITES = 2
-WRITES = _WRITES
+READS, WRITES = 1, _WRITES
 
 
 class Plan:
@@ -70,11 +69,11 @@ class Plan:
     paid from; whoever runs the plan sees to that, as they are the client's. ``replica_reads`` has the keys for which
     replicas may be asked, and ``terms`` the place of the terms for the request that was decided last, or why none;
     ``several`` says whether it has several keys. Whoever knows whether its client reads from replicas counts it by
-    ``count_terms``. Of a request that passes, the key finder holds as many keys as ``found`` says, or none (UNSOUGHT).
+    ``count_terms``. Of a request that goes on, the key finder holds as many keys as ``found`` says, or none (UNSOUGHT).
+    With ``prefixes``, the clients are a tenant's, and the ``editor`` has the prefix of the one whose request it is.
 
-    Each ``..._of`` has a place in the list beside it for every command id. So a plan refers to few objects. That
-    matters, since a worker may hold hundreds of plans, the garbage collector follows each reference, and no client is
-    served meanwhile.
+    Each ``..._of`` has a place in the list beside it for every command id. So a plan refers to few objects, each of
+    which the garbage collector follows, while no client is served: a worker may hold hundreds of plans.
     """
 
     def __init__(self, commands: int) -> None:
@@ -102,6 +101,7 @@ class Plan:
         self.replica_reads: ReplicaReads | None = None
         self.terms = UNTOLD
         self.several = False
+        self.prefixes = False
         self.found = _UNSOUGHT
         self._counted = UNTOLD
 
@@ -115,6 +115,17 @@ class Plan:
     def judge_always(self, command_id: int) -> None:
         """No request of this command passes without ``judge``."""
         self.operations[command_id] |= _OP_JUDGE
+
+    def keep_to_tenant(self, prefixed: bytes) -> None:
+        """The clients are those of a tenant. Of the commands with a 1 in ``prefixed``, each key gets the prefix; all
+        others are judged. No replica answers."""
+        self.prefixes, self.replica_reads = True, None
+        # Other plans may have the same arrays.
+        self.operations, self.error_of = array("H", self.operations), array("H", self.error_of)
+        for command_id, may in enumerate(prefixed):
+            operation = (self.operations[command_id] & ~_OP_REPLICA) | _OP_PREFIX
+            self.operations[command_id] = operation if may else _OP_JUDGE
+            self.error_of[command_id] *= may
 
     def count_keys(self, command_id: int) -> None:
         """Count each key of the requests that go on."""
@@ -161,10 +172,8 @@ class Plan:
 
     def add_counter(self) -> int:
         """The number of one more counter of ``changed``, for a command that several rules edit."""
-        counters = list(self.changed)
-        counters.append(0)
-        self.changed = array("q", counters)
-        return len(counters) - 1
+        self.changed = array("q", [*self.changed, 0])
+        return len(self.changed) - 1
 
     def refuse(self, command_id: int, error: bytes) -> None:
         """Answer every request of this command with ``error``, a whole reply: its judgement is known."""
@@ -183,16 +192,9 @@ class Plan:
     def renames_at_most(self, command_id: int) -> bool:
         """Whether requests of this command leave with all their arguments, and no others."""
         operation = self.operations[command_id]
-        if operation & _OP_EDIT_BY_ENTRY:
+        if operation & (_OP_EDIT_BY_ENTRY | _OP_PREFIX):
             return False
-        edit: RequestEdit | None = None
-        if operation & _OP_EDIT:
-            edit = self.edits[self.edit_of[command_id]]
-        while edit is not None:
-            if edit.appending is not None:
-                return False
-            edit = edit.then
-        return True
+        return not operation & _OP_EDIT or not self.edits[self.edit_of[command_id]].appends()
 
     def spend(self, command_id: int, token_sets: bytes) -> None:
         """Each request of the command is paid for from the client's token sets of these numbers, or judged.
@@ -259,11 +261,17 @@ class Plan:
             return _JUDGE
         if operation & _OP_KEYS:
             self.found = found
+        if operation & _OP_PREFIX and not self.editor.may_prefix(keys, found):
+            return _JUDGE
         outcome = _PASS
         if operation & (_OP_EDIT | _OP_EDIT_BY_ENTRY):
             outcome = self._edit(command_id, operation, request, data, found)
             if outcome == _JUDGE:
                 return _JUDGE
+        elif operation & _OP_PREFIX:
+            self.editor.apply(None, request, data)  # forgets the edit of another request
+        if operation & _OP_PREFIX:
+            outcome = _EDIT
         if operation & _OP_REPLICA:
             if outcome != _PASS:
                 self.terms = self._counted = UNTOLD
@@ -278,7 +286,7 @@ class Plan:
     def passes(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> bool:
         """Whether the request goes on as it is. Nothing is counted."""
         operation = self.operations[command_id]
-        if operation & (_OP_JUDGE | _OP_EDIT | _OP_EDIT_BY_ENTRY):
+        if operation & (_OP_JUDGE | _OP_EDIT | _OP_EDIT_BY_ENTRY | _OP_PREFIX):
             return False
         if operation == 0:
             return True
@@ -295,7 +303,7 @@ class Plan:
         if operation == 0:
             return False
         found = self._check(_UNSOUGHT, command_id, operation, request, data, keys)
-        if found < 0:
+        if found < 0 or (operation & _OP_PREFIX and not self.editor.may_prefix(keys, found)):
             return True
         if operation & (_OP_EDIT | _OP_EDIT_BY_ENTRY):
             return self._apply_edit(command_id, operation, request, data, found) < 0
@@ -346,22 +354,13 @@ class Plan:
         if reads is not None and self._counted >= 0:
             self.changed[reads.counters[self._counted]] += 1
 
-    def count_moved(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, counters: Counters) -> None:
-        """The request that was decided last goes to a replica: so do the uses of its keys that were counted."""
-        if not self.operations[command_id] & _OP_COUNT:
-            return
-        if not self.several:
-            counters.move_last()
-            return
-        found = keys.find(command_id, request)
-        i = 0
-        while i < found:
-            counters.move(data, request.starts[keys.indexes[i]], request.ends[keys.indexes[i]])
-            i += 1
+    def counts_keys(self, command_id: int) -> bool:
+        """Whether keys of requests that go on are counted."""
+        return self.operations[command_id] & _OP_COUNT != 0
 
     def may_edit(self, command_id: int) -> bool:
         """Whether a request of this command may go on as another one."""
-        return self.operations[command_id] & (_OP_EDIT | _OP_EDIT_BY_ENTRY) != 0
+        return self.operations[command_id] & (_OP_EDIT | _OP_EDIT_BY_ENTRY | _OP_PREFIX) != 0
 
     def _edit(self, command_id: int, operation: int, request: Request, data: bytes, found: int) -> int:
         changed = self._apply_edit(command_id, operation, request, data, found)
@@ -393,5 +392,9 @@ class Plan:
         i = 0
         while i < found:
             index = keys.indexes[i]
-            counters.add(data, request.starts[index], request.ends[index], keys.access[i] == _WRITES)
+            if self.prefixes:
+                name = self.editor.prefix + data[request.starts[index] : request.ends[index]]
+                counters.add(name, 0, len(name), keys.access[i] == _WRITES)
+            else:
+                counters.add(data, request.starts[index], request.ends[index], keys.access[i] == _WRITES)
             i += 1

@@ -1,8 +1,11 @@
 cimport cython
 
+from proxy.commands.keys cimport KeyFinder
 from proxy.hotpath.plan.appending cimport Appending
 from proxy.hotpath.upstream.splice cimport Splice
 from proxy.wire.request cimport Request
+
+cdef list _SIZES
 
 
 @cython.final
@@ -14,13 +17,24 @@ cdef class RequestEdit:
     cdef readonly RequestEdit then
     cdef readonly bint applied
 
+    @cython.locals(edit=RequestEdit)
+    cpdef bint appends(self) except -1
+
 
 @cython.final
 cdef class RequestEditor:
+    cdef public bytes prefix
     cdef readonly bytes name
     cdef readonly bytes header
     cdef readonly bytes suffix
 
     @cython.locals(appending=Appending, suffix=bytes, argc=cython.Py_ssize_t, changed=cython.int)
     cpdef int apply(self, RequestEdit edit, Request request, const unsigned char *data) except -2
-    cpdef int write(self, Splice splice, const unsigned char *p, Request request) except -1
+    @cython.locals(i=cython.Py_ssize_t)
+    cpdef bint may_prefix(self, KeyFinder keys, Py_ssize_t found) except -1
+    cpdef int write(self, Splice splice, const unsigned char *p, Request request, KeyFinder keys,
+                    Py_ssize_t found) except -1
+    @cython.locals(prefix=bytes, added=cython.Py_ssize_t, at=cython.Py_ssize_t, i=cython.Py_ssize_t,
+                   index=cython.Py_ssize_t, start=cython.Py_ssize_t, size=cython.Py_ssize_t, line=bytes)
+    cdef int _write_prefixed(self, Splice splice, const unsigned char *p, Request request, KeyFinder keys,
+                             Py_ssize_t found) except -1

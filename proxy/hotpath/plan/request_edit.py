@@ -4,15 +4,20 @@
     under another name            DEL k         ->  UNLINK k
     with arguments behind it      SET k v       ->  SET k v EX 300
     both                          GETSET k v    ->  SET k v EX 300 GET
+    a tenant's prefix             GET k         ->  GET acme:k
 
 The edits of several rules are a chain. Each edit sees the request as the edits before it left it; the result is what
 one after the other would make of the request. Nothing is taken apart for that: the request is written once, with its
 changed pieces in place of its own.
 """
 
+from proxy.commands.keys import KeyFinder
 from proxy.hotpath.plan.appending import Appending
 from proxy.hotpath.upstream.splice import Splice
 from proxy.wire.request import Request
+
+_SIZES = [b"$%d\r\n" % size for size in range(1024)]
+"""The lines in front of bulk strings of these sizes."""
 
 
 class RequestEdit:
@@ -38,15 +43,26 @@ class RequestEdit:
         self.then = then
         self.applied = False
 
+    def appends(self) -> bool:
+        """Whether it, or an edit behind it, may put arguments behind a request."""
+        edit: RequestEdit | None = self
+        while edit is not None:
+            if edit.appending is not None:
+                return True
+            edit = edit.then
+        return False
+
 
 class RequestEditor:
     """Applies a chain of edits to one request at a time.
 
     After ``apply``, ``name`` is the new name, encoded, ``header`` the line with the new number of arguments and
-    ``suffix`` what is appended; each is empty where that stays as it is.
+    ``suffix`` what is appended; each is empty where that stays as it is. ``prefix`` is what ``write`` puts before
+    keys: whoever lets a client's request be decided sets it before, if the plan has prefixes.
     """
 
     def __init__(self) -> None:
+        self.prefix = b""
         self.name = b""
         self.header = b""
         self.suffix = b""
@@ -79,8 +95,22 @@ class RequestEditor:
             edit = edit.then
         return changed
 
-    def write(self, splice: Splice, p: bytes, request: Request) -> int:
-        """Put the changed request behind what is in the splice already."""
+    def may_prefix(self, keys: KeyFinder, found: int) -> bool:
+        """Whether there is a prefix, and keys, each of which stands behind the one before."""
+        if len(self.prefix) == 0:
+            return False
+        i = 1
+        while i < found:
+            if keys.indexes[i] <= keys.indexes[i - 1]:
+                return False
+            i += 1
+        return found > 0
+
+    def write(self, splice: Splice, p: bytes, request: Request, keys: KeyFinder, found: int) -> int:
+        """Put the changed request behind what is in the splice already; ``keys`` holds as many keys as were ``found``,
+        if there is a prefix to put before them."""
+        if len(self.prefix) != 0:
+            return self._write_prefixed(splice, p, request, keys, found)
         if self.suffix:
             splice.put(self.header, 0, len(self.header))
         else:
@@ -90,6 +120,33 @@ class RequestEditor:
             splice.put(p, request.ends[0] + 2, request.end)
         else:
             splice.put(p, request.header_end, request.end)
+        if self.suffix:
+            splice.put(self.suffix, 0, len(self.suffix))
+        return 0
+
+    def _write_prefixed(self, splice: Splice, p: bytes, request: Request, keys: KeyFinder, found: int) -> int:
+        prefix = self.prefix
+        added = len(prefix)
+        at = request.header_end
+        if self.suffix:
+            splice.put(self.header, 0, len(self.header))
+        else:
+            splice.put(p, request.start, at)
+        if self.name:
+            splice.put(self.name, 0, len(self.name))
+            at = request.ends[0] + 2
+        i = 0
+        while i < found:
+            index = keys.indexes[i]
+            start = request.starts[index]
+            splice.put(p, at, request.ends[index - 1] + 2)
+            size = request.ends[index] - start + added
+            line = _SIZES[size] if size < len(_SIZES) else b"$%d\r\n" % size
+            splice.put(line, 0, len(line))
+            splice.put(prefix, 0, added)
+            at = start
+            i += 1
+        splice.put(p, at, request.end)
         if self.suffix:
             splice.put(self.suffix, 0, len(self.suffix))
         return 0

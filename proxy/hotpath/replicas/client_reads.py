@@ -128,7 +128,7 @@ class ClientReads:
         plan, place = config.plan, self._last
         assert place is not None, "another one has gone before"
         plan.count_terms()
-        plan.count_moved(command_id, config.request, data, config.keys, config.counters)
+        config.count_moved(command_id, data)
         place.group.moved += 1
         place.asked = self.round
         return 0
@@ -188,7 +188,7 @@ class ClientReads:
                     self.prefer_zone(place)
                 replica = place.reader(reads.max_lags[plan.terms], self._now, hides_absence)
                 if replica is not None:
-                    plan.count_moved(command_id, config.request, data, config.keys, config.counters)
+                    config.count_moved(command_id, data)
                     place.note_reader(self._run, plan.terms, hides_absence)
                     self._last = place
                     self.away = True

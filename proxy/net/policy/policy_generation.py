@@ -209,7 +209,7 @@ class PolicyGeneration:
             if whose not in self.incomplete:
                 continue  # somebody else has asked, too: the plan that is in force has counted already
             effective_policy = self.effective_policies[whose]
-            effective_policy.compiled.run(lowered)
+            effective_policy.compiled.run(lowered, in_cluster=self._parts.router is not None)
             effective_policy.config.plan = effective_policy.compiled.plan
             self.incomplete.discard(whose)
 

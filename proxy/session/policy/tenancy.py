@@ -47,7 +47,7 @@ def for_redis(session: Session, tenant: Tenant, command: Command, hidden: tuple[
     if argv != command.argv:
         if session.ports.nodes is not None:
             raise NotOfferedError(_OF_NODES)
-        session.used_prefix = True
+        session.intake.used_prefix = True
     full = Command(table, argv, command.spec, command.streamed, command.streamed_length)
     full.further = command.further
     return TenantCommand(full, edit, tuple(_hidden(each, table, prefix) for each in hidden))
