@@ -15,7 +15,8 @@ from proxy.policy_yaml.errors import Where
 
 TEXT = r"[A-Za-z0-9_.:/@+=,~|#-]"
 """A character of a prefix: none that a pattern of keys, a slot of a cluster or a line of text gives a meaning."""
-_NAME = re.compile(f"{TEXT}{{1,128}}")
+_LONGEST_NAME = 128
+_NAME = re.compile(f"{TEXT}{{1,{_LONGEST_NAME}}}")
 NAMES = ("app", "user", "listener")
 
 
@@ -74,6 +75,13 @@ class Tenants:
 NO_TENANTS = Tenants()
 
 
+class _Part(NamedTuple):
+    text: bytes
+    name: str
+    end: bytes
+    """The character that ends the name."""
+
+
 class OwnName(NamedTuple):
     """A stored key as its tenant names it, and the tenant's app; "" if the prefix does not tell which."""
 
@@ -85,27 +93,31 @@ class StoredNames:
     """Tells which stored keys are of tenants, by how they begin."""
 
     def __init__(self, tenants: Tenants) -> None:
-        self._begins = re.compile(_pattern(tenants)) if tenants else None
-        self._app = next(iter(tenants.apps)) if len(tenants.apps) == 1 else ""
+        self._tenants = tenants
+        self._apps = {app.encode("ascii") for app in tenants.apps}
+        self._parts = [
+            _Part(piece.text.encode("ascii"), piece.name, after.text[:1].encode("ascii"))
+            for piece, after in pairwise((*tenants.pieces, Piece("")))
+        ]
 
     def own(self, stored: bytes) -> OwnName | None:
         """The key without its prefix; None for one of no tenant."""
-        found = None if self._begins is None else self._begins.match(stored)
-        if found is None:
+        at, names = 0, dict[str, bytes]()
+        for part in self._parts:
+            if not stored.startswith(part.text, at):
+                return None
+            at += len(part.text)
+            if part.name:
+                end = stored.find(part.end, at, at + _LONGEST_NAME + 1)
+                if end < 0 or names.setdefault(part.name, stored[at:end]) != stored[at:end]:
+                    return None
+                at = end
+        if not self._parts or not all(map(self._may_be, names, names.values())):
             return None
-        app = found.groupdict().get("app")
-        return OwnName(stored[found.end() :], self._app if app is None else app.decode("ascii"))
+        app = names["app"].decode("ascii") if "app" in names else next(iter(self._tenants.apps), "")
+        return OwnName(stored[at:], app if "app" in names or len(self._apps) == 1 else "")
 
-
-def _pattern(tenants: Tenants) -> bytes:
-    text, seen = "", set[str]()
-    for piece in tenants.pieces:
-        text += re.escape(piece.text)
-        if piece.name in seen:
-            text += f"(?P={piece.name})"
-        elif piece.name:
-            seen.add(piece.name)
-            ends = "".join(map(re.escape, tenants.ends_of(piece.name)))
-            apps = "|".join(map(re.escape, sorted(tenants.apps)))
-            text += f"(?P<{piece.name}>{apps if piece.name == 'app' else f'(?:(?![{ends}]){TEXT}){{1,128}}'})"
-    return text.encode("ascii")
+    def _may_be(self, kind: str, name: bytes) -> bool:
+        if kind == "app":
+            return name in self._apps
+        return not self._tenants.problem_of(kind, name.decode("latin-1"))
