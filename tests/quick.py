@@ -35,7 +35,14 @@ TELLING: dict[str, tuple[str, ...]] = {
     "replicas": ("test_actors.py", "test_history.py"),
     "server": ("test_serve.py",),
     "simulation": ("test_histories.py",),
-    "tenants": ("test_decisions.py", "test_messages.py", "test_replies.py", "test_requests.py", "test_two_tenants.py"),
+    "tenants": (
+        "test_decisions.py",
+        "test_messages.py",
+        "test_replies.py",
+        "test_requests.py",
+        "test_slot_keys.py",
+        "test_two_tenants.py",
+    ),
 }
 """Folders whose tests start servers, each with the files of which README's command runs what the default run has."""
 

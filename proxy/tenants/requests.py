@@ -13,6 +13,7 @@ from proxy.commands.overlay import HANDSHAKE
 from proxy.commands.table import NOTIFICATIONS, ConnectionState
 from proxy.commands.tenant_commands import Offer, ReplyNames, RequestNames, decision_of
 from proxy.commands.words import word_of
+from proxy.tenants import slot_keys
 from proxy.tenants.replies import ErrorEdit, stripped
 from proxy.wire.encode import encode_error
 
@@ -90,6 +91,8 @@ def _with_prefix(command: Command, offer: Offer, prefix: bytes) -> Prefixed:
         raise NotOfferedError(encode_error(f"ERR wrong number of arguments for '{name}' command"))
     if offer.request in _CHANNELS:
         return _with_channels(command, offer, prefix)
+    if offer.request is RequestNames.SLOT:
+        return Prefixed(*slot_keys.asked(command, prefix))
     argv = list(command.argv)
     names = list(_places(command, offer))
     for index in names:
@@ -132,6 +135,8 @@ def _places(command: Command, offer: Offer) -> Sequence[int]:
     # The arguments before which the prefix goes as it is.
     if offer.request is RequestNames.CHANNEL:
         return (1,)
+    if offer.request is RequestNames.HASHED:
+        return (2,)
     if offer.request not in (RequestNames.KEYS, RequestNames.SORT):
         return ()
     names = _sort_names(command) if offer.request is RequestNames.SORT else set()

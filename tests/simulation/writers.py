@@ -56,9 +56,13 @@ class Writer:
         if self._client is not None:
             self._client.close()
 
+    def first(self) -> tuple[str | int, ...]:
+        """What it says when it is connected."""
+        return "HELLO", self._hello
+
     async def _connected(self) -> Client:
         if self._client is None:
-            self._client = await self.keyrail.client("HELLO", self._hello)
+            self._client = await self.keyrail.client(*self.first())
         return self._client
 
     async def _pipeline(self, client: Client) -> None:

@@ -35,6 +35,7 @@ UNLIKE = frozenset(
             "ACL",
             "AUTH",
             "CLIENT",
+            "CLUSTER",
             "COMMAND",
             "DUMP",
             "HELLO",

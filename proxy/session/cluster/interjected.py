@@ -1,8 +1,10 @@
-"""Messages on their way to a client that gets replies from other connections meanwhile: none inside a reply."""
+"""Messages on their way to a client that gets replies from other connections meanwhile: none inside a reply. A
+tenant's lose its prefix here."""
 
 from collections import deque
 
 from proxy.hotpath.upstream.in_flight import InFlightEntry
+from proxy.session.policy import tenancy
 from proxy.session.session import Session
 
 _MOST_BEHIND = 1 << 20
@@ -14,6 +16,7 @@ class InterjectedMessages:
 
     def __init__(self, client: Session) -> None:
         self._client = client
+        self._edit = tenancy.message_edit(client.tenant)
         self._ready: list[bytes] = []
         self._waiting: deque[tuple[InFlightEntry, int]] = deque()
         self._behind = 0
@@ -21,7 +24,9 @@ class InterjectedMessages:
     def add(self, frame: bytes, protocol: int) -> None:
         """One more, in this protocol. What sets messages in RESP2 and RESP3 apart is their first byte."""
         wanted = self._client.key.protocol
-        self._ready.append(frame if protocol == wanted else (b"*" if wanted == 2 else b">") + frame[1:])
+        told = frame if self._edit is None else self._edit(frame)
+        if told:
+            self._ready.append(told if protocol == wanted else (b"*" if wanted == 2 else b">") + told[1:])
 
     def send(self) -> bool:
         """Send them: now, or behind the reply that is on its way. Whether the client takes more."""

@@ -36,6 +36,7 @@ from proxy.session.commands import sending, switching
 from proxy.session.commands.forwarding import forward
 from proxy.session.commands.pinned import may_block
 from proxy.session.item import Item
+from proxy.session.policy import tenancy
 from proxy.session.policy.judging import most_in_page
 from proxy.session.policy.node_questions import stood_for
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
@@ -245,7 +246,11 @@ def place_transaction(session: Session, nodes: NodePort, item: Item) -> bool:
         spec = session.effective_policy.table.specs[config.lookup.find(request)]
         if spec.state is ConnectionState.EXEC:
             break
-        if locate(session, nodes, spec, data[request.start : request.end]) == UNOWNED:
+        raw = data[request.start : request.end]
+        if session.tenant is not None:
+            queued = Command(session.effective_policy.table, request.arguments(), spec)
+            raw = tenancy.raw_for_redis(session.tenant, queued, raw)
+        if locate(session, nodes, spec, raw) == UNOWNED:
             return _wait_or_abort(session, nodes, item, None)
         node, end = session.node, request.end
     switching.drained(session)

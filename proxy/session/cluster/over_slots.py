@@ -60,7 +60,7 @@ def send(session: Session, item: Item, parts: Split, upstreams: Sequence[Upstrea
     if not hidden:
         send_split(session.sender, asked, parts, upstreams, item.edit)
     else:
-        behind = _Behind(session, item, asked, hidden, parts.places)
+        behind = _Behind(session, item, hidden, parts.places)
         counted = zip(upstreams, parts.counts, strict=True)
         behind.upstreams = [upstream for upstream, count in counted for _ in range(count)]
         join = send_split(session.sender, asked, parts, upstreams, behind.joined, behind.failed)
@@ -69,14 +69,13 @@ def send(session: Session, item: Item, parts: Split, upstreams: Sequence[Upstrea
 
 
 class _Behind:
-    """What follows one split command. ``places`` has the keys of each part, by their places among those of ``asked``;
+    """What follows one split command. ``places`` has the keys of each part, by their places among those of the command;
     ``upstreams`` is where the parts went, and ``place`` where the reply is awaited."""
 
     def __init__(
         self,
         session: Session,
         item: Item,
-        asked: Command,
         hidden: tuple[HiddenCommands, ...],
         places: Sequence[Sequence[int]],
     ) -> None:
@@ -84,9 +83,8 @@ class _Behind:
         self.upstreams: Sequence[UpstreamPipeline] = ()
         self._session = session
         self._item = item
-        self._asked = asked
         self._hidden = hidden
-        self._keys = [[asked.known_keys[place].name for place in part] for part in places]
+        self._keys = [[item.command.known_keys[place].name for place in part] for part in places]
         self._frames: Sequence[bytes] = ()
 
     def failed(self, frames: Sequence[bytes]) -> None:

@@ -19,6 +19,7 @@ from proxy.session.commands import sending, switching
 from proxy.session.commands.keyrail_command import confined_error
 from proxy.session.commands.switching import HELD_SECONDS
 from proxy.session.item import Change, Item
+from proxy.session.policy import tenancy
 from proxy.session.ports.node_port import NodePort
 from proxy.session.progress import Refused, Step
 from proxy.session.session import Session
@@ -127,7 +128,9 @@ def _until_done(session: Session, nodes: NodePort, subscriber: Subscriber, item:
     if not done:
         raise Refused(change.error or unserved(session, nodes.primaries()))
     session.sender.forwarded += 1
-    session.sender.answer(b"".join(_confirmations(item.command.spec, session.key.protocol, named, count, change)))
+    frames = _confirmations(item.command.spec, session.key.protocol, named, count, change)
+    edit = tenancy.message_edit(session.tenant)
+    session.sender.answer(b"".join(frames if edit is None else map(edit, frames)))
     session.sender.flush()
 
 

@@ -28,7 +28,7 @@ def _change(session: Session, item: JudgedCommand) -> None:
         # Nothing could follow the commands before this one once Redis lets the client do little else.
         switching.drained(session)
     if subscriptions is None:
-        edit = None if session.tenant is None else tenancy.message_edit(session.tenant)
+        edit = tenancy.message_edit(session.tenant)
         subscriptions = session.on_its_own.subscriptions = Subscriptions(session.key.protocol, edit)
         upstream.follow(subscriptions)
     bare = len(argv) == 1

@@ -329,6 +329,7 @@ class Dispatcher:
         item.raw = encode_command(full.command.argv)
         item.edit = chained(full.edit, chained(self._learn(own), edit))
         judging.count_keys(session, full.command)
+        self._locate(item)
         return self._go_on(item)
 
     def _learn(self, command: Command) -> ReplyEdit | None:
@@ -341,7 +342,9 @@ class Dispatcher:
 
     def _locate(self, item: Item) -> None:
         session, nodes = self.session, self.session.ports.nodes
-        if nodes is not None:
+        if session.tenant is not None and item.instead_of is None:
+            session.node = None  # it has names that Redis does not know, as long as it is judged
+        elif nodes is not None:
             node_of_keys.locate(session, nodes, item.command.spec, item.raw)
             if item.wrapper is not None and session.node is None:
                 session.node = named_node.named(nodes, node_of(item.wrapper))

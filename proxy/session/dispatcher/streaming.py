@@ -67,7 +67,7 @@ def begin(session: Session, data: bytes, request: Request) -> None:
     session.assembling(request.position - request.start + request.bulk + ARGUMENT_BYTES * request.argc)
     if session.gone:
         return
-    if not _finds_node(session, Command(table, argv, spec), request.expected):
+    if not _finds_node(session, Command(table, argv, spec), request):
         session.intake.collect(data[request.start :])
         return
     may_block = spec.state is ConnectionState.BLOCKING and session.state.transaction is None
@@ -93,7 +93,7 @@ def _ask_about_scripts(session: Session, command: Command) -> None:
         raise NotYet
 
 
-def _finds_node(session: Session, command: Command, expected: int) -> bool:
+def _finds_node(session: Session, command: Command, request: Request) -> bool:
     # With a cluster upstream, pieces go to the node of a key that has arrived; nothing else is known of the command
     # yet.
     nodes = session.ports.nodes
@@ -103,7 +103,8 @@ def _finds_node(session: Session, command: Command, expected: int) -> bool:
         # Its node could not be reached in time. An error can be the reply to it once it has arrived whole.
         session.unreachable = False
         return False
-    session.node = node_of_keys.node_of_first(session, nodes, command, expected)
+    full = tenancy.begun_for_redis(session, command, request.bulk)
+    session.node = None if full is None else node_of_keys.node_of_first(session, nodes, full, request.expected)
     return session.node is not None
 
 

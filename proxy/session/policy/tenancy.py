@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from proxy.commands.command import Command
+from proxy.commands.over_nodes import Destination
 from proxy.commands.table import Table
 from proxy.policy.decision import HiddenCommands
 from proxy.policy.tenants import Tenant
@@ -18,9 +19,7 @@ from proxy.rules.verdict import End, Procedure, Refuse, Renewal, ReplyEdit, Step
 from proxy.session.session import Session
 from proxy.tenants import replies
 from proxy.tenants.requests import NotOfferedError, glob_escaped, has_names, own_prefixed, prefixed, refusal_of
-from proxy.wire.encode import encode_error
-
-_OF_NODES = encode_error("DENIED keyrail: tenants are not served with a cluster upstream yet")
+from proxy.wire.encode import encode_command, encode_error
 
 
 class TenantCommand(NamedTuple):
@@ -45,17 +44,45 @@ def for_redis(session: Session, tenant: Tenant, command: Command, hidden: tuple[
     assert not (tenant.problem and has_names(command)), "it is refused before rules judge it"
     argv, edit = prefixed(command, prefix, trusts_scripts=tenant.trusts_scripts)
     if argv != command.argv:
-        if session.ports.nodes is not None:
-            raise NotOfferedError(_OF_NODES)
         session.intake.used_prefix = True
-    full = Command(table, argv, command.spec, command.streamed, command.streamed_length)
+    # CLUSTER COUNTKEYSINSLOT travels as another command.
+    spec = table.spec_of(argv) if command.spec.over_nodes.destination is Destination.SLOT_NUMBER else command.spec
+    full = Command(table, argv, spec, command.streamed, command.streamed_length)
     full.further = command.further
     return TenantCommand(full, edit, tuple(_hidden(each, table, prefix) for each in hidden))
 
 
-def message_edit(tenant: Tenant) -> ReplyEdit:
-    """The edit of messages for its clients."""
-    return replies.message_edit(tenant.prefix, glob_escaped(tenant.prefix))
+def raw_for_redis(tenant: Tenant, command: Command, raw: bytes) -> bytes:
+    """A request of its clients with the names by which a node is found for it, before it is judged. One that is not
+    offered is as it came: it goes to no node."""
+    if refusal(tenant, command) is not None:
+        return raw
+    try:
+        return encode_command(prefixed(command, tenant.prefix, trusts_scripts=tenant.trusts_scripts).argv)
+    except NotOfferedError:
+        return raw
+
+
+def begun_for_redis(session: Session, command: Command, streamed_length: int) -> Command | None:
+    """A command of which all has arrived but the last argument, of so many bytes, with the names by which a node is
+    found for it. None for a tenant's that is not offered."""
+    tenant = session.tenant
+    if tenant is None:
+        return command
+    table, arrived = session.effective_policy.table, len(command.argv)
+    whole = Command(table, [*command.argv, b""], command.spec, arrived, streamed_length)
+    if refusal(tenant, whole) is not None:
+        return None
+    try:
+        argv = prefixed(whole, tenant.prefix, trusts_scripts=tenant.trusts_scripts).argv
+    except NotOfferedError:
+        return None
+    return Command(table, argv[:arrived], command.spec)
+
+
+def message_edit(tenant: Tenant | None) -> ReplyEdit | None:
+    """The edit of messages, and of confirmations of subscriptions, for its clients; None for clients of none."""
+    return None if tenant is None else replies.message_edit(tenant.prefix, glob_escaped(tenant.prefix))
 
 
 def _hidden(hidden: HiddenCommands, table: Table, prefix: bytes) -> HiddenCommands:
