@@ -80,7 +80,8 @@ class Explanation:
 def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context, listener: str = "") -> Explanation:
     """Judge a command of a client of this listener, and note the verdict of every rule of the policy. Jitter is left
     out."""
-    context = replace(context, random=_without_chance)
+    tenant = compiled.policy.tenants.of(compiled.app, context.user, listener)
+    context = replace(context, random=_without_chance, tenant=b"" if tenant is None else tenant.prefix)
     command = judged_first(compiled, Command(compiled.table, argv), context)
     said: dict[str, tuple[str, str]] = {}
 
@@ -104,7 +105,6 @@ def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context, l
             lines.append(RuleLine(rule.name, str(rule.where), *_unasked(compiled, rule, asked, command, context)))
     owned = _owners(compiled.policy.schema, command)
     verdict = refused_alone(command, decision)[0] or decision.verdict
-    tenant = compiled.policy.tenants.of(compiled.app, context.user, listener)
     verdict, tenant_line = _for_tenant(compiled, command, verdict, tenant)
     outcome = _outcome(verdict, command.argv)
     if decision.replica is not None:

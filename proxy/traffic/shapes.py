@@ -44,10 +44,11 @@ def shape(key: bytes) -> str:
     return f"{text}..." if len(key) > _LONGEST else text
 
 
-def pattern_of(schema: Schema, key: bytes) -> str:
-    """The name of the schema's entry that owns the key; without an owner, the key's shape."""
+def pattern_of(schema: Schema, key: bytes, prefix: bytes = b"") -> str:
+    """The name of the schema's entry that owns the key; without an owner, the key's shape with the prefix that it has
+    in Redis."""
     owner = schema.owner_of(key)
-    return shape(key) if owner is None else owner.name
+    return shape(prefix + key) if owner is None else owner.name
 
 
 def _folded(part: re.Match[bytes]) -> bytes:

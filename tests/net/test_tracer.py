@@ -2,12 +2,15 @@
 
 import pytest
 
+from proxy.commands.command import Command
+from proxy.commands.table import STANDARD
 from proxy.hotpath.counting.sampler import Sampler
 from proxy.net.policy import tracer as module
 from proxy.net.policy.command_times import CommandTimesAtRedis
 from proxy.net.policy.evidence_recorder import EvidenceRecorder
 from proxy.net.policy.expiries import Expiries
 from proxy.net.policy.tracer import Tracer
+from proxy.session.ports.open_trace import OpenTrace
 from proxy.traffic.redaction import Redaction
 from tests.session.given import Client, route_with
 
@@ -25,6 +28,26 @@ def test_a_large_reply_tells_its_key_if_the_policy_counts_keys(counts: str, told
     tracer.another_second(1, route.counters.harvest(10))
     (interval,) = tracer.intervals()
     assert [figures.largest_key for _, figures in interval.patterns.ranked()] == told
+
+
+def test_a_tenants_keys_are_as_redis_has_them_and_the_schema_knows_them_without_the_prefix() -> None:
+    route = route_with("schema: {cart: {key: 'cart:{id:int}'}}\nrules: {}\n")
+    asked: list[object] = []
+    tracer = Tracer(
+        Sampler(1),
+        Expiries(lambda _, questions, answered: asked.append(questions), lambda _: True),
+        CommandTimesAtRedis(lambda _, answered: None),
+        EvidenceRecorder(Redaction()),
+    )
+    for key in (b"cart:7", b"user:7"):
+        trace = OpenTrace(tracer, Client(route), Command(STANDARD, [b"GET", key]), 1, 20, 1.0, prefix=b"acme:")
+        trace.begins(b"$1\r\n")
+        trace.comes(7, True)
+    tracer.another_second(1, route.counters.harvest(10))
+    (interval,) = tracer.intervals()
+    assert {*interval.keys.found} == {b"acme:cart:7", b"acme:user:7"}
+    assert {*interval.patterns.found} == {"cart", "acme:user:{int}"}
+    assert asked == [[[b"PTTL", b"acme:cart:7"]], [[b"PTTL", b"acme:user:7"]]]
 
 
 def test_connections_that_have_ended_are_counted_by_client_and_few_clients_are_kept(

@@ -64,8 +64,8 @@ class TenantRoute(FakeRoute):
         return self.by_app[app.name]
 
 
-def begin(user: str = "acme", protocol: int = 2) -> tuple[TenantRoute, Client, Upstream]:
-    route, key = TenantRoute(POLICY), PoolKey(user, 0, protocol)
+def begin(user: str = "acme", protocol: int = 2, traces: int = 0) -> tuple[TenantRoute, Client, Upstream]:
+    route, key = TenantRoute(POLICY, traces=traces), PoolKey(user, 0, protocol)
     route.known_users |= {user, "acme", "globex", "other"}
     return route, Client(route, key), route.upstream(key)
 
@@ -190,6 +190,19 @@ def test_a_large_argument_is_no_name() -> None:
 
 def route_taken(client: Client) -> list[bytes]:
     return [upstream.taken() for upstream in client.route.all_upstreams()]
+
+
+def test_traces_know_the_prefix_beside_the_tenants_own_names() -> None:
+    route, client, upstream = begin(traces=100)
+    route.follows = True
+    for number in range(8):
+        client.say("GET", f"user:{number}")
+        upstream.answer(b"$1\r\nv\r\n")
+    send_in_two(client, call("SET", "a", b"v" * 2 * LARGE))
+    client.own.answer(OK)
+    assert {each.prefix for each in route.observed} == {b"acme:"}
+    assert [each.command.argv[1] for each in route.observed] == [*(b"user:%d" % number for number in range(8)), b"a"]
+    assert route.runs == [("acme:user:{int}", 1)]
 
 
 def test_what_rules_add_has_the_prefix() -> None:

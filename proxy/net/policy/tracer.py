@@ -202,13 +202,14 @@ def _trace(at: float, open_trace: OpenTrace) -> tuple[Trace, frozenset[str]]:
     schema = client.effective_policy.compiled.policy.schema
     keys = open_trace.command.known_keys[:_MOST_KEYS]
     owners = [schema.owner_of(key.name) for key in keys]
-    patterns = (shape(key.name) if owner is None else owner.name for key, owner in zip(keys, owners, strict=True))
+    names = [open_trace.prefix + key.name for key in keys]
+    patterns = (shape(name) if owner is None else owner.name for name, owner in zip(names, owners, strict=True))
     sent = open_trace.sent or open_trace.arrived
     trace = Trace(
         at=at,
         weight=open_trace.weight,
         command=open_trace.command.name,
-        keys=tuple(key.name for key in keys),
+        keys=tuple(names),
         writes=tuple(key.write for key in keys),
         patterns=tuple(patterns),
         app=client.effective_policy.compiled.app,

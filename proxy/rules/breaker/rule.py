@@ -226,21 +226,22 @@ class Circuits(ObservingState):
             self._by_node[node] = Circuit(self._settings)
         return self._by_node[node]
 
-    def refusing(self, command: Command, slot: int) -> Circuit | None:
-        """The circuit by which this command is refused; None if it may go to Redis. ``slot`` is its transaction's."""
-        needed = self._needed(command, slot)
+    def refusing(self, command: Command, slot: int, tenant: bytes = b"") -> Circuit | None:
+        """The circuit by which this command is refused; None if it may go to Redis. ``slot`` is its transaction's, and
+        ``tenant`` the prefix of its keys."""
+        needed = self._needed(command, slot, tenant)
         if needed is None:
             circuits = [*self._by_node.values()]
             some = any(not circuit.restricts for circuit in circuits) or any(map(Circuit.lets_through, circuits))
             return None if some or not circuits else circuits[0]
         return next((circuit for circuit in needed if not circuit.lets_through()), None)
 
-    def _needed(self, command: Command, slot: int) -> list[Circuit] | None:
+    def _needed(self, command: Command, slot: int, tenant: bytes) -> list[Circuit] | None:
         # The circuits of all nodes that the command needs; None where any node will do.
         if self.owner is None or command.spec.over_nodes.destination in _ALL:
             return [*self._by_node.values()]
         try:
-            slots = {slot_of(key.name) for key in command.keys} or ({slot} - {NO_SLOT})
+            slots = {slot_of(tenant + key.name) for key in command.keys} or ({slot} - {NO_SLOT})
         except KeysUnknownError:
             return [*self._by_node.values()]
         if not slots:
@@ -267,7 +268,7 @@ class Breaker(Rule):
         """Refuse while the circuit of a node that the command needs is not closed."""
         if not self._circuits.restricts:
             return PASS
-        circuit = self._circuits.refusing(command, context.slot)
+        circuit = self._circuits.refusing(command, context.slot, context.tenant)
         if circuit is None:
             return PASS
         return self._refusals.of(circuit.why, "", retry=max(0.0, circuit.until - context.now))

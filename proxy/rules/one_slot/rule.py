@@ -6,6 +6,8 @@ tag, ``cart:{42}`` and ``cart:{42}:items``. Watched keys count as keys of the tr
 
 SORT looks up keys by patterns. A cluster (Redis 7.4, Valkey 8) accepts a pattern only if its hash tag is before the
 ``*`` and equals that of the sorted key.
+
+The slot of a tenant's key is that of its name in Redis, with the prefix: a prefix has no hash tag.
 """
 
 from dataclasses import dataclass
@@ -62,7 +64,7 @@ class OneSlot(Rule):
         expected = context.slot if transaction else NO_SLOT
         before = "of the transaction" if expected != NO_SLOT else "before it"
         for key in command.keys:
-            slot = slot_of(key.name)
+            slot = slot_of(context.tenant + key.name)
             if expected == NO_SLOT:
                 expected = slot
             elif slot != expected:

@@ -95,17 +95,17 @@ class Dispatcher:
     def _trace(self, command: Command, size: int, *, judged: bool) -> None:
         # Forms of commands that only the rules can judge are exact: each counts as one, chosen by the sampler or not.
         session = self.session
-        traces, weight = session.ports.traces, session.intake.sampled
+        traces, weight, prefix = session.ports.traces, session.intake.sampled, tenancy.prefix_of(session)
         session.intake.sampled = 0
         if judged:
             traces.see_form(session, command, 1)
         elif weight:
             traces.see_form(session, command, weight)
         if weight:
-            session.trace = OpenTrace(traces, session, command, weight, size, traces.clock())
+            session.trace = OpenTrace(traces, session, command, weight, size, traces.clock(), prefix=prefix)
             n_plus_one.begin(session, command, weight)
         elif command.spec.lane is Lane.SLOW and traces.follows_slow():
-            session.trace = OpenTrace(traces, session, command, 0, size, traces.clock())
+            session.trace = OpenTrace(traces, session, command, 0, size, traces.clock(), prefix=prefix)
 
     def _item(self, command: Command, wrapper: Command | None) -> Item:
         return Item(command, encode_command(command.argv), reads=command.spec.only_reads, wrapper=wrapper)

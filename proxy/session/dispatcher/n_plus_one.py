@@ -10,6 +10,7 @@ from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
 from proxy.session import reply_mode
 from proxy.session.item import ReadRun
+from proxy.session.policy import tenancy
 from proxy.session.session import Session
 from proxy.traffic.interval_stats import READS_OF_RUN
 from proxy.traffic.shapes import pattern_of
@@ -65,4 +66,4 @@ def _read_alone(session: Session, command: Command) -> bytes | None:
 
 
 def _pattern(session: Session, key: bytes) -> str:
-    return pattern_of(session.effective_policy.compiled.policy.schema, key)
+    return pattern_of(session.effective_policy.compiled.policy.schema, key, tenancy.prefix_of(session))

@@ -286,7 +286,7 @@ class _Stream:
         # Another engine may have come meanwhile.
         self.judged = self.judged.known_to(session.effective_policy.table)
         session.intake.calls.add(self.judged.spec.id)
-        trace = self._trace(self.judged)
+        trace = self._trace(self.judged if session.tenant is None else self._command())
         if self.refusal is None:
             judging.count_keys(session, self.judged)
             self._submit(trace)
@@ -310,6 +310,7 @@ class _Stream:
         if session.intake.config.sampler.traces <= 0:
             return None
         made: OpenTrace = OpenTrace(traces, session, command, 1, self.size, traces.clock())
+        made.prefix = tenancy.prefix_of(session)
         made.refused = self.refusal is not None
         alone = (
             session.state.transaction is None and self.surrounded is None and session.state.reply_mode == reply_mode.ON

@@ -11,6 +11,7 @@ from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT, Context
 from proxy.rules.limit_membership import LimitMembership
 from proxy.rules.verdict import Refuse, Verdict, closes
+from proxy.session.policy import tenancy
 from proxy.session.ports.pool_key import UNAUTHENTICATED
 from proxy.session.session import Session
 from proxy.session.state import POOLED
@@ -37,7 +38,7 @@ def context_of(session: Session, no_wait: str = "", prepaid: Mapping[str, int] |
         no_wait="it is inside MULTI" if running is not None else no_wait,
         prepaid=prepaid,
         at_primary=not reads_from_replicas(session),
-        tenant=b"" if session.tenant is None else session.tenant.prefix,
+        tenant=tenancy.prefix_of(session),
     )
 
 
@@ -130,4 +131,4 @@ def _slot_given_by(session: Session, command: Command) -> int:
     watches = command.spec.state is ConnectionState.WATCH
     if watches is (session.state.transaction is not None) or not command.known_keys:
         return NO_SLOT
-    return slots.slot_of(command.known_keys[0].name)
+    return slots.slot_of(tenancy.prefix_of(session) + command.known_keys[0].name)

@@ -30,6 +30,11 @@ class TenantCommand(NamedTuple):
     hidden: tuple[HiddenCommands, ...]
 
 
+def prefix_of(session: Session) -> bytes:
+    """What stands before the client's names in Redis."""
+    return b"" if session.tenant is None else session.tenant.prefix
+
+
 def refusal(tenant: Tenant, command: Command) -> Refuse | None:
     """The refusal of a command that is not offered to the tenant; None for one that is."""
     error = refusal_of(command, trusts_scripts=tenant.trusts_scripts)

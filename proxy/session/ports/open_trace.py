@@ -42,8 +42,8 @@ class TracePort(Protocol):
 class OpenTrace:
     """One command. Times are in seconds of the observer's clock; `sent` is 0 until it has left for Redis.
 
-    `weight` is how many commands it stands for, `first_line` the first line of its reply, empty where none is
-    measured. Sizes are in bytes.
+    `prefix` is what stands before the command's keys in Redis, `weight` how many commands it stands for,
+    `first_line` the first line of its reply, empty where none is measured. Sizes are in bytes.
     """
 
     observer: TracePort
@@ -57,6 +57,7 @@ class OpenTrace:
     bytes_out: int = 0
     first_line: bytes = b""
     refused: bool = False
+    prefix: bytes = b""
 
     def leaves(self) -> None:
         """The command has been written to Redis."""

@@ -201,12 +201,13 @@ def test_a_command_is_refused_if_a_node_that_it_needs_fails(seed: int) -> None:
             circuits.observe(node, i / 10, None if node in failing else 0.01)
     for text, keys in COMMANDS:
         used = [random.choice(KEYS) for _ in range(keys or 0)]
-        needed = {slot_of(key.encode()) % 3 for key in used}
+        tenant = random.choice((b"", b"acme:"))
+        needed = {slot_of(tenant + key.encode()) % 3 for key in used}
         transaction = random.choice((NO_SLOT, random.randrange(16384)))
         if keys == 0 and transaction != NO_SLOT:
             needed = {transaction % 3}
         ill = failing if keys is None else needed & failing if needed else failing if len(failing) == 3 else set()
-        now = replace(context(), now=2.1, slot=transaction)
+        now = replace(context(), now=2.1, slot=transaction, tenant=tenant)
         assert isinstance(rule.judge(command(text.format(*used)), now), Refuse) is bool(ill), (text, used, failing)
     circuits.retain({0, 1, 2} - failing)
     assert rule.judge(command("DBSIZE"), context()) == PASS, "the nodes have gone"

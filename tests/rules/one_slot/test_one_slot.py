@@ -1,5 +1,7 @@
 """Keys that a cluster would refuse together are refused, in each command and each transaction."""
 
+from dataclasses import replace
+
 import pytest
 
 from proxy.commands.command import KeysUnknownError
@@ -99,3 +101,14 @@ def test_a_key_that_nobody_has_seen_whole_lies_nowhere() -> None:
 def test_it_is_about_commands_with_keys() -> None:
     assert RULE.touches(spec("GET"))
     assert not RULE.touches(spec("PING"))
+
+
+def test_a_tenants_key_is_in_the_slot_of_its_name_in_redis() -> None:
+    # Found by trying: each is in the slot of k0, without a prefix or with one.
+    without, behind = command("MGET k0 k12773"), command("MGET k0 k13939")
+    tenants = replace(context(), tenant=b"acme:")
+    assert not isinstance(RULE.judge(without, context()), Refuse)
+    assert isinstance(RULE.judge(behind, context()), Refuse)
+    assert isinstance(RULE.judge(without, tenants), Refuse)
+    assert not isinstance(RULE.judge(behind, tenants), Refuse)
+    assert not isinstance(RULE.judge(command("MGET {u}:1 {u}:2"), tenants), Refuse)
