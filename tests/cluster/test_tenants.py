@@ -1,0 +1,240 @@
+"""Two tenants of a real cluster, with the same names for keys and channels: each has its own, while slots move, through
+one address and as cluster clients of several."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import redis
+from redis.cluster import RedisCluster
+
+from proxy.commands.slots import slot_of
+from tests.cluster.nodes import RealCluster
+from tests.engines import free_port
+from tests.keyrail_process import DIRECT, Keyrail
+from tests.resp import decode, eventually
+
+pytestmark = pytest.mark.skipif(DIRECT, reason="tenants are Keyrail's own")
+
+NAMES = ("acme", "globex")
+POLICY = """
+keyrail: 1
+apps: {acme: {match: {user: acme}}, globex: {match: {user: globex}}}
+tenants: {prefix: "{app}:", apps: [acme, globex]}
+cross_slot: split
+defaults: {mode: enforce}
+rules:
+  lifetimes: {lifetime: {default: 1h, keys: "t:*"}}
+  small: {whole_collections: {max: 3}}
+"""
+KEYS = [f"key:{number}" for number in range(60)]
+
+
+@pytest.fixture(scope="module")
+def prepared(cluster: RealCluster) -> Iterator[RealCluster]:
+    """A cluster that knows the tenants' users."""
+    for node in cluster.nodes:
+        for name in NAMES:
+            node.do("ACL", "SETUSER", name, "on", ">secret", "~*", "&*", "+@all")
+    yield cluster
+    for node in cluster.nodes:
+        node.do("ACL", "DELUSER", *NAMES)
+
+
+@pytest.fixture
+def empty(prepared: RealCluster) -> RealCluster:
+    for node in prepared.primaries():
+        node.do("FLUSHALL")
+    return prepared
+
+
+def served(cluster: RealCluster, start: Callable[..., Keyrail], folder: Path, **options: Any) -> Keyrail:
+    file = folder / "tenants.yaml"
+    file.write_text(POLICY, encoding="utf-8")
+    running = start(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}", policy=file, **options)
+    eventually(lambda: running.http("/readyz")[0] == 200)
+    return running
+
+
+@pytest.fixture
+def keyrail(empty: RealCluster, new_keyrail: Callable[..., Keyrail], tmp_path: Path) -> Keyrail:
+    return served(empty, new_keyrail, tmp_path)
+
+
+def client_of(keyrail: Keyrail, name: str, protocol: int = 3) -> Any:
+    return redis.Redis(port=keyrail.address.port, username=name, password="secret", protocol=protocol)
+
+
+def stored(cluster: RealCluster) -> set[bytes]:
+    return {key for node in cluster.primaries() for key in cast("list[bytes]", node.do("KEYS", "*"))}
+
+
+def names_of(tenant: str, keys: list[str]) -> set[bytes]:
+    return {f"{tenant}:{key}".encode() for key in keys}
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_each_has_its_own_keys_on_all_nodes(empty: RealCluster, keyrail: Keyrail, protocol: int) -> None:
+    acme, globex = (client_of(keyrail, name, protocol) for name in NAMES)
+    for client, mark in ((acme, "a"), (globex, "g")):
+        assert client.mset({key: mark + key for key in KEYS})
+        assert client.mget(KEYS) == [(mark + key).encode() for key in KEYS]
+        assert client.exists(*KEYS) == len(KEYS)
+    assert stored(empty) == names_of("acme", KEYS) | names_of("globex", KEYS)
+    for key in KEYS[:10]:
+        assert empty.owner(slot_of(b"acme:" + key.encode())).do("GET", f"acme:{key}") == b"a" + key.encode()
+    assert {*acme.scan_iter(count=7)} == {*acme.keys()} == {key.encode() for key in KEYS}
+    assert {*acme.scan_iter("key:1*")} == {key.encode() for key in KEYS if key.startswith("key:1")}
+    assert acme.delete(*KEYS, "other") == len(KEYS)
+    assert (acme.keys(), len(globex.keys())) == ([], len(KEYS))
+    assert acme.set("t:1", "v")
+    assert acme.mset({"t:2": "v", "t:3": "v"})
+    assert all(3500 < acme.ttl(key) <= 3600 for key in ("t:1", "t:2", "t:3"))
+    acme.rpush("list", 1, 2, 3, 4)
+    with pytest.raises(redis.ResponseError, match="would read 4 members of the key 'list'"):
+        acme.lrange("list", 0, -1)
+    large = b"v" * 3_000_000
+    assert acme.set("large", large)
+    assert acme.get("large") == large
+    assert empty.owner(slot_of(b"acme:large")).do("STRLEN", "acme:large") == len(large)
+    with acme.pipeline() as unit:
+        unit.watch("{u}1")
+        unit.multi()
+        assert unit.set("{u}1", 1).incr("{u}2").execute() == [True, 1]
+    with pytest.raises(redis.ResponseError, match="hash to the same slot"):
+        acme.rename("a", "b")
+
+
+class Writer(threading.Thread):
+    """A tenant's client that appends numbers to lists, in pipelines and transactions, until it is told to stop."""
+
+    def __init__(self, client: Any, name: str) -> None:
+        super().__init__(daemon=True)
+        self.client, self.name_of_tenant = client, name.encode()
+        self.over = threading.Event()
+        self.acknowledged: dict[str, list[bytes]] = {key: [] for key in KEYS}
+        self.fault: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            number = 0
+            while not self.over.is_set():
+                number += 1
+                self._append(number)
+        except BaseException as fault:  # noqa: BLE001 - `finish` raises it
+            self.fault = fault
+
+    def _append(self, number: int) -> None:
+        value, wanted = b"%b %d" % (self.name_of_tenant, number), KEYS[number % 20 :: 20]
+        with self.client.pipeline(transaction=False) as pipeline:
+            for key in wanted:
+                pipeline.rpush(key, value)
+            told = pipeline.execute(raise_on_error=False)
+        for key, reply in zip(wanted, told, strict=True):
+            if isinstance(reply, int):
+                self.acknowledged[key].append(value)
+            else:
+                assert str(reply).startswith(("CLUSTERDOWN", "TRYAGAIN")), reply
+        with self.client.pipeline() as unit:
+            key = wanted[0]
+            try:
+                unit.rpush(key, value + b" unit").lindex(key, -1)
+                assert unit.execute()[1] == value + b" unit"
+            except redis.ResponseError:
+                return
+            self.acknowledged[key].append(value + b" unit")
+
+    def finish(self) -> None:
+        self.over.set()
+        self.join()
+        if self.fault is not None:
+            raise self.fault
+
+
+def test_no_write_is_lost_and_none_is_anothers_while_slots_move(empty: RealCluster, keyrail: Keyrail) -> None:
+    writers = [Writer(client_of(keyrail, name), name) for name in NAMES]
+    moving = sorted({slot_of(f"{name}:{key}".encode()) for name in NAMES for key in KEYS[:25]})
+    for slot in moving:
+        source = empty.owner(slot)
+        target = next(each for each in empty.primaries() if each is not source)
+        empty.open_slot(slot, source, target)
+        empty.move_keys(slot, source, target, empty.keys_in(slot, source, 1))
+        empty.move_keys(slot, source, target)
+        empty.close_slot(slot, target)
+    for each in writers:
+        each.finish()
+    empty.settle()
+    for name, each in zip(NAMES, writers, strict=True):
+        assert sum(map(len, each.acknowledged.values())) > len(moving)
+        for key in KEYS:
+            full = f"{name}:{key}"
+            assert empty.owner(slot_of(full.encode())).do("LRANGE", full, 0, -1) == each.acknowledged[key]
+    assert stored(empty) <= {name for tenant in NAMES for name in names_of(tenant, KEYS)}
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_messages_stay_with_the_tenant(empty: RealCluster, keyrail: Keyrail, protocol: int) -> None:
+    kind = b"*" if protocol == 2 else b">"
+    hello = ("HELLO", protocol, "AUTH")
+    with keyrail.wire() as acme, keyrail.wire() as globex, keyrail.wire() as says:
+        for wire, name in ((acme, "acme"), (globex, "globex"), (says, "globex")):
+            assert not wire.ask(*hello, name, "secret").startswith(b"-")
+        for wire in (acme, globex):
+            assert wire.ask("SUBSCRIBE", "c") == kind + b"3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"
+            assert wire.ask("PSUBSCRIBE", "[c]*") == kind + b"3\r\n$10\r\npsubscribe\r\n$4\r\n[c]*\r\n:2\r\n"
+            assert wire.ask("SSUBSCRIBE", "s") == kind + b"3\r\n$10\r\nssubscribe\r\n$1\r\ns\r\n:1\r\n"
+        assert says.ask("PUBLISH", "c", "m") == b":2\r\n"
+        assert says.ask("SPUBLISH", "s", "m") == b":1\r\n"
+        assert decode(says.ask("PUBSUB", "CHANNELS")) == [b"c"]
+        slot = slot_of(b"globex:s")
+        source = empty.owner(slot)
+        target = next(each for each in empty.primaries() if each is not source)
+        empty.move_slots([slot], source, target)
+        eventually(lambda: says.ask("SPUBLISH", "s", "after") == b":1\r\n")
+        heard: Any = [decode(frame) for frame in globex.frames(4)]
+        assert sorted(heard) == [
+            [b"message", b"c", b"m"],
+            [b"pmessage", b"[c]*", b"c", b"m"],
+            [b"smessage", b"s", b"after"],
+            [b"smessage", b"s", b"m"],
+        ]
+        assert acme.silent(0.2)
+
+
+def test_cluster_clients_of_a_tenant(empty: RealCluster, new_keyrail: Callable[..., Keyrail], tmp_path: Path) -> None:
+    ports = [free_port() for _ in range(3)]
+    listeners = [text for port in ports for text in ("--listen", f"redis://127.0.0.1:{port}")]
+    shown = ["--present", "cluster", "--advertise", ",".join(f"127.0.0.1:{port}" for port in ports)]
+    keyrail = served(empty, new_keyrail, tmp_path, extra=[*shown, *listeners])
+    clients: list[Any] = [
+        RedisCluster(host="127.0.0.1", port=ports[0], username=name, password="secret", protocol=protocol)
+        for name, protocol in zip(NAMES, (2, 3), strict=True)
+    ]
+    acme, globex = clients
+    for client, name in zip(clients, NAMES, strict=True):
+        assert {node.port for node in client.get_nodes()} == set(ports), "no node of the cluster is known to a client"
+        for key in KEYS:
+            assert client.set(key, name)
+        assert client.mget_nonatomic(*KEYS) == [name.encode()] * len(KEYS)
+        assert client.mset_nonatomic(dict.fromkeys(KEYS, f"{name}!"))
+        assert {*client.scan_iter(count=9)} == {key.encode() for key in KEYS}
+        found = [key for node in client.get_primaries() for key in client.keys("*", target_nodes=node)]
+        assert sorted(found) == sorted(key.encode() for key in KEYS)
+        slot = slot_of(f"{name}:{KEYS[0]}".encode())
+        assert client.cluster_keyslot(KEYS[0]) == slot
+        told = client.execute_command("CLUSTER GETKEYSINSLOT", slot, 10, target_nodes="random")
+        assert told in ([KEYS[0]], [KEYS[0].encode()])  # redis-py has both forms
+        assert client.execute_command("CLUSTER COUNTKEYSINSLOT", slot, target_nodes="random") == 1
+        with client.pipeline(transaction=True) as unit:
+            assert unit.set("{u}1", name).get("{u}1").execute()[1] == name.encode()
+    assert stored(empty) == names_of("acme", [*KEYS, "{u}1"]) | names_of("globex", [*KEYS, "{u}1"])
+    assert acme.delete(*KEYS) == len(KEYS)
+    assert globex.mget_nonatomic(*KEYS) == [b"globex!"] * len(KEYS)
+    for client in clients:
+        client.close()
+    assert keyrail.http("/readyz")[0] == 200
