@@ -30,7 +30,9 @@ defaults: {mode: enforce}
 rules:
   lifetimes: {lifetime: {default: 1h, keys: "t:*"}}
   small: {whole_collections: {max: 3}}
+  walk: {keys_by_scan: {keys: 1000}}
 """
+WITHOUT_RULES = POLICY.partition("rules:")[0] + "rules: {}"
 KEYS = [f"key:{number}" for number in range(60)]
 
 
@@ -52,9 +54,11 @@ def empty(prepared: RealCluster) -> RealCluster:
     return prepared
 
 
-def served(cluster: RealCluster, start: Callable[..., Keyrail], folder: Path, **options: Any) -> Keyrail:
+def served(
+    cluster: RealCluster, start: Callable[..., Keyrail], folder: Path, policy: str = POLICY, **options: Any
+) -> Keyrail:
     file = folder / "tenants.yaml"
-    file.write_text(POLICY, encoding="utf-8")
+    file.write_text(policy, encoding="utf-8")
     running = start(f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}", policy=file, **options)
     eventually(lambda: running.http("/readyz")[0] == 200)
     return running
@@ -210,7 +214,7 @@ def test_cluster_clients_of_a_tenant(empty: RealCluster, new_keyrail: Callable[.
     ports = [free_port() for _ in range(3)]
     listeners = [text for port in ports for text in ("--listen", f"redis://127.0.0.1:{port}")]
     shown = ["--present", "cluster", "--advertise", ",".join(f"127.0.0.1:{port}" for port in ports)]
-    keyrail = served(empty, new_keyrail, tmp_path, extra=[*shown, *listeners])
+    keyrail = served(empty, new_keyrail, tmp_path, WITHOUT_RULES, extra=[*shown, *listeners])
     clients: list[Any] = [
         RedisCluster(host="127.0.0.1", port=ports[0], username=name, password="secret", protocol=protocol)
         for name, protocol in zip(NAMES, (2, 3), strict=True)

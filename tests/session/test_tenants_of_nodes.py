@@ -30,6 +30,11 @@ apps: {acme: {match: {user: default}}}
 tenants: {prefix: "{app}:", apps: [acme]}
 rules: {}
 """)
+TRUSTING = policy("""
+apps: {acme: {match: {user: default}}}
+tenants: {prefix: "{app}:", apps: [acme], scripts: trusted}
+rules: {}
+""")
 ENDS = frozenset({"QUIT", "RESET", "AUTH", "HELLO"})
 Argv = tuple[bytes, ...]
 
@@ -115,6 +120,26 @@ def test_a_large_name_is_collected() -> None:
     client, early = in_pieces((b"EVAL", b"return 1", b"1", b"a", BIG), 4)
     assert (early, served(client)) == (False, {})
     assert client.heard().startswith(b"-DENIED keyrail: EVAL is not offered to tenants")
+
+
+def test_scripts_that_are_trusted_go_where_their_full_keys_are() -> None:
+    lines = (
+        "EVAL x 1 a acme:a",
+        "EVAL x 2 {b}1 {b}2 v",
+        "EVALSHA 00 1 c",
+        "EVAL_RO x 1 a",
+        "FCALL f 1 b",
+    )
+    for line in lines:
+        argv = tuple(line.encode().split())
+        client = Routed(TenantRoute(TRUSTING), ROUTER)
+        client.send(call(*argv))
+        names = prefixed(Command(STANDARD, argv), b"acme:", trusts_scripts=True).argv
+        expected = other(names)
+        reached = served(client)
+        assert reached == served(expected), line
+        assert len(reached) == 1
+        assert client.heard() == expected.heard()
 
 
 def presented(client: Routed) -> Presented:

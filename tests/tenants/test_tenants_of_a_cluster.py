@@ -101,8 +101,8 @@ def stored(servers: list[Server]) -> dict[bytes, object]:
     return {key: value for server in servers for key, value in server.databases[0].values.items()}
 
 
-async def begin(world: World) -> tuple[Cluster, Keyrail]:
-    cluster = world.cluster(replicas=0)
+async def begin(world: World, replicas: int = 0) -> tuple[Cluster, Keyrail]:
+    cluster = world.cluster(replicas=replicas)
     for node in cluster.nodes:
         node.server.users |= {name.encode(): "secret" for name in NAMES}
     return cluster, await world.keyrail(cluster.seeds, TENANTS)
@@ -174,6 +174,31 @@ async def write_while_slots_move(world: World) -> None:
 @pytest.mark.parametrize("seed", seeds(3, 100))
 def test_no_write_is_lost_while_slots_move(seed: int) -> None:
     run(write_while_slots_move, seed)
+
+
+async def write_while_a_primary_is_replaced(world: World) -> None:
+    cluster, keyrail = await begin(world, replicas=1)
+    over: list[bool] = []
+    writers = [TenantWriter(world, keyrail, number, name) for name in NAMES for number in range(3)]
+    writing = [world.start(each.work(lambda: bool(over), 0.05)) for each in writers]
+    await asyncio.sleep(world.chance.random())
+    before = world.chance.choice(cluster.primaries())
+    if world.chance.random() < 0.5:
+        before.server.kill()
+    else:
+        await cluster.failover(cluster.replicas_of(before)[0])
+    await world.until(lambda: before not in cluster.primaries() and len(cluster.primaries()) == 3)
+    answered = [each.answered for each in writers]
+    await world.until(lambda: all(each.answered > some + 10 for each, some in zip(writers, answered, strict=True)))
+    over.append(True)
+    await asyncio.gather(*writing)
+    for each in writers:
+        each.check(log_of(cluster, each))
+
+
+@pytest.mark.parametrize("seed", seeds(2, 50))
+def test_no_write_is_lost_while_a_primary_is_replaced(seed: int) -> None:
+    run(write_while_a_primary_is_replaced, seed)
 
 
 class Subscriber:
