@@ -57,14 +57,6 @@ def test_keys_are_asked_about_on_a_connection_of_the_routes_own() -> None:
     assert redis.told == [("user:{int}", b"user:1", math.inf), ("user:{int}", b"user:1", 5.0)]
 
 
-def test_a_tenants_key_is_asked_about_as_redis_has_it() -> None:
-    redis = Redis()
-    redis.expiries.wonder(TRACE, PoolKey("ada", 3, 2), lambda *told: redis.told.append(told), b"acme:")
-    assert redis.asked == [(PoolKey(None, 3, 2), [[b"PTTL", b"acme:user:1"]])]
-    redis.answer(b":-1\r\n")
-    assert redis.told == [("user:{int}", b"user:1", math.inf)]
-
-
 def test_so_many_in_a_second_and_fewer_while_answers_are_missing() -> None:
     redis = Redis()
     redis.wonder(times=20)

@@ -50,8 +50,8 @@ class Expiries:
         self._left = MOST_PER_SECOND - self._open
         self._barred = max(0, self._barred - 1)
 
-    def wonder(self, trace: Trace, key: PoolKey, tell: Tell, prefix: bytes = b"") -> None:
-        """Ask for the TTL of the first key of a command; `key` is the pool of its client, and `prefix` its tenant's.
+    def wonder(self, trace: Trace, key: PoolKey, tell: Tell) -> None:
+        """Ask for the TTL of the first key of a command; `key` is the pool of its client.
 
         If the key exists, ``tell`` gets its pattern, the key, and its TTL in seconds (infinity if it has none).
         """
@@ -60,9 +60,8 @@ class Expiries:
         if not trace.measured or trace.missed or trace.failed:
             return
         own, name = key._replace(user=None), trace.keys[0]
-        stored = prefix + name
         if self._owner is not None:
-            node = self._owner(slot_of(stored))
+            node = self._owner(slot_of(name))
             if node is None:
                 return
             own = own._replace(node=node)
@@ -70,7 +69,7 @@ class Expiries:
             return
         self._left -= 1
         self._open += 1
-        self._ask(own, [[b"PTTL", stored]], partial(self._answered, partial(tell, trace.patterns[0], name)))
+        self._ask(own, [[b"PTTL", name]], partial(self._answered, partial(tell, trace.patterns[0], name)))
 
     def _answered(self, tell: Callable[[float], None], replies: Sequence[bytes] | None) -> None:
         self._open -= 1

@@ -129,7 +129,7 @@ class Tracer(TracePort):
         if not counts_keys:
             return  # latencies may be recorded, keys may not
         self._interval.see(trace, schema)
-        self._expiries.wonder(trace, client.key, self._expires, client.intake.prefix)
+        self._expiries.wonder(trace, client.key, self._expires)
 
     def _see_time(self, trace: Trace, spec: Spec) -> None:
         if spec.state is not ConnectionState.POOL:
