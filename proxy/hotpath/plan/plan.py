@@ -172,7 +172,7 @@ class Plan:
 
     def add_counter(self) -> int:
         """The number of one more counter of ``changed``, for a command that several rules edit."""
-        self.changed = array("q", [*self.changed, 0])
+        self.changed = array("q", bytes(8 * (len(self.changed) + 1)))  # nothing is counted yet
         return len(self.changed) - 1
 
     def refuse(self, command_id: int, error: bytes) -> None:
