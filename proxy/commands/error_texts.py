@@ -342,7 +342,7 @@ PROBE_FORBIDDEN = EngineTexts(
     used_in=(
         "net/connection/engine.py",
         "net/policy/expiries.py",
-        "rules/keys_by_scan/rule.py",
+        "rules/key_walk.py",
         "session/cluster/wait_for_replicas.py",
     ),
 )

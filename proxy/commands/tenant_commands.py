@@ -14,7 +14,9 @@ class RequestNames(Enum):
 
     NONE = "nowhere"
     KEYS = "where its keys stand"
-    PATTERN = "its first argument is a pattern of keys"
+    PATTERN = "its first argument is a pattern of keys, for which Keyrail walks over them"
+    COUNT = "nowhere: Keyrail walks over its keys to count them"
+    ANY_KEY = "nowhere: Keyrail walks over its keys to choose one"
     SCAN = "MATCH has a pattern of keys, or there is none, and one is added"
     SORT = "its keys, and the patterns of BY and GET"
     CHANNEL = "its first argument is a channel"
@@ -77,6 +79,8 @@ _OFFERED = {
     _SORTED: "SORT SORT_RO",
     Offer(RequestNames.PATTERN, ReplyNames.ALL): "KEYS",
     Offer(RequestNames.SCAN, ReplyNames.PAGE): "SCAN",
+    Offer(RequestNames.COUNT): "DBSIZE",
+    Offer(RequestNames.ANY_KEY): "RANDOMKEY",
     Offer(RequestNames.NONE, ReplyNames.SECTIONS): "INFO",
     # Messages and confirmations, which come as pushes, get their names from ``replies.message_edit``.
     Offer(RequestNames.CHANNELS): "SSUBSCRIBE SUBSCRIBE SUNSUBSCRIBE UNSUBSCRIBE",
@@ -111,7 +115,7 @@ _UNTRIED = "nobody has tried where it has names"
 _BARE = "a subcommand is missing"
 
 _REFUSED = {
-    _ALL_KEYS: "CLUSTER|FLUSHSLOT CLUSTER|FLUSHSLOTS DBSIZE FLUSHALL FLUSHDB RANDOMKEY SFLUSH SWAPDB TRIMSLOTS",
+    _ALL_KEYS: "CLUSTER|FLUSHSLOT CLUSTER|FLUSHSLOTS FLUSHALL FLUSHDB SFLUSH SWAPDB TRIMSLOTS",
     _BY_ITSELF: "MIGRATE MOVE",
     _CLIENTS: """
         CLIENT|KILL CLIENT|LIST CLIENT|PAUSE CLIENT|UNBLOCK CLIENT|UNPAUSE COMMANDLOG|GET COMMANDLOG|HELP COMMANDLOG|LEN

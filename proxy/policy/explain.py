@@ -38,7 +38,7 @@ from proxy.rules.verdict import (
     Verdict,
 )
 from proxy.schema.entries import Schema
-from proxy.tenants.requests import NotOfferedError, prefixed, refusal_of
+from proxy.tenants.requests import NotOfferedError, arity_error, prefixed, refusal_of, walk_of
 from proxy.wire.encode import encode_command
 
 _LONGEST_SHOWN = 200
@@ -105,8 +105,8 @@ def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context, l
             lines.append(RuleLine(rule.name, str(rule.where), *_unasked(compiled, rule, asked, command, context)))
     owned = _owners(compiled.policy.schema, command)
     verdict = refused_alone(command, decision)[0] or decision.verdict
-    verdict, tenant_line = _for_tenant(compiled, command, verdict, tenant)
-    outcome = _outcome(verdict, command.argv)
+    end, tenant_line = _for_tenant(compiled, command, verdict, tenant)
+    outcome = end if isinstance(end, str) else _outcome(end, command.argv)
     if decision.replica is not None:
         outcome = outcome.replace("to Redis", "to a replica, or to the primary if none is near enough", 1)
     return Explanation(shown_command(argv), compiled.app, (*owned, *lines, *tenant_line), outcome)
@@ -114,8 +114,8 @@ def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context, l
 
 def _for_tenant(
     compiled: CompiledPolicy, command: Command, verdict: End | Procedure, tenant: Tenant | None
-) -> tuple[End | Procedure, Sequence[RuleLine]]:
-    """What becomes of the verdict for a client of a tenant, and the line that tells so."""
+) -> tuple[End | Procedure | str, Sequence[RuleLine]]:
+    """What becomes of the verdict for a client of a tenant, or of the command, and the line that tells so."""
     if tenant is None:
         return verdict, ()
     said = tenant.problem or f"its keys begin with {tenant.prefix.decode()} in Redis"
@@ -125,6 +125,8 @@ def _for_tenant(
     if refusal or not isinstance(verdict, Pass | Rewrite) or tenant.problem:
         return (Refuse(refusal) if refusal else verdict), (line,)
     sent = command if isinstance(verdict, Pass) else Command(compiled.table, verdict.argv, verdict.spec)
+    if walk_of(sent) is not None and not arity_error(sent):
+        return f"Keyrail answers {sent.name} by a walk over the keys of the tenant", (line,)
     try:
         return Rewrite(prefixed(sent, tenant.prefix, trusts_scripts=trusts_scripts).argv), (line,)
     except NotOfferedError as refused:

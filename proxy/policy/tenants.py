@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from proxy.policy_yaml.errors import Where
+from proxy.rules.key_walk import WalkBudget
 
 TEXT = r"[A-Za-z0-9_.:/@+=,~|#-]"
 """A character of a prefix: none that a pattern of keys, a slot of a cluster or a line of text gives a meaning."""
@@ -27,13 +28,33 @@ class Piece(NamedTuple):
     name: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class TenantTerms:
+    """What clients of all tenants may do. `trusts_scripts`: their scripts are said to use no keys but those that they
+    declare. KEYS, DBSIZE and RANDOMKEY `walk` over a tenant's keys within this budget; DBSIZE may tell a count of at
+    most `count_age` seconds."""
+
+    trusts_scripts: bool = False
+    walk: WalkBudget = field(default_factory=WalkBudget)
+    count_age: int = 60
+
+
 class Tenant(NamedTuple):
     """A tenant, as its clients' commands need it. With a `problem`, its name cannot be part of a prefix, and nothing
-    with a key goes on. `trusts_scripts`: its scripts are said to use no keys but those that they declare."""
+    with a key goes on."""
 
     prefix: bytes
     problem: str = ""
-    trusts_scripts: bool = False
+    terms: TenantTerms = TenantTerms()
+
+    @property
+    def trusts_scripts(self) -> bool:
+        """Whether its scripts are said to use no keys but those that they declare."""
+        return self.terms.trusts_scripts
+
+    def sees_as(self, other: "Tenant | None") -> bool:
+        """Whether both have the same keys."""
+        return other is not None and self[:2] == other[:2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +63,7 @@ class Tenants:
 
     pieces: tuple[Piece, ...] = ()
     apps: frozenset[str] = frozenset()
-    trusts_scripts: bool = False
+    terms: TenantTerms = TenantTerms()
     where: Where = field(default_factory=lambda: Where(""))
 
     def __bool__(self) -> bool:
@@ -58,7 +79,7 @@ class Tenants:
             if problem:
                 return Tenant(b"", f"its {kind} cannot be part of the tenant's prefix: {problem}")
         prefix = "".join(piece.text + names.get(piece.name, "") for piece in self.pieces)
-        return Tenant(prefix.encode("ascii"), trusts_scripts=self.trusts_scripts)
+        return Tenant(prefix.encode("ascii"), terms=self.terms)
 
     def ends_of(self, kind: str) -> list[str]:
         """The characters that end a name of this kind in the prefix."""

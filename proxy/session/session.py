@@ -206,7 +206,8 @@ class Session(AwaitingClient):
         # Names that the client knows, or that its connection holds, would mean other keys behind another prefix.
         before = self.tenant
         self._become(self._whose_tenant())
-        if before == self.tenant or not self._holds_names():
+        same = before is self.tenant if before is None else before.sees_as(self.tenant)
+        if same or not self._holds_names():
             return
         if self.state.blocked:
             self.close("tenant_changed")

@@ -20,6 +20,7 @@ from proxy.wire.encode import encode_error
 ReplyEdit: TypeAlias = Callable[[bytes], bytes]
 
 _CHANNELS = frozenset({RequestNames.CHANNELS, RequestNames.CHANNEL_PATTERNS, RequestNames.SHOWN_CHANNELS})
+_WALKS = frozenset({RequestNames.PATTERN, RequestNames.COUNT, RequestNames.ANY_KEY})
 _OF_THE_SERVER = (b"__key", b"__redis__:")
 """How channels begin on which the server itself sends: keyspace notifications and invalidations."""
 _GLOB = b"\\*?[]^-"
@@ -72,6 +73,19 @@ def prefixed(command: Command, prefix: bytes, *, trusts_scripts: bool = False) -
     return _with_prefix(command, offer, prefix) if isinstance(offer, Offer) else Prefixed(command.argv, None)
 
 
+def walk_of(command: Command) -> RequestNames | None:
+    """What Keyrail walks over the keys of a tenant for, in place of this command; None for any other."""
+    offer = decision_of(command.spec.name)
+    return offer.request if isinstance(offer, Offer) and offer.request in _WALKS else None
+
+
+def arity_error(command: Command) -> bytes:
+    """Redis's error for a command with a wrong number of arguments; empty for any other."""
+    if command.spec.takes(len(command.argv)):
+        return b""
+    return encode_error(f"ERR wrong number of arguments for '{command.spec.name.lower()}' command")
+
+
 def own_prefixed(command: Command, prefix: bytes) -> Prefixed:
     """A command that Keyrail itself sends for a tenant's client: its own scripts use no keys but those that they
     declare. Raises NotOfferedError."""
@@ -86,9 +100,10 @@ def glob_escaped(prefix: bytes) -> bytes:
 def _with_prefix(command: Command, offer: Offer, prefix: bytes) -> Prefixed:
     if offer.request is RequestNames.NONE:
         return Prefixed(command.argv, None if offer.reply is ReplyNames.NONE else partial(stripped, offer.reply, b""))
-    if not command.spec.takes(len(command.argv)):
-        name = command.spec.name.lower()
-        raise NotOfferedError(encode_error(f"ERR wrong number of arguments for '{name}' command"))
+    if error := arity_error(command):
+        raise NotOfferedError(error)
+    if offer.request in (RequestNames.COUNT, RequestNames.ANY_KEY):
+        raise NotOfferedError(_denied(command, "Keyrail walks over a tenant's keys for it, which it cannot do here"))
     if offer.request in _CHANNELS:
         return _with_channels(command, offer, prefix)
     if offer.request is RequestNames.SLOT:

@@ -40,7 +40,11 @@ def test_explain_shows_what_redis_gets(file: str, capsys: pytest.CaptureFixture[
     sent = call("SET", "acme:cart:1", "x", "EX", "300")
     assert text.endswith(f"to Redis: {repr(sent)[2:-1]}\n")
     assert r"to Redis: *2\r\n$3\r\nGET\r\n$6\r\nacme:a\r\n" in explained(capsys, file, "acme", "GET", "a")
-    assert "to the client: -DENIED keyrail: DBSIZE is not offered" in explained(capsys, file, "acme", "DBSIZE")
+    assert "to the client: -DENIED keyrail: FLUSHDB is not offered" in explained(capsys, file, "acme", "FLUSHDB")
+    assert explained(capsys, file, "acme", "DBSIZE").endswith("answers DBSIZE by a walk over the keys of the tenant\n")
+    assert "to the client: -ERR wrong number of arguments for 'dbsize'" in explained(
+        capsys, file, "acme", "DBSIZE", "x"
+    )
     assert "to the client: -ERR syntax error" in explained(capsys, file, "acme", "SCAN", "0", "SLOT", "1")
     other = explained(capsys, file, "other", "GET", "a")
     assert "tenants" not in other.replace(file, "")

@@ -47,11 +47,11 @@ UNLIKE = frozenset(
             "OBJECT",
         ),
         *("QUIT", "RESET", "SPOP", "TIME", "WAITAOF", "XINFO", "TTL", "PTTL", "HTTL", "HPTTL", "EXPIRETIME"),
-        *("PEXPIRETIME", "HEXPIRETIME", "HPEXPIRETIME", "KEYS", "SCAN"),
+        *("PEXPIRETIME", "HEXPIRETIME", "HPEXPIRETIME", "KEYS", "SCAN", "RANDOMKEY"),
     )
 )
 """Commands whose replies differ from one server to another, from one moment to the next, or in their order."""
-ALONE = frozenset({"CLIENT", "WATCH", "UNWATCH", "MULTI", "EXEC", "DISCARD", "SELECT"})
+ALONE = frozenset({"CLIENT", "WATCH", "UNWATCH", "MULTI", "EXEC", "DISCARD", "SELECT", "KEYS", "DBSIZE", "RANDOMKEY"})
 """Commands that do not stand inside a transaction here."""
 VALUES = {
     b"string": ("GET", "{}"),
@@ -189,7 +189,7 @@ def hostile(chance: random.Random) -> list[str]:
     """A command with the names of somebody else."""
     while True:
         words = chance.choice(LINES)
-        if words[0] not in ALONE | UNLIKE | LEFT_OUT or words[0] in ("KEYS", "SCAN"):
+        if words[0] not in ALONE | UNLIKE | LEFT_OUT or words[0] in ("DBSIZE", "KEYS", "SCAN"):
             break
     made = [MARK.sub(lambda _: chance.choice(KEYS), word) for word in words]
     if words[0] == "KEYS":

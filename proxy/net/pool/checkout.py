@@ -262,7 +262,8 @@ class Checkout(PoolPort):
         elif self._pools.of(key).in_unit(Lane.FAST):
             # A transaction on a shared connection has arrived whole, so it ends in this turn of the loop.
             self._loop.call_soon(waiter.arrived)
-        elif self._pools.alive(key) or self._learning[key.user]:
+        elif self._pools.alive(key) or self._pools.of(key).opening[Lane.FAST] or self._learning[key.user]:
+            # A connection of the user's with another protocol or database may be on its way to this pool.
             self.await_shared(waiter, key, Lane.FAST)
         else:
             return False

@@ -1,12 +1,15 @@
-"""``tenants: {prefix: "{app}:", apps: [acme, globex], scripts: trusted}``."""
+"""``tenants: {prefix: "{app}:", apps: [acme, globex], scripts: trusted, walk: {time: 5s}, count_age: 60s}``."""
 
 import os
 import re
+from functools import partial
 
-from proxy.policy.tenants import NAMES, NO_TENANTS, TEXT, Piece, Tenants
+from proxy.policy.tenants import NAMES, NO_TENANTS, TEXT, Piece, Tenants, TenantTerms
 from proxy.policy_yaml.errors import shown
-from proxy.policy_yaml.fields import choice, read_fields, read_list, scan
+from proxy.policy_yaml.fields import choice, read_duration, read_fields, read_list, scan
 from proxy.policy_yaml.yaml_source import Problems, Scalar, Value
+from proxy.rules.key_walk import WalkBudget
+from proxy.rules.key_walk_yaml import read_walk_budget
 
 _VARIABLE = r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}"
 _NAMED = rf"\{{({'|'.join(NAMES)})\}}"
@@ -26,13 +29,17 @@ def read_tenants(value: Value, problems: Problems) -> Tenants | None:
         return None
     pieces: tuple[Piece, ...] = fields.require("prefix", _read_prefix, (), 'a prefix such as "{app}:"')
     apps: tuple[Scalar, ...] = fields.require("apps", read_list, (), "the apps that are tenants, such as [acme]")
-    trusts_scripts = fields.read("scripts", choice({"refuse": False, "trusted": True}), False)
+    terms = TenantTerms(
+        fields.read("scripts", choice({"refuse": False, "trusted": True}), False),
+        fields.read("walk", partial(read_walk_budget, make=WalkBudget), WalkBudget()),
+        fields.read("count_age", read_duration, TenantTerms().count_age),
+    )
     fields.finish()
     names = [app.text for app in apps]
     for app in apps:
         if names.count(app.text) > 1:
             problems.unexpected(app, "each app once")
-    return Tenants(pieces, frozenset(names), trusts_scripts, fields.where) if pieces and names else NO_TENANTS
+    return Tenants(pieces, frozenset(names), terms, fields.where) if pieces and names else NO_TENANTS
 
 
 def _read_prefix(value: Value, problems: Problems) -> tuple[Piece, ...] | None:

@@ -1,8 +1,7 @@
 """KEYS answered through SCAN, which does not block other clients.
 
-Redis blocks all clients until a KEYS ends; SCAN visits a few keys at a time. The walk has budgets, since all found keys
-are kept in memory until the end. If it exceeds a budget, the client gets an error, never a part of the keys. If SCAN
-returns a key twice, the reply has it once. A pattern that can match only one name is looked up with EXISTS.
+Redis blocks all clients until a KEYS ends; SCAN visits a few keys at a time (``key_walk``). If the walk exceeds its
+budget, the client gets an error, never a part of the keys. If SCAN returns a key twice, the reply has it once.
 
 KEYS is a snapshot. SCAN only guarantees the keys that exist during the whole walk: keys that are created or deleted
 meanwhile may be missing. Inside MULTI Keyrail cannot ask Redis, so KEYS is refused there. KEYS itself never runs.
@@ -11,31 +10,21 @@ meanwhile may be missing. Inside MULTI Keyrail cannot ask Redis, so KEYS is refu
 from dataclasses import dataclass
 from functools import partial
 
-import hiredis
-
 from proxy.commands.command import Command
-from proxy.commands.error_texts import PROBE_FORBIDDEN
 from proxy.commands.spec import Spec
 from proxy.rules.context import Context
 from proxy.rules.judged_by import JudgedBy
+from proxy.rules.key_walk import Stopped, WalkBudget, find_keys
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording, takes
 from proxy.rules.verdict import PASS, Answer, Procedure, Refuse, Steps, Verdict
-from proxy.wire.decode import read_reply
 from proxy.wire.encode import encode_array
-
-_GLOB = b"*?[\\"
 
 
 @dataclass(frozen=True, slots=True)
-class KeysByScanSettings(RuleSettings):
-    """The budgets: the most keys, their bytes, and seconds; `count` is the COUNT of each step."""
-
-    keys: int = 10_000
-    bytes: int = 1 << 20
-    time: int = 2
-    count: int = 500
+class KeysByScanSettings(WalkBudget, RuleSettings):
+    """The budget."""
 
     @property
     def beyond_acl(self) -> str:
@@ -69,40 +58,8 @@ class KeysByScan(Rule):
         return True
 
     def _steps(self, pattern: bytes) -> Steps:
-        if not any(byte in pattern for byte in _GLOB):
-            (frame,) = yield [(b"EXISTS", pattern)]
-            there = read_reply(frame)
-            if isinstance(there, hiredis.ReplyError):
-                return self._fail(frame, "EXISTS for it")
-            return Answer(encode_array([pattern] * there))
-        return (yield from self._walk(pattern))
-
-    def _walk(self, pattern: bytes) -> Steps:
-        settings = self._settings
-        count = b"%d" % settings.count
-        found: dict[bytes, None] = {}
-        size, cursor = 0, b"0"
-        while True:
-            (frame,) = yield [(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", count)]
-            reply = read_reply(frame)
-            if isinstance(reply, hiredis.ReplyError):
-                return self._fail(frame, "SCAN")
-            cursor, names = reply
-            for name in names:
-                if name not in found:
-                    found[name] = None
-                    size += len(name)
-            if len(found) > settings.keys:
-                return self._refuse(f"more than {settings.keys} keys match")
-            if size > settings.bytes:
-                return self._refuse(f"the names that match have more than {settings.bytes} bytes")
-            if cursor == b"0":
-                return Answer(encode_array(list(found)))
-
-    def _fail(self, error: bytes, asked: str) -> Answer | Refuse:
-        # Errors of Redis's state (LOADING, BUSY …) are forwarded. An error about a forbidden command that the client
-        # has not sent would mislead.
-        return self._refuse(f"this user may not run {asked}") if PROBE_FORBIDDEN.begin(error) else Answer(error)
+        found = yield from find_keys(pattern, self._settings)
+        return found.end(self._refuse) if isinstance(found, Stopped) else Answer(encode_array(found))
 
     def _refuse(self, reason: str) -> Refuse:
         return self._refusals.of(f"KEYS is not answered: {reason}", "use SCAN with MATCH and COUNT")

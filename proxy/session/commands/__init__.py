@@ -12,6 +12,7 @@ pinned.py           commands that need a private connection: blocking commands, 
 keyrail_command.py  KEYRAIL …: commands that Keyrail answers
 subscribe.py        SUBSCRIBE and its relatives, RESP2 and RESP3
 script_units.py     scripts with a cluster upstream: each in a transaction of its own
+tenant_walks.py     KEYS, DBSIZE and RANDOMKEY of tenants, by a walk over their keys
 write_pauses.py     commands that wait while Redis holds writes back
 exec_abort.py       the command that makes Redis abort a transaction
 """

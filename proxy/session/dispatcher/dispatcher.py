@@ -15,7 +15,7 @@ from proxy.rules.verdict import Answer, Refuse, ReplyEdit, Rewrite, Verdict, cha
 from proxy.session import reply_mode
 from proxy.session.client_link import BYTES_WAIT
 from proxy.session.cluster import named_node, node_connections, node_of_keys, nodeless_multi, redirects
-from proxy.session.commands import client_reply, follow_ups, sending, switching
+from proxy.session.commands import client_reply, follow_ups, sending, switching, tenant_walks
 from proxy.session.dispatcher import leaving, n_plus_one, refusals, routing, streaming
 from proxy.session.item import NO_LOOK_AHEAD, Item, LookAhead
 from proxy.session.logins import login
@@ -26,7 +26,7 @@ from proxy.session.progress import NotYet, Step
 from proxy.session.replicas import replica_reads
 from proxy.session.session import Handlers, Session
 from proxy.session.state import Awaited
-from proxy.tenants.requests import NotOfferedError
+from proxy.tenants.requests import NotOfferedError, walk_of
 from proxy.wire.encode import encode_command
 from proxy.wire.request import Request
 
@@ -320,6 +320,9 @@ class Dispatcher:
         session, own, edit = self.session, item.command, None
         if type(verdict) is Rewrite:
             own, edit = Command(session.effective_policy.table, verdict.argv, verdict.spec), verdict.edit
+        if walk_of(own) is not None and session.ports.nodes is None:
+            item.asked = True
+            return self._judge_on(item, tenant_walks.answered(session, tenant, own))
         try:
             full = tenancy.for_redis(session, tenant, item.wrapper or own, item.hidden)
         except NotOfferedError as refused:

@@ -39,14 +39,15 @@ def settled(session: Session, command: Command, decision: Decision) -> Step[Deci
         if pause is None:
             return decision
         assert isinstance(procedure, Procedure)
-        end = yield from _ended(session, procedure)
+        end = yield from ended(session, tenancy.asked_for(session, procedure))
         resumed = policy.resume(pause, end, judging.context_of(session))
         if resumed.hits:
             session.ports.reports.report(resumed.hits, command, session)
         decision = resumed
 
 
-def _ended(session: Session, procedure: Procedure) -> Step[End | Exception]:
+def ended(session: Session, procedure: Procedure) -> Step[End | Exception]:
+    """What the procedure ends in. Its questions have names as Redis knows them."""
     state = session.state
     lingers = type(state) is Pinned and state.keeping is Keeping.LINGERING
     if lingers and session.sender.pending_replies == 0 and not session.keeps_pin():
@@ -54,11 +55,11 @@ def _ended(session: Session, procedure: Procedure) -> Step[End | Exception]:
         session.unpin()
     ends: list[End | Exception] = []
 
-    def ended(end: End | Exception) -> None:
+    def come(end: End | Exception) -> None:
         ends.append(end)
         session.arrived()
 
-    running = RunningProcedure(session.ports, _asking(session), tenancy.asked_for(session, procedure), ended)
+    running = RunningProcedure(session.ports, _asking(session), procedure, come)
     running.begin()
     try:
         while not ends:

@@ -10,5 +10,6 @@ node_port.py        what a session needs to know about the nodes of a cluster, a
 login_port.py       what a session needs to know about logins
 pause_port.py       what a session asks about times in which Redis holds writes back
 open_trace.py       traces of commands: client, size, time, result
+counted_keys.py     how many keys tenants had a moment ago
 info_query.py       the arguments of KEYRAIL HOTKEYS and its relatives
 """

@@ -1,7 +1,7 @@
 """The interface between a session and the network side, and the values that both use."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from proxy.commands.command import Command
@@ -16,6 +16,7 @@ from proxy.policy.decision import Hit
 from proxy.rules.scripts.own_keys import OwnKeys
 from proxy.rules.shared_state import FactKey
 from proxy.session.ports.client import ClientTransport, EffectivePolicy, ServedClient
+from proxy.session.ports.counted_keys import CountedKeys
 from proxy.session.ports.info_query import InfoQuery
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.login_port import LoginPort
@@ -296,3 +297,4 @@ class Ports:
     pauses: PausePort | None = None
     replicas: ReplicaPort | None = None
     """Of the primaries."""
+    counted: CountedKeys = field(default_factory=CountedKeys)
