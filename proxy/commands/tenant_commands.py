@@ -21,7 +21,8 @@ class RequestNames(Enum):
     SORT = "its keys, and the patterns of BY and GET"
     CHANNEL = "its first argument is a channel"
     CHANNELS = "its arguments are channels"
-    CHANNEL_PATTERNS = "its arguments are patterns of channels"
+    SUBSCRIPTIONS = "its arguments are channels, on some of which the server itself tells of keys"
+    PATTERN_SUBSCRIPTIONS = "its arguments are patterns of such channels"
     SHOWN_CHANNELS = "its argument is a pattern of channels, or there is none, and one is added"
     HASHED = "its argument behind the subcommand is a key, which is only hashed"
     SLOT = "nowhere, but it is about the keys of a slot, and others than the tenant's are left out of the reply"
@@ -82,9 +83,10 @@ _OFFERED = {
     Offer(RequestNames.COUNT): "DBSIZE",
     Offer(RequestNames.ANY_KEY): "RANDOMKEY",
     Offer(RequestNames.NONE, ReplyNames.SECTIONS): "INFO",
-    # Messages and confirmations, which come as pushes, get their names from ``replies.message_edit``.
-    Offer(RequestNames.CHANNELS): "SSUBSCRIBE SUBSCRIBE SUNSUBSCRIBE UNSUBSCRIBE",
-    Offer(RequestNames.CHANNEL_PATTERNS): "PSUBSCRIBE PUNSUBSCRIBE",
+    # Messages and confirmations, which come as pushes, get their names from ``tenants.messages``.
+    Offer(RequestNames.CHANNELS): "SSUBSCRIBE SUNSUBSCRIBE",
+    Offer(RequestNames.SUBSCRIPTIONS): "SUBSCRIBE UNSUBSCRIBE",
+    Offer(RequestNames.PATTERN_SUBSCRIPTIONS): "PSUBSCRIBE PUNSUBSCRIBE",
     Offer(RequestNames.CHANNEL): "PUBLISH SPUBLISH",
     Offer(RequestNames.SHOWN_CHANNELS, ReplyNames.ALL): "PUBSUB|CHANNELS PUBSUB|SHARDCHANNELS",
     Offer(RequestNames.CHANNELS, ReplyNames.PAIRS): "PUBSUB|NUMSUB PUBSUB|SHARDNUMSUB",

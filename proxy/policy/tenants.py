@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from proxy.policy_yaml.errors import Where
 from proxy.rules.key_walk import WalkBudget
+from proxy.tenants.messages import OF_THE_SERVER
 
 TEXT = r"[A-Za-z0-9_.:/@+=,~|#-]"
 """A character of a prefix: none that a pattern of keys, a slot of a cluster or a line of text gives a meaning."""
@@ -78,8 +79,10 @@ class Tenants:
             problem = self.problem_of(kind, names[kind])
             if problem:
                 return Tenant(b"", f"its {kind} cannot be part of the tenant's prefix: {problem}")
-        prefix = "".join(piece.text + names.get(piece.name, "") for piece in self.pieces)
-        return Tenant(prefix.encode("ascii"), terms=self.terms)
+        prefix = "".join(piece.text + names.get(piece.name, "") for piece in self.pieces).encode("ascii")
+        if any(each.startswith(prefix) or prefix.startswith(each) for each in OF_THE_SERVER):
+            return Tenant(b"", f"its prefix, {prefix.decode()}, may begin channels on which Redis itself sends")
+        return Tenant(prefix, terms=self.terms)
 
     def ends_of(self, kind: str) -> list[str]:
         """The characters that end a name of this kind in the prefix."""

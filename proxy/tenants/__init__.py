@@ -2,6 +2,7 @@
 
 requests.py  a request with the prefix before each name
 replies.py   a reply without it
+messages.py  channels with it, messages and invalidations without it
 slot_keys.py the keys of a slot of a cluster
 
 For each command, ``commands.tenant_commands`` says whether tenants may send it, and where names stand. All of it is

@@ -4,8 +4,7 @@ A reply that has another form than its command's, or a name without the prefix, 
 see what is not its own.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from proxy.commands.tenant_commands import ReplyNames
 from proxy.wire.encode import encode_error
@@ -15,8 +14,6 @@ OTHER_FORM = encode_error(
     "ERR keyrail: Redis gave a reply in which the names of a tenant cannot be told from others', so it was dropped"
 )
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
-_CONFIRM_PATTERNS = frozenset({b"psubscribe", b"punsubscribe"})
-_OF_PATTERNS = _CONFIRM_PATTERNS | {b"pmessage"}
 _SHOWN_SECTIONS = frozenset({"server", "clients", "memory", "persistence", "stats", "replication", "cpu", "cluster"})
 """Sections of INFO about the server as a whole. Others count keys and commands, which are of all tenants together."""
 
@@ -63,19 +60,6 @@ def _name_at(frame: bytes, begin: int, quote: bytes, names: Sequence[bytes]) -> 
     return len(cut) if cut and any(name.startswith(cut) for name in names) else -1
 
 
-def message_edit(prefix: bytes, pattern_prefix: bytes) -> Callable[[bytes], bytes]:
-    """The edit of messages and of confirmations of subscriptions, which name a channel, a pattern or both. Patterns
-    begin with another form of the prefix."""
-    return partial(_message, prefix, pattern_prefix)
-
-
-def _message(prefix: bytes, pattern_prefix: bytes, frame: bytes) -> bytes:
-    try:
-        return _Strip(frame, prefix).message(pattern_prefix)
-    except ValueError:
-        return b""  # of somebody else
-
-
 def stripped(names: ReplyNames, prefix: bytes, frame: bytes) -> bytes:
     """The reply with the prefix taken off each of its names."""
     if frame[:1] in (b"-", b"_") or frame[1:3] == b"-1":
@@ -83,12 +67,12 @@ def stripped(names: ReplyNames, prefix: bytes, frame: bytes) -> bytes:
     try:
         if names is ReplyNames.SECTIONS:
             return _without_sections(frame)
-        return _Strip(frame, prefix).strip(names)
+        return Strip(frame, prefix).strip(names)
     except ValueError:
         return OTHER_FORM
 
 
-class _Strip:
+class Strip:
     """One reply: ``parts`` is what the tenant gets of it up to ``done``. Raises ValueError for another form."""
 
     def __init__(self, frame: bytes, prefix: bytes) -> None:
@@ -112,21 +96,6 @@ class _Strip:
             self._name(i)
         else:
             raise ValueError
-        return b"".join((*self.parts, self.frame[self.done :]))
-
-    def message(self, pattern_prefix: bytes) -> bytes:
-        """A message without the prefix, or a confirmation; that of no channel has a null in its place."""
-        _, size, start = self._line(self._line(0)[2])
-        word, i = self.frame[start : start + size], start + size + 2
-        if self.frame[i : i + 1] == b"_" or self.frame[i : i + 3] == b"$-1":
-            return self.frame
-        channel_prefix = self.prefix
-        if word in _OF_PATTERNS:
-            self.prefix = pattern_prefix
-            i = self._name(i)
-        if word not in _CONFIRM_PATTERNS:
-            self.prefix = channel_prefix
-            self._name(i)
         return b"".join((*self.parts, self.frame[self.done :]))
 
     def _all(self, kind: bytes, count: int, i: int) -> None:
@@ -162,13 +131,16 @@ class _Strip:
         return end
 
     def _name(self, i: int) -> int:
-        # Take the prefix off the bulk string at ``i``; the offset behind that.
+        return self._cut(i, 0, self.prefix)
+
+    def _cut(self, i: int, at: int, prefix: bytes) -> int:
+        # Take the prefix off the bulk string at ``i``, ``at`` bytes behind its beginning; the offset behind the string.
         kind, size, start = self._line(i)
-        cut = start + len(self.prefix)
-        if kind != b"$" or not self.frame.startswith(self.prefix, start, start + max(size, 0)):
+        cut = start + at
+        if kind != b"$" or not self.frame.startswith(prefix, cut, start + max(size, 0)):
             raise ValueError
-        self.parts += self.frame[self.done : i], b"$%d\r\n" % (size - len(self.prefix))
-        self.done = cut
+        self.parts += self.frame[self.done : i], b"$%d\r\n" % (size - len(prefix)), self.frame[start:cut]
+        self.done = cut + len(prefix)
         return start + size + 2
 
 

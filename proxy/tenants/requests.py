@@ -14,15 +14,25 @@ from proxy.commands.table import NOTIFICATIONS, ConnectionState
 from proxy.commands.tenant_commands import Offer, ReplyNames, RequestNames, decision_of
 from proxy.commands.words import word_of
 from proxy.tenants import slot_keys
+from proxy.tenants.messages import OF_THE_SERVER, full_channel, full_pattern
 from proxy.tenants.replies import ErrorEdit, stripped
 from proxy.wire.encode import encode_error
 
 ReplyEdit: TypeAlias = Callable[[bytes], bytes]
 
-_CHANNELS = frozenset({RequestNames.CHANNELS, RequestNames.CHANNEL_PATTERNS, RequestNames.SHOWN_CHANNELS})
+_CHANNELS = frozenset(
+    {
+        RequestNames.CHANNELS,
+        RequestNames.SUBSCRIPTIONS,
+        RequestNames.PATTERN_SUBSCRIPTIONS,
+        RequestNames.SHOWN_CHANNELS,
+    }
+)
 _WALKS = frozenset({RequestNames.PATTERN, RequestNames.COUNT, RequestNames.ANY_KEY})
-_OF_THE_SERVER = (b"__key", b"__redis__:")
-"""How channels begin on which the server itself sends: keyspace notifications and invalidations."""
+_WHICH_PATTERNS = (
+    "a pattern of keyspace notifications begins with __keyspace@N__: or __keyevent@N__:, where N is a number or *, "
+    "or is __key*__:*"
+)
 _GLOB = b"\\*?[]^-"
 _SYNTAX_ERROR = b"-ERR syntax error\r\n"
 _SCAN_OPTIONS = frozenset({b"MATCH", b"COUNT", b"TYPE"})
@@ -79,6 +89,13 @@ def walk_of(command: Command) -> RequestNames | None:
     return offer.request if isinstance(offer, Offer) and offer.request in _WALKS else None
 
 
+def hears_of_keys(command: Command) -> bool:
+    """Whether the server itself would tell the client of keys, by the names of its subscriptions."""
+    return command.spec.state is ConnectionState.SUBSCRIBE and any(
+        name.startswith(OF_THE_SERVER) for name in command.argv[1:]
+    )
+
+
 def arity_error(command: Command) -> bytes:
     """Redis's error for a command with a wrong number of arguments; empty for any other."""
     if command.spec.takes(len(command.argv)):
@@ -129,17 +146,31 @@ def _with_prefix(command: Command, offer: Offer, prefix: bytes) -> Prefixed:
 
 
 def _with_channels(command: Command, offer: Offer, prefix: bytes) -> Prefixed:
-    argv, patterns = list(command.argv), offer.request is not RequestNames.CHANNELS
+    argv = list(command.argv)
     first = 1 + command.spec.name.count("|")
     for index in range(first, len(argv)):
-        if command.spec.state is ConnectionState.SUBSCRIBE and argv[index].startswith(_OF_THE_SERVER):
-            raise NotOfferedError(_denied(command, "what the server tells of keys is not told apart by tenant"))
-        argv[index] = _pattern(command, index, prefix) if patterns else prefix + argv[index]
+        argv[index] = _channel(command, index, offer.request, prefix)
     if offer.request is RequestNames.SHOWN_CHANNELS and len(argv) == first:
         argv.append(glob_escaped(prefix) + b"*")
     if offer.reply is ReplyNames.NONE:
         return Prefixed(argv, None)  # what comes is no reply
     return Prefixed(argv, partial(stripped, offer.reply, prefix))
+
+
+def _channel(command: Command, index: int, names: RequestNames, prefix: bytes) -> bytes:
+    if names is RequestNames.SHOWN_CHANNELS:
+        return _pattern(command, index, prefix)
+    name = command.argv[index]
+    if command.length(index) != len(name):
+        raise NotOfferedError(_denied(command, f"the name in argument {index} is too long"))
+    if names is RequestNames.SUBSCRIPTIONS:
+        return full_channel(name, prefix)
+    if names is not RequestNames.PATTERN_SUBSCRIPTIONS:
+        return prefix + name
+    pattern = full_pattern(name, glob_escaped(prefix))
+    if pattern is None and command.spec.state is ConnectionState.SUBSCRIBE:
+        raise NotOfferedError(_denied(command, _WHICH_PATTERNS))
+    return glob_escaped(prefix) + name if pattern is None else pattern
 
 
 def _edited(error: ErrorEdit, reply: ReplyEdit, frame: bytes) -> bytes:

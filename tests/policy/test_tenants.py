@@ -90,6 +90,13 @@ def test_a_stored_key_tells_whose_it_is(prefix: str, tells: bool) -> None:
     assert StoredNames(policy(APPS).tenants).own(b"acme:x") is None
 
 
+@pytest.mark.parametrize("name", ["__key", "__keyspace@0__", "__redis__"])
+def test_no_prefix_begins_as_channels_of_the_server_do(name: str) -> None:
+    tenant = tenants("{user}:").of("acme", name, "l")
+    assert tenant is not None
+    assert (tenant.prefix, "channels on which Redis itself sends" in tenant.problem) == (b"", True)
+
+
 EXPECTED = 'expected a prefix such as "{app}:", of {app}, {user}, {listener}, ${VARIABLE} of the environment'
 
 
@@ -100,6 +107,8 @@ EXPECTED = 'expected a prefix such as "{app}:", of {app}, {user}, {listener}, ${
         ("{prefix: '{app}*', apps: [acme]}", f"9: tenants.prefix: found '{{app}}*', {EXPECTED}"),
         ("{prefix: '{app}', apps: [acme]}", "9: tenants.prefix: found '{app}', expected a character behind each {…}"),
         ("{prefix: '{app}{user}:', apps: [acme]}", "9: tenants.prefix: found '{app}{user}:', expected a character"),
+        ("{prefix: '_', apps: [acme]}", "9: tenants.prefix: found '_', expected a prefix that does not begin channels"),
+        ("{prefix: '__keys{app}:', apps: [acme]}", "9: tenants.prefix: found '__keys{app}:', expected a prefix that"),
         ("{prefix: '', apps: [acme]}", "9: tenants.prefix: found"),
         ("{apps: [acme]}", '9: tenants.prefix: found nothing, expected a prefix such as "{app}:"'),
         ("{prefix: '{app}:'}", "9: tenants.apps: found nothing, expected the apps that are tenants"),

@@ -232,6 +232,9 @@ UNSUBSCRIBE {c}
 UNSUBSCRIBE
 PSUBSCRIBE {c}* {?}
 PUNSUBSCRIBE {c}*
+SUBSCRIBE __keyspace@0__:{c} __keyevent@0__:del __redis__:invalidate
+UNSUBSCRIBE __keyspace@0__:{c}
+PSUBSCRIBE __keyspace@*__:{c}* __keyevent@0__:* __key*__:*
 SSUBSCRIBE {c}
 SUNSUBSCRIBE {c}
 PUBLISH {c} acme:x

@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.commands.tenant_commands import ReplyNames
-from proxy.tenants.replies import OTHER_FORM, ErrorEdit, message_edit, stripped
+from proxy.tenants.replies import OTHER_FORM, ErrorEdit, stripped
 from proxy.wire.encode import encode_array, encode_bulk
 
 P = b"acme:"
@@ -29,24 +29,6 @@ def test_streams_of_both_protocols(head: bytes) -> None:
         return head % (encode_bulk(first) + entries, encode_bulk(second) + entries)
 
     assert stripped(ReplyNames.STREAMS, P, reply(P + b"x", P + b"\r\n")) == reply(b"x", b"\r\n")
-
-
-def test_messages_and_confirmations_lose_the_prefix() -> None:
-    edit = message_edit(b"eu-1:", rb"eu\-1:")
-    for head in (b"*", b">"):
-        for full, own in (
-            ((b"message", b"eu-1:c", b"eu-1:text"), (b"message", b"c", b"eu-1:text")),
-            ((b"smessage", b"eu-1:c", b"text"), (b"smessage", b"c", b"text")),
-            ((b"pmessage", rb"eu\-1:*", b"eu-1:c", b"text"), (b"pmessage", b"*", b"c", b"text")),
-            ((b"subscribe", b"eu-1:c", b"n"), (b"subscribe", b"c", b"n")),
-            ((b"punsubscribe", rb"eu\-1:*", b"n"), (b"punsubscribe", b"*", b"n")),
-            ((b"message", b"globex:c", b"text"), None),
-        ):
-            frame = b"" if own is None else head + encode_array(own)[1:]
-            assert edit(head + encode_array(full)[1:]) == frame
-        for null in (b"$-1\r\n", b"_\r\n"):
-            frame = head + b"3\r\n$11\r\nunsubscribe\r\n" + null + b":0\r\n"
-            assert edit(frame) == frame
 
 
 def test_pairs_lose_the_prefix_of_the_first() -> None:

@@ -78,9 +78,16 @@ def test_glob_characters_of_a_prefix_match_only_themselves() -> None:
 
 
 def test_notifications_of_the_server_are_nobodys() -> None:
-    reserved = [("SUBSCRIBE", "__keyspace@0__:a"), ("PSUBSCRIBE", "__key*"), ("SUBSCRIBE", "a", "__redis__:invalidate")]
-    for words in reserved:
-        assert b"what the server tells of keys is not told apart by tenant" in error(*words)
+    assert edited("SUBSCRIBE", "__keyspace@0__:a", "__keyevent@0__:del").argv[1:] == [
+        *(b"__keyspace@0__:acme:a", b"__keyevent@0__:del")
+    ]
+    for pattern in ("__key*__:a", "__keyspace@0?__:*", "__redis__:*"):
+        assert b"a pattern of keyspace notifications begins with __keyspace@N__: or" in error("PSUBSCRIBE", pattern)
+        assert edited("PUNSUBSCRIBE", pattern).argv[1] == b"acme:" + pattern.encode()
+    assert edited("SSUBSCRIBE", "__keyspace@0__:a").argv[1] == b"acme:__keyspace@0__:a"
+    long = Command(STANDARD, [b"SUBSCRIBE", b"begin"], None, 1, 100_000)
+    with pytest.raises(NotOfferedError, match="the name in argument 1 is too long"):
+        prefixed(long, b"acme:")
     assert prefixed(Command(STANDARD, [b"PSUBSCRIBE", b"*"]), b"eu-1:").argv == [b"PSUBSCRIBE", rb"eu\-1:*"]
 
 

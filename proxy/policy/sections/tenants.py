@@ -10,6 +10,7 @@ from proxy.policy_yaml.fields import choice, read_duration, read_fields, read_li
 from proxy.policy_yaml.yaml_source import Problems, Scalar, Value
 from proxy.rules.key_walk import WalkBudget
 from proxy.rules.key_walk_yaml import read_walk_budget
+from proxy.tenants.messages import OF_THE_SERVER
 
 _VARIABLE = r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}"
 _NAMED = rf"\{{({'|'.join(NAMES)})\}}"
@@ -59,6 +60,10 @@ def _read_prefix(value: Value, problems: Problems) -> tuple[Piece, ...] | None:
         else:
             text += os.environ[variable] if variable else literal
     pieces.append(Piece(text))
+    first, alone = pieces[0].text.encode("ascii"), len(pieces) == 1
+    if any(first.startswith(each) or (alone and each.startswith(first)) for each in OF_THE_SERVER):
+        problems.unexpected(value, "a prefix that does not begin channels on which Redis itself sends, such as __key")
+        return None
     if any(not piece.text for piece in pieces[1:]):
         problems.unexpected(value, 'a character behind each {…} that ends the name, such as the ":" of "{app}:"')
         return None

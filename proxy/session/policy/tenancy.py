@@ -17,9 +17,21 @@ from proxy.policy.decision import HiddenCommands
 from proxy.policy.tenants import Tenant
 from proxy.rules.verdict import End, Procedure, Refuse, Renewal, ReplyEdit, Steps
 from proxy.session.session import Session
-from proxy.tenants import replies
-from proxy.tenants.requests import NotOfferedError, glob_escaped, has_names, own_prefixed, prefixed, refusal_of
+from proxy.tenants import messages
+from proxy.tenants.requests import (
+    NotOfferedError,
+    glob_escaped,
+    has_names,
+    hears_of_keys,
+    own_prefixed,
+    prefixed,
+    refusal_of,
+)
 from proxy.wire.encode import encode_command, encode_error
+
+_OF_ONE_SERVER = encode_error(
+    "DENIED keyrail: a node of a cluster tells of its own keys alone, and Keyrail does not ask all for a tenant"
+)
 
 
 class TenantCommand(NamedTuple):
@@ -48,6 +60,8 @@ def for_redis(session: Session, tenant: Tenant, command: Command, hidden: tuple[
     table, prefix = session.effective_policy.table, tenant.prefix
     assert not (tenant.problem and has_names(command)), "it is refused before rules judge it"
     argv, edit = prefixed(command, prefix, trusts_scripts=tenant.trusts_scripts)
+    if session.ports.nodes is not None and hears_of_keys(command):
+        raise NotOfferedError(_OF_ONE_SERVER)
     if argv != command.argv:
         session.intake.used_prefix = True
     # CLUSTER COUNTKEYSINSLOT travels as another command.
@@ -87,7 +101,7 @@ def begun_for_redis(session: Session, command: Command, streamed_length: int) ->
 
 def message_edit(tenant: Tenant | None) -> ReplyEdit | None:
     """The edit of messages, and of confirmations of subscriptions, for its clients; None for clients of none."""
-    return None if tenant is None else replies.message_edit(tenant.prefix, glob_escaped(tenant.prefix))
+    return None if tenant is None else messages.message_edit(tenant.prefix, glob_escaped(tenant.prefix))
 
 
 def _hidden(hidden: HiddenCommands, table: Table, prefix: bytes) -> HiddenCommands:
