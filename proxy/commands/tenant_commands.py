@@ -23,6 +23,7 @@ class RequestNames(Enum):
     CHANNELS = "its arguments are channels"
     SUBSCRIPTIONS = "its arguments are channels, on some of which the server itself tells of keys"
     PATTERN_SUBSCRIPTIONS = "its arguments are patterns of such channels"
+    TRACKING = "PREFIX has the beginnings of keys, or there is none, and BCAST gets one"
     SHOWN_CHANNELS = "its argument is a pattern of channels, or there is none, and one is added"
     HASHED = "its argument behind the subcommand is a key, which is only hashed"
     SLOT = "nowhere, but it is about the keys of a slot, and others than the tenant's are left out of the reply"
@@ -37,6 +38,7 @@ class ReplyNames(Enum):
     PAGE = "all elements of the array that is the second element"
     STREAMS = "the first element of each member of the array, or each key of the map"
     PAIRS = "every other element of the array"
+    PREFIXES = "all elements of the value that is called prefixes"
     SECTIONS = "in sections of a text, which are left out"
 
 
@@ -83,6 +85,8 @@ _OFFERED = {
     Offer(RequestNames.COUNT): "DBSIZE",
     Offer(RequestNames.ANY_KEY): "RANDOMKEY",
     Offer(RequestNames.NONE, ReplyNames.SECTIONS): "INFO",
+    Offer(RequestNames.TRACKING): "CLIENT|TRACKING",
+    Offer(RequestNames.NONE, ReplyNames.PREFIXES): "CLIENT|TRACKINGINFO",
     # Messages and confirmations, which come as pushes, get their names from ``tenants.messages``.
     Offer(RequestNames.CHANNELS): "SSUBSCRIBE SUNSUBSCRIBE",
     Offer(RequestNames.SUBSCRIPTIONS): "SUBSCRIBE UNSUBSCRIBE",
@@ -95,8 +99,8 @@ _OFFERED = {
     # With a cluster upstream, Keyrail answers what is here of CLUSTER: it tells of its own addresses alone.
     # COMMAND GETKEYS runs nothing: it tells the tenant's own names, as the tenant has given them.
     _NO_NAMES: """
-        ACL|CAT ACL|GENPASS ACL|HELP ACL|WHOAMI AUTH CLIENT|CAPA CLIENT|GETNAME CLIENT|GETREDIR CLIENT|HELP CLIENT|ID
-        CLIENT|INFO CLIENT|NO-EVICT CLIENT|NO-TOUCH CLIENT|REPLY CLIENT|SETINFO CLIENT|SETNAME CLIENT|TRACKINGINFO
+        ACL|CAT ACL|GENPASS ACL|HELP ACL|WHOAMI AUTH CLIENT|CACHING CLIENT|CAPA CLIENT|GETNAME CLIENT|GETREDIR
+        CLIENT|HELP CLIENT|ID CLIENT|INFO CLIENT|NO-EVICT CLIENT|NO-TOUCH CLIENT|REPLY CLIENT|SETINFO CLIENT|SETNAME
         CLUSTER|COUNT-FAILURE-REPORTS CLUSTER|HELP CLUSTER|INFO CLUSTER|LINKS CLUSTER|MYID CLUSTER|MYSHARDID
         CLUSTER|NODES CLUSTER|REPLICAS CLUSTER|SHARDS CLUSTER|SLAVES CLUSTER|SLOTS
         COMMAND COMMAND|COUNT COMMAND|DOCS COMMAND|GETKEYS COMMAND|GETKEYSANDFLAGS COMMAND|HELP COMMAND|INFO
@@ -109,7 +113,6 @@ _ALL_KEYS = "it is about the keys of all tenants"
 _BY_ITSELF = "it takes the key where this Keyrail does not follow it"
 _CLIENTS = "it is about other clients"
 _CLUSTER = "it is about the nodes of a cluster"
-_PUSHES = "what Redis would send without being asked is not told apart by tenant"
 _SCRIPTS = "only the script knows which keys it uses"
 _SERVER = "it is about the server, which all tenants share"
 _SHOWS_ALL = "its reply is about all tenants"
@@ -129,7 +132,6 @@ _REFUSED = {
         CLUSTER|MIGRATESLOTS CLUSTER|MIGRATION CLUSTER|REPLICATE CLUSTER|RESET CLUSTER|SAVECONFIG
         CLUSTER|SET-CONFIG-EPOCH CLUSTER|SETSLOT CLUSTER|SLOT-STATS CLUSTER|SYNCSLOTS CLUSTERSCAN RESTORE-ASKING
         """,
-    _PUSHES: "CLIENT|CACHING CLIENT|TRACKING",
     _SCRIPTS: """
         EVAL EVALSHA EVALSHA_RO EVAL_RO FCALL FCALL_RO FUNCTION|DELETE FUNCTION|DUMP FUNCTION|FLUSH FUNCTION|HELP
         FUNCTION|KILL FUNCTION|LIST FUNCTION|LOAD FUNCTION|RESTORE FUNCTION|STATS SCRIPT|DEBUG SCRIPT|EXISTS

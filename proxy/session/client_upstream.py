@@ -104,7 +104,7 @@ class UpstreamClient(LinkedClient):
         if self.sender.reads is not None:
             self.sender.reads.primary = None
             self.sender.reads.note_everywhere(True)
-        upstream.owner = None
+        upstream.owner = upstream.push_edit = None
         self.sender.upstream = None
         self.settle_nodes()
         self.intake.direct = False

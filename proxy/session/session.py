@@ -34,6 +34,7 @@ from proxy.session.ports.pool_key import PoolKey
 from proxy.session.ports.ports import CommandName, Ports
 from proxy.session.progress import Step
 from proxy.session.state import POOLED, Awaited, Keeping, Pinned
+from proxy.tenants.messages import message_edit
 from proxy.wire.request import COMPLETE, Request, RequestLimits
 
 
@@ -202,10 +203,16 @@ class Session(AwaitingClient):
         self.tenant = tenant
         self.intake.prefix = b"" if tenant is None else tenant.prefix
 
+    def push_edit(self) -> Callable[[bytes], bytes] | None:
+        """The edit of what Redis sends the client unasked: none but to one of a tenant."""
+        return None if self.tenant is None else message_edit(self.tenant.prefix)
+
     def _settle_tenant(self) -> None:
         # Names that the client knows, or that its connection holds, would mean other keys behind another prefix.
         before = self.tenant
         self._become(self._whose_tenant())
+        if self.state.upstream is not None:
+            self.state.upstream.push_edit = self.push_edit()
         same = before is self.tenant if before is None else before.sees_as(self.tenant)
         if same or not self._holds_names():
             return

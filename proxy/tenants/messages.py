@@ -20,6 +20,7 @@ from proxy.wire.encode import encode_array
 _CONFIRM_CHANNELS = frozenset({b"subscribe", b"unsubscribe"})
 _CONFIRM_PATTERNS = frozenset({b"psubscribe", b"punsubscribe"})
 _OF_PATTERNS = _CONFIRM_PATTERNS | {b"pmessage"}
+_GLOB = b"\\*?[]^-"
 _INVALIDATIONS = b"__redis__:invalidate"
 OF_THE_SERVER = (b"__key", b"__redis__:")
 """How channels begin on which the server itself sends. No prefix does, or a tenant could name them as its own."""
@@ -49,13 +50,20 @@ def full_pattern(pattern: bytes, prefix: bytes) -> bytes | None:
     return prefix + pattern
 
 
-def message_edit(prefix: bytes, pattern_prefix: bytes) -> Callable[[bytes], bytes]:
+def glob_escaped(prefix: bytes) -> bytes:
+    """A pattern that matches only the prefix itself."""
+    return b"".join(b"\\%c" % byte if byte in _GLOB else b"%c" % byte for byte in prefix)
+
+
+def message_edit(prefix: bytes) -> Callable[[bytes], bytes]:
     """The edit of messages, invalidations and confirmations of subscriptions, which name a channel, a pattern or both.
-    Patterns begin with another form of the prefix. Empty for what is not the tenant's."""
-    return partial(_edited, prefix, pattern_prefix)
+    Empty for what is not the tenant's; without a prefix, nothing is."""
+    return partial(_edited, prefix, glob_escaped(prefix))
 
 
 def _edited(prefix: bytes, pattern_prefix: bytes, frame: bytes) -> bytes:
+    if not prefix:
+        return b""
     try:
         return _Message(frame, prefix).edited(pattern_prefix)
     except ValueError:

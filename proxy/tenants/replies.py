@@ -88,6 +88,8 @@ class Strip:
             self._streams(kind, count, i)
         elif names is ReplyNames.PAGE:
             self._all(*self._line(self._behind(i)))
+        elif names is ReplyNames.PREFIXES:
+            self._prefixes(kind, count, i)
         elif names is ReplyNames.PAIRS:
             self._pairs(kind, count, i)
         elif names is ReplyNames.ALL:
@@ -109,6 +111,14 @@ class Strip:
             raise ValueError
         for _ in range(0, count, 2):
             i = self._behind(self._name(i))
+
+    def _prefixes(self, kind: bytes, count: int, i: int) -> None:
+        for _ in range(count if kind == b"%" else count // 2):
+            _, size, start = self._line(i)
+            i = self._behind(i)
+            if self.frame[start : start + size] == b"prefixes":
+                self._all(*self._line(i))
+            i = self._behind(i)
 
     def _streams(self, kind: bytes, count: int, i: int) -> None:
         if kind not in (b"*", b"%"):

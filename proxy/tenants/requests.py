@@ -14,7 +14,7 @@ from proxy.commands.table import NOTIFICATIONS, ConnectionState
 from proxy.commands.tenant_commands import Offer, ReplyNames, RequestNames, decision_of
 from proxy.commands.words import word_of
 from proxy.tenants import slot_keys
-from proxy.tenants.messages import OF_THE_SERVER, full_channel, full_pattern
+from proxy.tenants.messages import OF_THE_SERVER, full_channel, full_pattern, glob_escaped
 from proxy.tenants.replies import ErrorEdit, stripped
 from proxy.wire.encode import encode_error
 
@@ -33,11 +33,11 @@ _WHICH_PATTERNS = (
     "a pattern of keyspace notifications begins with __keyspace@N__: or __keyevent@N__:, where N is a number or *, "
     "or is __key*__:*"
 )
-_GLOB = b"\\*?[]^-"
 _SYNTAX_ERROR = b"-ERR syntax error\r\n"
 _SCAN_OPTIONS = frozenset({b"MATCH", b"COUNT", b"TYPE"})
 _SORT_OPTIONS = {b"ASC": 0, b"DESC": 0, b"ALPHA": 0, b"LIMIT": 2, b"STORE": 1, b"BY": 1, b"GET": 1}
 """How many arguments belong to each."""
+_TRACKING_OPTIONS = {b"BCAST": 0, b"NOLOOP": 0, b"OPTIN": 0, b"OPTOUT": 0, b"PREFIX": 1, b"REDIRECT": 1}
 _MOST_NAME = 64
 """Bytes of a name that an error shows."""
 
@@ -109,14 +109,11 @@ def own_prefixed(command: Command, prefix: bytes) -> Prefixed:
     return prefixed(command, prefix, trusts_scripts=True)
 
 
-def glob_escaped(prefix: bytes) -> bytes:
-    """A pattern that matches only the prefix itself."""
-    return b"".join(b"\\%c" % byte if byte in _GLOB else b"%c" % byte for byte in prefix)
-
-
 def _with_prefix(command: Command, offer: Offer, prefix: bytes) -> Prefixed:
     if offer.request is RequestNames.NONE:
-        return Prefixed(command.argv, None if offer.reply is ReplyNames.NONE else partial(stripped, offer.reply, b""))
+        return Prefixed(
+            command.argv, None if offer.reply is ReplyNames.NONE else partial(stripped, offer.reply, prefix)
+        )
     if error := arity_error(command):
         raise NotOfferedError(error)
     if offer.request in (RequestNames.COUNT, RequestNames.ANY_KEY):
@@ -125,6 +122,8 @@ def _with_prefix(command: Command, offer: Offer, prefix: bytes) -> Prefixed:
         return _with_channels(command, offer, prefix)
     if offer.request is RequestNames.SLOT:
         return Prefixed(*slot_keys.asked(command, prefix))
+    if offer.request is RequestNames.TRACKING:
+        return _tracking(command, prefix)
     argv = list(command.argv)
     names = list(_places(command, offer))
     for index in names:
@@ -160,9 +159,7 @@ def _with_channels(command: Command, offer: Offer, prefix: bytes) -> Prefixed:
 def _channel(command: Command, index: int, names: RequestNames, prefix: bytes) -> bytes:
     if names is RequestNames.SHOWN_CHANNELS:
         return _pattern(command, index, prefix)
-    name = command.argv[index]
-    if command.length(index) != len(name):
-        raise NotOfferedError(_denied(command, f"the name in argument {index} is too long"))
+    name = _whole(command, index)
     if names is RequestNames.SUBSCRIPTIONS:
         return full_channel(name, prefix)
     if names is not RequestNames.PATTERN_SUBSCRIPTIONS:
@@ -219,10 +216,35 @@ def _scan(command: Command, prefix: bytes) -> list[bytes]:
     return argv if matched else [*argv, b"MATCH", glob_escaped(prefix) + b"*"]
 
 
+def _tracking(command: Command, prefix: bytes) -> Prefixed:
+    # Without a PREFIX, BCAST tells of all keys. Errors quote prefixes of this client alone.
+    argv, words, i = list(command.argv), [], 3
+    while i < len(argv):
+        words.append(word_of(argv[i]))
+        more = _TRACKING_OPTIONS.get(words[-1])
+        if more is None or i + more >= len(argv):
+            raise NotOfferedError(_SYNTAX_ERROR)
+        if words[-1] == b"PREFIX":
+            argv[i + 1] = prefix + _whole(command, i + 1)
+        i += 1 + more
+    if b"BCAST" in words and b"PREFIX" not in words:
+        argv += b"PREFIX", prefix
+    return Prefixed(argv, partial(_without_quoted, prefix))
+
+
+def _without_quoted(prefix: bytes, frame: bytes) -> bytes:
+    return frame.replace(b"'" + prefix, b"'") if frame.startswith(b"-") else frame
+
+
 def _pattern(command: Command, index: int, prefix: bytes) -> bytes:
-    if command.length(index) != len(command.argv[index]):
-        raise NotOfferedError(_denied(command, f"the pattern in argument {index} is too long"))
-    return glob_escaped(prefix) + command.argv[index]
+    return glob_escaped(prefix) + _whole(command, index)
+
+
+def _whole(command: Command, index: int) -> bytes:
+    name = command.argv[index]
+    if command.length(index) != len(name):
+        raise NotOfferedError(_denied(command, f"the name in argument {index} is too long"))
+    return name
 
 
 def _is_notifications(command: Command) -> bool:

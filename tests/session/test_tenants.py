@@ -319,3 +319,43 @@ def test_messages_at_every_split(protocol: int) -> None:
         own.answer(told[cut:])
         assert client.heard() == told.replace(b"$6\r\nacme:c", b"$1\r\nc"), cut
         assert not client.is_pinned()
+
+
+def test_what_redis_sends_unasked_is_the_tenants_own_or_dropped() -> None:
+    head, null = b">2\r\n$10\r\ninvalidate\r\n", b">2\r\n$10\r\ninvalidate\r\n_\r\n"
+    told = (
+        head + b"*2\r\n$6\r\nacme:a\r\n$8\r\nglobex:b\r\n" + head + b"*1\r\n$8\r\nglobex:b\r\n" + null + b"$1\r\n7\r\n"
+    )
+    for cut in range(len(told)):
+        _, client, _ = begin(protocol=3)
+        client.say("CLIENT", "TRACKING", "ON")
+        own = client.own
+        assert own.taken() == call("CLIENT", "TRACKING", "ON")
+        own.answer(OK)
+        client.say("GET", "a")
+        own.answer(told[:cut])
+        own.answer(told[cut:])
+        assert client.heard() == OK + head + b"*1\r\n$1\r\na\r\n" + null + b"$1\r\n7\r\n", cut
+        client.on_close()
+        own.answer(head + b"*1\r\n$6\r\nacme:a\r\n")
+        assert client.heard() == b""
+
+
+def test_other_clients_hear_all_that_redis_sends() -> None:
+    _, client, _ = begin("other", protocol=3)
+    client.say("CLIENT", "TRACKING", "ON")
+    client.own.answer(OK)
+    push = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$6\r\nacme:a\r\n"
+    client.own.answer(push)
+    assert client.heard() == OK + push
+
+
+def test_who_becomes_a_tenant_on_its_connection_hears_its_own() -> None:
+    _, client, _ = begin("other", protocol=3)
+    client.say("CLIENT", "ID")
+    client.own.answer(b":7\r\n")
+    client.say("AUTH", "acme", "p")
+    client.own.answer(OK)
+    head = b">2\r\n$10\r\ninvalidate\r\n*1\r\n"
+    client.own.answer(head + b"$8\r\nglobex:b\r\n" + head + b"$6\r\nacme:a\r\n")
+    assert client.heard() == b":7\r\n" + OK + head + b"$1\r\na\r\n"

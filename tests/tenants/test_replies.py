@@ -75,6 +75,17 @@ def test_errors_quote_the_tenants_own_names() -> None:
     assert edit(b"$6\r\nacme:x\r\n") == b"$6\r\nacme:x\r\n"
 
 
+def test_tracked_prefixes_lose_the_prefix() -> None:
+    for head in (b"*6", b"%3"):
+        reply = head + b"\r\n$5\r\nflags\r\n%b$8\r\nredirect\r\n:-1\r\n$8\r\nprefixes\r\n%b"
+        for told, own in ((b"acme:a", b"a"), (b"acme:", b"")):
+            flags = names(b"on", b"acme:bcast")
+            frame = stripped(ReplyNames.PREFIXES, P, reply.replace(b"%3", b"%%3") % (flags, names(told)))
+            assert frame == reply.replace(b"%3", b"%%3") % (flags, names(own))
+        other = reply.replace(b"%3", b"%%3") % (names(), names(b"globex:a"))
+        assert stripped(ReplyNames.PREFIXES, P, other) == OTHER_FORM
+
+
 def test_info_has_no_counts_of_keys_and_commands() -> None:
     text = b"# Server\r\nredis_version:7.0\r\n\r\n# Keyspace\r\ndb0:keys=7\r\n\r\n# Replication\r\nrole:master\r\n"
     own = b"# Server\r\nredis_version:7.0\r\n\r\n# Replication\r\nrole:master\r\n"

@@ -4,7 +4,8 @@ import pytest
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
-from proxy.tenants.requests import NotOfferedError, Prefixed, glob_escaped, own_prefixed, prefixed
+from proxy.tenants.messages import glob_escaped
+from proxy.tenants.requests import NotOfferedError, Prefixed, own_prefixed, prefixed
 from tests.tenants.invocations import INVOCATIONS, PREFIX, sent
 
 REFUSED = (["SORT", "{l}", "GET"], ["SCAN", "0", "FROM", "1"], ["GET"], ["GET", "{a}", "{b}"], ["DBSIZE", "now"])
@@ -91,8 +92,29 @@ def test_notifications_of_the_server_are_nobodys() -> None:
     assert prefixed(Command(STANDARD, [b"PSUBSCRIBE", b"*"]), b"eu-1:").argv == [b"PSUBSCRIBE", rb"eu\-1:*"]
 
 
+def test_tracked_prefixes_begin_with_the_tenants() -> None:
+    for words, more in (
+        ("ON", ()),
+        ("ON NOLOOP REDIRECT 7", ()),
+        ("ON BCAST", ("PREFIX", "acme:")),
+        ("OFF", ()),
+        ("ON OPTIN", ()),
+        ("WHAT", ()),
+    ):
+        own = ["CLIENT", "TRACKING", *words.split()]
+        assert edited(*own).argv == [word.encode() for word in (*own, *more)]
+    asked = edited("client", "tracking", "on", b"prefix\0", "a", "bcast", "PREFIX", "acme:")
+    assert asked.argv[3:] == [b"prefix\0", b"acme:a", b"bcast", b"PREFIX", b"acme:acme:"]
+    overlap = b"-ERR Prefix '%b' overlaps with an existing prefix '%b'. Prefixes for a single\r\n"
+    assert asked.edit is not None
+    assert asked.edit(overlap % (b"acme:a", b"acme:acme:")) == overlap % (b"a", b"acme:")
+    assert asked.edit(b"+OK\r\n") == b"+OK\r\n"
+    for words in ("ON PREFIX", "ON NEWER a", "ON REDIRECT"):
+        assert error("CLIENT", "TRACKING", *words.split()) == b"-ERR syntax error\r\n"
+
+
 def test_handshakes_of_libraries_get_the_errors_that_they_go_on_after() -> None:
-    assert error("CLIENT", "TRACKING", "ON").startswith(b"-NOPERM ")
+    assert error("CLIENT", "KILL", "ID", "7").startswith(b"-DENIED ")
     assert edited("CLIENT", "MAINT_NOTIFICATIONS", "ON").edit is None
 
 

@@ -4,7 +4,7 @@ from proxy.tenants.messages import full_channel, full_pattern, message_edit
 from proxy.wire.encode import encode_array
 
 HEADS = (b"*", b">")
-edit = message_edit(b"eu-1:", rb"eu\-1:")
+edit = message_edit(b"eu-1:")
 
 
 def test_the_prefix_stands_inside_a_channel_about_a_key() -> None:
@@ -104,6 +104,7 @@ def test_invalidations_name_the_tenants_own_keys() -> None:
             assert edit(head + encode_array(names)) == (b"" if own is None else head + encode_array(own))
         for null in (b"_\r\n", b"*-1\r\n", b"$-1\r\n"):
             assert edit(head + null) == head + null, "all keys"
+    assert message_edit(b"")(push + encode_array([b"a"])) == b"", "who has no prefix has no keys"
     broken = b">2\r\n$21\r\ntracking-redir-broken\r\n:7\r\n"
     assert edit(broken) == broken
 

@@ -14,6 +14,7 @@ cdef class UpstreamPipeline(ReplyActions):
     cdef public bint relay
     cdef public bint read_only_told
     cdef public object subscriptions
+    cdef public object push_edit
     cdef public long long strays
     cdef public long long node_bit
     cdef public int number
@@ -27,7 +28,7 @@ cdef class UpstreamPipeline(ReplyActions):
     @cython.locals(said=cython.int, n=cython.Py_ssize_t)
     cdef Py_ssize_t _push(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     @cython.locals(n=cython.Py_ssize_t)
-    cdef Py_ssize_t _edited_message(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
+    cdef Py_ssize_t _edited_message(self, object edit, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     @cython.locals(n=cython.Py_ssize_t)
     cdef Py_ssize_t _attribute(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     @cython.locals(n=cython.Py_ssize_t, head=InFlightEntry, frame=bytes)

@@ -35,10 +35,10 @@ _LAST_BIT = 62
 class UpstreamPipeline(ReplyActions):
     """One upstream connection: the bytes to send, and the pending replies.
 
-    ``usable``: clients may send commands. ``subscriptions`` are those of the owner. ``relay``: what comes is no reply
-    any more, and goes to the owner, but for the error of a ``MARK``. ``strays`` counts pushes that nobody was sent.
-    ``rest`` waits for more bytes. ``node_bit`` stands for its node: see ``bit_of``. ``reads_only``: it leads to a
-    replica, whose node has the ``number``.
+    ``usable``: clients may send commands. ``subscriptions`` are those of the owner, which gets pushes by ``push_edit``.
+    ``relay``: what comes is no reply any more, and goes to the owner, but for the error of a ``MARK``. ``strays``
+    counts pushes that nobody was sent. ``rest`` waits for more bytes. ``node_bit`` stands for its node: see ``bit_of``.
+    ``reads_only``: it leads to a replica, whose node has the ``number``.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class UpstreamPipeline(ReplyActions):
         self.relay = False
         self.read_only_told = False
         self.subscriptions: SubscriptionReader | None = None
+        self.push_edit: Callable[[bytes], bytes] | None = None
         self.strays = 0
         self.node_bit = 0
         self.number = 0
@@ -131,7 +132,9 @@ class UpstreamPipeline(ReplyActions):
             said = self.subscriptions.hears(data[i:n]) if n > 0 else REPLY
         if said == MESSAGE:
             if self.subscriptions is not None and self.subscriptions.edit is not None and not self.relay:
-                return self._edited_message(data, p, i, size)
+                return self._edited_message(self.subscriptions.edit, data, p, i, size)
+            if self.push_edit is not None:
+                return self._edited_message(self.push_edit, data, p, i, size)
             return self._stream(data, p, i, size, self.owner, False)
         alone = self.head is None or self.head.action == CONFIRM or self.head.sink is not self.owner
         if said == CONFIRMATION and (p[i] == _PUSH or alone):
@@ -142,12 +145,10 @@ class UpstreamPipeline(ReplyActions):
             return self._stream(data, p, i, size, self.head.sink, True)
         return self._special(self.head, data, p, i, size)
 
-    def _edited_message(self, data: bytes, p: bytes, i: int, size: int) -> int:
+    def _edited_message(self, edit: Callable[[bytes], bytes], data: bytes, p: bytes, i: int, size: int) -> int:
         n = self.scanner.whole(p, i, size)
         if n > 0 and self.owner is not None:
-            assert self.subscriptions is not None
-            assert self.subscriptions.edit is not None
-            self.deliver(self.owner, self.subscriptions.edit(data[i:n]))
+            self.deliver(self.owner, edit(data[i:n]))
         return n
 
     def _attribute(self, p: bytes, i: int, size: int) -> int:
@@ -210,6 +211,7 @@ class UpstreamPipeline(ReplyActions):
         """The connection is lost, and all who used it know."""
         ReplyActions.release(self)  # by name: a method that is compiled as one of C does not know its class
         self.subscriptions = None
+        self.push_edit = None
         self.destination = None
 
     # For the connection

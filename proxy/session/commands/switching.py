@@ -181,6 +181,7 @@ def _pin(session: Session, upstream: PrivatePipeline) -> None:
     session.sender.upstream = upstream
     session.settle_nodes()
     upstream.owner = session.sender
+    upstream.push_edit = session.push_edit()
     session.intake.simple = session.plain_commands()
     session.intake.direct = True
 

@@ -19,7 +19,8 @@ from proxy.session.commands import switching
 from proxy.session.policy import procedure, tenancy
 from proxy.session.progress import Step
 from proxy.session.session import Session
-from proxy.tenants.requests import arity_error, glob_escaped, walk_of
+from proxy.tenants.messages import glob_escaped
+from proxy.tenants.requests import arity_error, walk_of
 from proxy.wire.decode import read_reply
 from proxy.wire.encode import encode_array, encode_bulk, encode_error, encode_null
 

@@ -20,7 +20,6 @@ from proxy.session.session import Session
 from proxy.tenants import messages
 from proxy.tenants.requests import (
     NotOfferedError,
-    glob_escaped,
     has_names,
     hears_of_keys,
     own_prefixed,
@@ -101,7 +100,7 @@ def begun_for_redis(session: Session, command: Command, streamed_length: int) ->
 
 def message_edit(tenant: Tenant | None) -> ReplyEdit | None:
     """The edit of messages, and of confirmations of subscriptions, for its clients; None for clients of none."""
-    return None if tenant is None else messages.message_edit(tenant.prefix, glob_escaped(tenant.prefix))
+    return None if tenant is None else messages.message_edit(tenant.prefix)
 
 
 def _hidden(hidden: HiddenCommands, table: Table, prefix: bytes) -> HiddenCommands:
