@@ -184,3 +184,50 @@ def test_another_policy_while_it_walks() -> None:
     assert client.cause == "tenant_changed"
     answer(route, page(b"0", b"acme:a"))
     assert client.heard() == b""
+
+
+def test_the_connection_of_a_pinned_client_carries_the_questions() -> None:
+    route, client, _ = begin(protocol=3)
+    client.say("CLIENT", "TRACKING", "ON")
+    own = client.own
+    own.answer(OK)
+    own.taken()
+    client.send(call("DBSIZE") + call("PING"))
+    assert (own.taken(), route.asked) == (call("SCAN", 0, "MATCH", "acme:*", "COUNT", 500), [])
+    own.answer(b">2\r\n$10\r\ninvalidate\r\n*1\r\n$6\r\nacme:a\r\n" + page(b"9", b"acme:a"))
+    run_timers(route)
+    assert own.taken() == call("SCAN", 9, "MATCH", "acme:*", "COUNT", 500)
+    own.answer(page(b"0", b"acme:b"))
+    run_timers(route)
+    assert client.heard() == OK + b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n" + b":2\r\n"
+    assert own.taken() == call("PING")
+    own.answer(b"+PONG\r\n")
+    client.heard()
+    client.say("RANDOMKEY")
+    assert own.taken() == call("RANDOMKEY") * 16
+    own.answer(*[encode_bulk(b"acme:a")] * 16)
+    run_timers(route)
+    assert client.heard() == encode_bulk(b"a")
+    client.say("KEYS", "*")
+    own.taken()
+    client.on_close()
+    own.answer(page(b"5", b"acme:a"))
+    assert (own.taken(), client.heard()) == (b"", b"")
+
+
+@pytest.mark.parametrize("words", [("WATCH", "a"), ("SUBSCRIBE", "c"), ("CLIENT", "TRACKING", "ON", "OPTIN")])
+def test_it_carries_none_where_it_holds_what_they_could_change(words: tuple[str, ...]) -> None:
+    route, client, _ = begin()
+    client.say(*words)
+    own = client.own
+    own.answer(OK if words[0] != "SUBSCRIBE" else b"*3\r\n$9\r\nsubscribe\r\n$6\r\nacme:c\r\n:1\r\n")
+    own.taken()
+    client.say("DBSIZE")
+    assert (own.taken(), len(route.asked)) == (b"", 1)
+
+
+def run_timers(route: TenantRoute) -> None:
+    """What is due at once; the last one is the walk's own limit."""
+    for act in list(route.timers)[1:]:
+        route.timers.remove(act)
+        act()

@@ -105,3 +105,20 @@ def test_a_client_that_leaves_and_another_policy_while_it_walks(
         keyrail.process.send_signal(signal.SIGHUP)
         keyrail.await_line("policies reloaded: generation")
         assert stays.frames(2) == [b":0\r\n", b"+PONG\r\n"]
+
+
+def test_a_client_with_the_only_connection_of_its_user_walks_on_that(
+    fleet: Fleet, engine_name: str, shared: Engine, tmp_path: Path, protocol: int
+) -> None:
+    keyrail = serve(fleet, engine_name, tmp_path, f", count_age: {protocol}s")
+    with keyrail.wire(protocol=protocol) as acme:
+        login(acme, "acme")
+        assert acme.ask("CLIENT", "TRACKING", "ON") == b"+OK\r\n"
+        write(acme, 900, "k:{}")
+        assert acme.ask("DBSIZE") == b":900\r\n"
+        found = acme.value("KEYS", "k:*")
+        assert isinstance(found, list)
+        assert (len(found), acme.value("RANDOMKEY") in found) == (900, True)
+        assert acme.ask("KEYS", "k:7") == b"*1\r\n$3\r\nk:7\r\n"
+        acme.send(pack("SET", "k:1", 2) + pack("DBSIZE") + pack("GET", "k:1"))
+        assert acme.frames(3) == [b"+OK\r\n", b":900\r\n", b"$1\r\n2\r\n"]

@@ -11,18 +11,23 @@ from functools import partial
 
 from proxy.commands.command import Command
 from proxy.commands.tenant_commands import RequestNames
+from proxy.hotpath.upstream.in_flight import EDIT, InFlightEntry
 from proxy.policy.decision import Decision
 from proxy.policy.tenants import Tenant
 from proxy.rules.key_walk import Stopped, find_keys, walk
 from proxy.rules.verdict import Answer, Procedure, Refuse, Steps
-from proxy.session.commands import switching
+from proxy.session import reply_mode
+from proxy.session.commands import follow_ups, switching
 from proxy.session.policy import procedure, tenancy
+from proxy.session.ports.ports import Questions
 from proxy.session.progress import Step
+from proxy.session.running_procedure import Answered
 from proxy.session.session import Session
+from proxy.session.state import Pinned
 from proxy.tenants.messages import glob_escaped
 from proxy.tenants.requests import arity_error, walk_of
 from proxy.wire.decode import read_reply
-from proxy.wire.encode import encode_array, encode_bulk, encode_error, encode_null
+from proxy.wire.encode import encode_array, encode_bulk, encode_command, encode_error, encode_null
 
 _TRIES = 16
 """RANDOMKEY, before a walk."""
@@ -39,7 +44,8 @@ def answered(session: Session, tenant: Tenant, command: Command) -> Step[Decisio
     session.intake.used_prefix = True
     what = walk_of(command)
     assert what is not None, "others are sent to Redis"
-    end = yield from procedure.ended(session, _WALKS[what](session, tenant, command, refuse))
+    walks = _WALKS[what](session, tenant, command, refuse)
+    end = yield from procedure.ended(session, walks, partial(_ask, session))
     if isinstance(end, Exception):
         raise end
     if isinstance(end, Refuse) and what is RequestNames.COUNT:
@@ -47,6 +53,33 @@ def answered(session: Session, tenant: Tenant, command: Command) -> Step[Decisio
         number = session.ports.counted.recent(place, now, tenant.terms.count_age)
         end = end if number is None else _number(number)
     return Decision(end)
+
+
+def _ask(session: Session, questions: Questions, answered: Answered) -> None:
+    # The only connection of a user that clients log in as may be this client's own. It carries the questions where they
+    # change nothing of what it holds, and nobody else could use it meanwhile.
+    state = session.state
+    if type(state) is not Pinned or not _carries(session, state):
+        session.ports.queries.ask(session.place(), questions, answered)
+        return
+    frames: list[bytes] = []
+
+    def come(frame: bytes) -> bytes:
+        frames.append(frame)
+        if len(frames) == len(questions):
+            session.ports.route.after(0.0, partial(answered, frames))
+        return b""
+
+    for question in questions:
+        entry = InFlightEntry(session.sender, 1, EDIT, come)
+        session.sender.issue(state.upstream, encode_command(question), entry)
+
+
+def _carries(session: Session, state: Pinned) -> bool:
+    open_state = state.unit is not None or state.blocked or state.reply_mode != reply_mode.ON
+    confined = state.subscriptions is not None and state.subscriptions.confines()
+    own_login = session.key.user is not None and session.no_hidden_commands in ("", follow_ups.TRACKS)
+    return own_login and not (open_state or confined)
 
 
 def _keys(session: Session, tenant: Tenant, command: Command, refuse: Callable[[str], Refuse]) -> Procedure:

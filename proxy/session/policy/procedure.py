@@ -46,8 +46,10 @@ def settled(session: Session, command: Command, decision: Decision) -> Step[Deci
         decision = resumed
 
 
-def ended(session: Session, procedure: Procedure) -> Step[End | Exception]:
-    """What the procedure ends in. Its questions have names as Redis knows them."""
+def ended(
+    session: Session, procedure: Procedure, ask: Callable[[Questions, Answered], None] | None = None
+) -> Step[End | Exception]:
+    """What the procedure ends in. Its questions have names as Redis knows them; ``ask`` sends them."""
     state = session.state
     lingers = type(state) is Pinned and state.keeping is Keeping.LINGERING
     if lingers and session.sender.pending_replies == 0 and not session.keeps_pin():
@@ -59,7 +61,7 @@ def ended(session: Session, procedure: Procedure) -> Step[End | Exception]:
         ends.append(end)
         session.arrived()
 
-    running = RunningProcedure(session.ports, _asking(session), procedure, come)
+    running = RunningProcedure(session.ports, ask or _asking(session), procedure, come)
     running.begin()
     try:
         while not ends:
