@@ -23,10 +23,10 @@ def shared(fleet: Fleet, engine_name: str) -> Engine:
     return prepared(fleet.engine(engine_name))
 
 
-def serve(fleet: Fleet, engine_name: str, tmp_path: Path, more: str = "") -> Keyrail:
+def serve(fleet: Fleet, engine_name: str, tmp_path: Path, more: str = "", *, pooling: bool = True) -> Keyrail:
     file = tmp_path / "tenants.yaml"
     file.write_text(POLICY.replace("globex]}", f"globex]{more}}}"), encoding="utf-8")
-    return fleet.keyrail(engine_name, policy=file)
+    return fleet.keyrail(engine_name, policy=file, pooling=pooling)
 
 
 def write(wire: Wire, count: int, of: str) -> None:
@@ -107,13 +107,15 @@ def test_a_client_that_leaves_and_another_policy_while_it_walks(
         assert stays.frames(2) == [b":0\r\n", b"+PONG\r\n"]
 
 
+@pytest.mark.parametrize("pooling", [True, False])
 def test_a_client_with_the_only_connection_of_its_user_walks_on_that(
-    fleet: Fleet, engine_name: str, shared: Engine, tmp_path: Path, protocol: int
+    fleet: Fleet, engine_name: str, shared: Engine, tmp_path: Path, protocol: int, pooling: bool
 ) -> None:
-    keyrail = serve(fleet, engine_name, tmp_path, f", count_age: {protocol}s")
+    keyrail = serve(fleet, engine_name, tmp_path, f", count_age: {protocol}s", pooling=pooling)
     with keyrail.wire(protocol=protocol) as acme:
         login(acme, "acme")
-        assert acme.ask("CLIENT", "TRACKING", "ON") == b"+OK\r\n"
+        if pooling:
+            assert acme.ask("CLIENT", "TRACKING", "ON") == b"+OK\r\n"
         write(acme, 900, "k:{}")
         assert acme.ask("DBSIZE") == b":900\r\n"
         found = acme.value("KEYS", "k:*")
