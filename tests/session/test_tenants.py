@@ -359,3 +359,19 @@ def test_who_becomes_a_tenant_on_its_connection_hears_its_own() -> None:
     head = b">2\r\n$10\r\ninvalidate\r\n*1\r\n"
     client.own.answer(head + b"$8\r\nglobex:b\r\n" + head + b"$6\r\nacme:a\r\n")
     assert client.heard() == b":7\r\n" + OK + head + b"$1\r\na\r\n"
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_connection_that_is_given_back_edits_nothing(leaves: bool) -> None:
+    _, client, _ = begin(protocol=3)
+    client.say("WATCH", "a")
+    own = client.own
+    own.answer(OK)
+    assert own.push_edit is not None
+    if leaves:
+        client.on_close()
+    else:
+        client.say("UNWATCH")
+        own.answer(OK)
+    edit: object = own.push_edit
+    assert (own.owner, edit) == (None, None)

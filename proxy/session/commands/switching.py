@@ -280,7 +280,7 @@ def depart(session: Session, holds: bool) -> None:
             for each in upstreams:
                 pools.discard(each)
         case Pinned(upstream) if not upstream.closed:
-            upstream.owner = None
+            upstream.owner = upstream.push_edit = None
             if state.blocked or upstream.partial is not None:
                 pools.discard(upstream)
             elif sender.pending_replies > 0 or holds or state.spoiled:
