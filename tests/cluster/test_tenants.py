@@ -109,6 +109,9 @@ def test_each_has_its_own_keys_on_all_nodes(empty: RealCluster, keyrail: Keyrail
         unit.watch("{u}1")
         unit.multi()
         assert unit.set("{u}1", 1).incr("{u}2").execute() == [True, 1]
+    info = acme.info()
+    assert (info["cluster_enabled"], info["tcp_port"]) == (0, keyrail.address.port)
+    assert not {"db0", "slave0"} & info.keys()
     with pytest.raises(redis.ResponseError, match="hash to the same slot"):
         acme.rename("a", "b")
 

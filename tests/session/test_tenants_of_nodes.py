@@ -15,6 +15,7 @@ from proxy.commands.table import STANDARD
 from proxy.hotpath.cluster.router import Router
 from proxy.session.policy import tenancy
 from proxy.tenants.requests import NotOfferedError, prefixed
+from proxy.wire.encode import encode_command
 from tests.hotpath.routed import owners
 from tests.policy.given import policy
 from tests.session.clustered import ClusterRoute, Routed
@@ -92,6 +93,14 @@ def test_so_it_does_behind_multi() -> None:
         if len(full(argv)) > 1 and STANDARD.spec_of(list(argv)).may_have_keys:
             unit = ((b"MULTI",), argv, (b"EXEC",))
             assert served(tenant(*unit)) == served(other((b"MULTI",), full(argv), (b"EXEC",))), argv
+
+
+def test_a_command_that_is_not_offered_says_nothing_of_the_node_of_its_transaction() -> None:
+    for key in (b"a", b"b", b"c"):
+        client = tenant((b"MULTI",), (b"MOVE", b"a", b"1"), (b"SET", key, b"v"), (b"EXEC",))
+        (commands,) = served(client).values()
+        assert [b"SET", b"acme:" + key, b"v"] in commands
+        assert client.heard().count(b"-DENIED keyrail: MOVE is not offered") == 1
 
 
 def test_so_it_does_with_a_large_value() -> None:
@@ -197,6 +206,6 @@ def test_a_node_that_is_found_by_the_tenants_own_names_is_noticed(monkeypatch: p
     monkeypatch.setattr(tenancy, "begun_for_redis", lambda session, command, length: command)
     with pytest.raises(AssertionError):
         test_so_it_does_with_a_large_value()
-    monkeypatch.setattr(tenancy, "raw_for_redis", lambda tenant, command, raw: raw)
+    monkeypatch.setattr(tenancy, "raw_for_redis", lambda tenant, command: encode_command(command.argv))
     with pytest.raises(AssertionError):
         test_so_it_does_behind_multi()

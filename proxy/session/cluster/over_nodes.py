@@ -246,13 +246,13 @@ def place_transaction(session: Session, nodes: NodePort, item: Item) -> bool:
         spec = session.effective_policy.table.specs[config.lookup.find(request)]
         if spec.state is ConnectionState.EXEC:
             break
-        raw = data[request.start : request.end]
+        raw: bytes | None = data[request.start : request.end]
         if session.tenant is not None:
             queued = Command(session.effective_policy.table, request.arguments(), spec)
-            raw = tenancy.raw_for_redis(session.tenant, queued, raw)
-        if locate(session, nodes, spec, raw) == UNOWNED:
+            raw = tenancy.raw_for_redis(session.tenant, queued)
+        if raw is not None and locate(session, nodes, spec, raw) == UNOWNED:
             return _wait_or_abort(session, nodes, item, None)
-        node, end = session.node, request.end
+        node, end = None if raw is None else session.node, request.end
     switching.drained(session)
     node = node or any_node(session, nodes)
     upstream = None if node is None else connection_to(session, node, Lane.FAST)

@@ -70,15 +70,15 @@ def for_redis(session: Session, tenant: Tenant, command: Command, hidden: tuple[
     return TenantCommand(full, edit, tuple(_hidden(each, table, prefix) for each in hidden))
 
 
-def raw_for_redis(tenant: Tenant, command: Command, raw: bytes) -> bytes:
-    """A request of its clients with the names by which a node is found for it, before it is judged. One that is not
-    offered is as it came: it goes to no node."""
+def raw_for_redis(tenant: Tenant, command: Command) -> bytes | None:
+    """A command of its clients with the names by which a node is found for it, before it is judged. None for one that
+    is not offered: it goes to no node."""
     if refusal(tenant, command) is not None:
-        return raw
+        return None
     try:
         return encode_command(prefixed(command, tenant.prefix, trusts_scripts=tenant.trusts_scripts).argv)
     except NotOfferedError:
-        return raw
+        return None
 
 
 def begun_for_redis(session: Session, command: Command, streamed_length: int) -> Command | None:
