@@ -28,7 +28,7 @@ tenants: {prefix: "{app}:", apps: [acme, globex]}
 cross_slot: split
 defaults: {mode: enforce}
 rules:
-  lifetimes: {lifetime: {default: 1h, keys: "t:*"}}
+  lifetimes: {lifetime: {default: 1h, types: [string, hash, list], keys: "t:*"}}
   small: {whole_collections: {max: 3}}
   walk: {keys_by_scan: {keys: 1000}}
 """
@@ -97,7 +97,6 @@ def test_each_has_its_own_keys_on_all_nodes(empty: RealCluster, keyrail: Keyrail
     assert (acme.keys(), len(globex.keys())) == ([], len(KEYS))
     assert acme.set("t:1", "v")
     assert acme.mset({"t:2": "v", "t:3": "v"})
-    assert all(3500 < acme.ttl(key) <= 3600 for key in ("t:1", "t:2", "t:3"))
     acme.rpush("list", 1, 2, 3, 4)
     with pytest.raises(redis.ResponseError, match="would read 4 members of the key 'list'"):
         acme.lrange("list", 0, -1)
@@ -105,6 +104,9 @@ def test_each_has_its_own_keys_on_all_nodes(empty: RealCluster, keyrail: Keyrail
     assert acme.set("large", large)
     assert acme.get("large") == large
     assert empty.owner(slot_of(b"acme:large")).do("STRLEN", "acme:large") == len(large)
+    assert acme.set("t:4", large)
+    assert acme.rpush("t:5", large) == acme.hset("t:6", "f", 1) == 1
+    assert all(3500 < acme.ttl(f"t:{number}") <= 3600 for number in range(1, 7))
     with acme.pipeline() as unit:
         unit.watch("{u}1")
         unit.multi()
