@@ -14,7 +14,7 @@ from proxy.commands.table import NOTIFICATIONS, ConnectionState
 from proxy.commands.tenant_commands import Offer, ReplyNames, RequestNames, decision_of
 from proxy.commands.words import word_of
 from proxy.tenants import slot_keys
-from proxy.tenants.messages import OF_THE_SERVER, full_channel, full_pattern, glob_escaped
+from proxy.tenants.messages import full_channel, full_pattern, glob_escaped
 from proxy.tenants.replies import ErrorEdit, stripped
 from proxy.wire.encode import encode_error
 
@@ -87,13 +87,6 @@ def walk_of(command: Command) -> RequestNames | None:
     """What Keyrail walks over the keys of a tenant for, in place of this command; None for any other."""
     offer = decision_of(command.spec.name)
     return offer.request if isinstance(offer, Offer) and offer.request in _WALKS else None
-
-
-def hears_of_keys(command: Command) -> bool:
-    """Whether the server itself would tell the client of keys, by the names of its subscriptions."""
-    return command.spec.state is ConnectionState.SUBSCRIBE and any(
-        name.startswith(OF_THE_SERVER) for name in command.argv[1:]
-    )
 
 
 def arity_error(command: Command) -> bytes:

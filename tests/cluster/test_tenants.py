@@ -93,7 +93,10 @@ def test_each_has_its_own_keys_on_all_nodes(empty: RealCluster, keyrail: Keyrail
         assert empty.owner(slot_of(b"acme:" + key.encode())).do("GET", f"acme:{key}") == b"a" + key.encode()
     assert {*acme.scan_iter(count=7)} == {*acme.keys()} == {key.encode() for key in KEYS}
     assert {*acme.scan_iter("key:1*")} == {key.encode() for key in KEYS if key.startswith("key:1")}
+    assert acme.dbsize() == globex.dbsize() == len(KEYS)
+    assert acme.exists(acme.randomkey())
     assert acme.delete(*KEYS, "other") == len(KEYS)
+    assert (acme.dbsize(), acme.randomkey()) == (0, None)
     assert (acme.keys(), len(globex.keys())) == ([], len(KEYS))
     assert acme.set("t:1", "v")
     assert acme.mset({"t:2": "v", "t:3": "v"})
@@ -215,6 +218,37 @@ def test_messages_stay_with_the_tenant(empty: RealCluster, keyrail: Keyrail, pro
         assert acme.silent(0.2)
 
 
+@pytest.fixture
+def telling(empty: RealCluster) -> Iterator[RealCluster]:
+    """A cluster whose nodes send keyspace notifications."""
+    for node in empty.primaries():
+        node.do("CONFIG", "SET", "notify-keyspace-events", "KEA")
+    yield empty
+    for node in empty.nodes:
+        node.do("CONFIG", "SET", "notify-keyspace-events", "")
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_notifications_of_all_nodes_are_about_own_keys(telling: RealCluster, keyrail: Keyrail, protocol: int) -> None:
+    kind = b"*" if protocol == 2 else b">"
+    with keyrail.wire() as wire:
+        assert not wire.ask("HELLO", protocol, "AUTH", "acme", "secret").startswith(b"-")
+        told = wire.ask("SUBSCRIBE", "__keyevent@0__:set")
+        assert told == kind + b"3\r\n$9\r\nsubscribe\r\n$18\r\n__keyevent@0__:set\r\n:1\r\n"
+        told = wire.ask("PSUBSCRIBE", "__keyspace@0__:key:1*")
+        assert told == kind + b"3\r\n$10\r\npsubscribe\r\n$21\r\n__keyspace@0__:key:1*\r\n:2\r\n"
+        for name in NAMES:
+            client = client_of(keyrail, name)
+            for key in KEYS[:20]:
+                client.set(key, "v")
+        heard: Any = [decode(frame) for frame in wire.frames(31)]
+        expected = [[b"message", b"__keyevent@0__:set", key.encode()] for key in KEYS[:20]]
+        channels = [f"__keyspace@0__:{key}".encode() for key in KEYS[:20] if key.startswith("key:1")]
+        expected += [[b"pmessage", b"__keyspace@0__:key:1*", channel, b"set"] for channel in channels]
+        assert sorted(heard) == sorted(expected)
+        assert wire.silent(0.2)
+
+
 def test_cluster_clients_of_a_tenant(empty: RealCluster, new_keyrail: Callable[..., Keyrail], tmp_path: Path) -> None:
     ports = [free_port() for _ in range(3)]
     listeners = [text for port in ports for text in ("--listen", f"redis://127.0.0.1:{port}")]
@@ -234,6 +268,8 @@ def test_cluster_clients_of_a_tenant(empty: RealCluster, new_keyrail: Callable[.
         assert {*client.scan_iter(count=9)} == {key.encode() for key in KEYS}
         found = [key for node in client.get_primaries() for key in client.keys("*", target_nodes=node)]
         assert sorted(found) == sorted(key.encode() for key in KEYS)
+        assert sum(client.dbsize(target_nodes=node) for node in client.get_primaries()) == len(KEYS)
+        assert client.randomkey(target_nodes="random") in found
         slot = slot_of(f"{name}:{KEYS[0]}".encode())
         assert client.cluster_keyslot(KEYS[0]) == slot
         told = client.execute_command("CLUSTER GETKEYSINSLOT", slot, 10, target_nodes="random")

@@ -14,7 +14,7 @@ from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD
 from proxy.hotpath.cluster.router import Router
 from proxy.session.policy import tenancy
-from proxy.tenants.requests import NotOfferedError, prefixed
+from proxy.tenants.requests import NotOfferedError, prefixed, walk_of
 from proxy.wire.encode import encode_command
 from tests.hotpath.routed import owners
 from tests.policy.given import policy
@@ -75,7 +75,7 @@ def offered() -> Iterator[Argv]:
             full(argv)
         except NotOfferedError:
             continue
-        if words[0] not in ENDS:
+        if words[0] not in ENDS and walk_of(Command(STANDARD, argv)) is None:
             yield argv
 
 
@@ -129,6 +129,27 @@ def test_a_large_name_is_collected() -> None:
     client, early = in_pieces((b"EVAL", b"return 1", b"1", b"a", BIG), 4)
     assert (early, served(client)) == (False, {})
     assert client.heard().startswith(b"-DENIED keyrail: EVAL is not offered to tenants")
+
+
+def test_the_keys_of_a_tenant_are_those_of_the_nodes_of_its_address() -> None:
+    """Cluster clients add up what all addresses say; the count of one address is not told at another one."""
+    route = TenantRoute(POLICY)
+    for own in (0, 1):
+        client = Routed(route, ROUTER)
+        shown = presented(client)
+        address = shown.shares[own].primary
+        client.nodes.shown = shown._replace(own=address)
+        client.origin = client.origin._replace(listener=f"{address.host}:{address.port}")
+        client.say("DBSIZE")
+        asked = []
+        while route.asked:
+            key, questions, answered = route.asked.pop()
+            assert [list(words[:4]) for words in questions] == [[b"SCAN", b"0", b"MATCH", b"acme:*"]]
+            asked.append(key.node.number)
+            route.moment += 0.5
+            answered([b"*2\r\n$1\r\n0\r\n*1\r\n$6\r\nacme:a\r\n"])
+        assert asked == list(shown.shares[own].nodes)
+        assert client.heard() == b":%d\r\n" % len(asked)
 
 
 def test_scripts_that_are_trusted_go_where_their_full_keys_are() -> None:

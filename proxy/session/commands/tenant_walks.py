@@ -19,6 +19,7 @@ from proxy.rules.verdict import Answer, Procedure, Refuse, Steps
 from proxy.session import reply_mode
 from proxy.session.commands import follow_ups, switching
 from proxy.session.policy import procedure, tenancy
+from proxy.session.ports.counted_keys import Place
 from proxy.session.ports.ports import Questions
 from proxy.session.progress import Step
 from proxy.session.running_procedure import Answered
@@ -45,11 +46,12 @@ def answered(session: Session, tenant: Tenant, command: Command) -> Step[Decisio
     what = walk_of(command)
     assert what is not None, "others are sent to Redis"
     walks = _WALKS[what](session, tenant, command, refuse)
-    end = yield from procedure.ended(session, walks, partial(_ask, session))
+    ask = partial(_ask, session) if session.ports.nodes is None else None  # a walk goes over nodes
+    end = yield from procedure.ended(session, walks, ask)
     if isinstance(end, Exception):
         raise end
     if isinstance(end, Refuse) and what is RequestNames.COUNT:
-        place, now = (session.key.database, tenant.prefix), session.ports.route.now()
+        place, now = _place(session, tenant), session.ports.route.now()
         number = session.ports.counted.recent(place, now, tenant.terms.count_age)
         end = end if number is None else _number(number)
     return Decision(end)
@@ -94,7 +96,7 @@ def _keys(session: Session, tenant: Tenant, command: Command, refuse: Callable[[
 
 def _count(session: Session, tenant: Tenant, _command: Command, refuse: Callable[[str], Refuse]) -> Procedure:
     budget, counted, now = tenant.terms.walk, session.ports.counted, session.ports.route.now
-    place, begun = (session.key.database, tenant.prefix), now()
+    place, begun = _place(session, tenant), now()
 
     def steps() -> Steps:
         number = counted.spared(place, begun, tenant.terms.count_age)
@@ -142,6 +144,10 @@ def _any_key(session: Session, tenant: Tenant, _command: Command, refuse: Callab
 
 
 _WALKS = {RequestNames.PATTERN: _keys, RequestNames.COUNT: _count, RequestNames.ANY_KEY: _any_key}
+
+
+def _place(session: Session, tenant: Tenant) -> Place:
+    return session.key.database, tenant.prefix, session.origin.listener
 
 
 def _all_of(tenant: Tenant) -> bytes:

@@ -320,7 +320,7 @@ class Dispatcher:
         session, own, edit = self.session, item.command, None
         if type(verdict) is Rewrite:
             own, edit = Command(session.effective_policy.table, verdict.argv, verdict.spec), verdict.edit
-        if walk_of(own) is not None and session.ports.nodes is None:
+        if walk_of(own) is not None:
             item.asked = True
             return self._judge_on(item, tenant_walks.answered(session, tenant, own))
         try:

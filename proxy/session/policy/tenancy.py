@@ -21,16 +21,11 @@ from proxy.tenants import messages
 from proxy.tenants.requests import (
     NotOfferedError,
     has_names,
-    hears_of_keys,
     own_prefixed,
     prefixed,
     refusal_of,
 )
 from proxy.wire.encode import encode_command, encode_error
-
-_OF_ONE_SERVER = encode_error(
-    "DENIED keyrail: a node of a cluster tells of its own keys alone, and Keyrail does not ask all for a tenant"
-)
 
 
 class TenantCommand(NamedTuple):
@@ -59,8 +54,6 @@ def for_redis(session: Session, tenant: Tenant, command: Command, hidden: tuple[
     table, prefix = session.effective_policy.table, tenant.prefix
     assert not (tenant.problem and has_names(command)), "it is refused before rules judge it"
     argv, edit = prefixed(command, prefix, trusts_scripts=tenant.trusts_scripts)
-    if session.ports.nodes is not None and hears_of_keys(command):
-        raise NotOfferedError(_OF_ONE_SERVER)
     if argv != command.argv:
         session.intake.used_prefix = True
     # CLUSTER COUNTKEYSINSLOT travels as another command.

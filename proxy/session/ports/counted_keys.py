@@ -3,8 +3,8 @@
 from collections import OrderedDict
 from typing import NamedTuple, TypeAlias
 
-Place: TypeAlias = tuple[int, bytes]
-"""A database and the prefix of a tenant."""
+Place: TypeAlias = tuple[int, bytes, str]
+"""A database, the prefix of a tenant, and the address of Keyrail: in a cluster of Keyrails, each tells of its part."""
 
 _SHORT = 0.05
 """Seconds. What takes no longer is counted anew each time."""
