@@ -445,6 +445,40 @@ def an_edit_of_errors_gets_whole_errors_and_lets_others_pass_in_pieces(module: M
         assert (heard(client), client.pending_replies) == (b"-edited " + ERROR, 0)
 
 
+def an_edit_of_some_replies_lets_others_pass_in_pieces(module: ModuleType) -> None:
+    class Edit:
+        """Is for bulk strings that begin with ``abc``."""
+
+        def passes(self, head: bytes) -> int:
+            line, _, begun = head.partition(b"\r\n")
+            if not line.startswith(b"$") or int(line[1:]) < 3:
+                return 1
+            return -1 if len(begun) < 3 else int(begun[:3] != b"abc")
+
+        def __call__(self, frame: bytes) -> bytes:
+            return b"<" + frame + b">"
+
+    for frame in (b"$9\r\nabdefghij\r\n", OK, b"$-1\r\n", b"$0\r\n\r\n"):
+        for cut in range(1, len(frame)):
+            bench = Bench(module)
+            client = bench.client()
+            bench.upstream.enqueue(client, 1, module.EDIT_SOME, Edit())
+            bench.upstream.receive(frame[:cut])
+            begun = heard(client)
+            assert begun or cut < len(b"$9\r\nabd"), "all that is there leaves"
+            bench.upstream.receive(frame[cut:])
+            assert (begun + heard(client), client.pending_replies) == (frame, 0)
+    for frame in (b"$9\r\nabcdefghi\r\n", ERROR):
+        for cut in range(1, len(frame)):
+            bench = Bench(module)
+            client = bench.client()
+            bench.upstream.enqueue(client, 1, module.EDIT_SOME, Edit())
+            bench.upstream.receive(frame[:cut])
+            assert heard(client) == b""
+            bench.upstream.receive(frame[cut:])
+            assert (heard(client), client.pending_replies) == (b"<" + frame + b">", 0)
+
+
 def peek_sees_the_first_line_once(module: ModuleType) -> None:
     for frame in (ERROR, BULK, b"*2\r\n:1\r\n" + BULK):
         for cut in range(1, len(frame) + 1):
@@ -472,6 +506,7 @@ def local_waits_for_its_place(module: ModuleType) -> None:
         (module.REPLACE, b"-DENIED\r\n", b"-DENIED\r\n"),
         (module.EDIT, lambda _: b"+edited\r\n", b"+edited\r\n"),
         (module.EDIT_ERROR, lambda _: b"-edited\r\n", b"-edited\r\n"),
+        (module.EDIT_SOME, lambda _: b"-edited\r\n", b"-edited\r\n"),
         (module.PEEK, lambda _: None, ERROR),
         (module.MEMBERS, {}, ERROR),
     ):
@@ -727,7 +762,7 @@ def an_error_that_is_told_in_place_of_a_redirect_is_the_reply_whatever_waits_for
     def told(upstream: Any, entry: Any, error: bytes) -> bytes:
         return b"-CLUSTERDOWN later\r\n"
 
-    for action in ("FORWARD", "PEEK", "MEMBERS", "EDIT", "EDIT_ERROR", "UNWRAP"):
+    for action in ("FORWARD", "PEEK", "MEMBERS", "EDIT", "EDIT_ERROR", "EDIT_SOME", "UNWRAP"):
         bench = Bench(module)
         bench.upstream.redirects = told
         client, seen = bench.client(), list[bytes]()
@@ -736,7 +771,7 @@ def an_error_that_is_told_in_place_of_a_redirect_is_the_reply_whatever_waits_for
             return frame
 
         payloads: dict[str, Any] = {"PEEK": seen.append, "MEMBERS": {}, "UNWRAP": ([], edited)}
-        payloads |= {"EDIT": edited, "EDIT_ERROR": edited}
+        payloads |= {"EDIT": edited, "EDIT_ERROR": edited, "EDIT_SOME": edited}
         bench.upstream.enqueue(client, 1, getattr(module, action), payloads.get(action))
         bench.upstream.enqueue(client, 1, module.FORWARD, None)
         bench.upstream.receive(b"-MOVED 1 10.0.0.1:7000\r\n" + OK)

@@ -11,6 +11,7 @@ many frames are due, and the action on them:
     REPLACE   the frame is dropped and ``payload`` leaves in its place (a refusal inside MULTI)
     EDIT      the whole frame is handed to ``payload(frame)``, and what that returns is sent
     EDIT_ERROR as EDIT if the frame is an error, otherwise as FORWARD
+    EDIT_SOME as EDIT, but as FORWARD if ``payload.passes(head)`` says so of the first line and three bytes more
     PEEK      the first line is shown to ``payload(line)``; then as FORWARD
     MEMBERS   EXEC's array: ``payload`` maps positions to entries for these members; the rest is forwarded
     CONFIRM   SUBSCRIBE and its relatives: ``payload`` is (verb, count); count() gives the number of confirmations where
@@ -45,8 +46,10 @@ _UNWRAP = 9
 _TRACE = 10
 _JOIN = 11
 _EDIT_ERROR = 12
+_EDIT_SOME = 13
 FORWARD, HIDE, LOCAL, REPLACE, EDIT, EDIT_ERROR, PEEK = _FORWARD, _HIDE, _LOCAL, _REPLACE, _EDIT, _EDIT_ERROR, _PEEK
 MEMBERS, CONFIRM, NOTE, UNWRAP, TRACE, JOIN = _MEMBERS, _CONFIRM, _NOTE, _UNWRAP, _TRACE, _JOIN
+EDIT_SOME = _EDIT_SOME
 
 RAN = object()
 """In ``InFlightEntry.sent``: the command may have run, even if its reply reads as a node's refusal: it was part of a

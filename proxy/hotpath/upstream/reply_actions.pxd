@@ -6,8 +6,8 @@ from proxy.hotpath.upstream.in_flight cimport ReplyPart, ReplySink, InFlightEntr
 from proxy.hotpath.upstream.outgoing cimport Outgoing
 from proxy.wire.reply cimport ReplyScanner
 
-cdef int FORWARD, HIDE, REPLACE, EDIT, EDIT_ERROR, PEEK, MEMBERS, CONFIRM, NOTE, UNWRAP, TRACE, JOIN
-cdef int _MINUS, _STAR, _PUSH, _ATTRIBUTE
+cdef int FORWARD, HIDE, REPLACE, EDIT, EDIT_ERROR, EDIT_SOME, PEEK, MEMBERS, CONFIRM, NOTE, UNWRAP, TRACE, JOIN
+cdef int _MINUS, _STAR, _PUSH, _ATTRIBUTE, _BEGINNING
 
 
 cdef class ReplyActions(Outgoing):

@@ -11,6 +11,7 @@ from proxy.hotpath.upstream.in_flight import (
     CONFIRM,
     EDIT,
     EDIT_ERROR,
+    EDIT_SOME,
     FORWARD,
     HIDE,
     JOIN,
@@ -32,8 +33,10 @@ _MINUS = 45
 _STAR = 42
 _PUSH = 62
 _ATTRIBUTE = 124
+_BEGINNING = 3
+"""So many bytes behind the first line tell whether a value is compressed."""
 
-_ANSWERS = frozenset((EDIT, EDIT_ERROR, CONFIRM, UNWRAP, TRACE))
+_ANSWERS = frozenset((EDIT, EDIT_ERROR, EDIT_SOME, CONFIRM, UNWRAP, TRACE))
 """Actions that send an error reply to a client, and are not followed by another action."""
 
 
@@ -165,6 +168,17 @@ class ReplyActions(Outgoing):
         if action == EDIT_ERROR and p[i] != _MINUS:
             entry.action = FORWARD
             return i
+        if action == EDIT_SOME and p[i] != _MINUS:
+            n = self.scanner.line_end(p, i, size)
+            if n < 0:
+                return n
+            n += _BEGINNING
+            passes = entry.payload.passes(p[i : min(size, n)])
+            if passes != 0:
+                if passes < 0:
+                    return -2
+                entry.action = FORWARD
+                return i
         if action == TRACE:
             if self.doubts and self.redirects is not None:
                 n = self.scanner.nothing_end(p, i, size)
@@ -187,7 +201,7 @@ class ReplyActions(Outgoing):
             return n
         if action == REPLACE:
             self.deliver(entry.sink, entry.payload)
-        elif action == EDIT or action == EDIT_ERROR:
+        elif action == EDIT or action == EDIT_ERROR or action == EDIT_SOME:
             self.deliver(entry.sink, entry.payload(data[i:n]))
         elif action == NOTE:
             entry.payload(data[i:n])
