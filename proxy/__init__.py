@@ -12,6 +12,7 @@ Imports go in one direction only, from top to bottom of this map:
     local_cache/   replies to reads of hot keys, kept in memory and true to Redis
     policy_yaml/   reads the YAML values that all guardrails share: lines, problems, durations, sizes, patterns
     schema/        key patterns, and the automaton that finds the schema entry of a key
+    compression/   the stored form of compressed values, and replies with plain ones
     tenants/       a prefix before each name in a request, and none in its reply
     cluster/       commands over several nodes: joined replies, SCAN, CLUSTER answers, no node's address
     hotpath/       plan, client intake, upstream queue, counters (compiled)

@@ -15,6 +15,7 @@ replica_reads.py              which commands replicas may answer
 held_by_pause.py              which commands Redis holds back while it pauses writes
 over_nodes.py                 which nodes of a cluster a command goes to, and how their replies become one
 keyrail_commands.py           KEYRAIL …: the commands that Keyrail itself answers
+compressed_values.py          what commands mean for values that are stored compressed
 tenant_commands.py            which commands tenants may send, and where names stand in requests and replies
 lookup.py                     finds the command of a request (compiled)
 words.py                      reads names, subcommands and options as Redis does, up to a NUL (compiled)

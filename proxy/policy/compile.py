@@ -34,14 +34,14 @@ from proxy.policy.key_claims import ClaimingRules
 from proxy.policy.key_owners import KeyOwners
 from proxy.policy.lower_policy import LoweredPolicy, TouchingSteps, lower_policy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule
-from proxy.policy.precedence import counting_parts, effective_mode, is_active
+from proxy.policy.precedence import counting_parts, effective_mode, is_active, parts_for_everybody
 from proxy.policy.script_call_rules import introduce
 from proxy.policy.wording import exemptions_of, refusals_of, shown_by, wording_of
 from proxy.rules.context import Context
 from proxy.rules.key_claims import KeyClaim
 from proxy.rules.limit_membership import LimitMemberships
 from proxy.rules.memory import Memory
-from proxy.rules.order import parts_of, place_of
+from proxy.rules.order import own_parts_of, parts_of, place_of
 from proxy.rules.refusals import Refusals
 from proxy.rules.replica_keys import strictest
 from proxy.rules.request_edits import EditChains
@@ -50,6 +50,7 @@ from proxy.rules.shared_state import FactKey
 from proxy.rules.verdict import (
     PASS,
     Answer,
+    EditReply,
     End,
     FromReplica,
     InspectReply,
@@ -205,15 +206,16 @@ class CompiledPolicy:
             mode = step.mode_for(current, context) if step.varies else step.mode
             if mode is Mode.OFF:
                 continue
-            if ended is None:
-                found = self._ask(step, current, context, mode, observer)
-            else:
-                found, ended = ended, None
+            found = self._ask(step, current, context, mode, observer) if ended is None else ended
+            ended = None
             if found is PASS:
                 continue
             name = step.rule.name
             if isinstance(found, InspectReply | FromReplica):
                 hidden += _noted(found, name, mode, moves)
+                continue
+            if isinstance(found, EditReply):
+                edit = chained(found.edit, edit)
                 continue
             if isinstance(found, Procedure):
                 if mode is Mode.ENFORCE and found.waits:
@@ -242,7 +244,7 @@ class CompiledPolicy:
                     assert_never(verdict)
         if current is not command:
             return Decision(Rewrite(current.argv, edit, current.spec), hits, None, background, hidden)
-        return _passing(hits, background, hidden, moves)
+        return _passing(hits, background, hidden, moves, edit)
 
     def _ask(
         self, step: Step, command: Command, context: Context, mode: Mode, observer: Observer | None
@@ -289,7 +291,7 @@ class PolicyCompiler:
     ) -> None:
         self._policy = policy
         self._table = table
-        self._bound: dict[tuple[str, type[RuleSettings], str, tuple[KeyClaim, ...]], Rule] = {}
+        self._bound: dict[tuple[str, type[RuleSettings], str, tuple[KeyClaim, ...]], tuple[RuleSettings, Rule]] = {}
         self._chains: EditChains = {}
         self._binding = Binding(
             table,
@@ -323,8 +325,9 @@ class PolicyCompiler:
         ]
         claiming = ClaimingRules(active)
         active = claiming.specific_first(active)
-        parts = [(part, rule, effective) for rule, effective in active for part in parts_of(rule.settings)]
+        parts = [(part, rule, effective) for rule, effective in active for part in own_parts_of(rule.settings)]
         parts = [each for each in parts if not each[0].only_counts] + counting_parts(self._policy)
+        parts += parts_for_everybody(self._policy, paused=paused, rehearsal=rehearsal)
         parts.sort(key=lambda each: place_of(each[0]))
         steps = []
         for place, (part, rule, effective) in enumerate(parts):
@@ -334,12 +337,12 @@ class PolicyCompiler:
 
     def _bind(self, rule: PolicyRule, part: RuleSettings, app: str, beside: tuple[KeyClaim, ...]) -> Rule:
         told = app if part.by_app else ""
-        made = self._bound.get((rule.name, type(part), told, beside))
-        if made is None:
+        bound = self._bound.get((rule.name, type(part), told, beside))
+        if bound is None or bound[0] != part:  # a part for everybody changes with the kill switch
             binding = replace(self._binding, app=told, beside=beside, may_exempt=not rule.locked)
-            made = part.bind(rule.name, wording_of(self._policy, rule), binding)
-            self._bound[rule.name, type(part), told, beside] = made
-        return made
+            bound = part, part.bind(rule.name, wording_of(self._policy, rule), binding)
+            self._bound[rule.name, type(part), told, beside] = bound
+        return bound[1]
 
 
 def _noted(
@@ -356,10 +359,12 @@ def _passing(
     background: tuple[BackgroundProcedure, ...],
     hidden: tuple[HiddenCommands, ...],
     moves: Sequence[tuple[Hit, ReplicaTerms]],
+    edit: ReplyEdit | None,
 ) -> Decision:
-    """The decision about a command that goes on as it is. With hidden commands it stays with the primary."""
-    if not moves or hidden:
-        return Decision(PASS, hits, None, background, hidden) if hits or background or hidden else NOTHING
+    """A command that goes on as it is. With hidden commands, or an edit of its reply, it stays with the primary."""
+    if edit is not None or hidden or not moves:
+        some = hits or background or hidden or edit is not None
+        return Decision(PASS, hits, None, background, hidden, edit=edit) if some else NOTHING
     terms = strictest([each for _, each in moves])
     hits += tuple(hit for hit, _ in moves)
     return Decision(PASS, hits, None, background, hidden, terms if terms.enforced else None)

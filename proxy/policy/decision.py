@@ -94,7 +94,8 @@ class PausedJudgement:
 class Decision:
     """The verdict on a command, and a hit for each rule with a verdict other than PASS.
 
-    Only the verdict Procedure comes with a `pause`. Replicas may answer the command within the terms of `replica`.
+    `edit`, if any, is applied to the reply to a command that passes; a rewrite has its own. Only the verdict Procedure
+    comes with a `pause`. Replicas may answer the command within the terms of `replica`.
     """
 
     verdict: End | Procedure
@@ -103,3 +104,4 @@ class Decision:
     background: tuple[BackgroundProcedure, ...] = ()
     hidden: tuple[HiddenCommands, ...] = ()
     replica: ReplicaTerms | None = None
+    edit: ReplyEdit | None = None

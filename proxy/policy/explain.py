@@ -27,6 +27,7 @@ from proxy.rules.order import place_of
 from proxy.rules.verdict import (
     PASS,
     Answer,
+    EditReply,
     End,
     FromReplica,
     InspectReply,
@@ -231,6 +232,8 @@ def describe(verdict: Verdict | Exception, acts: bool) -> str:
             return "passes it, and asks Redis about it meanwhile"
         case InspectReply():
             return "passes it, and looks at its reply"
+        case EditReply(about=about):
+            return f"passes it, and {about}"
         case Surround(about=about):
             return f"{sends} {about} behind it"
         case FromReplica(terms=terms):

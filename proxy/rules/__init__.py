@@ -57,6 +57,7 @@ quota/              how much an owner may have stored
 names/              key names
 schema/             the schema's types, sizes and TTLs
 lifetime/           TTLs: a default for keys without one, and bounds
+compress/           values that are stored compressed, and read plain
 local_cache/        reads answered from memory
 replica_reads/      reads that replicas may answer
 scripts/            what scripts and functions may call

@@ -11,6 +11,7 @@ from proxy.policy_yaml.yaml_source import Value
 from proxy.rules.allow_only.yaml import read_allow_only
 from proxy.rules.breaker.yaml import read_breaker
 from proxy.rules.collections.yaml import read_collections
+from proxy.rules.compress.yaml import read_compress
 from proxy.rules.databases.yaml import read_databases
 from proxy.rules.fan_out.yaml import read_fan_out
 from proxy.rules.keys_by_scan.yaml import read_keys_by_scan
@@ -65,6 +66,7 @@ GUARDRAILS: Mapping[str, Callable[[Value, Fields], RuleSettings | None]] = {
     "replies": read_replies,
     "schema": read_schema_rule,
     "lifetime": read_lifetime,
+    "compress": read_compress,
     "local_cache": read_local_cache,
     "replica_reads": read_replica_reads,
 }

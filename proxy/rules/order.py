@@ -26,6 +26,8 @@ that change it:
 - ``replies``: about the replies to commands that all rules above have passed.
 - ``replace``: before lifetimes, which then see the command that Redis runs.
 - ``schema: ttl``, ``lifetime``: since they complete a write that every rule above has passed.
+- ``compress``: after all rules that judge plain sizes and complete a write; its part for every client comes behind the
+  one that compresses.
 - ``replica_reads``: only commands that no rule changes leave the primary.
 - ``local_cache``: last, since only a read that every other rule has let pass unchanged is answered from memory.
 """
@@ -33,6 +35,8 @@ that change it:
 from proxy.rules.allow_only.rule import AllowOnlySettings
 from proxy.rules.breaker.rule import BreakerSettings
 from proxy.rules.collections.rule import CollectionsSettings
+from proxy.rules.compress.plain_values import PlainValuesSettings
+from proxy.rules.compress.rule import CompressSettings
 from proxy.rules.databases.rule import DatabasesSettings
 from proxy.rules.fan_out.rule import FanOutSettings
 from proxy.rules.keys_by_scan.rule import KeysByScanSettings
@@ -92,6 +96,8 @@ ORDER: tuple[type[RuleSettings], ...] = (
     ReplaceSettings,
     SchemaTtlSettings,
     LifetimeSettings,
+    CompressSettings,
+    PlainValuesSettings,
     ReplicaReadsSettings,
     LocalCacheSettings,
 )
@@ -110,4 +116,10 @@ def place_of(settings: RuleSettings) -> float:
 
 def parts_of(settings: RuleSettings) -> tuple[RuleSettings, ...]:
     """The parts of a rule, each with a place of its own in the order."""
+    everybody = settings.for_everybody(enforced=True)
+    return own_parts_of(settings) if everybody is None else (*own_parts_of(settings), everybody)
+
+
+def own_parts_of(settings: RuleSettings) -> tuple[RuleSettings, ...]:
+    """Those that act with the mode that the rule has for a client."""
     return (settings,) if settings.later is None else (settings, settings.later)

@@ -161,6 +161,12 @@ class RuleSettings(Protocol):
         """The part of the rule that is judged at a later place in the order; None if it has one place."""
         return None
 
+    def for_everybody(self, *, enforced: bool) -> "RuleSettings | None":
+        """The part of the rule that acts for every client, unless the rule is off for all: it is about what is stored,
+        whoever wrote it. `enforced`: the rule is enforced for some client."""
+        del enforced  # most rules have no such part
+        return None
+
     @property
     def only_counts(self) -> bool:
         """Whether this part decides nothing, and counts what all clients send, also those for whom the rule is off."""

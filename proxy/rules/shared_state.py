@@ -6,6 +6,7 @@ A rule keeps its state in ``memory``. State with one of these ports is found the
   its share (``deal``).
 - ``SharedFacts``: facts that one worker has learnt, for other workers.
 - ``ObservingState``: depends on how fast Redis answers Keyrail's own PINGs.
+- ``CompressedValues``: what rules have compressed, for figures.
 - ``StoredState``: depends on what is stored, by the last scan and what clients have written since.
 """
 
@@ -163,3 +164,27 @@ class StoredState:
     def learn(self, stored: Stored, now: float) -> None:
         """Take over what is known of all workers."""
         raise NotImplementedError
+
+
+class CompressedValues:
+    """What the rules of a route have compressed in one worker, by the rule's name.
+
+    All rules share it (``Memory.shared``), so counts go on when a policy changes.
+    """
+
+    def __init__(self) -> None:
+        self._by_rule: dict[str, dict[str, int]] = {}
+
+    def note(self, rule: str, plain: int, stored: int) -> None:
+        """Count a value of `plain` bytes that is stored in `stored` bytes; equal sizes: compressing it did not pay."""
+        its = self._by_rule.setdefault(rule, {"values": 0, "plain_bytes": 0, "stored_bytes": 0, "as_they_are": 0})
+        if stored == plain:
+            its["as_they_are"] += 1
+        else:
+            its["values"] += 1
+            its["plain_bytes"] += plain
+            its["stored_bytes"] += stored
+
+    def figures(self) -> dict[str, dict[str, int]]:
+        """All counts."""
+        return {rule: dict(its) for rule, its in list(self._by_rule.items())}

@@ -136,13 +136,22 @@ class InspectReply:
 
 
 @dataclass(frozen=True, slots=True)
+class EditReply:
+    """The command goes on as it is, and `edit` is applied to its reply, in every mode of the rule. `about` says as text
+    what the edit does."""
+
+    edit: ReplyEdit
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
 class FromReplica:
     """The command goes on as it is, and a replica within these `terms` may answer it."""
 
     terms: ReplicaTerms
 
 
-Verdict: TypeAlias = End | Procedure | InspectReply | Surround | FromReplica
+Verdict: TypeAlias = End | Procedure | InspectReply | EditReply | Surround | FromReplica
 
 PASS = Pass()
 

@@ -44,6 +44,7 @@ figures.py              counters of all workers, summed
 readiness.py            why Keyrail or one of its routes is not ready, for /readyz
 group_info.py           the answers to clients and operators about the whole group
 metrics.py              Prometheus metrics
+compression_metrics.py  Prometheus metrics about rules that compress values
 cache_metrics.py        Prometheus metrics about the local cache
 traffic_metrics.py      Prometheus metrics about traffic
 anonymous_metrics.py    metrics without names of keys and clients

@@ -28,6 +28,7 @@ COUNTERS = (
     "node_commands",
     "local_cache",
     "local_cache_rules",
+    "compressed",
     "node_reads",
     "replica_reads",
 )

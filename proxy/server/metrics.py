@@ -56,6 +56,7 @@ from proxy.hotpath.counting.error_counts import PREFIXES
 from proxy.net.downstream.acceptor import ACCEPT_FAILURES
 from proxy.policy.model import Policy
 from proxy.server.cache_metrics import collect_caches
+from proxy.server.compression_metrics import collect_compressed
 from proxy.server.evidence.keeper import EvidenceKeeper
 from proxy.server.figures import RouteFigures
 from proxy.server.incidents import Incidents
@@ -104,6 +105,7 @@ class GroupCollector(Collector):
         yield from _collect_upstreams(routes)
         yield from collect_nodes(routes)
         yield from collect_caches(routes)
+        yield from collect_compressed(routes)
         yield from _collect_incidents(routes, self._incidents)
         workers = self._workers
         traffic = [

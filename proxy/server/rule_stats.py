@@ -12,6 +12,9 @@
 A rule about the local cache also has ``"local_cache": {"enforce": {"hits", "bytes", "saved_redis_seconds"}, "audit":
 {…}}``: what it has answered from memory, and in other modes what it would have answered.
 
+A rule that compresses also has ``"compressed": {"values", "plain_bytes", "stored_bytes", "as_they_are"}``: in all
+modes, what it has or would have compressed; ``as_they_are`` are the values of which that saves less than a tenth.
+
 Each rule of the policy is listed, even without hits; ``out_of`` is the number of commands that it could have judged.
 A rule that judges by the last scan has ``"quota": {"scan": "2026-…", "missing": "", "age_seconds", "max_age_seconds",
 "judges", "per", "keys", "bytes", "owners": {"checkout": {"keys", "bytes", "gone_at_most", "least_keys", "least_bytes",
@@ -60,11 +63,13 @@ def route_rule_stats(workers: Workers, route: int) -> dict[str, Any]:
     for key, row in found.items():
         by_rule.setdefault(key.rule, {})[key] = row
     out_of = its.counters.get("out_of", {})
+    compressed = its.counters.get("compressed", {})
     about_cache, cached = cache_rules(policy), its.counters.get("local_cache_rules", {})
     rules = [
         _rule(policy, rule, workers.paused, by_rule.get(rule.name, {}), out_of.get(rule.name, {}))
         | quota(workers, route, rule)
         | (_from_memory(cached.get(rule.name, {})) if rule.name in about_cache else {})
+        | ({"compressed": compressed[rule.name]} if rule.name in compressed else {})
         for rule in policy.rules
     ]
     return {"route": its.name, "policy": policy.source, "generation": workers.generation, "rules": rules}

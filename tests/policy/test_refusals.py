@@ -95,6 +95,13 @@ ROWS = (
         "retry after ",
     ),
     (
+        "compress",
+        "{compress: {keys: ['doc:*']}}",
+        "APPEND doc:1 x",
+        "values of doc:* are stored compressed, and APPEND is refused for these keys: it changes a part of the plain",
+        "read the whole value, change it and write it back",
+    ),
+    (
         "quota",
         "{quota: {keys: 5, per: owner}}",
         "SET cart:1 v",
@@ -252,14 +259,15 @@ def refused(rule: str, text: str, words: str = "") -> str:
     off = "".join(f"  off-{part}: {{schema: {part}, mode: off}}\n" for part in PARTS if f"schema: {part}" not in rule)
     given = policy(f"{SCHEMA}rules:\n{off}  rule: {{{words}{rule[1:-1]}}}\n")
     compiled = compile_policy(given, STANDARD, memory=Memory())
-    asked = next(step.rule for step in compiled.steps if step.rule.name == "rule")
+    sent = command(text)
+    asked = next(step.rule for step in compiled.steps if step.rule.name == "rule" and step.rule.touches(sent.spec))
     if isinstance(asked, Breaker):
         for now in (0.0, 2.0):
             asked._circuits.observe(0, now, None)
     if isinstance(asked, Quota):
         asked._holdings.learn(Stored(0.0, "", {"shop": OwnedKeys(9, 900)}), 0.0)
     for _ in range(3):
-        verdict = answered(asked.judge(command(text), context()))
+        verdict = answered(asked.judge(sent, context()))
         if isinstance(verdict, InspectReply):
             verdict.at(b":9\r\n")
         if isinstance(verdict, Refuse):

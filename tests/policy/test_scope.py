@@ -206,6 +206,7 @@ def test_every_guardrail_takes_apps() -> None:
     named: dict[str, frozenset[str]] = {name: cast("Any", kind).takes.fget(None) for name, kind in settings.items()}
     assert all("apps" in takes for takes in named.values())
     assert {name for name, takes in named.items() if "except" not in takes} == {
+        "compress",
         "databases",
         "local_cache",
         "quota",

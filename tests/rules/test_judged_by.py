@@ -16,6 +16,8 @@ from proxy.commands.values import whole_number
 from proxy.rules.allow_only.rule import AllowOnlySettings
 from proxy.rules.breaker.rule import BreakerSettings
 from proxy.rules.collections.rule import CollectionsSettings
+from proxy.rules.compress.rule import CompressSettings
+from proxy.rules.compress.terms import Terms
 from proxy.rules.databases.rule import DatabasesSettings
 from proxy.rules.fan_out.rule import FanOutSettings
 from proxy.rules.guardrails import GUARDRAILS
@@ -223,6 +225,7 @@ SETTINGS: dict[str, Callable[[Random], RuleSettings]] = {
     ),
     "lifetime": lambda r: LifetimeSettings(bounds(r), TtlOptions(), r.choice([(), ("a*",)])),
     "local_cache": lambda _: LocalCacheSettings(("a*",)),
+    "compress": lambda _: CompressSettings(Terms(("a*",), above=64)),
     "replica_reads": lambda r: ReplicaReadsSettings(r.choice([("*",), ("a*",)])),
 }
 

@@ -115,6 +115,7 @@ class OneRoute:
             "out_of_step": 0,
             "reconnects": 0,
             "traces": latencies.figures(),
+            "compressed": {"docs": {"values": 4, "plain_bytes": 900, "stored_bytes": 300, "as_they_are": 1}},
             "local_cache": {"hits": 3, "audited_hits": 1, "ages": 1.5, "fills": 2, "fills_in_vain": 1},
             "replica_reads": {"moved": 8, "own_writes": 1, "no_replica": 2},
         }
@@ -339,6 +340,21 @@ def test_each_signal_of_saturation_is_exported_and_has_a_panel(name: str, export
 def test_what_nobody_exports_is_seen(exported: list[Metric]) -> None:
     wrong = 'sum by (route, who) (keyrail_nothing) / keyrail_clients{where="x", route="r"}'
     assert set(unknown_names(wrong, exported)) == {"keyrail_nothing", "who", "where"}
+
+
+def test_what_is_compressed(exported: list[Metric]) -> None:
+    figures = {
+        sample.name.removeprefix("keyrail_"): sample.value
+        for metric in exported
+        for sample in metric.samples
+        if sample.labels.get("rule") == "docs" and sample.name.endswith("_total")
+    }
+    assert figures == {
+        "compressed_values_total": 4,
+        "compressed_plain_bytes_total": 900,
+        "compressed_stored_bytes_total": 300,
+        "incompressible_values_total": 1,
+    }
 
 
 def test_the_local_cache(exported: list[Metric]) -> None:

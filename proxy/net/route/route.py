@@ -62,7 +62,7 @@ from proxy.net.topology.cluster import Cluster
 from proxy.net.topology.primary import Primary
 from proxy.net.topology.topology import Topology
 from proxy.policy.model import Policy
-from proxy.rules.shared_state import SharedFacts
+from proxy.rules.shared_state import CompressedValues, SharedFacts
 from proxy.session.ports.client import ClientTransport
 from proxy.session.ports.pool_key import Node
 from proxy.session.ports.ports import Ports, RoutePort
@@ -376,6 +376,7 @@ class Route(RoutePort):
             "out_of_step": self._events["out_of_step"],
             "reconnects": self._events["reconnects"],
             "traces": self._tracer.latencies(),
+            "compressed": self._policies.memory.shared(CompressedValues).figures(),
             "breakers": self._latency_probe.figures(),
             **self._caches.figures(),
             "features_off": [] if engine is None else self._features_off(engine),

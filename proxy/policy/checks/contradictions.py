@@ -12,6 +12,7 @@ command that is replaced for other apps.
 - prefixes for an unknown app, or for an app that any client can claim to be;
 - two lifetimes for all keys, or two by the schema: after the first has given a TTL, the second does nothing (if they
   name keys, ``lifetime_overlaps`` compares them);
+- two rules compress values of the same key: stored values have one form;
 - a rule that is equal to another;
 - a rule about the schema in a policy without a schema, or without entries with that part.
 """
@@ -27,6 +28,7 @@ from proxy.policy.scope import Scope
 from proxy.policy_yaml.errors import shown
 from proxy.policy_yaml.yaml_source import Problems
 from proxy.rules.allow_only.rule import AllowOnlySettings
+from proxy.rules.compress.rule import CompressSettings
 from proxy.rules.keys_by_scan.rule import KeysByScanSettings
 from proxy.rules.lifetime.settings import LifetimeSettings, SchemaTtlSettings
 from proxy.rules.listing import covered, entry_of
@@ -39,6 +41,7 @@ from proxy.rules.schema.size import SchemaSizeSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.rules.transactions.rule import BEGINNINGS, TransactionsSettings
 from proxy.schema.entries import NO_SCHEMA, KeyEntry
+from proxy.schema.globs import GlobIndex
 
 _BEGINNINGS = tuple(spec.display for spec in STANDARD.specs if spec.state in BEGINNINGS)
 
@@ -55,6 +58,7 @@ def find_contradictions(policy: Policy, problems: Problems) -> None:
     _check_walks(rules, refused, problems)
     _check_prefixes(policy, rules, problems)
     _check_lifetimes(for_all, audiences, problems)
+    _check_compressed(rules, problems)
     _check_repeated(rules, problems)
     for rule in rules:
         key, part = _asks_about_schema(rule.settings)
@@ -115,6 +119,22 @@ def _check_lifetimes(rules: list[PolicyRule], audiences: Audiences, problems: Pr
             if first is not None:
                 expected = f"one lifetime for these keys; {_placed(first, rule)} has the same"
                 _note(rule, key, "a second lifetime", expected, problems)
+
+
+def _check_compressed(rules: list[PolicyRule], problems: Problems) -> None:
+    compressing = [(rule, rule.settings.terms.keys) for rule in rules if isinstance(rule.settings, CompressSettings)]
+    claimed: dict[str, PolicyRule] = {}
+    for rule, globs in reversed(compressing):
+        claimed |= dict.fromkeys(globs, rule)  # an equal glob is found at the first rule that has it
+    index, earlier = GlobIndex(claimed), set[str]()
+    for rule, globs in compressing:
+        for glob in globs:
+            for other in index.overlapping(glob):
+                if other in earlier:
+                    theirs = claimed[other]
+                    expected = f"patterns that do not overlap with {shown(other)} of {theirs.name} ({theirs.where})"
+                    _note(rule, "compress.keys", shown(glob), expected, problems)
+        earlier.update(globs)
 
 
 def _check_repeated(rules: list[PolicyRule], problems: Problems) -> None:

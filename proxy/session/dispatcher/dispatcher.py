@@ -11,7 +11,7 @@ from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.policy.decision import Decision
 from proxy.policy.tenants import Tenant
-from proxy.rules.verdict import Answer, Refuse, ReplyEdit, Rewrite, Verdict, chained
+from proxy.rules.verdict import Answer, Refuse, ReplyEdit, Rewrite, chained
 from proxy.session import reply_mode
 from proxy.session.client_link import BYTES_WAIT
 from proxy.session.cluster import named_node, node_connections, node_of_keys, nodeless_multi, redirects
@@ -299,7 +299,7 @@ class Dispatcher:
             return TAKEN
         item.hidden = decision.hidden
         if session.tenant is not None:
-            return self._decided_for_tenant(item, session.tenant, verdict)
+            return self._decided_for_tenant(item, session.tenant, decision)
         if type(verdict) is Rewrite:
             item.instead_of = command
             command = item.command = Command(session.effective_policy.table, verdict.argv, verdict.spec)
@@ -313,11 +313,11 @@ class Dispatcher:
             config = session.intake.config
             found = config.keys.find(command.spec.id, request)
             config.plan.count(request, data, config.keys, found, config.counters)
-        item.edit, item.terms = self._learn(command), decision.replica
+        item.edit, item.terms = chained(self._learn(command), decision.edit), decision.replica
         return self._go_on(item)
 
-    def _decided_for_tenant(self, item: Item, tenant: Tenant, verdict: Verdict) -> int:
-        session, own, edit = self.session, item.command, None
+    def _decided_for_tenant(self, item: Item, tenant: Tenant, decision: Decision) -> int:
+        session, own, edit, verdict = self.session, item.command, decision.edit, decision.verdict
         if type(verdict) is Rewrite:
             own, edit = Command(session.effective_policy.table, verdict.argv, verdict.spec), verdict.edit
         if walk_of(own) is not None:

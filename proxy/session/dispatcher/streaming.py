@@ -160,6 +160,7 @@ class _Stream:
         command = self._command()
         self.judged = command
         decision = self._decide(command, None)
+        self.edit = decision.edit
         verdict = self.verdict = decision.verdict
         if isinstance(verdict, Refuse | Answer):
             self.refusal = _instead(verdict)
@@ -354,6 +355,7 @@ class _Stream:
             return
         assert self.paying is not None
         decision = self._decide(command, self.paying.prepaid)
+        self.edit = decision.edit
         verdict = self.verdict = decision.verdict
         if isinstance(verdict, Refuse | Answer):
             self.refusal = _instead(verdict)

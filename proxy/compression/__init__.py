@@ -1,0 +1,5 @@
+"""Compressed values: the form in which they are stored, and replies with plain ones.
+
+frames.py   one value: valkey-GLIDE's form for strings, Keyrail's own for fields of hashes
+replies.py  a reply with its values decompressed
+"""

@@ -1,0 +1,151 @@
+"""A compressed value: a header of five bytes, and what the codec has made.
+
+    00 01 02   MAGIC
+    00         version: a string, in the form that valkey-GLIDE writes and reads
+    01         codec: 01 zstd, a frame; 02 lz4, the plain size in four bytes, little-endian, and a block
+
+Version ``01`` is a field of a hash; it is Keyrail's own, since GLIDE compresses no fields and shows such a value as it
+is. Version ``00`` in a hash, and ``01`` in a string, is somebody's own value.
+
+A plain value that begins with MAGIC is always stored compressed, so that nobody takes it for a header. What begins with
+a header and cannot be decompressed is a plain value that somebody has written to Redis directly, as for GLIDE.
+
+A small value can decompress to a very large one. Not more than ``MOST_PLAIN`` bytes are made of one value, and beyond
+``FREE`` not more than ``RATIO`` times its size. (lz4 cannot make more than 255 times its size.)
+"""
+
+from collections.abc import Callable
+from enum import IntEnum
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+
+MAGIC = b"\x00\x01\x02"
+STRING = 0
+"""The version of strings."""
+FIELD = 1
+"""The version of fields of hashes."""
+HEADER = 5
+"""The size of a header in bytes."""
+MOST_PLAIN = 16 << 20
+"""The most bytes that are made of one value."""
+FREE = 1 << 20
+"""Up to so many bytes a value may have any ratio."""
+RATIO = 1000
+_LZ4_RATIO = 255
+_LZ4_SIZE = 4
+_PAYS = 0.9
+"""A value is stored compressed if that has at most this share of its size."""
+EXTRA = "keyrail[compress]"
+
+
+class Codec(IntEnum):
+    """The codec in a header."""
+
+    ZSTD = 1
+    LZ4 = 2
+
+
+class TooLargeError(Exception):
+    """The plain value would have more bytes than Keyrail decompresses."""
+
+
+class _Undecodable(Exception):
+    """No codec has made these bytes."""
+
+
+def missing() -> str:
+    """What has to be installed before values can be compressed; empty if nothing is missing."""
+    try:
+        _zstd()
+        _lz4()
+    except ImportError as error:
+        return error.name or "a codec"
+    return ""
+
+
+def pack(value: bytes, version: int, codec: Codec, level: int, above: int) -> bytes:
+    """The form in which a value is stored: as it is, if it is not larger than `above` bytes or compressing it saves
+    less than a tenth. A value that begins with MAGIC is compressed all the same."""
+    wraps = value.startswith(MAGIC)
+    if len(value) <= above and not wraps:
+        return value
+    made = b"%b%c%c%b" % (MAGIC, version, codec, _COMPRESS[codec](value, level))
+    return made if wraps or len(made) <= len(value) * _PAYS else value
+
+
+def unpack(stored: bytes, version: int) -> bytes:
+    """The plain value. Raises TooLargeError."""
+    if not stored.startswith(MAGIC) or len(stored) <= HEADER or stored[3] != version:
+        return stored
+    decompress = _DECOMPRESS.get(stored[4])
+    if decompress is None:
+        return stored
+    try:
+        return decompress(stored[HEADER:])
+    except _Undecodable:
+        return stored
+
+
+@cache
+def _zstd() -> ModuleType:
+    try:
+        return import_module("compression.zstd")
+    except ImportError:
+        return import_module("backports.zstd")
+
+
+@cache
+def _lz4() -> ModuleType:
+    return import_module("lz4.block")
+
+
+def _compress_zstd(value: bytes, level: int) -> bytes:
+    made: bytes = _zstd().compress(value, level)
+    return made
+
+
+def _compress_lz4(value: bytes, level: int) -> bytes:
+    mode = {"mode": "high_compression", "compression": level} if level else {}
+    made: bytes = _lz4().compress(value, store_size=True, **mode)
+    return made
+
+
+def _decompress_zstd(made: bytes) -> bytes:
+    zstd = _zstd()
+    most = min(MOST_PLAIN, max(FREE, len(made) * RATIO))
+    parts, size = [], 0
+    try:
+        while made:
+            decompressor = zstd.ZstdDecompressor()
+            part = decompressor.decompress(made, max_length=most - size + 1)
+            size += len(part)
+            if size > most:
+                raise TooLargeError
+            if not decompressor.eof:
+                raise _Undecodable
+            parts.append(part)
+            made = decompressor.unused_data
+    except zstd.ZstdError as error:
+        raise _Undecodable from error
+    return b"".join(parts)
+
+
+def _decompress_lz4(made: bytes) -> bytes:
+    block = made[_LZ4_SIZE:]
+    size = int.from_bytes(made[:_LZ4_SIZE], "little")
+    if not block or size > len(block) * _LZ4_RATIO:
+        raise _Undecodable
+    if size > MOST_PLAIN:
+        raise TooLargeError
+    try:
+        plain: bytes = _lz4().decompress(block, uncompressed_size=size)
+    except (_lz4().LZ4BlockError, ValueError) as error:
+        raise _Undecodable from error
+    if len(plain) != size:
+        raise _Undecodable
+    return plain
+
+
+_COMPRESS: dict[Codec, Callable[[bytes, int], bytes]] = {Codec.ZSTD: _compress_zstd, Codec.LZ4: _compress_lz4}
+_DECOMPRESS: dict[int, Callable[[bytes], bytes]] = {Codec.ZSTD: _decompress_zstd, Codec.LZ4: _decompress_lz4}

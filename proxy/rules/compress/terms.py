@@ -1,0 +1,28 @@
+"""What a ``compress`` rule says."""
+
+from dataclasses import dataclass
+
+from proxy.compression.frames import Codec
+from proxy.rules.key_globs import KeyGlob
+
+USUAL_LEVELS = {Codec.ZSTD: 3, Codec.LZ4: 0}
+"""As of valkey-GLIDE; lz4's 0 is its fast mode, and its other levels are of its high compression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Values of keys that match one of `keys` are compressed if they have more than `above` bytes.
+
+    `trusts_scripts`: scripts may touch these keys, and get values as they are stored.
+    """
+
+    keys: tuple[str, ...] = ()
+    above: int = 4096
+    codec: Codec = Codec.ZSTD
+    level: int = USUAL_LEVELS[Codec.ZSTD]
+    trusts_scripts: bool = False
+
+    @property
+    def globs(self) -> tuple[KeyGlob, ...]:
+        """The patterns of its keys."""
+        return tuple(map(KeyGlob.of, self.keys))

@@ -1,0 +1,129 @@
+"""The stored form of a value: what is packed is unpacked, what nobody has packed stays, and a bomb is not unpacked."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.compression.frames import (
+    FIELD,
+    FREE,
+    HEADER,
+    MAGIC,
+    MOST_PLAIN,
+    STRING,
+    Codec,
+    TooLargeError,
+    missing,
+    pack,
+    unpack,
+)
+from tests.compression.histories import json_of
+
+lz4 = pytest.importorskip("lz4.block")
+zstd = pytest.importorskip("compression.zstd" if __import__("sys").version_info >= (3, 14) else "backports.zstd")
+TEXT = b'{"name": "Ada Lovelace", "tags": ["new", "sale"]}' * 100
+BYTES = st.one_of(st.binary(max_size=200), st.binary(max_size=20).map(lambda tail: MAGIC + tail))
+
+
+@given(BYTES.flatmap(lambda part: st.integers(1, 60).map(lambda times: part * times)), st.sampled_from(Codec))
+def test_what_is_packed_is_unpacked(value: bytes, codec: Codec) -> None:
+    for version in (STRING, FIELD):
+        stored = pack(value, version, codec, 3, 64)
+        assert unpack(stored, version) == value
+        assert len(stored) <= len(value) or value.startswith(MAGIC)
+
+
+@pytest.mark.parametrize("version", [STRING, FIELD])
+@pytest.mark.parametrize("codec", Codec)
+def test_the_form(codec: Codec, version: int) -> None:
+    stored = pack(TEXT, version, codec, 3, 64)
+    assert stored[:HEADER] == bytes((0, 1, 2, version, codec))
+    body = stored[HEADER:]
+    if codec is Codec.ZSTD:
+        assert zstd.decompress(body) == TEXT
+    else:
+        assert body[:4] == len(TEXT).to_bytes(4, "little")
+        assert lz4.decompress(body[4:], uncompressed_size=len(TEXT)) == TEXT
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_value_that_is_small_or_does_not_pay_stays(codec: Codec) -> None:
+    noise = random.Random(1).randbytes(5000)
+    assert pack(TEXT, STRING, codec, 3, len(TEXT)) is TEXT
+    assert pack(TEXT, STRING, codec, 3, len(TEXT) - 1) is not TEXT
+    assert pack(noise, STRING, codec, 3, 64) is noise
+    assert unpack(noise, STRING) is noise
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("tail", [b"", b"\x00", b"\x00\x01", b"\x00\x01xyz", b"\x00\x02\x05\x00\x00\x00x"])
+def test_a_value_that_begins_as_a_header_is_wrapped(codec: Codec, tail: bytes) -> None:
+    stored = pack(MAGIC + tail, STRING, codec, 3, 4096)
+    assert stored != MAGIC + tail
+    assert unpack(stored, STRING) == MAGIC + tail
+    twice = pack(stored, STRING, codec, 3, 4096)
+    assert unpack(twice, STRING) == stored
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        MAGIC,
+        MAGIC + b"\x00\x01",
+        MAGIC + b"\x00\x00abc",
+        MAGIC + b"\x00\x03abc",
+        MAGIC + b"\x00\x01xyz",
+        MAGIC + b"\x00\x02xyz",
+        MAGIC + b"\x00\x02\xff\xff\xff\xffxyz",
+        MAGIC + b"\x00\x02\x05\x00\x00\x00xyz",
+        MAGIC + b"\x00\x01" + zstd.compress(TEXT)[:-1],
+        MAGIC + b"\x00\x01" + zstd.compress(TEXT) + b"more",
+        MAGIC + b"\x01\x01" + zstd.compress(TEXT),
+        MAGIC + b"\x02\x01" + zstd.compress(TEXT),
+    ],
+)
+def test_what_is_no_frame_is_a_plain_value(value: bytes) -> None:
+    assert unpack(value, STRING) is value
+
+
+def test_frames_of_others() -> None:
+    """GLIDE writes the size into a frame; streams do not, and may consist of several frames."""
+    streaming = zstd.ZstdCompressor()
+    unsized = streaming.compress(TEXT) + streaming.flush()
+    assert zstd.get_frame_info(unsized).decompressed_size is None
+    assert unpack(MAGIC + b"\x00\x01" + unsized, STRING) == TEXT
+    assert unpack(MAGIC + b"\x00\x01" + zstd.compress(TEXT) + unsized, STRING) == TEXT * 2
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        MAGIC + b"\x00\x01" + zstd.compress(bytes(MOST_PLAIN + 1)),
+        MAGIC + b"\x00\x02" + lz4.compress(bytes(MOST_PLAIN + 1)),
+        MAGIC + b"\x00\x01" + zstd.compress(bytes(FREE)) + zstd.compress(bytes(FREE)),
+    ],
+    ids=["zstd", "lz4", "ratio"],
+)
+def test_a_bomb_is_not_unpacked(bomb: bytes) -> None:
+    with pytest.raises(TooLargeError):
+        unpack(bomb, STRING)
+
+
+@pytest.mark.parametrize(("codec", "least"), [(Codec.ZSTD, 0.6), (Codec.LZ4, 0.4)])
+def test_json_gets_much_smaller(codec: Codec, least: float) -> None:
+    r = random.Random(7)
+    values = [json_of(r, r.randrange(4 << 10, 64 << 10)) for _ in range(100)]
+    plain, stored = sum(map(len, values)), sum(len(pack(value, STRING, codec, 3, 4096)) for value in values)
+    assert 1 - stored / plain >= least
+
+
+def test_what_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert missing() == ""
+
+    def absent() -> None:
+        raise ModuleNotFoundError(name="lz4")
+
+    monkeypatch.setattr("proxy.compression.frames._lz4", absent)
+    assert missing() == "lz4"

@@ -1,0 +1,99 @@
+"""Replies with compressed values: each value is decompressed where the command has one, and nothing else changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proxy.commands.compressed_values import ReplyValues
+from proxy.compression.frames import FIELD, MAGIC, STRING, Codec, pack
+from proxy.compression.replies import MOST_IN_REPLY, TOO_LARGE, OfPlain, PlainReply
+
+PLAIN = b"plain text " * 50
+LZ4 = b"other text " * 60
+
+
+def stored(version: int) -> tuple[bytes, bytes]:
+    return pack(PLAIN, version, Codec.ZSTD, 3, 64), pack(LZ4, version, Codec.LZ4, 1, 64)
+
+
+S1, S2 = stored(STRING)
+F1, F2 = stored(FIELD)
+
+
+def frame(value: Any, kind: bytes = b"*") -> bytes:
+    """A reply; a tuple is of this kind: array, map or set."""
+    if value is None:
+        return b"$-1\r\n"
+    if isinstance(value, int):
+        return b":%d\r\n" % value
+    if isinstance(value, bytes):
+        return b"$%d\r\n%b\r\n" % (len(value), value)
+    count = len(value) // 2 if kind == b"%" else len(value)
+    return b"%b%d\r\n" % (kind, count) + b"".join(map(frame, value))
+
+
+@pytest.mark.parametrize(
+    "reply", [b"+OK\r\n", b"_\r\n", b"$-1\r\n", b":1\r\n", b"-ERR \x00\x01\x02\r\n", frame(F1), frame(b"x")]
+)
+def test_others_stay_as_they_are(reply: bytes) -> None:
+    assert PlainReply(ReplyValues.ONE, STRING)(reply) == reply
+
+
+def test_one_value() -> None:
+    assert PlainReply(ReplyValues.ONE, STRING)(frame(S1)) == frame(PLAIN)
+    assert PlainReply(ReplyValues.ONE, FIELD)(frame(F2)) == frame(LZ4)
+    assert PlainReply(ReplyValues.ONE, STRING)(frame(MAGIC + b"\x00\x01xyz")) == frame(MAGIC + b"\x00\x01xyz")
+
+
+def test_all_values_of_the_keys() -> None:
+    reply = [S1, None, b"x", S2, S1]
+    assert PlainReply(ReplyValues.ALL, STRING)(frame(reply)) == frame([PLAIN, None, b"x", LZ4, PLAIN])
+    mask = (False, True, True, True, False)
+    assert PlainReply(ReplyValues.ALL, STRING, mask)(frame(reply)) == frame([S1, None, b"x", LZ4, S1])
+    assert PlainReply(ReplyValues.ALL, STRING, (True, False))(frame(reply)) == frame([PLAIN, None, b"x", S2, PLAIN])
+    assert PlainReply(ReplyValues.ALL, STRING)(b"*2\r\n_\r\n" + frame(S1)) == b"*2\r\n_\r\n" + frame(PLAIN)
+
+
+def test_the_second_of_each_pair() -> None:
+    edit = PlainReply(ReplyValues.PAIRS, FIELD)
+    assert edit(frame([F1, F1, b"b", b"x"])) == frame([F1, PLAIN, b"b", b"x"])
+    assert edit(frame([F1, F2], b"%")) == frame([F1, LZ4], b"%")
+    assert edit(frame([[F1, F2], [b"b", F1]])) == frame([[F1, LZ4], [b"b", PLAIN]])
+
+
+def test_a_page() -> None:
+    edit = PlainReply(ReplyValues.PAGE, FIELD)
+    assert edit(frame([b"0", [F1, F1, b"b", b"x"]])) == frame([b"0", [F1, PLAIN, b"b", b"x"]])
+    assert edit(frame([b"17", []])) == frame([b"17", []])
+
+
+def test_a_bomb_is_an_error() -> None:
+    bomb = pack(bytes(MOST_IN_REPLY), STRING, Codec.ZSTD, 1, 64)
+    assert PlainReply(ReplyValues.ONE, STRING)(frame(bomb)) == TOO_LARGE
+    assert PlainReply(ReplyValues.ALL, STRING)(frame([S1, bomb])) == TOO_LARGE
+    assert OfPlain(STRING, frame)(frame(bomb)) == TOO_LARGE
+    most = pack(bytes(1 << 20), STRING, Codec.ZSTD, 1, 64)
+    assert PlainReply(ReplyValues.ALL, STRING)(frame([most] * 65)) == TOO_LARGE
+    assert len(PlainReply(ReplyValues.ALL, STRING)(frame([most] * 63))) > 63 << 20
+
+
+def test_a_long_plain_value_need_not_be_collected() -> None:
+    edit = PlainReply(ReplyValues.ONE, STRING)
+    assert edit.passes(b"$9\r\nabc") == 1
+    assert edit.passes(b"$9\r\n" + MAGIC) == 0
+    assert edit.passes(b"$9\r\n" + MAGIC[:2]) == -1
+    assert edit.passes(b"$2\r\n") == 1
+    assert edit.passes(b"$-1\r\n") == 1
+    assert edit.passes(b"_\r\n") == 0
+    assert PlainReply(ReplyValues.ALL, STRING).passes(b"*1\r\n$9") == 0
+
+
+def test_an_answer_is_made_from_the_plain_value() -> None:
+    edit = OfPlain(STRING, lambda value: frame(None if value is None else len(value)))
+    assert edit(frame(S1)) == frame(len(PLAIN))
+    assert edit(frame(b"x")) == frame(1)
+    assert edit(b"_\r\n") == edit(b"$-1\r\n") == frame(None)
+    assert edit(b"-WRONGTYPE x\r\n") == b"-WRONGTYPE x\r\n"
+    assert edit(b"+QUEUED\r\n") == b"+QUEUED\r\n"

@@ -1,0 +1,239 @@
+"""Values are compressed on their way to real engines, and every client reads what it would read without that."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from proxy.compression.frames import FIELD, MAGIC, STRING, Codec, pack, unpack
+from tests.compression.histories import REFUSED, Argv, History, json_of, value_of
+from tests.conftest import Fleet, seeds
+from tests.engines import Engine
+from tests.keyrail_process import DIRECT, Keyrail
+from tests.resp import pack as request
+
+pytestmark = pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
+
+POLICY = """
+keyrail: 1
+defaults: {{mode: {mode}}}
+apps: {{other: {{match: {{client_name: other}}}}}}
+rules:
+  docs: {{compress: {{keys: ["doc:*"], above: 64B, codec: {codec}}}}}
+"""
+REPOSITORY = Path(__file__).parents[2]
+LARGE = b'{"a": 1}' * 300_000
+
+
+def served(fleet: Fleet, engine: Engine, tmp_path: Path, *, codec: str = "zstd", mode: str = "enforce") -> Keyrail:
+    file = tmp_path / f"{codec}-{mode}.yaml"
+    file.write_text(POLICY.format(codec=codec, mode=mode))
+    return fleet.keyrail(engine.name, policy=file)
+
+
+@pytest.fixture
+def engine(fleet: Fleet, engine_name: str) -> Engine:
+    engine = fleet.engine(engine_name)
+    engine.do("FLUSHALL")
+    return engine
+
+
+@pytest.fixture
+def reference(fleet: Fleet, engine_name: str) -> Engine:
+    engine = fleet.engine(engine_name, "reference")
+    engine.do("FLUSHALL")
+    return engine
+
+
+def same(argv: Argv, told: bytes, expected: bytes) -> bool:
+    """Fields of a hash have an order of the server's own."""
+    if argv[0] in (b"HGETALL", b"HVALS", b"HSCAN", b"HKEYS"):
+        return len(told) == len(expected) and sorted(told.split(b"\r\n")) == sorted(expected.split(b"\r\n"))
+    return told == expected
+
+
+@pytest.mark.parametrize("seed", seeds(6))
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_nobody_sees_a_difference(
+    fleet: Fleet, engine: Engine, reference: Engine, protocol: int, tmp_path: Path, codec: str, seed: int
+) -> None:
+    keyrail, history, r = served(fleet, engine, tmp_path, codec=codec), History(seed), random.Random(seed)
+    with keyrail.wire(protocol) as wire, reference.wire(protocol) as direct:
+        unit: list[Argv] = []
+        for argv in history.commands(400):
+            if r.random() < 0.2 and argv[0].decode() not in REFUSED | {"SORT"} and argv != [b"GET"]:
+                unit.append(argv)
+                if len(unit) < 4:
+                    continue
+                sent = request("MULTI") + b"".join(request(*each) for each in unit) + request("EXEC")
+                wire.send(sent)
+                direct.send(sent)
+                count = len(unit) + 2
+                assert sorted(wire.frames(count)[-1].split(b"\r\n")) == sorted(direct.frames(count)[-1].split(b"\r\n"))
+                unit = []
+                continue
+            told = wire.ask(*argv)
+            if told.startswith(b"-DENIED keyrail/docs: "):
+                assert argv[0].decode() in REFUSED, argv
+                continue
+            assert same(argv, told, direct.ask(*argv)), argv
+        for key in history.strings:
+            found = wire.value("GET", key)
+            if isinstance(found, bytes) and key.startswith(b"doc:"):
+                stored = engine.do("GET", key)
+                assert isinstance(stored, bytes)
+                assert unpack(stored, STRING) == found
+
+
+def test_what_others_write_to_redis_directly_is_read(
+    fleet: Fleet, engine: Engine, protocol: int, tmp_path: Path
+) -> None:
+    with served(fleet, engine, tmp_path).wire(protocol) as wire:
+        values = [pack(json_of(random.Random(n), 3000), STRING, codec, 3, 64) for n, codec in enumerate(Codec)]
+        values += [b"plain", MAGIC + b"\x00\x01no frame", b"x" * 5000]
+        for stored in values:
+            engine.do("SET", "doc:1", stored)
+            engine.do("SET", "other", stored)
+            assert wire.value("GET", "doc:1") == unpack(stored, STRING)
+            assert wire.value("MGET", "other", "doc:1") == [stored, unpack(stored, STRING)]
+            assert wire.value("STRLEN", "doc:1") == len(unpack(stored, STRING))
+
+
+def test_large_values_pass_as_they_are(fleet: Fleet, engine: Engine, protocol: int, tmp_path: Path) -> None:
+    with served(fleet, engine, tmp_path).wire(protocol) as wire:
+        assert wire.ask("SET", "doc:1", LARGE) == b"+OK\r\n"
+        assert engine.do("GET", "doc:1") == LARGE
+        assert wire.value("GET", "doc:1") == LARGE
+        assert wire.value("SET", "doc:1", LARGE + b"x", "GET") == LARGE
+        assert wire.value("GETRANGE", "doc:1", "-3", "-1") == b"1}x"
+        assert wire.value("STRLEN", "doc:1") == len(LARGE) + 1
+        assert wire.ask("MSET", "doc:2", LARGE, "doc:1", "x") == b"+OK\r\n"
+        assert wire.value("MGET", "doc:2", "doc:1") == [LARGE, b"x"]
+        assert wire.value("SET", "doc:1", LARGE[:500_000], "GET") == b"x"
+        assert 5 < int(str(engine.do("STRLEN", "doc:1"))) < 1000
+        wire.send(request("MULTI") + request("GET", "doc:1") + request("GET", "doc:2") + request("EXEC"))
+        *_, told = wire.frames(4)
+        assert told == b"*2\r\n$500000\r\n%b\r\n$2400000\r\n%b\r\n" % (LARGE[:500_000], LARGE)
+        assert wire.ask("SET", "doc:1", MAGIC + LARGE).startswith(b"-DENIED keyrail/docs: argument 2 of SET begins as")
+
+
+def test_a_bomb_is_an_error_and_the_next_reply_is_right(
+    fleet: Fleet, engine: Engine, protocol: int, tmp_path: Path
+) -> None:
+    engine.do("SET", "doc:bomb", pack(bytes(200 << 20), STRING, Codec.ZSTD, 1, 64))
+    with served(fleet, engine, tmp_path).wire(protocol) as wire:
+        wire.send(request("GET", "doc:bomb") + request("PING") + request("MGET", "doc:bomb") + request("PING"))
+        bomb, pong, bombs, last = wire.frames(4)
+        assert bomb == bombs
+        assert bomb.startswith(b"-ERR keyrail: a value in this reply is compressed")
+        assert pong == last == b"+PONG\r\n"
+
+
+@pytest.mark.parametrize("mode", ["audit", "warn"])
+def test_an_audited_rule_stores_plain_values_and_reads_what_is_compressed(
+    fleet: Fleet, engine: Engine, protocol: int, tmp_path: Path, mode: str
+) -> None:
+    value = json_of(random.Random(1), 5000)
+    with served(fleet, engine, tmp_path).wire(protocol) as wire:
+        wire.ask("SET", "doc:1", value)
+    assert engine.do("GET", "doc:1") != value
+    with served(fleet, engine, tmp_path, mode=mode).wire(protocol) as wire:
+        assert wire.value("GET", "doc:1") == value
+        wire.ask("SET", "doc:2", value)
+        assert wire.ask("APPEND", "doc:2", "x") == b":%d\r\n" % (len(value) + 1)
+    assert engine.do("GET", "doc:2") == value + b"x"
+
+
+WITH_OTHERS = """
+keyrail: 1
+defaults: {mode: enforce}
+apps: {acme: {match: {user: acme}}}
+tenants: {prefix: "{app}:", apps: [acme]}
+rules:
+  docs: {compress: {keys: ["doc:*"], above: 64B, codec: lz4}}
+  small: {sizes: {value: 100KB}}
+  usual: {lifetime: {default: 5m, keys: ["doc:*"]}}
+  memory: {local_cache: {keys: ["doc:*"], when: always}}
+  nearby: {replica_reads: {keys: ["doc:*"], max_lag: 1s}}
+  scripts: {scripts: {commands: follow_rules, dynamic_calls: allow}}
+"""
+
+
+def test_beside_other_rules(fleet: Fleet, engine: Engine, protocol: int, tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(WITH_OTHERS)
+    engine.do("ACL", "SETUSER", "acme", "on", ">secret", "~*", "&*", "+@all")
+    keyrail = fleet.keyrail(engine.name, policy=file)
+    value = json_of(random.Random(1), 5000)
+    with keyrail.wire(protocol) as wire, keyrail.wire(protocol) as tenant:
+        assert tenant.ask("AUTH", "acme", "secret") == b"+OK\r\n"
+        for client, prefix in ((wire, ""), (tenant, "acme:")):
+            assert client.ask("SET", "doc:1", value) == b"+OK\r\n"
+            stored = engine.do("GET", f"{prefix}doc:1")
+            assert isinstance(stored, bytes)
+            assert unpack(stored, STRING) == value != stored
+            assert 0 < int(str(engine.do("TTL", f"{prefix}doc:1"))) <= 300
+            assert client.ask("HSET", "doc:h", "f", value) == b":1\r\n"
+            for _ in range(3):
+                assert client.value("GET", "doc:1") == value
+                assert client.value("MGET", "doc:1", "x") == [value, None]
+                assert client.value("STRLEN", "doc:1") == len(value)
+                assert client.value("GETRANGE", "doc:1", "0", "9") == value[:10]
+                assert client.value("HGETALL", "doc:h") == [b"f", value]
+            large = client.ask("SET", "doc:1", json_of(random.Random(1), 150_000))
+            assert large.startswith(b"-DENIED keyrail/small: ")
+            assert client.ask("APPEND", "doc:1", "x").startswith(b"-DENIED keyrail/docs: ")
+        assert wire.ask("EVAL", "return redis.call('GET', 'doc:1')", "0").startswith(b"-DENIED keyrail/docs: ")
+    engine.do("ACL", "DELUSER", "acme")
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_glide_and_keyrail_read_what_the_other_writes(fleet: Fleet, tmp_path: Path, codec: str) -> None:
+    if find_spec("glide") is None:
+        pytest.skip("valkey-glide is not installed")
+    engine, count = fleet.engine("valkey-9.1"), 10_000
+    keyrail = served(fleet, engine, tmp_path, codec=codec)
+
+    def glide(verb: str) -> int:
+        program = [sys.executable, "-m", "tests.compression.glide_client", str(engine.address.port), verb, str(count)]
+        return subprocess.run(program, check=False, cwd=REPOSITORY).returncode
+
+    with keyrail.wire() as wire, engine.wire() as direct:
+        engine.do("FLUSHALL")
+        assert glide("write") == 0
+        compressed = 0
+        for number in range(count):
+            stored = direct.value("GET", f"doc:{number}")
+            compressed += isinstance(stored, bytes) and stored.startswith(MAGIC)
+            assert wire.value("GET", f"doc:{number}") == value_of(number)
+        assert compressed > count * 0.9
+        engine.do("FLUSHALL")
+        for number in range(count):
+            assert wire.ask("SET", f"doc:{number}", value_of(number)) == b"+OK\r\n"
+        assert glide("read") == 0
+
+
+def test_newer_commands_of_fields_and_several_keys(fleet: Fleet, protocol: int, tmp_path: Path) -> None:
+    engine, value = fleet.engine("valkey-9.1"), json_of(random.Random(1), 3000)
+    engine.do("FLUSHALL")
+    with served(fleet, engine, tmp_path).wire(protocol) as wire:
+        assert wire.value("HSETEX", "doc:h", "EX", 100, "FIELDS", 2, "f", value, "g", "x") == 1
+        stored = engine.do("HGET", "doc:h", "f")
+        assert isinstance(stored, bytes)
+        assert unpack(stored, FIELD) == value != stored
+        assert wire.value("HGETEX", "doc:h", "EX", 10, "FIELDS", 2, "f", "none") == [value, None]
+        assert wire.value("HRANDFIELD", "doc:h", -1, "WITHVALUES") in (
+            *([b"f", value], [b"g", b"x"]),
+            *([[b"f", value]], [[b"g", b"x"]]),
+        )
+        assert wire.value("HSCAN", "doc:h", 0, "NOVALUES") in ([b"0", [b"f", b"g"]], [b"0", [b"g", b"f"]])
+        assert wire.value("HGETDEL", "doc:h", "FIELDS", 2, "f", "g") == [value, b"x"]
+        assert wire.value("MSETEX", 2, "doc:1", value, "plain", value, "EX", 100) == 1
+        assert wire.value("MGET", "plain", "doc:1") == [value, value]
+        assert engine.do("GET", "doc:1") != value == engine.do("GET", "plain")
+        assert wire.ask("SET", "doc:1", value, "IFEQ", value).startswith(b"-DENIED keyrail/docs: ")
