@@ -5,7 +5,7 @@
 #   docker run -p 6380:6380 keyrail serve --upstream redis://my-redis:6379
 #
 # What it depends on is locked with hashes. To lock it anew:
-#   uv pip compile --generate-hashes --universal --python-version 3.11 --no-header pyproject.toml -o deploy/requirements.lock
+#   uv pip compile --generate-hashes --universal --python-version 3.11 --no-header --extra compress pyproject.toml -o deploy/requirements.lock
 #   and the same with `--extra embedded` into deploy/requirements-embedded.lock
 FROM python:3.11-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*

@@ -43,7 +43,10 @@ def test_the_chart_is_of_this_version_and_runs_as_the_user_of_the_image() -> Non
     assert f"runAsUser: {user[1]}\n" in helpers
 
 
-@pytest.mark.parametrize(("lock", "extras"), [("requirements.lock", []), ("requirements-embedded.lock", ["embedded"])])
+@pytest.mark.parametrize(
+    ("lock", "extras"),
+    [("requirements.lock", ["compress"]), ("requirements-embedded.lock", ["compress", "embedded"])],
+)
 def test_the_locks_fit_what_the_package_depends_on(lock: str, extras: list[str]) -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     entries = re.split(r"^(?=[a-z])", (REPOSITORY / "deploy" / lock).read_text(), flags=re.MULTILINE)[1:]
