@@ -327,7 +327,7 @@ class PolicyCompiler:
         active = claiming.specific_first(active)
         parts = [(part, rule, effective) for rule, effective in active for part in own_parts_of(rule.settings)]
         parts = [each for each in parts if not each[0].only_counts] + counting_parts(self._policy)
-        parts += parts_for_everybody(self._policy, paused=paused, rehearsal=rehearsal)
+        parts += parts_for_everybody(self._policy, rehearsal=rehearsal)
         parts.sort(key=lambda each: place_of(each[0]))
         steps = []
         for place, (part, rule, effective) in enumerate(parts):

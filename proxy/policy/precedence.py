@@ -129,14 +129,13 @@ def audience(policy: Policy, rule: PolicyRule) -> frozenset[str]:
     )
 
 
-def parts_for_everybody(
-    policy: Policy, *, paused: bool, rehearsal: bool
-) -> list[tuple[RuleSettings, PolicyRule, EffectiveMode]]:
+def parts_for_everybody(policy: Policy, *, rehearsal: bool) -> list[tuple[RuleSettings, PolicyRule, EffectiveMode]]:
     """The parts of rules that act for every client (``RuleSettings.for_everybody``), each with its rule. They always
-    act; a part knows whether the rule is enforced for some client, and refuses only then."""
+    act, also while the kill switch is on: what is stored stays as it is. A part knows whether the rule is enforced for
+    some client, and refuses only then."""
     found = []
     for rule in policy.rules:
-        mode = _strictest_mode(policy, rule, paused=paused)
+        mode = _strictest_mode(policy, rule)
         part = rule.settings.for_everybody(enforced=rehearsal or mode is Mode.ENFORCE)
         if part is not None and mode is not Mode.OFF:
             always = EffectiveMode(Stage(Mode.ENFORCE, rule.where), "on for every client")
@@ -144,10 +143,10 @@ def parts_for_everybody(
     return found
 
 
-def _strictest_mode(policy: Policy, rule: PolicyRule, *, paused: bool) -> Mode:
+def _strictest_mode(policy: Policy, rule: PolicyRule) -> Mode:
     """The strictest mode that the rule has for some client and some key."""
     apps = (app for app in (None, *policy.apps) if rule.app in {"", "" if app is None else app.name})
-    effective = [effective_mode(policy, rule, app, paused) for app in apps]
+    effective = [effective_mode(policy, rule, app, paused=False) for app in apps]
     modes = [each.stage.mode for each in effective]
     modes += (exception.then for each in effective for exception in each.exceptions if exception.then is not None)
     return max(modes, key=lambda mode: mode.strictness, default=Mode.OFF)

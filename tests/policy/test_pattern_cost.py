@@ -141,6 +141,7 @@ def test_a_schema_without_end_is_an_error() -> None:
         ("rules: {a: {local_cache: {keys: %s}}}", "rules.a.local_cache.keys"),
         ("rules: {a: {lifetime: {default: 5m, keys: [b, %s]}}}", "rules.a.lifetime.keys[1]"),
         ("rules: {a: {replica_reads: {keys: [b, %s]}}}", "rules.a.replica_reads.keys[1]"),
+        ("rules: {a: {compress: {keys: [b, %s]}}}", "rules.a.compress.keys[1]"),
         ("rules: {a: {refuse: [GET]}}\nexceptions: [{rule: a, keys: %s, because: x}]", "exceptions[0].keys"),
         ("rules: {a: {refuse: [GET], keys: %s}}", "rules.a.keys"),
         ("rules: {a: {refuse: [GET], except: [b, %s]}}", "rules.a.except[1]"),
@@ -162,6 +163,7 @@ def test_patterns_have_a_longest_length(text: str, path: str) -> None:
         'rules: {a: {lifetime: {default: 5m, keys: "%s"}}}',
         'rules: {a: {local_cache: {keys: "%s"}}}',
         'rules: {a: {replica_reads: {keys: ["%s"]}}}',
+        'rules: {a: {compress: {keys: ["%s"]}}}',
         'rules: {a: {refuse: [GET], keys: "%s"}}',
         'rules: {a: {refuse: [GET]}}\nexceptions: [{rule: a, keys: "%s", because: x}]',
     ],
@@ -175,6 +177,7 @@ def test_patterns_of_keys_are_one_language(text: str, special: str) -> None:
 READERS = {"read_key_pattern", "read_key_patterns", "read_pattern", "parse_pattern"}
 KNOWN_READERS = {
     "policy_yaml/globs.py",
+    "rules/compress/yaml.py",
     "rules/lifetime/yaml.py",
     "rules/limits/yaml.py",
     "rules/local_cache/yaml.py",

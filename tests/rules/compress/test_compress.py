@@ -117,12 +117,12 @@ def test_all_clients_read_plain_and_none_damages_what_others_have_compressed() -
         assert isinstance(app.judge(command("APPEND doc:1 x"), context()).verdict, Refuse)
 
 
-def test_the_kill_switch_stops_compressing_and_refusing_but_not_reading_plain() -> None:
+def test_the_kill_switch_stops_compressing_but_not_what_protects_values() -> None:
     compiler = PolicyCompiler(policy(RULE.replace("MODE", "enforce")), STANDARD)
     for paused in (True, False, True):
         rules = compiler.bind(None, paused=paused)
         assert isinstance(rules.judge(command("SET doc:1", TEXT), context()).verdict, Pass if paused else Rewrite)
-        assert isinstance(rules.judge(command("APPEND doc:1 x"), context()).verdict, Pass if paused else Refuse)
+        assert isinstance(rules.judge(command("APPEND doc:1 x"), context()).verdict, Refuse)
         assert rules.judge(command("GET doc:1"), context()).edit is not None
 
 
