@@ -107,14 +107,10 @@ class CompiledPolicy:
         self.plan = Plan.judging(len(table.specs))
         self.lowered: Mapping[int, tuple[Hit, ...]] = {}
 
-    def run(self, lowered: LoweredPolicy, *, in_cluster: bool = False) -> None:
-        """Use this plan from now on. ``lower`` has made it for the same policy and commands, and the same
-        ``plan_inputs``. Of the clients of a tenant, most commands are judged, and with a cluster upstream all: the slot
-        of a key is that of its whole name.
-        """
+    def run(self, lowered: LoweredPolicy) -> None:
+        """Use this plan from now on. ``lower`` has made it for the same policy, commands and ``plan_inputs``. Of the
+        clients of a tenant, many commands are judged."""
         if self.app in self.policy.tenants.apps:
-            if in_cluster:
-                return
             lowered.plan.keep_to_tenant(bytes(goes_at_once(spec.name) for spec in self.table.specs))
         self.plan, self.lowered = lowered.plan, lowered.hits
 
@@ -338,7 +334,7 @@ class PolicyCompiler:
     def _bind(self, rule: PolicyRule, part: RuleSettings, app: str, beside: tuple[KeyClaim, ...]) -> Rule:
         told = app if part.by_app else ""
         bound = self._bound.get((rule.name, type(part), told, beside))
-        if bound is None or bound[0] != part:  # a part for everybody changes with the kill switch
+        if bound is None or bound[0] != part:  # a part for everybody is another one in a rehearsal
             binding = replace(self._binding, app=told, beside=beside, may_exempt=not rule.locked)
             bound = part, part.bind(rule.name, wording_of(self._policy, rule), binding)
             self._bound[rule.name, type(part), told, beside] = bound

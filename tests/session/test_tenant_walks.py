@@ -135,7 +135,7 @@ def test_randomkey_is_one_of_its_own(protocol: int, null: bytes) -> None:
     assert client.heard() == encode_bulk(b"acme:a")
     told = set()
     for chance in (0.0, 0.4, 0.9):
-        route.chance = lambda chance=chance: chance  # type: ignore[method-assign, misc]
+        route.chance = lambda chance=chance: chance  # type: ignore[method-assign, misc]  # by that of the test
         client.say("RANDOMKEY")
         answer(route, *others)
         answer(route, page(b"3", b"acme:a"))

@@ -50,7 +50,7 @@ def heard(wire: Wire) -> dict[str, list[bytes]]:
     frame = b""
     while b"over" not in frame or b"pmessage" not in frame:
         frame = wire.frame()
-        word, name, *_ = decode(b"*" + frame[1:])  # type: ignore[misc]
+        word, name, *_ = decode(b"*" + frame[1:])  # type: ignore[misc]  # a push is an array
         found.setdefault(f"{word!r} {name!r}", []).append(frame)
     return found
 

@@ -217,7 +217,7 @@ class Subscriber:
         ]
 
     def heard(self) -> list[list[bytes]]:
-        return [decode(frame) for frame in self.client.pushes]  # type: ignore[misc]
+        return [decode(frame) for frame in self.client.pushes]  # type: ignore[misc]  # a push is an array
 
     async def end(self) -> None:
         self.client.pushes.clear()
