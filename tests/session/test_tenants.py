@@ -3,6 +3,9 @@ of another tenant on a connection that knows names is closed."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from proxy.commands.table import STANDARD, Lane, Table
@@ -11,8 +14,9 @@ from proxy.policy.apps import App, Caller, identify
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.model import Policy
 from proxy.rules.memory import Memory
-from proxy.session.ports.client import EffectivePolicy
-from proxy.session.ports.pool_key import PoolKey
+from proxy.session.ports.client import ClientTransport, EffectivePolicy
+from proxy.session.ports.login_port import Credentials, LoginReply
+from proxy.session.ports.pool_key import UNAUTHENTICATED, PoolKey
 from tests.policy.given import compile_policy
 from tests.policy.given import policy as policy_of
 from tests.session.given import FAST, LARGE, PLAIN, Client, FakeRoute, Upstream, call
@@ -289,6 +293,22 @@ def test_a_new_prefix_closes_those_who_know_names() -> None:
     fresh.say("GET", "a")
     assert upstream.taken().endswith(call("GET", "eu:acme:a"))
     assert fresh.cause is None
+
+
+@pytest.mark.parametrize("words", [("AUTH",), ("HELLO", "3", "AUTH"), ("HELLO", "2", "AUTH")])
+def test_who_is_closed_by_a_login_that_a_file_accepts_gets_no_connection(words: tuple[str, ...]) -> None:
+    route = TenantRoute(POLICY)
+    route.logins.local = True
+    for name in (b"acme", b"globex"):
+        route.logins.replies[Credentials(name, b"p")] = LoginReply(OK, None, name.decode())
+    client, upstream = Client(route, PoolKey(UNAUTHENTICATED, 0, 2)), route.upstream(PoolKey(None, 0, 2))
+    wire = SimpleNamespace(write=client.sender.write, close=lambda: None)
+    client.connected(cast("ClientTransport", wire), "10.1.0.7:5", "")
+    client.send(call("AUTH", "acme", "p") + call("GET", "a"))
+    upstream.answer(b"$-1\r\n")
+    client.say(*words, "globex", "p")
+    assert (client.cause, client.gone) == ("tenant_changed", True)
+    assert (upstream.taken(), route.lent) == (call("GET", "acme:a"), [])
 
 
 def test_a_watch_from_before_the_login_is_no_tenants() -> None:
