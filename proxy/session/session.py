@@ -149,7 +149,8 @@ class Session(AwaitingClient):
 
     @property
     def user_name(self) -> str:
-        """The user as rules and figures know it: Redis's, or one of the listener's password file."""
+        """The user as rules and figures know it: Redis's, also where it is the route's own, or one of the listener's
+        password file."""
         return self.local_user or self.key.user_name
 
     def reconsider(self) -> None:

@@ -275,3 +275,22 @@ def test_whatever_is_said_without_a_right_password_reaches_nobody(
         client.arrived()
     sent = [upstream.taken() for upstream in client.route.all_upstreams()]
     assert (client.key, client.route.lent, sent) == (BEFORE, [], [b""])
+
+
+@pytest.mark.parametrize("on_its_own", [False, True])
+def test_who_logs_in_as_the_routes_own_user_is_that_user_for_rules(on_its_own: bool) -> None:
+    """Else an app that is matched by this user would have no clients."""
+    route, own = FakeRoute(), Credentials(b"bob", b"pw")
+    route.logins.own, route.logins.own_name = b"bob", "bob"
+    route.logins.replies[own] = LoginReply(OK, None, "bob")
+    client = Client(route)
+    if on_its_own:
+        client.say("CLIENT", "ID")
+        client.own.answer(b":1\r\n")
+    client.say("AUTH", "bob", "pw")
+    if on_its_own:
+        client.own.answer(OK)
+    assert (client.key.user, client.user_name) == (None, "bob")
+    client.say("AUTH", "ann", "pw")
+    client.own.answer(OK)
+    assert (client.key.user, client.user_name) == ("ann", "ann")

@@ -43,8 +43,6 @@ _MOST_ASKED = 32
 _AGAIN = 0.05
 """Seconds to the next attempt to connect, while another server may take the place of a lost one."""
 
-_REMEMBERED = LoginReply(OK)
-
 _log = logging.getLogger("keyrail.logins")
 
 
@@ -97,6 +95,7 @@ class Logins(LoginPort):
         own = None if address.password is None else address.username or "default"
         self._own = None if own is None else own.encode()
         self.anonymous = own is None
+        self.own_name = "" if own in (None, "default") else own
         self._key = os.urandom(32)
         self._accepted: dict[bytes, float] = {}
         self._accepted_in = self._epoch()
@@ -118,7 +117,7 @@ class Logins(LoginPort):
         own = self.is_own(login)
         if own and self._remembers(login):
             self.outcomes["remembered"] += 1
-            return _REMEMBERED
+            return LoginReply(OK, None, self.own_name)
         pair = self._hash(login)
         if own and pair in self._asks:
             self._asks[pair].waiting.add(client)
@@ -241,7 +240,7 @@ class Logins(LoginPort):
         user = None if self.is_own(login) else user_named(login.user)
         there = client in self._questions
         if there:
-            self._questions[client] = LoginReply(frame, user)
+            self._questions[client] = LoginReply(frame, user, self.own_name if user is None else "")
         if there and user is not None and frame.startswith(b"+"):
             # The user's pool gets it before the client, which waits there for what this user may run.
             upstream.key = upstream.key._replace(user=user)

@@ -220,6 +220,7 @@ def _log_in(session: Session, given: Credentials) -> None:
     if session.gone:
         return  # and its connection is closed behind this reply
     user = session.logins.accepted(session, given, session.on_its_own.upstream.key)
+    session.local_user = session.logins.own_name if user is None else ""
     switching.move(session, session.key._replace(user=user))
     login.logged_in(session)
     if user is not None and not session.ports.capabilities.knows_user(user):

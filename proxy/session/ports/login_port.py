@@ -35,11 +35,13 @@ class LoginReply(NamedTuple):
 class LoginPort(Protocol):
     """Who decides about the logins of a listener's clients. With ``local`` none of them reaches Redis.
 
-    ``anonymous``: the route itself has no login.
+    ``anonymous``: the route itself has no login. ``own_name`` is the user as whom it is logged in; empty for the
+    default one.
     """
 
     local: bool
     anonymous: bool
+    own_name: str = ""
 
     def is_own(self, login: Credentials) -> bool:
         """Whether it names the user as whom the route itself is logged in: its clients can share those connections."""
