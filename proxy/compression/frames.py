@@ -11,7 +11,8 @@ A plain value that begins with MAGIC is always stored compressed, so that nobody
 a header and cannot be decompressed is a plain value that somebody has written to Redis directly, as for GLIDE.
 
 A small value can decompress to a very large one. Not more than ``MOST_PLAIN`` bytes are made of one value, and beyond
-``FREE`` not more than ``RATIO`` times its size. (lz4 cannot make more than 255 times its size.)
+``FREE`` not more than ``RATIO`` times its size. (lz4 cannot make more than 255 times its size.) Each zstd frame costs
+something even if it is empty, so a value has at most ``MOST_FRAMES``; GLIDE and Keyrail write one.
 """
 
 from collections.abc import Callable
@@ -32,6 +33,8 @@ MOST_PLAIN = 16 << 20
 FREE = 1 << 20
 """Up to so many bytes a value may have any ratio."""
 RATIO = 1000
+MOST_FRAMES = 16
+"""The most zstd frames of one value; what has more is a plain value."""
 _LZ4_RATIO = 255
 _LZ4_SIZE = 4
 _PAYS = 0.9
@@ -114,9 +117,12 @@ def _compress_lz4(value: bytes, level: int) -> bytes:
 def _decompress_zstd(made: bytes) -> bytes:
     zstd = _zstd()
     most = min(MOST_PLAIN, max(FREE, len(made) * RATIO))
-    parts, size = [], 0
+    parts: list[bytes] = []
+    size = 0
     try:
         while made:
+            if len(parts) == MOST_FRAMES:
+                raise _Undecodable
             decompressor = zstd.ZstdDecompressor()
             part = decompressor.decompress(made, max_length=most - size + 1)
             size += len(part)

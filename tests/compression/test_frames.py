@@ -11,6 +11,7 @@ from proxy.compression.frames import (
     FREE,
     HEADER,
     MAGIC,
+    MOST_FRAMES,
     MOST_PLAIN,
     STRING,
     Codec,
@@ -109,6 +110,14 @@ def test_frames_of_others() -> None:
 def test_a_bomb_is_not_unpacked(bomb: bytes) -> None:
     with pytest.raises(TooLargeError):
         unpack(bomb, STRING)
+
+
+@pytest.mark.parametrize("frame", [b"\x50\x2a\x4d\x18" + bytes(4), zstd.compress(b"")], ids=["skippable", "empty"])
+def test_frames_without_bytes_cost_little(frame: bytes) -> None:
+    value = MAGIC + b"\x00\x01" + frame * (MOST_FRAMES - 1) + zstd.compress(TEXT)
+    assert unpack(value, STRING) == TEXT
+    more = MAGIC + b"\x00\x01" + frame * MOST_FRAMES + zstd.compress(TEXT)
+    assert unpack(more, STRING) is more
 
 
 @pytest.mark.parametrize(("codec", "least"), [(Codec.ZSTD, 0.6), (Codec.LZ4, 0.4)])
