@@ -5,6 +5,7 @@ Tests fail for a command of the table without a decision. A command that only an
 for keys with compressed values, unless all its keys are of other types.
 """
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
@@ -131,10 +132,21 @@ def values_in_reply(command: Command, touches: Touches) -> ReplyValues | str:
     needed, absent = _REPLY_NEEDS.get(command.spec.name), _REPLY_LACKS.get(command.spec.name)
     if needed is None and absent is None:
         return touches.reply
-    words = {word_of(word) for word in command.argv[3 if touches.writes else 2 :]}
+    words = _options(command.argv[3 if touches.writes else 2 :])
     if touches.writes and words & _COMPARING:
         return _COMPARES
     return touches.reply if (needed is None or needed in words) and absent not in words else ReplyValues.NONE
+
+
+def _options(arguments: Sequence[bytes]) -> set[bytes]:
+    # Not the pattern of HSCAN's MATCH, which may read as an option.
+    found, left = set(), iter(arguments)
+    for argument in left:
+        word = word_of(argument)
+        found.add(word)
+        if word == b"MATCH":
+            next(left, None)
+    return found
 
 
 def _is_about_others(spec: Spec) -> bool:

@@ -232,6 +232,8 @@ def test_newer_commands_of_fields_and_several_keys(fleet: Fleet, protocol: int, 
             *([[b"f", value]], [[b"g", b"x"]]),
         )
         assert wire.value("HSCAN", "doc:h", 0, "NOVALUES") in ([b"0", [b"f", b"g"]], [b"0", [b"g", b"f"]])
+        wire.ask("HSET", "doc:h", "novalues", value)
+        assert wire.value("HSCAN", "doc:h", 0, "MATCH", "novalues", "COUNT", 100) == [b"0", [b"novalues", value]]
         assert wire.value("HGETDEL", "doc:h", "FIELDS", 2, "f", "g") == [value, b"x"]
         assert wire.value("MSETEX", 2, "doc:1", value, "plain", value, "EX", 100) == 1
         assert wire.value("MGET", "plain", "doc:1") == [value, value]

@@ -187,6 +187,21 @@ def test_what_touches_no_compressed_value_passes(text: str) -> None:
     assert (decision.verdict, decision.edit, decision.hits) == (Pass(), None, ())
 
 
+@pytest.mark.parametrize(
+    ("text", "edited"),
+    [
+        ("HSCAN doc:1 0", True),
+        ("HSCAN doc:1 0 MATCH novalues COUNT 10", True),
+        ("HSCAN doc:1 0 MATCH match novalues", False),
+        ("HRANDFIELD doc:1 3 withvalues", True),
+        ("SET doc:1 x get", True),
+        ("SET doc:1 get", False),
+    ],
+)
+def test_options_say_whether_a_reply_has_values(text: str, edited: bool) -> None:
+    assert (decided(text).edit is not None) is edited
+
+
 def test_trusted_scripts_pass() -> None:
     rule = "rules: {docs: {compress: {keys: 'doc:*', scripts: trusted}, mode: enforce}}"
     assert decided("EVAL x 1 doc:1", rule=rule).verdict == Pass()
