@@ -109,8 +109,8 @@ class Lowering:
 
     def judge_keys(self, keys: KeyGlob) -> None:
         """Judge the command if one of its keys matches this pattern."""
-        if self._edits.change or keys.size > LONGEST:
-            self._judged = True  # as above
+        if self._edits.swap or keys.size > LONGEST:
+            self._judged = True  # as above; arguments that an earlier rule appends are no keys
         else:
             self._judged_keys.append(keys)
 

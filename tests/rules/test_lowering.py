@@ -11,6 +11,7 @@ from proxy.hotpath.plan.appending import StatedNumber
 from proxy.hotpath.plan.automaton import Automaton
 from proxy.hotpath.plan.plan import EDIT, JUDGE, PASS, Plan
 from proxy.hotpath.plan.schema_checks import EntryProgram
+from proxy.rules.key_globs import KeyGlob
 from proxy.rules.lowering import Lowering
 from proxy.rules.name_language import automaton_of
 from proxy.rules.names.faults import Banned
@@ -179,6 +180,20 @@ def test_a_command_is_checked_before_it_is_changed() -> None:
 
     assert Lowered("DEL", check_behind).decide("DEL a:1") == JUDGE
     assert Lowered("DEL", lambda lowering: lowering.swap(spec("UNLINK"))).decide("DEL a:1") == EDIT
+
+
+def test_keys_to_judge_are_told_behind_appended_arguments_and_not_behind_a_new_name() -> None:
+    def judge_behind(change: Callable[[Lowering], None]) -> Callable[[Lowering], None]:
+        def lower(lowering: Lowering) -> None:
+            change(lowering)
+            lowering.judge_keys(KeyGlob.of("a:*"))
+
+        return lower
+
+    appended = Lowered("SET", judge_behind(lambda lowering: lowering.append(append(b"x"))))
+    assert [appended.decide(f"SET {key} v") for key in ("a:1", "b:1")] == [JUDGE, EDIT]
+    swapped = Lowered("DEL", judge_behind(lambda lowering: lowering.swap(spec("UNLINK"))))
+    assert [swapped.decide(f"DEL {key}") for key in ("a:1", "b:1")] == [JUDGE, JUDGE]
 
 
 def test_every_entry_has_its_place() -> None:
