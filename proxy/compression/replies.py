@@ -13,6 +13,7 @@ from proxy.wire.reply import ReplyScanner
 
 MOST_IN_REPLY = 64 << 20
 """The most bytes that are made of the values in one reply."""
+_MOST_DIGITS = 18
 TOO_LARGE = encode_error(
     "ERR keyrail: a value in this reply is compressed, and decompressed it would be larger than Keyrail makes values "
     "(16 MB, or 1,000 times its size; 64 MB in one reply); read it from Redis directly"
@@ -39,8 +40,9 @@ class PlainReply:
         if self._form is not ReplyValues.ONE or not head.startswith(b"$"):
             return 0
         line, _, begun = head.partition(b"\r\n")
-        if int(line[1:]) < len(MAGIC):
-            return 1
+        size = line[1:]
+        if not size.isdigit() or len(size) > _MOST_DIGITS or int(size) < len(MAGIC):
+            return 1  # a null, and what is no reply, hold no value
         return -1 if len(begun) < len(MAGIC) else int(not begun.startswith(MAGIC))
 
     def __call__(self, frame: bytes) -> bytes:

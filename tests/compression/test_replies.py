@@ -86,6 +86,8 @@ def test_a_long_plain_value_need_not_be_collected() -> None:
     assert edit.passes(b"$9\r\n" + MAGIC[:2]) == -1
     assert edit.passes(b"$2\r\n") == 1
     assert edit.passes(b"$-1\r\n") == 1
+    for wrong in (b"$\r\nabc", b"$?\r\nabc", b"$5\nabc", b"$" + b"9" * 5000 + b"\r\nabc"):
+        assert edit.passes(wrong) == 1
     assert edit.passes(b"_\r\n") == 0
     assert PlainReply(ReplyValues.ALL, STRING).passes(b"*1\r\n$9") == 0
 
