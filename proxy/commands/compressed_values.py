@@ -79,6 +79,8 @@ _ABOUT = {
     About("GET", 2, range=True): "GETRANGE SUBSTR",
     About("HGET", 3): "HSTRLEN",
 }
+TAKING = frozenset({"GETDEL", "GETSET", "HGETDEL", "SET"})
+"""Commands whose reply has the value that they take out of Redis: nobody can read it again."""
 READ_INSTEAD = frozenset(about.reads for about in _ABOUT)
 """The commands with which Keyrail reads plain values."""
 _SPECIAL = {

@@ -1,12 +1,14 @@
 """A reply with its values decompressed, in RESP2 and RESP3.
 
 Errors, nulls and what has another form than the command's own pass as they are: they hold no values. If a value would
-become too large, the client gets an error in place of the whole reply.
+become too large, or too much is made at once, the client gets an error in place of the whole reply; but the reply as it
+is, if the command has taken the value out of Redis, where nobody could read it again.
 """
 
 from collections.abc import Callable, Sequence
 
 from proxy.commands.compressed_values import ReplyValues
+from proxy.compression.budget import PlainBudget
 from proxy.compression.frames import MAGIC, TooLargeError, unpack
 from proxy.wire.encode import encode_error
 from proxy.wire.reply import ReplyScanner
@@ -14,10 +16,20 @@ from proxy.wire.reply import ReplyScanner
 MOST_IN_REPLY = 64 << 20
 """The most bytes that are made of the values in one reply."""
 _MOST_DIGITS = 18
+_UNREADABLE = 64 << 10
+"""What counts for bytes that only look compressed: to find that out takes time, too."""
 TOO_LARGE = encode_error(
     "ERR keyrail: a value in this reply is compressed, and decompressed it would be larger than Keyrail makes values "
     "(16 MB, or 1,000 times its size; 64 MB in one reply); read it from Redis directly"
 )
+TOO_MUCH = encode_error(
+    "ERR keyrail: values in this reply are compressed, and more than 256 MB of values are decompressed at once for all "
+    "clients together; try again later"
+)
+
+
+class TooMuchError(Exception):
+    """The budget is used up."""
 
 
 class PlainReply:
@@ -27,9 +39,19 @@ class PlainReply:
     have True in it, which repeats: elements of a long array have the places of a short one in turn.
     """
 
-    __slots__ = ("_form", "_mask", "_version")
+    __slots__ = ("_budget", "_form", "_mask", "_takes", "_version")
 
-    def __init__(self, form: ReplyValues, version: int, mask: Sequence[bool] = (True,)) -> None:
+    def __init__(
+        self,
+        form: ReplyValues,
+        version: int,
+        mask: Sequence[bool] = (True,),
+        budget: PlainBudget | None = None,
+        *,
+        takes: bool = False,
+    ) -> None:
+        self._budget = PlainBudget() if budget is None else budget
+        self._takes = takes
         self._form = form
         self._version = version
         self._mask = mask
@@ -50,20 +72,25 @@ class PlainReply:
         if MAGIC not in frame or frame.startswith(b"-"):
             return frame
         try:
-            return _Reply(frame, self._version, self._mask).plain(self._form)
+            return _Reply(frame, self._version, self._mask, self._budget).plain(self._form)
         except TooLargeError:
-            return TOO_LARGE
+            return frame if self._takes else TOO_LARGE
+        except TooMuchError:
+            return frame if self._takes else TOO_MUCH
 
 
 class OfPlain:
     """Makes the reply to a command about the bytes of one value from that value: `answer` gets the plain value, or None
     for a key that does not exist, and returns a frame."""
 
-    __slots__ = ("_answer", "_version")
+    __slots__ = ("_answer", "_budget", "_version")
 
-    def __init__(self, version: int, answer: Callable[[bytes | None], bytes]) -> None:
+    def __init__(
+        self, version: int, answer: Callable[[bytes | None], bytes], budget: PlainBudget | None = None
+    ) -> None:
         self._version = version
         self._answer = answer
+        self._budget = PlainBudget() if budget is None else budget
 
     def __call__(self, frame: bytes) -> bytes:
         """The reply as the client gets it."""
@@ -72,16 +99,21 @@ class OfPlain:
         if not frame.startswith(b"$"):
             return frame
         start = frame.index(b"\n") + 1
+        if self._budget.left <= 0 and frame.startswith(MAGIC, start):
+            return TOO_MUCH
         try:
-            return self._answer(unpack(frame[start:-2], self._version))
+            value = unpack(frame[start:-2], self._version)
         except TooLargeError:
             return TOO_LARGE
+        self._budget.take(len(value))
+        return self._answer(value)
 
 
 class _Reply:
     """One reply: ``parts`` is what the client gets of it up to ``done``."""
 
-    def __init__(self, frame: bytes, version: int, mask: Sequence[bool]) -> None:
+    def __init__(self, frame: bytes, version: int, mask: Sequence[bool], budget: PlainBudget) -> None:
+        self.budget = budget
         self.frame = frame
         self.version = version
         self.mask = mask
@@ -138,12 +170,16 @@ class _Reply:
         _, size, start = self._line(i)
         end = start + size
         if self.frame.startswith(MAGIC, start):
+            if self.budget.left <= 0:
+                raise TooMuchError
             stored = self.frame[start:end]
             value = unpack(stored, self.version)
+            made = _UNREADABLE if value is stored else len(value)
+            self.made += made
+            self.budget.take(made)
+            if self.made > MOST_IN_REPLY:
+                raise TooLargeError
             if value is not stored:
-                self.made += len(value)
-                if self.made > MOST_IN_REPLY:
-                    raise TooLargeError
                 self.parts += self.frame[self.done : i], b"$%d\r\n" % len(value), value
                 self.done = end
         return end + 2

@@ -187,6 +187,7 @@ class Session(AwaitingClient):
             return
         self.reconsider()
         self.effective_policy = self.ports.policies.effective_policy(self.key, self.caller())
+        self.intake.missed = False  # a command that waits for memory is judged anew
         self.intake.config = self.effective_policy.config
         self._settle_tenant()
         self.intake.simple = self.plain_commands()

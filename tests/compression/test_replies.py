@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from proxy.commands.compressed_values import ReplyValues
+from proxy.compression.budget import MOST_AT_ONCE, PlainBudget
 from proxy.compression.frames import FIELD, MAGIC, STRING, Codec, pack
-from proxy.compression.replies import MOST_IN_REPLY, TOO_LARGE, OfPlain, PlainReply
+from proxy.compression.replies import MOST_IN_REPLY, TOO_LARGE, TOO_MUCH, OfPlain, PlainReply
 
 PLAIN = b"plain text " * 50
 LZ4 = b"other text " * 60
@@ -77,6 +78,31 @@ def test_a_bomb_is_an_error() -> None:
     most = pack(bytes(1 << 20), STRING, Codec.ZSTD, 1, 64)
     assert PlainReply(ReplyValues.ALL, STRING)(frame([most] * 65)) == TOO_LARGE
     assert len(PlainReply(ReplyValues.ALL, STRING)(frame([most] * 63))) > 63 << 20
+    assert PlainReply(ReplyValues.ALL, STRING, takes=True)(frame([most] * 65)) == frame([most] * 65)
+
+
+def test_all_replies_of_a_worker_have_one_budget() -> None:
+    most = frame([pack(bytes(1 << 20), STRING, Codec.ZSTD, 3, 64)] * 32)
+    budget = PlainBudget()
+    edit = PlainReply(ReplyValues.ALL, STRING, (True,), budget)
+    told = [edit(most) for _ in range(12)]
+    assert [len(each) > 32 << 20 for each in told] == [True] * 8 + [False] * 4
+    assert told[-1] == TOO_MUCH
+    assert PlainReply(ReplyValues.ALL, STRING, (True,), budget, takes=True)(most) == most
+    assert OfPlain(STRING, lambda _: b":1\r\n", budget)(frame(S1)) == TOO_MUCH
+    assert edit(frame([b"plain"])) == frame([b"plain"])
+    budget.refill(1000.0)
+    assert len(edit(most)) > 32 << 20
+    budget.refill(999.0)  # the clock was set back
+    budget.refill(999.1)
+    assert budget.left == MOST_AT_ONCE
+
+
+def test_what_only_looks_compressed_counts() -> None:
+    budget = PlainBudget()
+    junk = frame([MAGIC + b"\x00\x01xyz"] * 100)
+    assert PlainReply(ReplyValues.ALL, STRING, (True,), budget)(junk) == junk
+    assert budget.left <= MOST_AT_ONCE - (100 << 14)
 
 
 def test_a_long_plain_value_need_not_be_collected() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.compressed_values import (
     READ_INSTEAD,
+    TAKING,
     UNDECIDED,
     About,
     ReplyValues,
@@ -21,6 +22,7 @@ from proxy.commands.compressed_values import (
 )
 from proxy.commands.key_types import key_types_of
 from proxy.commands.table import Spec
+from proxy.compression.budget import PlainBudget
 from proxy.compression.frames import FIELD, STRING
 from proxy.compression.replies import OfPlain, PlainReply
 from proxy.rules.compress.answers import answer_of
@@ -68,14 +70,16 @@ class PlainValues(Rule):
         self._enforced = settings.enforced
         self._refusals = Refusals(name, wording, binding)
         self._binding = binding
+        self._budget = binding.memory.shared(PlainBudget)
 
     def touches(self, spec: Spec) -> bool:
         """Commands about values of strings and hashes, and those that nobody knows."""
         decision = decision_of(spec)
         return not (isinstance(decision, Touches) and decision.reply is ReplyValues.NONE)
 
-    def judge(self, command: Command, _context: Context) -> Verdict:
+    def judge(self, command: Command, context: Context) -> Verdict:
         """Have the reply decompressed, answer the command from the plain value, or refuse it."""
+        self._budget.refill(context.now)
         decision = decision_of(command.spec)
         if decision is Special.RUNS:
             return self._script(command)
@@ -118,7 +122,8 @@ class PlainValues(Rule):
         if values is ReplyValues.NONE:
             return PASS
         mask = mine if values is ReplyValues.ALL and len(mine) > 1 else (True,)
-        return EditReply(PlainReply(values, _version(command.spec), mask), _ABOUT)
+        takes = command.spec.name in TAKING
+        return EditReply(PlainReply(values, _version(command.spec), mask, self._budget, takes=takes), _ABOUT)
 
     def _answer(self, command: Command, about: About) -> Verdict:
         answer = answer_of(command, about)
@@ -127,10 +132,10 @@ class PlainValues(Rule):
         if not self._binding.can_send(about.reads):
             return self._refuse(command, f"it is answered from the plain value, which needs {about.reads}")
         argv = [about.reads.encode(), *command.argv[1 : about.arguments]]
-        return Rewrite(argv, OfPlain(_version(command.spec), answer))
+        return Rewrite(argv, OfPlain(_version(command.spec), answer, self._budget))
 
     def _sort(self, command: Command) -> Verdict:
-        found = lookups_of(command, self._globs)
+        found = lookups_of(command, self._globs, self._budget)
         if found.refused:
             return self._refuse(command, found.refused)
         return PASS if found.edit is None else EditReply(found.edit, _ABOUT)
