@@ -17,6 +17,7 @@ ALLOWED = {
     "commands/words.py": "the one place",
     "commands/command.py::_printable": "how an unknown name is shown",
     "commands/generate.py::_since": "names that an engine tells",
+    "commands/compressed_values.py::values_in_reply": "words that ``word_of`` has read",
     "commands/introspect.py::_described": "names that an engine tells",
     "commands/lookup.py::__init__": "names of the table",
     "commands/table.py::find": "names that Keyrail's own code or a policy tells",
