@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -50,7 +51,7 @@ def heard(wire: Wire) -> dict[str, list[bytes]]:
     frame = b""
     while b"over" not in frame or b"pmessage" not in frame:
         frame = wire.frame()
-        word, name, *_ = decode(b"*" + frame[1:])  # type: ignore[misc]  # a push is an array
+        word, name, *_ = cast("list[bytes]", decode(b"*" + frame[1:]))
         found.setdefault(f"{word!r} {name!r}", []).append(frame)
     return found
 
