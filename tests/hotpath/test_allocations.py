@@ -23,9 +23,9 @@ from proxy.policy.load import load_policy
 from proxy.policy_yaml.shipped import packaged
 from tests.hotpath.gathering import Client, pack
 from tests.hotpath.listening import Listener, never
+from tests.hotpath.remembering import GET as HOT
+from tests.hotpath.remembering import Cached
 from tests.hotpath.routed import owners
-from tests.hotpath.test_cached_reads import GET as HOT
-from tests.hotpath.test_cached_reads import Cached
 from tests.policy.test_plan_agrees import compiled
 
 COMMANDS = 1000

@@ -7,7 +7,7 @@ from typing import Any
 
 from proxy.net.cache.earlier_commands import EarlierCommands
 from tests.hotpath.gathering import pack
-from tests.hotpath.test_cached_reads import Cached
+from tests.hotpath.remembering import Cached
 
 
 def is_held_back(client: Cached) -> bool:

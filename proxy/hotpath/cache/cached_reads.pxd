@@ -31,6 +31,7 @@ cdef class CachedReads:
     cdef public bint resp3
     cdef public int outcome
     cdef public list absent
+    cdef public CachedReply hit
     cdef public QueuedKeys queued
     cdef object _clock
     cdef object _unread
@@ -39,9 +40,12 @@ cdef class CachedReads:
     cdef bint _up_to_date
 
     cpdef begin_pass(self)
+    @cython.locals(payload=bytes)
     cpdef bytes answer(self, bytes request)
     @cython.locals(reply=CachedReply, payload=bytes, use=CacheUse)
     cpdef bytes answer_in(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t end)
+    @cython.locals(use=CacheUse)
+    cdef int count(self, CachedReply reply, long long times, Py_ssize_t size) except -1
     @cython.locals(role=cython.int)
     cpdef bytes answer_request(self, int command_id, Request request, const unsigned char *data, KeyFinder keys)
     @cython.locals(names=list, found=cython.Py_ssize_t, i=cython.Py_ssize_t, index=cython.Py_ssize_t)

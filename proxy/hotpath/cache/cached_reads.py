@@ -70,6 +70,7 @@ class CachedReads:
     A client without ``uses`` is answered nothing from memory, and its reads hold no keys; its writes do. ``resp3`` is
     its protocol. Its uses are about hot keys, if ``reads_hot``, and the keys that the automaton ``uncached`` does not
     own. ``outcome`` says why ``answer`` has found nothing, and ``absent`` has the keys that ``answer_parts`` lacks.
+    ``hit`` is what ``answer_request`` has answered the whole request from, until somebody takes it.
     ``queued`` has the keys of the client's transaction, while one is open. ``client`` is who asks: while it is
     ``looking`` somewhere, it is answered nothing.
     """
@@ -84,6 +85,7 @@ class CachedReads:
         "cache",
         "caches",
         "client",
+        "hit",
         "mask",
         "outcome",
         "queued",
@@ -120,6 +122,7 @@ class CachedReads:
             self.mask |= use.bit
         self.outcome = _MISSED
         self.absent: list[bytes] = []
+        self.hit: CachedReply | None = None
         self.queued: QueuedKeys | None = None
         self._clock = clock
         self._unread = unread
@@ -133,7 +136,9 @@ class CachedReads:
 
     def answer(self, request: bytes) -> bytes | None:
         """The reply to this request, if it can be answered from memory now."""
-        return self.answer_in(request, 0, len(request))
+        payload = self.answer_in(request, 0, len(request))
+        self.hit = None
+        return payload
 
     def answer_in(self, data: bytes, start: int, end: int) -> bytes | None:
         """The reply to the request between the offsets, if it can be answered from memory now."""
@@ -141,9 +146,7 @@ class CachedReads:
         if self.mask == 0 or (len(self.cache.looking) != 0 and self.client in self.cache.looking):
             return None
         # What memory lacks is no reason to ask whether it is up to date.
-        if not self._checked and not self.cache.has(data, start, end):
-            return None
-        if not self._is_up_to_date():
+        if (not self._checked and not self.cache.has(data, start, end)) or not self._is_up_to_date():
             return None
         reply = self.cache.find_in(data, start, end, self._now)
         if reply is None:
@@ -152,13 +155,9 @@ class CachedReads:
         if payload is None:
             self.outcome = _NOT_KEPT
         elif reply.served & self.mask != 0:
-            for use in self.uses:
-                if reply.served & use.bit != 0:
-                    use.hits += 1
-                    use.hit_bytes += len(payload)
-                    use.ages += self._now - reply.since
-                    reply.key.hits += 1
-                    return payload
+            self.count(reply, 1, len(payload))
+            self.hit = reply
+            return payload
         elif reply.audited & self.mask != 0:
             for use in self.uses:
                 if reply.audited & use.bit != 0:
@@ -167,6 +166,16 @@ class CachedReads:
                     self.outcome = _COUNTED
                     break
         return None
+
+    def count(self, reply: CachedReply, times: int, size: int) -> None:
+        """This reply of ``size`` bytes is sent so many times."""
+        reply.key.hits += times
+        for use in self.uses:
+            if reply.served & use.bit != 0:
+                use.hits += times
+                use.hit_bytes += times * size
+                use.ages += times * (self._now - reply.since)
+                break
 
     def answer_request(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> bytes | None:
         """The same for a request that was scanned, of any command; reads of several keys are answered from parts."""
@@ -224,9 +233,7 @@ class CachedReads:
 
     def _count_parts(self, replies: list[CachedReply], size: int, since: float) -> bool:
         # One hit of one rule, as old as the oldest part. Whether it may be sent.
-        served = 0
-        audited = 0
-        lacking = 0
+        served = audited = lacking = 0
         for reply in replies:
             if reply.served & self.mask != 0:
                 served |= reply.served

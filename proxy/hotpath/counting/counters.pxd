@@ -32,6 +32,7 @@ cdef class Counters:
                    counts=cython.Py_ssize_t, names=cython.Py_ssize_t, way=cython.Py_ssize_t, count=cython.longlong,
                    ranked=cython.longlong, smallest=cython.longlong, least=cython.longlong)
     cpdef bint add(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end, bint write) except -1
+    cpdef repeat(self, long long times)
     cdef unsigned long long _mark(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) noexcept
     cpdef move_last(self)
     @cython.locals(mark=cython.ulonglong, spread=cython.ulonglong, marks=cython.Py_ssize_t, way=cython.Py_ssize_t)

@@ -144,6 +144,11 @@ class Counters:
             self._names[names + way] = None
         return False
 
+    def repeat(self, times: int) -> None:
+        """The key that was counted last is used so many times more in the same way, and read only."""
+        self.total += times
+        self._table[self._last + _COUNTS] += times * _USE
+
     def _mark(self, p: bytes, start: int, end: int) -> int:
         if _INTERPRETED:
             return hash(bytes(p[start:end])) & 0xFFFF_FFFF_FFFF_FFFF

@@ -8,6 +8,7 @@ from proxy.hotpath.plan.hot_path_config cimport HotPathConfig
 from proxy.hotpath.cluster.key_splitter cimport KeySplitter
 from proxy.hotpath.plan.leased_tokens cimport TokenSpender
 from proxy.hotpath.intake.open_run cimport OpenRun, SpareRun
+from proxy.hotpath.intake.repeated_reads cimport RepeatedReads
 from proxy.hotpath.plan.plan cimport Plan
 from proxy.hotpath.cluster.portions cimport Portion, Portions
 from proxy.hotpath.cluster.router cimport Router
@@ -20,9 +21,10 @@ cdef Py_ssize_t UNSOUGHT
 cdef int SEVERAL_SLOTS, REACHED
 cdef int MAY_WRITE, COUNTED, MISSED, UNASKED, UNREAD
 cdef int _SPECIAL, _STALLED, _REFUSED, _SPLIT, _FULL, _ANSWERED
-cdef Py_ssize_t _LARGE_ANSWER, _MOST_ANSWERED, _MOST_AT_ONCE
+cdef Py_ssize_t _LARGE_ANSWER, MOST_ANSWERED, _MOST_AT_ONCE
 cdef KeySplitter _SPLITTER
 cdef SpareRun _SPARE
+cdef RepeatedReads _REPEATED
 
 
 cdef class Runs:

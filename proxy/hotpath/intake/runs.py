@@ -19,6 +19,7 @@ from proxy.hotpath.counting.call_counts import CallCounts
 from proxy.hotpath.intake.command_sender import CommandSender
 from proxy.hotpath.intake.intake_handler import IntakeHandler
 from proxy.hotpath.intake.open_run import OpenRun, SpareRun
+from proxy.hotpath.intake.repeated_reads import MOST_ANSWERED, RepeatedReads
 from proxy.hotpath.plan.hot_path_config import MAY_WRITE, HotPathConfig
 from proxy.hotpath.plan.leased_tokens import TokenSet
 from proxy.hotpath.plan.plan import EDIT, JUDGE, PASS, REFUSE, UNSOUGHT
@@ -36,14 +37,13 @@ _ANSWERED = 15  # the command is answered
 SPECIAL, STALLED, REFUSED, FULL = _SPECIAL, _STALLED, _REFUSED, _FULL
 
 _LARGE_ANSWER = 4096
-_MOST_ANSWERED = 65536
-"""Bytes of answers from memory; with more of them, or a large one, they leave, as the client may not take them."""
-
+"""Bytes of an answer from memory that leaves at once, as MOST_ANSWERED of them do: the client may not take them."""
 _MOST_AT_ONCE = 16
 """Smaller ones that gather, where each ends a run."""
 
 _SPLITTER = KeySplitter()
 _SPARE = SpareRun()
+_REPEATED = RepeatedReads()
 
 
 class Runs:
@@ -304,11 +304,11 @@ class Runs:
         self._remember(payload)
         run.room = sender.room(config.window)
         run.answered += len(payload)
-        if run.answered > _MOST_ANSWERED or len(payload) > _LARGE_ANSWER:
+        if run.answered > MOST_ANSWERED or len(payload) > _LARGE_ANSWER:
             run.answered = 0
             sender.flush()
-            if sender.full:
-                return _FULL
+            return _FULL if sender.full else _ANSWERED
+        _REPEATED.answer(config, run, sender, self.calls, self.cached_reads, self.command_id, data, p, payload)
         return _ANSWERED
 
     def _remember(self, payload: bytes) -> int:
