@@ -30,6 +30,8 @@ scan_html.py    a scan as one HTML file, by the template scan.html
 purge.py        delete stored keys by pattern, owner and idle time
 expire.py       give stored keys without a TTL that of the policy, and take it back
 tenants.py      moves stored keys behind the prefix of a tenant, and back
+transform.py    rewrites stored values as the compress rules of a policy say, and back
+transform_text.py  what was rewritten as text and as JSON
 changing.py     what the verbs share that change stored keys
 change_text.py  what was done with stored keys as text
 walk.py         what the verbs share that walk all stored keys

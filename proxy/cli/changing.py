@@ -40,25 +40,45 @@ class Words:
 
 def add_change_options(parser: argparse.ArgumentParser) -> None:
     """How many keys, whether to ask, and where the journal goes."""
-    parser.add_argument("--limit", type=number(1, _MOST), metavar="N", help="at most so many keys")
-    doing = parser.add_mutually_exclusive_group()
-    doing.add_argument("--dry-run", action="store_true", help="only say what would be done")
-    doing.add_argument("--yes", action="store_true", help="do not ask for a confirmation")
-    parser.add_argument("--json", action="store_true", help="print JSON; with --dry-run or --yes")
+    add_doing_options(parser)
     kept = parser.add_mutually_exclusive_group()
     kept.add_argument("--journal", metavar="FILE", type=Path, help="write what is done into this new file")
     kept.add_argument("--state-dir", metavar="DIR", type=Path, help="write it into a new file in this folder")
 
 
+def add_doing_options(parser: argparse.ArgumentParser) -> None:
+    """How many keys, and whether to ask."""
+    parser.add_argument("--limit", type=number(1, _MOST), metavar="N", help="at most so many keys")
+    doing = parser.add_mutually_exclusive_group()
+    doing.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    doing.add_argument("--yes", action="store_true", help="do not ask for a confirmation")
+    parser.add_argument("--json", action="store_true", help="print JSON; with --dry-run or --yes")
+
+
 def problem_of(parsed: argparse.Namespace) -> str:
     """What is wrong with these options; "" if nothing is."""
-    if parsed.json and not (parsed.dry_run or parsed.yes):
-        return "--json needs --dry-run or --yes: nobody could confirm"
+    if problem := doing_problem_of(parsed):
+        return problem
     if not parsed.dry_run and parsed.journal is None and parsed.state_dir is None:
         return "add --journal FILE or --state-dir DIR for the list of what is done, or --dry-run"
     if parsed.journal is not None and parsed.journal.exists():
         return f"--journal {parsed.journal}: the file is there already"
     return ""
+
+
+def doing_problem_of(parsed: argparse.Namespace) -> str:
+    """What is wrong with those of ``add_doing_options``; "" if nothing is."""
+    unasked = parsed.json and not (parsed.dry_run or parsed.yes)
+    return "--json needs --dry-run or --yes: nobody could confirm" if unasked else ""
+
+
+def is_confirmed(keys: int, doing: str) -> bool:
+    """Ask for the number of keys. If another one is typed, it is told that nothing was done."""
+    print(f"\nType {keys} to {doing}: ", end="", flush=True)
+    if sys.stdin.readline().strip() == str(keys):
+        return True
+    print("keyrail: not confirmed: nothing was done", file=sys.stderr)
+    return False
 
 
 class Changing:
@@ -85,9 +105,7 @@ class Changing:
             status, found = self._walk(new(), None, limit)
             if status or self._parsed.dry_run or not found.keys:
                 return status
-            print(f"\nType {found.keys} to {self._words.doing}: ", end="", flush=True)
-            if sys.stdin.readline().strip() != str(found.keys):
-                print("keyrail: not confirmed: nothing was done", file=sys.stderr)
+            if not is_confirmed(found.keys, self._words.doing):
                 return FAILED
             limit = found.keys
         header = {"keyrail": self._words.name, "upstream": str(self._parsed.upstream), **asked}

@@ -30,6 +30,7 @@ VERBS = (
     "purge",
     "expire",
     "tenants",
+    "transform",
 )
 """In the order of the help; each has a module of this name."""
 

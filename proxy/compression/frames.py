@@ -20,6 +20,7 @@ from enum import IntEnum
 from functools import cache
 from importlib import import_module
 from types import ModuleType
+from typing import NamedTuple
 
 MAGIC = b"\x00\x01\x02"
 STRING = 0
@@ -28,6 +29,8 @@ FIELD = 1
 """The version of fields of hashes."""
 HEADER = 5
 """The size of a header in bytes."""
+HEAD = HEADER + 18
+"""So many bytes of a value tell its plain size: no header of a zstd frame is longer."""
 MOST_PLAIN = 16 << 20
 """The most bytes that are made of one value."""
 FREE = 1 << 20
@@ -88,6 +91,28 @@ def unpack(stored: bytes, version: int) -> bytes:
         return decompress(stored[HEADER:])
     except _Undecodable:
         return stored
+
+
+class Head(NamedTuple):
+    """How a compressed value begins: its codec, and the size of the plain value in bytes. None: the frame does not tell
+    it, as none does whose writer has not known it at the beginning."""
+
+    codec: Codec
+    plain: int | None
+
+
+def read_head(stored: bytes, version: int) -> Head | None:
+    """What the first HEAD bytes of a value say; None if it is plain, as far as they tell. What comes behind them may be
+    no frame, or further ones."""
+    if not stored.startswith(b"%b%c" % (MAGIC, version)) or len(stored) <= HEADER or stored[4] not in tuple(Codec):
+        return None
+    codec, made = Codec(stored[4]), stored[HEADER:]
+    if codec is Codec.LZ4:
+        return Head(codec, int.from_bytes(made[:_LZ4_SIZE], "little")) if len(made) > _LZ4_SIZE else None
+    try:
+        return Head(codec, _zstd().get_frame_info(made).decompressed_size)
+    except _zstd().ZstdError:
+        return None
 
 
 @cache

@@ -105,7 +105,7 @@ class Compress(Rule):
             wraps = value.startswith(MAGIC)
             if wraps and len(value) > left:
                 return self._too_large(command, index)
-            if wraps or (terms.above < len(value) <= left and not _is_number(value)):
+            if wraps or (terms.above < len(value) <= left and not is_number(value)):
                 fits = len(value) * self._cost <= left
                 argv[index] = stored = pack(value, version, terms.codec, terms.level if fits else _FAST, terms.above)
                 self._counts.note(self.name, len(value), len(stored))
@@ -152,6 +152,6 @@ def _values(command: Command) -> Iterator[_Value]:
         yield from (_Value(value.key, value.index) for value in values_of(command))
 
 
-def _is_number(value: bytes) -> bool:
-    # As INCRBYFLOAT may read it; more than strtold takes is no harm.
+def is_number(value: bytes) -> bool:
+    """Whether INCRBYFLOAT may read it as a number. More than strtold takes is no harm."""
     return len(value) < _LONGEST_NUMBER and _NUMBER.fullmatch(value) is not None

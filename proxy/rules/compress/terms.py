@@ -8,6 +8,9 @@ from proxy.rules.key_globs import KeyGlob
 USUAL_LEVELS = {Codec.ZSTD: 3, Codec.LZ4: 0}
 """As of valkey-GLIDE; lz4's 0 is its fast mode, and its other levels are of its high compression."""
 
+LARGEST_ABOVE = 512 << 20
+"""Bytes, as no value of Redis has more: with it, a rule compresses nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:

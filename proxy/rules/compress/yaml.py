@@ -5,13 +5,12 @@ from proxy.policy_yaml.fields import Fields, choice, integer, read_fields, read_
 from proxy.policy_yaml.globs import read_key_patterns
 from proxy.policy_yaml.yaml_source import Problems, Value
 from proxy.rules.compress.rule import CompressSettings
-from proxy.rules.compress.terms import USUAL_LEVELS, Terms
+from proxy.rules.compress.terms import LARGEST_ABOVE, USUAL_LEVELS, Terms
 from proxy.rules.key_globs import KeyGlob, none_fits
 
 _USUAL = Terms()
 _LEAST = 64
 """Bytes; no codec pays below, and GLIDE compresses no smaller values either."""
-_LARGEST = 512 << 20
 _HIGHEST = 9
 """Higher levels take many times as long, in which no other client is served."""
 _CODECS = {"zstd": Codec.ZSTD, "lz4": Codec.LZ4}
@@ -42,7 +41,7 @@ def read_compress(value: Value, rule: Fields) -> CompressSettings | None:
 
 def _read_above(value: Value, problems: Problems) -> int | None:
     size = read_size(value, problems)
-    if size is not None and not _LEAST <= size <= _LARGEST:
+    if size is not None and not _LEAST <= size <= LARGEST_ABOVE:
         problems.unexpected(value, "a size from 64B to 512MB")
         return None
     return size

@@ -1,6 +1,7 @@
 """What is stored in Redis already, judged by a policy, and the scan that walks it.
 
 judging.py     what the rules of a policy find wrong with one key, and whose key it is
+compressed_keys.py  which keys are of a rule that compresses
 model.py       what a scan has found
 seen.py        which keys were counted, in bounded memory
 totals.py      adds up what is found of each key
