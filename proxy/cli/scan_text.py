@@ -35,6 +35,7 @@ def text(scan: Scan, contacts: Mapping[str, str]) -> str:
             *_findings(scan),
             *_patterns(scan),
             *_largest(scan),
+            *_forms(scan),
             *table(("type", "keys", "INFO keysizes"), _types(scan), right=(1, 2)),
             *_tags(scan),
             *_nodes(scan),
@@ -241,6 +242,20 @@ def _largest(scan: Scan) -> Iterator[str]:
     ]
     of = "largest keys" if scan.sample is None else "largest of the sample"
     yield from table((of, "type", "members", "bytes", "owner"), rows, right=(2, 3))
+
+
+def _forms(scan: Scan) -> Iterator[str]:
+    about = "" if scan.sample is None else "about "
+    rows = [
+        (
+            _FORM.say(rule),
+            *(f"{about}{count:,}" for count in (row.compressed, row.plain, row.small, row.unknown, row.hash)),
+            f"{size(row.stored_bytes)} for {size(row.plain_bytes)}",
+        )
+        for rule, row in sorted(scan.forms.items())
+    ]
+    heads = ("compress rule", "compressed", "larger, plain", "small", "not known", "hashes", "bytes of compressed ones")
+    yield from table(heads, rows, right=range(1, 7))
 
 
 def _tags(scan: Scan) -> Iterator[str]:

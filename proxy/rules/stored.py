@@ -10,7 +10,8 @@ class StoredKey:
 
     `type` is Redis's own word, as TYPE returns it. `ttl`: the milliseconds that it has left; None if it has no TTL.
     `memory`: its bytes by MEMORY USAGE; None if not known. `members`: its members, for a string the bytes of its
-    value; None if they were not counted.
+    value; None if they were not counted. `stored`: the bytes of a string that is compressed, as they are stored;
+    `members` are those of the plain value then, None where the frame does not tell. None for any other key.
     """
 
     name: bytes
@@ -18,6 +19,7 @@ class StoredKey:
     ttl: int | None
     memory: int | None = None
     members: int | None = None
+    stored: int | None = None
 
 
 class Fault(StrEnum):

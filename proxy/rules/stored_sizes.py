@@ -22,6 +22,8 @@ members, each of which takes these bytes.
 A string has its value in one piece, so what it takes also tells the fewest bytes of its value: APPEND and SETRANGE
 make room for as much again, up to 1 MB more (sdsMakeRoomFor), and an allocator rounds up by a quarter at most
 (jemalloc: four classes to each doubling).
+
+Of a compressed string, the plain bytes are what counts; its memory tells nothing about them.
 """
 
 from proxy.commands.growth import MEASURED
@@ -40,7 +42,8 @@ _LEAST = {STRING: 1, "list": 2, "set": 2, "hash": 4, "zset": 4, "stream": 10}
 def may_have_over(key: StoredKey, most: int) -> bool:
     """Whether a key may have more members than `most`, or a string more bytes, as far as its memory tells; in that is
     the key's name, too (objectComputeSize and kvstore entries of the engine)."""
-    return key.memory is None or key.memory - len(key.name) > most * _LEAST[key.type]
+    tells = key.memory is not None and key.stored is None
+    return not tells or (key.memory or 0) - len(key.name) > most * _LEAST[key.type]
 
 
 _SPARE = 1 << 20
@@ -65,11 +68,12 @@ def size_fault(key: StoredKey, most: int, of_what: str = "") -> StoredFault | No
     if key.members is not None:
         if key.members <= most:
             return None
-        text = f"has {key.members} {unit}, {over(key.members, most)}{of_what}"
+        beside = "" if key.stored is None else f" ({key.stored} as stored, compressed)"
+        text = f"has {key.members} {unit}{beside}, {over(key.members, most)}{of_what}"
         return StoredFault(Fault.TOO_LARGE, text, by=key.members - most)
     if not may_have_over(key, most):
         return None
-    if key.type == STRING and (least := _least_bytes(key)) > most:
+    if key.type == STRING and key.stored is None and (least := _least_bytes(key)) > most:
         text = f"takes {key.memory} bytes of memory, so it has over {most} {unit}{of_what}"
         return StoredFault(Fault.TOO_LARGE, text, by=least - most)
     return StoredFault(Fault.TOO_LARGE, f"may have over {most} {unit}{of_what}", sure=False)

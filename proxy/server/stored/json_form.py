@@ -12,6 +12,7 @@ from proxy.server.stored.model import (
     FaultOf,
     FaultRow,
     FindingRow,
+    FormRow,
     Kind,
     LargeKey,
     NodeFigures,
@@ -24,7 +25,7 @@ from proxy.server.stored.model import (
 from proxy.traffic.tag_spread import UnusualTags
 
 _VERSION = 1
-_Row = TypeVar("_Row", PatternRow, FaultRow, FindingRow, NodeFigures, SlotKeys)
+_Row = TypeVar("_Row", PatternRow, FaultRow, FindingRow, FormRow, NodeFigures, SlotKeys)
 
 
 def as_json(scan: Scan) -> dict[str, Any]:
@@ -49,6 +50,7 @@ def as_json(scan: Scan) -> dict[str, Any]:
         "patterns": [{**place._asdict(), **_row(row)} for place, row in patterns],
         "faults": [{**of._asdict(), **asdict(row)} for of, row in sorted(scan.faults.items())],
         "findings": [{**kind._asdict(), **asdict(row)} for kind, row in scan.worst_first],
+        "forms": [{"rule": rule, **asdict(row)} for rule, row in sorted(scan.forms.items())],
         "largest": [_large(each) for each in scan.largest],
         "nodes": [asdict(node) for node in scan.nodes],
         "tags": [asdict(each) for each in scan.tags],
@@ -108,6 +110,7 @@ def from_json(told: Any) -> Scan:
             tags=[
                 UnusualTags(str(each["shape"]), int(each["keys"]), str(each["why"])) for each in told.get("tags", ())
             ],
+            forms={str(each["rule"]): _known(FormRow, each) for each in told.get("forms", ())},
             sample=_sample_of(told.get("sample")),
         )
         for figure in (scan.keys, scan.bytes, *(value for node in scan.nodes for value in node.info.values())):

@@ -24,8 +24,11 @@ from proxy.policy.tenants import StoredNames
 from proxy.rules.context import Context
 from proxy.rules.rule import Rule
 from proxy.rules.stored import Fault, StoredFault, StoredKey
+from proxy.rules.stored_sizes import STRING
 from proxy.rules.verdict import Answer, Refuse
 from proxy.schema.entries import Owner
+from proxy.server.stored.compressed_keys import CompressedKeys
+from proxy.server.stored.model import ValueForm
 from proxy.traffic.shapes import shape
 
 
@@ -45,13 +48,15 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class Judged:
     """What is known of a key: the `entry` of the schema that owns it ("" for none) and its `pattern`, the entry or else
-    the key's shape; its `app` and that app's `team` ("" if it is nobody's); and what is wrong with it."""
+    the key's shape; its `app` and that app's `team` ("" if it is nobody's); and what is wrong with it. If a rule
+    compresses its values, the rule and their `form`."""
 
     pattern: str
     entry: str
     app: str
     team: str
     findings: tuple[Finding, ...]
+    form: tuple[str, ValueForm] | None = None
 
 
 class _Owned(NamedTuple):
@@ -74,6 +79,7 @@ class StoredJudge:
         self._teams = {app.name: app.team for app in policy.apps}
         self._owners = KeyOwners(policy)
         self._tenants = StoredNames(policy.tenants)
+        self._compressed = CompressedKeys(policy, now)
         self._last: tuple[bytes | None, _Owned] = None, _Owned(b"", None, "")
         self._compiler = PolicyCompiler(policy, STANDARD)
         self._steps: dict[str, tuple[Step, ...]] = {}
@@ -91,7 +97,7 @@ class StoredJudge:
                 if mode is not Mode.OFF:
                     findings += (Finding(step.rule.name, mode.value, excepted, fault),)
         title = "" if entry is None else entry.title
-        return Judged(title or shape(name), title, app, self._teams.get(app, ""), findings)
+        return Judged(title or shape(name), title, app, self._teams.get(app, ""), findings, self._form(key))
 
     def wants_members(self, key: StoredKey) -> bool:
         """Whether only the number of the key's members, for a string of its bytes, tells what is wrong with it."""
@@ -99,6 +105,10 @@ class StoredJudge:
         own = _named(key, name)
         wanting = (step for step in self._steps_for(app) if step.rule.members_wanted(own))
         return any(self._mode(step, name)[0] is not Mode.OFF for step in wanting)
+
+    def wants_head(self, key: StoredKey) -> bool:
+        """Whether the first bytes of a string tell what its plain size is: it may be compressed."""
+        return key.type == STRING and self._compressed.rule_of(key.name) is not None
 
     def faults(self) -> frozenset[Fault]:
         """The faults that the rules can find, in the keys of any app."""
@@ -130,6 +140,18 @@ class StoredJudge:
             if step.mode_for(command, context) is Mode.ENFORCE and _refuses(step.rule, command, context):
                 return step.rule.name
         return ""
+
+    def _form(self, key: StoredKey) -> tuple[str, ValueForm] | None:
+        rule = self._compressed.rule_of(key.name) if key.type in (STRING, "hash") else None
+        if rule is None:
+            return None
+        if key.type != STRING:
+            return rule.name, ValueForm.HASH
+        if key.stored is not None:
+            return rule.name, ValueForm.COMPRESSED
+        if key.members is None:
+            return rule.name, ValueForm.UNKNOWN
+        return rule.name, ValueForm.PLAIN if key.members > rule.terms.above else ValueForm.SMALL
 
     def _forbidding_steps(self, app: str, command: Command) -> tuple[Step, ...]:
         which = app, command.argv[0]

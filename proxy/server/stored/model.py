@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
+from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
 
@@ -53,6 +54,32 @@ class PatternRow:
     without_ttl: int = 0
     ttls: list[int] = field(default_factory=lambda: [0] * (len(TTL_BOUNDS) + 1))
     types: dict[str, int] = field(default_factory=dict)
+
+
+class ValueForm(StrEnum):
+    """What the values of a key of a rule that compresses are: a string that is compressed; one that is not, although it
+    has as many bytes as the rule compresses, or has fewer; one of which this is not known; or a hash, whose fields were
+    not looked at."""
+
+    COMPRESSED = "compressed"
+    PLAIN = "plain"
+    SMALL = "small"
+    UNKNOWN = "unknown"
+    HASH = "hash"
+
+
+@dataclass(slots=True)
+class FormRow:
+    """The keys of a rule that compresses, by the form of their values; ``stored_bytes`` are those of the compressed
+    ones, and ``plain_bytes`` what these have if they are decompressed, as far as both are known."""
+
+    compressed: int = 0
+    plain: int = 0
+    small: int = 0
+    unknown: int = 0
+    hash: int = 0
+    plain_bytes: int = 0
+    stored_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -194,6 +221,8 @@ class Scan:
     faults: Mapping[FaultOf, FaultRow] = field(default_factory=dict)
     sample: Sample | None = None
     tags: Sequence[UnusualTags] = ()
+    forms: Mapping[str, FormRow] = field(default_factory=dict)
+    """By the names of rules that compress."""
 
     def bounds(self, *figure: str) -> Bounds | None:
         """Between which numbers a figure of a sample is; None if it is exact."""

@@ -27,8 +27,9 @@ from proxy.server.stored.page import (
     Missing,
     has_moved,
     keys_by_type,
-    members_of,
+    size_commands,
     with_asking,
+    with_size,
     without_asking,
 )
 from proxy.server.stored.sample import (
@@ -105,6 +106,7 @@ class Judge(Protocol):
 
     def judge(self, key: StoredKey) -> Judged: ...
     def wants_members(self, key: StoredKey) -> bool: ...
+    def wants_head(self, key: StoredKey) -> bool: ...
 
 
 def _every_key(_database: int, _key: bytes) -> bool:
@@ -353,22 +355,23 @@ class NodeWalk:
                 self._moved(slot_of(key))
 
     def _count(self, database: int, stored: list[StoredKey], asking: frozenset[bytes]) -> Walking:
-        wanted: dict[int, Command] = {}
+        judge = self._tally.judge
+        wanted: dict[int, list[Command]] = {}
         for at, key in enumerate(stored):
-            if self._tally.judge.wants_members(key) and (command := members_of(key)) is not None:
-                wanted[at] = command
+            if its := size_commands(key, members=judge.wants_members(key), head=judge.wants_head(key)):
+                wanted[at] = its
         moved: set[int] = set()
         if wanted and not self.counts_members:
             self._tally.note(f"members of keys were not counted at {self.figures.name}: {_WOULD_TOUCH}")
         elif wanted:
-            names = [stored[at].name for at in wanted]
-            commands = zip(names, wanted.values(), strict=True)
+            names = [stored[at].name for at, its in wanted.items() for _ in its]
+            commands = zip(names, (each for its in wanted.values() for each in its), strict=True)
             told = yield Request(database, [each for its in commands for each in with_asking(*its, asking)])
-            for at, members in zip(wanted, without_asking(names, told, asking), strict=True):
-                if isinstance(members, int):  # else its type has changed, or the user may not ask
-                    key = stored[at]
-                    stored[at] = StoredKey(key.name, key.type, key.ttl, key.memory, members)
-                elif has_moved(members):
+            replies = iter(without_asking(names, told, asking))
+            for at, its in wanted.items():
+                of_key = [next(replies) for _ in its]
+                stored[at] = with_size(stored[at], of_key)
+                if any(map(has_moved, of_key)):
                     moved.add(at)
         for at, key in enumerate(stored):
             if at in moved:

@@ -7,11 +7,13 @@ would look at all.
 
 import re
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Any, TypeAlias
 
 import hiredis
 
+from proxy.compression.frames import HEAD, STRING, read_head
 from proxy.rules.stored import StoredKey
 from proxy.wire.numbers import read_digits
 
@@ -104,10 +106,23 @@ def keys_by_type(info: Mapping[str, str], databases: Collection[int]) -> dict[st
     return found
 
 
-def members_of(key: StoredKey) -> Command | None:
-    """What counts the members of a key; None if nothing does."""
-    command = MEMBERS_OF.get(key.type)
-    return None if command is None else (command, key.name)
+def size_commands(key: StoredKey, *, members: bool, head: bool) -> list[Command]:
+    """What tells the size of a key: its number of ``members``, and of a string with a ``head``, which may be
+    compressed, whether it is and how large the plain value is."""
+    counting = MEMBERS_OF.get(key.type)
+    if counting is None or not (members or head):
+        return []
+    begins = [(b"GETRANGE", key.name, b"0", b"%d" % (HEAD - 1))] if head else []
+    return [(counting, key.name), *begins]
+
+
+def with_size(key: StoredKey, replies: Sequence[Any]) -> StoredKey:
+    """The key with what the replies to ``size_commands`` say."""
+    size, *heads = replies
+    if not isinstance(size, int):  # its type has changed, or the user may not ask
+        return key
+    found = next((read_head(each, STRING) for each in heads if isinstance(each, bytes)), None)
+    return replace(key, members=size) if found is None else replace(key, members=found.plain, stored=size)
 
 
 def has_moved(reply: Any) -> bool:

@@ -16,7 +16,7 @@ A database that a sample would take half of is walked as a whole: its keys stand
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from math import ceil, floor, sqrt
 from statistics import fmean
 from typing import NamedTuple
@@ -26,6 +26,7 @@ from proxy.server.stored.model import (
     FaultOf,
     FaultRow,
     FindingRow,
+    FormRow,
     Kind,
     NodeFigures,
     PatternRow,
@@ -120,6 +121,7 @@ class Estimate(NamedTuple):
     findings: Mapping[Kind, FindingRow]
     faults: Mapping[FaultOf, FaultRow]
     sample: Sample
+    forms: Mapping[str, FormRow]
 
 
 def estimate(totals: Totals, sampling: Sampling) -> Estimate:
@@ -131,7 +133,8 @@ def estimate(totals: Totals, sampling: Sampling) -> Estimate:
         for name, value in figures(*whole).items()
     }
     none = _bounds(("keys",), 0, [0] * GROUPS, sampling)
-    return Estimate(*whole, Sample(sampling.share, sampling.drawn, sampling.drawn_of, bounds, none))
+    forms = {rule: FormRow(*map(_whole, astuple(row))) for rule, row in totals.forms.items()}
+    return Estimate(*whole, Sample(sampling.share, sampling.drawn, sampling.drawn_of, bounds, none), forms)
 
 
 _Rows = tuple[Mapping[Place, PatternRow], Mapping[Kind, FindingRow], Mapping[FaultOf, FaultRow]]

@@ -172,8 +172,10 @@ class Scanner:
     def result(self, policy: str) -> Scan:
         """What has been found so far."""
         totals, sampling = self._tally.totals, self._tally.sampling
-        patterns, findings, faults, sample = (
-            (totals.patterns, totals.findings, totals.faults, None) if sampling is None else estimate(totals, sampling)
+        patterns, findings, faults, sample, forms = (
+            (totals.patterns, totals.findings, totals.faults, None, totals.forms)
+            if sampling is None
+            else estimate(totals, sampling)
         )
         return Scan(
             upstream=str(self._servers.address),
@@ -186,6 +188,7 @@ class Scanner:
             findings=findings,
             faults=faults,
             sample=sample,
+            forms=forms,
             largest=totals.largest(),
             nodes=[each if sampling is None else in_keys(each) for each in self._nodes.values()],
             tags=totals.tags.unusual(),

@@ -15,6 +15,7 @@ from proxy.server.stored.model import (
     FaultOf,
     FaultRow,
     FindingRow,
+    FormRow,
     Kind,
     LargeKey,
     NodeFigures,
@@ -22,6 +23,7 @@ from proxy.server.stored.model import (
     Place,
     Scan,
     SlotKeys,
+    ValueForm,
     add_row,
     in_database,
 )
@@ -58,6 +60,8 @@ class Judged(Protocol):
     def team(self) -> str: ...
     @property
     def findings(self) -> Iterable[Finding]: ...
+    @property
+    def form(self) -> tuple[str, ValueForm] | None: ...
 
 
 class Totals:
@@ -68,6 +72,7 @@ class Totals:
         self.findings: dict[Kind, FindingRow] = {}
         self.faults: dict[FaultOf, FaultRow] = {}
         self.tags = TagSpread()
+        self.forms: dict[str, FormRow] = {}
         self._show = show
         self._largest: list[tuple[int, int, LargeKey]] = []
         self._order = 0
@@ -88,6 +93,8 @@ class Totals:
             self._find(
                 Kind(found.rule, found.fault.fault, *place, found.mode, found.fault.sure), found, key, database, units
             )
+        if judged.form is not None:
+            self._count_form(*judged.form, key, units)
         for fault in {found.fault.fault for found in judged.findings}:
             its = [each for each in judged.findings if each.fault.fault is fault]
             self._count_fault(FaultOf(fault, judged.app), its, units)
@@ -124,6 +131,7 @@ class Totals:
     def resume(self, scan: Scan, slots: bytes) -> None:
         """Go on where this scan was. Raises ValueError."""
         self.patterns, self.findings, self.faults = dict(scan.patterns), dict(scan.findings), dict(scan.faults)
+        self.forms = dict(scan.forms)
         for large in scan.largest:
             self._order -= 1
             self._largest.append((large.memory, self._order, large))
@@ -149,6 +157,13 @@ class Totals:
             row.without_ttl += units
         else:
             row.ttls[bisect_left(TTL_BOUNDS, key.ttl / 1000)] += units
+
+    def _count_form(self, rule: str, form: ValueForm, key: StoredKey, units: int) -> None:
+        row = self.forms.setdefault(rule, FormRow())
+        setattr(row, form, getattr(row, form) + units)
+        if key.stored is not None and key.members is not None:
+            row.stored_bytes += key.stored * units
+            row.plain_bytes += key.members * units
 
     def _find(self, kind: Kind, found: Finding, key: StoredKey, database: int, units: int) -> None:
         row = self.findings.get(kind)

@@ -19,6 +19,7 @@ from proxy.commands import slots
 from proxy.net.config.endpoint import Endpoint
 from proxy.net.topology.slot_map import ClusterNode, OpenSlot, SlotMap, SlotRange
 from proxy.rules.stored import Fault, StoredFault, StoredKey
+from proxy.server.stored.model import ValueForm
 from proxy.server.stored.node_walk import Request
 
 slot_of = cache(slots.slot_of)
@@ -42,6 +43,7 @@ class FakeJudged:
     app: str
     team: str
     findings: tuple[FakeFinding, ...]
+    form: tuple[str, ValueForm] | None = None
 
 
 class FakeJudge:
@@ -60,6 +62,9 @@ class FakeJudge:
                 FakeFinding("size", "warn", False, StoredFault(Fault.TOO_LARGE, "over 10", key.members is not None))
             )
         return FakeJudged(key.name[:1].decode() + ":*", key.name[:1].decode(), "", tuple(found))
+
+    def wants_head(self, _key: StoredKey) -> bool:
+        return False
 
     def wants_members(self, key: StoredKey) -> bool:
         return key.type == "list"

@@ -14,7 +14,7 @@ import pytest
 from proxy.cli import main
 from proxy.compression.frames import FIELD, MAGIC, STRING, Codec, pack, unpack
 from tests.compression.histories import json_of
-from tests.engines import EXPECTED, Engine
+from tests.engines import EXPECTED, NEWEST_REDIS, Engine
 
 POLICY = """keyrail: 1
 defaults: {mode: enforce}
@@ -80,7 +80,7 @@ def stored(engine: Engine, key: bytes) -> bytes:
     return cast("bytes", engine.do("GET", key))
 
 
-@pytest.mark.parametrize("engine_name", EXPECTED)
+@pytest.mark.parametrize("engine_name", [*EXPECTED, NEWEST_REDIS])
 def test_there_and_back(new_engine: NewEngine, engine_name: str, verb: Verb) -> None:
     engine = new_engine(engine_name)
     values = fill(engine)
@@ -119,7 +119,7 @@ def test_there_and_back(new_engine: NewEngine, engine_name: str, verb: Verb) -> 
     assert verb(engine.url, "--back", "--yes")[::2] == (0, "")
 
 
-@pytest.mark.parametrize("engine_name", EXPECTED)
+@pytest.mark.parametrize("engine_name", [*EXPECTED, NEWEST_REDIS])
 def test_fields_of_hashes_keep_their_ttls(new_engine: NewEngine, engine_name: str, verb: Verb) -> None:
     engine = new_engine(engine_name)
     fields = {b"f%d" % each: json_of(random.Random(each), 40 + 10 * each) for each in range(300)}
