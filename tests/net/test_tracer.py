@@ -79,3 +79,26 @@ def test_few_commands_of_the_slow_lane_are_traced_each_second_and_none_without_t
         assert sum(tracer.follows_slow() for _ in range(1000)) == most
         tracer.another_second(1, route.counters.harvest(10))
         assert tracer.follows_slow() is (most > 0)
+
+
+def test_an_edited_reply_has_the_bytes_that_the_client_gets_and_the_time_until_it_was_here() -> None:
+    route = route_with("schema: {doc: {key: 'doc:{id:int}'}}\nrules: {}\n")
+    tracer = Tracer(
+        Sampler(1),
+        Expiries(lambda _, questions, answered: None, lambda _: False),
+        CommandTimesAtRedis(lambda _, answered: None),
+        EvidenceRecorder(Redaction()),
+    )
+    trace = OpenTrace(tracer, Client(route), Command(STANDARD, [b"GET", b"doc:7"]), 1, 20, 1.0)
+    answered: list[float] = []
+
+    def decompressed(_frame: bytes) -> bytes:
+        answered.append(trace.answered)
+        return b"$5000\r\n%b\r\n" % bytes(5000)
+
+    assert len(trace.around(decompressed)(b"$5\r\nsmall\r\n")) == 5009
+    tracer.another_second(1, route.counters.harvest(10))
+    (interval,) = tracer.intervals()
+    ((_, figures),) = interval.patterns.ranked()
+    assert (figures.largest, figures.largest_key) == (5009, b"doc:7")
+    assert answered == [trace.answered] != [0.0]

@@ -57,8 +57,9 @@ class AsRule:
     def wants(self, head: bytes, size: int, version: int) -> bool | Left:
         found = read_head(head, version)
         if found is None:
-            is_small = size <= self.terms.above and not head.startswith(MAGIC)
-            return Left.LARGE if size > LARGEST else not is_small
+            if size <= self.terms.above and not head.startswith(MAGIC):
+                return False
+            return Left.LARGE if size > LARGEST else True
         is_done = found.codec is self.terms.codec and (found.plain or 0) > self.terms.above
         return not is_done and size <= LARGEST
 

@@ -75,12 +75,16 @@ class OpenTrace:
             self.observer.observe(self)
 
     def around(self, edit: ReplyEdit) -> ReplyEdit:
-        """The same edit of the reply, measured."""
+        """The same edit of the reply, measured: the time until the reply was here, and its bytes as the client gets
+        them."""
 
         def traced(frame: bytes) -> bytes:
             self.begins(frame[: frame.find(b"\n") + 1])
-            self.comes(len(frame), True)
-            return edit(frame)
+            self.answered = self.observer.clock()
+            edited = edit(frame)
+            self.bytes_out += len(edited)
+            self.observer.observe(self)
+            return edited
 
         return traced
 

@@ -24,7 +24,7 @@ from proxy.server.stored.changes.rewritten import Rewritten, RewrittenRow
 from proxy.server.stored.model import NodeFigures
 from proxy.server.stored.node_run import NodeLostError
 from proxy.server.stored.node_walk import Act, EnoughError, LostReplyError, Request, Tally, Walking
-from proxy.server.stored.page import Command, has_moved
+from proxy.server.stored.page import Command, has_moved, is_momentary
 from proxy.server.stored.seen import mark_of
 from proxy.server.stored.totals import Judged
 
@@ -246,8 +246,10 @@ class _NodeRewrites:
             reads.append((b"HPTTL", name, b"FIELDS", b"%d" % len(planned), *planned))
 
         def decide(replies: Sequence[Any]) -> _Attempt:
-            values, ttls = replies if knows.field_ttls else (*replies, [_NO_TTL] * len(planned))
             attempt, without_ttl = _Attempt(), list[bytes]()
+            values, ttls = replies if knows.field_ttls else (*replies, [_NO_TTL] * len(planned))
+            if not any(values):
+                return attempt  # it is gone, and HPTTL may answer with null then
             for (field, (old, new)), value, ttl in zip(planned.items(), values, ttls, strict=True):
                 if value != old:
                     continue  # somebody has written it since, with the rule
@@ -298,6 +300,8 @@ class _NodeRewrites:
         ended = yield Request(database, [*attempt.writes, (b"EXEC",)], once=True)
         if checked.is_open_after(ended):
             yield Request(database, checked.DISCARDING, once=True)
+        if is_momentary(ended):
+            return None  # the next read waits until the server serves
         *queued, results = ended
         self._check([*queued, results, *(results if isinstance(results, list) else ())])
         return None if results is None else attempt

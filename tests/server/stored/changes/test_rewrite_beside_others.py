@@ -23,7 +23,7 @@ from proxy.server.stored.totals import Judged
 from tests.cluster.nodes import RealCluster
 from tests.compression.histories import json_of
 from tests.conftest import kind_named
-from tests.engines import EXPECTED, Engine
+from tests.engines import EXPECTED, NEWEST_REDIS, Engine
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.resp import Wire, eventually
 from tests.server.stored.changes.test_engines import writers
@@ -123,6 +123,16 @@ def test_fields_that_others_write_meanwhile_stay(new_engine: Callable[..., Engin
     assert engine.do("HMGET", "doc:h", "f", "g") == [b"x", None]
     assert unpack(cast("bytes", engine.do("HGET", "doc:h", "h")), FIELD) == TEXT
     assert found.whole.values == 1
+
+
+@pytest.mark.parametrize("engine_name", [*EXPECTED, NEWEST_REDIS])
+@pytest.mark.parametrize("then", ["DEL doc:h", "SET doc:h x"])
+def test_a_hash_that_goes_meanwhile(new_engine: Callable[..., Engine], engine_name: str, then: str) -> None:
+    engine = new_engine(engine_name)
+    engine.do("HSET", "doc:h", "f", TEXT)
+    found = rewritten(engine.url, Form(RULE, lambda: engine.do(*then.split())))
+    assert (found.whole.values, found.has_failed) == (0, False)
+    assert engine.do("GET", "doc:h") == (b"x" if "SET" in then else None)
 
 
 def write(wire: Wire, direct: Wire, r: random.Random, number: int, last: dict[bytes, bytes]) -> None:
