@@ -186,6 +186,19 @@ def test_what_the_user_may_not_do_is_named_and_nothing_is_written(
     assert engine.do("GET", "doc:2") == TEXT != engine.do("GET", "doc:1")
 
 
+@pytest.mark.parametrize("lacks", ["watch", "hlen", "hscan", "hmget", "hpttl", "hset", "hsetex"])
+def test_what_the_user_may_not_do_with_hashes_is_named(new_engine: NewEngine, verb: Verb, lacks: str) -> None:
+    engine = new_engine("valkey-9.1")
+    engine.do("HSET", "doc:h", "f", TEXT)
+    if lacks == "hsetex":
+        engine.do("HEXPIRE", "doc:h", 5000, "FIELDS", 1, "f")
+    engine.do("ACL", "SETUSER", "some", "on", ">secret", "~*", "+@all", f"-{lacks}")
+    status, shown, _ = verb(engine.url.replace("redis://", "redis://some:secret@"), "--yes")
+    assert (status, shown.split(",")[0]) == (1, "0 values of 0 keys")
+    assert f"NOPERM User some has no permissions to run the '{lacks}' command" in shown
+    assert engine.do("HGET", "doc:h", "f") == TEXT
+
+
 def test_options_say_which_keys(new_engine: NewEngine, verb: Verb) -> None:
     engine = new_engine("valkey-9.1")
     for each in range(30):
