@@ -112,7 +112,7 @@ class Surround:
     the command may block, the client tracks keys and reads). Then the command gets `otherwise`, or goes alone and is
     counted as skipped. Only for commands that any connection can run, and for blocking ones. With `after_error`,
     `conclude` is called after errors, too: the writes of a failed script stay. `about` describes the hidden commands as
-    text. A `notice`, if any, gets the first line, too, and its result is counted.
+    text. A `notice`, if any, gets the first line as the client gets it, and its result is counted.
     """
 
     conclude: Conclusion

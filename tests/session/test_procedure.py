@@ -5,6 +5,7 @@ from itertools import count
 
 import pytest
 
+from proxy.compression.frames import STRING, Codec, pack
 from proxy.session.ports.keyed_pipeline import PrivatePipeline
 from proxy.session.ports.pool_key import PoolKey
 from tests.policy.given import policy
@@ -332,6 +333,22 @@ def test_a_large_reply_is_noticed_and_passes(mode: str) -> None:
         route.upstream().answer(b"".join(replies)[i : i + 1])
     assert client.heard() == b"".join(replies)
     assert route.hits == [("large", mode, "noticed")]
+
+
+@pytest.mark.parametrize(("size", "hits"), [(2000, [("large", "enforce", "noticed")]), (500, [])])
+def test_a_compressed_reply_counts_as_large_as_the_client_gets_it(size: int, hits: list[tuple[str, str, str]]) -> None:
+    rules = """rules:
+      docs: {compress: {keys: ["doc:*"], above: 64B}, mode: enforce}
+      large: {replies: {bytes: 1000B, commands: [GET, GETRANGE]}, mode: enforce}
+    """
+    route = begun(rules)
+    client = Client(route)
+    stored = pack(bytes(size), STRING, Codec.ZSTD, 3, 64)
+    client.say("GET", "doc:1")
+    client.say("GETRANGE", "doc:1", 0, 10)
+    route.upstream().answer(b"$%d\r\n%b\r\n" % (len(stored), stored), b"$%d\r\n%b\r\n" % (len(stored), stored))
+    assert client.heard() == b"$%d\r\n%b\r\n$11\r\n%b\r\n" % (size, bytes(size), bytes(11))
+    assert [hit for hit in route.hits if hit[0] == "large"] == hits
 
 
 class Handing(FakeRoute):

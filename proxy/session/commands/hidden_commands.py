@@ -180,6 +180,8 @@ class SurroundedCommand:
         self._key = session.place() if running is None else session.place()._replace(database=running.database)
         self._said: dict[int, bytes] = {}
         self._early: bytes | None = None
+        self._shown = b""
+        """The first line of the reply as the client gets it, if rules edit it."""
 
     def action(self) -> tuple[int, Any]:
         """The action on the reply to the client's own command: Keyrail reads it, and rules may edit it."""
@@ -190,8 +192,10 @@ class SurroundedCommand:
         listen = self._listen(place)
 
         def answered(frame: bytes) -> bytes:
+            edited = edit(frame)
+            self._shown = edited[: edited.index(b"\n") + 1]
             listen(frame[: frame.index(b"\n") + 1])
-            return edit(frame)
+            return edited
 
         return EDIT, HeardReply(answered, self._ran_on)
 
@@ -334,7 +338,7 @@ class SurroundedCommand:
                 self._report(hidden, "skipped", "an error proves nothing")
                 continue
             try:
-                notice(self._session, self._item.command, hidden, line)
+                notice(self._session, self._item.command, hidden, self._shown or line)
                 found = hidden.surround.conclude(line, [self._said[place] for place in places])
             except Exception as error:  # noqa: BLE001 - a rule's bug must not take the connection down
                 self._report(hidden, "error", type(error).__name__)

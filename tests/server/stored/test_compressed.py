@@ -62,10 +62,14 @@ def fill(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("engine_name", [*EXPECTED, NEWEST_REDIS])
-def test_plain_sizes_are_judged(new_engine: Callable[..., Engine], engine_name: str, scanned: Scanned) -> None:
+def test_plain_sizes_are_judged(
+    new_engine: Callable[..., Engine], engine_name: str, scanned: Scanned, tmp_path: Path
+) -> None:
     engine = new_engine(engine_name)
     fill(engine)
-    told, text = scanned(engine, "--touch")
+    told, text = scanned(engine, "--touch", "--html", str(tmp_path / "scan.html"))
+    cells = 'docs</code></th><td class="number">5</td><td class="number">1</td><td class="number">2</td>'
+    assert cells in (tmp_path / "scan.html").read_text()
     assert told["forms"] == [
         {
             "rule": "docs",
