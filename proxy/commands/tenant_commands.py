@@ -9,6 +9,17 @@ from enum import Enum
 from typing import NamedTuple
 
 
+class ScriptTerms(Enum):
+    """Which scripts of tenants run."""
+
+    REFUSE = "refuse"
+    """None."""
+    JUDGE = "judged"
+    """Those that use no keys but those that they declare, as their text proves."""
+    TRUST = "trusted"
+    """All: somebody says that they use no keys but those that they declare."""
+
+
 class RequestNames(Enum):
     """Where names stand in a request."""
 
@@ -43,14 +54,18 @@ class ReplyNames(Enum):
 
 
 class Offer(NamedTuple):
-    """Tenants may send the command."""
+    """Tenants may send the command. `in_scripts`: their scripts may call it, too, as no reply and no error names a
+    key."""
 
     request: RequestNames
     reply: ReplyNames = ReplyNames.NONE
+    in_scripts: bool = False
 
 
-_KEYS = Offer(RequestNames.KEYS)
+_KEYS = Offer(RequestNames.KEYS, in_scripts=True)
+_KEYS_IN_ERRORS = Offer(RequestNames.KEYS)
 _NO_NAMES = Offer(RequestNames.NONE)
+_NO_NAMES_IN_SCRIPTS = Offer(RequestNames.NONE, in_scripts=True)
 _FIRST_KEY = Offer(RequestNames.KEYS, ReplyNames.FIRST)
 _STREAMS = Offer(RequestNames.KEYS, ReplyNames.STREAMS)
 _SORTED = Offer(RequestNames.SORT)
@@ -61,7 +76,7 @@ _OFFERED = {
         EXPIREAT EXPIRETIME GET GETBIT GETDEL GETEX GETRANGE GETSET INCR INCRBY INCRBYFLOAT LCS MEMORY|USAGE MGET MSET
         MSETEX MSETNX OBJECT|ENCODING OBJECT|FREQ OBJECT|IDLETIME OBJECT|REFCOUNT PERSIST PEXPIRE PEXPIREAT PEXPIRETIME
         PFADD PFCOUNT PFMERGE PSETEX PTTL RENAME RENAMENX RESTORE SET SETBIT SETEX SETNX SETRANGE STRLEN SUBSTR TOUCH
-        TTL TYPE UNLINK WATCH
+        TTL TYPE UNLINK
         HDEL HEXISTS HEXPIRE HEXPIREAT HEXPIRETIME HGET HGETALL HGETDEL HGETEX HINCRBY HINCRBYFLOAT HKEYS HLEN HMGET
         HMSET HPERSIST HPEXPIRE HPEXPIREAT HPEXPIRETIME HPTTL HRANDFIELD HSCAN HSET HSETEX HSETNX HSTRLEN HTTL HVALS
         BLMOVE BRPOPLPUSH LINDEX LINSERT LLEN LMOVE LPOP LPOS LPUSH LPUSHX LRANGE LREM LSET LTRIM RPOP RPOPLPUSH RPUSH
@@ -73,9 +88,12 @@ _OFFERED = {
         ZREMRANGEBYSCORE ZREVRANGE ZREVRANGEBYLEX ZREVRANGEBYSCORE ZREVRANK ZSCAN ZSCORE ZUNION ZUNIONSTORE
         GEOADD GEODIST GEOHASH GEOPOS GEORADIUS GEORADIUSBYMEMBER GEORADIUSBYMEMBER_RO GEORADIUS_RO GEOSEARCH
         GEOSEARCHSTORE
-        XACK XACKDEL XADD XAUTOCLAIM XCLAIM XDEL XDELEX XGROUP|CREATE XGROUP|CREATECONSUMER XGROUP|DELCONSUMER
-        XGROUP|DESTROY XGROUP|SETID XINFO|CONSUMERS XINFO|GROUPS XINFO|STREAM XLEN XPENDING XRANGE XREVRANGE XSETID
-        XTRIM
+        XACK XACKDEL XADD XDEL XDELEX XINFO|GROUPS XINFO|STREAM XLEN XRANGE XREVRANGE XSETID XTRIM
+        """,
+    _KEYS_IN_ERRORS: """
+        WATCH
+        XAUTOCLAIM XCLAIM XGROUP|CREATE XGROUP|CREATECONSUMER XGROUP|DELCONSUMER XGROUP|DESTROY XGROUP|SETID
+        XINFO|CONSUMERS XPENDING
         """,
     _FIRST_KEY: "BLMPOP BLPOP BRPOP BZMPOP BZPOPMAX BZPOPMIN LMPOP ZMPOP",
     _STREAMS: "XREAD XREADGROUP",
@@ -91,7 +109,7 @@ _OFFERED = {
     Offer(RequestNames.CHANNELS): "SSUBSCRIBE SUNSUBSCRIBE",
     Offer(RequestNames.SUBSCRIPTIONS): "SUBSCRIBE UNSUBSCRIBE",
     Offer(RequestNames.PATTERN_SUBSCRIPTIONS): "PSUBSCRIBE PUNSUBSCRIBE",
-    Offer(RequestNames.CHANNEL): "PUBLISH SPUBLISH",
+    Offer(RequestNames.CHANNEL, in_scripts=True): "PUBLISH SPUBLISH",
     Offer(RequestNames.SHOWN_CHANNELS, ReplyNames.ALL): "PUBSUB|CHANNELS PUBSUB|SHARDCHANNELS",
     Offer(RequestNames.CHANNELS, ReplyNames.PAIRS): "PUBSUB|NUMSUB PUBSUB|SHARDNUMSUB",
     Offer(RequestNames.HASHED): "CLUSTER|KEYSLOT",
@@ -104,9 +122,10 @@ _OFFERED = {
         CLUSTER|COUNT-FAILURE-REPORTS CLUSTER|HELP CLUSTER|INFO CLUSTER|LINKS CLUSTER|MYID CLUSTER|MYSHARDID
         CLUSTER|NODES CLUSTER|REPLICAS CLUSTER|SHARDS CLUSTER|SLAVES CLUSTER|SLOTS
         COMMAND COMMAND|COUNT COMMAND|DOCS COMMAND|GETKEYS COMMAND|GETKEYSANDFLAGS COMMAND|HELP COMMAND|INFO
-        COMMAND|LIST DISCARD ECHO EXEC HELLO LASTSAVE LOLWUT MEMORY|HELP MULTI OBJECT|HELP PING PUBSUB|HELP QUIT
-        READONLY READWRITE RESET SELECT TIME UNWATCH WAIT WAITAOF XGROUP|HELP XINFO|HELP
+        COMMAND|LIST DISCARD EXEC HELLO LASTSAVE LOLWUT MEMORY|HELP MULTI OBJECT|HELP PUBSUB|HELP QUIT READONLY
+        READWRITE RESET SELECT UNWATCH WAIT WAITAOF XGROUP|HELP XINFO|HELP
         """,
+    _NO_NAMES_IN_SCRIPTS: "ECHO PING TIME",
 }
 
 _ALL_KEYS = "it is about the keys of all tenants"
@@ -170,11 +189,13 @@ DECISIONS: dict[str, Offer | str] = {
 }
 """By the name of a command: what is offered to tenants, or why it is not."""
 
-_SCRIPTS_THAT_ARE_TRUSTED: dict[str, Offer] = {
-    **dict.fromkeys(["EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "FCALL", "FCALL_RO"], _KEYS),
+_JUDGED_SCRIPTS: dict[str, Offer] = {
+    **dict.fromkeys(("EVAL", "EVALSHA", "EVALSHA_RO", "EVAL_RO"), _KEYS_IN_ERRORS),
     **dict.fromkeys(("SCRIPT|EXISTS", "SCRIPT|LOAD"), _NO_NAMES),
 }
-"""Offered where a policy says that scripts use no keys but those that they declare."""
+_TRUSTED_SCRIPTS = _JUDGED_SCRIPTS | dict.fromkeys(("FCALL", "FCALL_RO"), _KEYS_IN_ERRORS)
+_OF_SCRIPTS = {ScriptTerms.REFUSE: {}, ScriptTerms.JUDGE: _JUDGED_SCRIPTS, ScriptTerms.TRUST: _TRUSTED_SCRIPTS}
+"""What is offered beside DECISIONS."""
 
 _AT_ONCE = """
     APPEND BITCOUNT DECR DECRBY DEL EXISTS EXPIRE EXPIREAT GET GETBIT GETRANGE GETSET HDEL HEXISTS HGET HGETALL
@@ -197,8 +218,27 @@ def goes_at_once(name: str) -> bool:
     return name in _NAMED_AT_ONCE
 
 
-def decision_of(name: str, *, trusts_scripts: bool = False) -> Offer | str | None:
+def decision_of(name: str, scripts: ScriptTerms = ScriptTerms.REFUSE) -> Offer | str | None:
     """The offer, or why there is none; None where nothing is decided about this command."""
-    if trusts_scripts and name in _SCRIPTS_THAT_ARE_TRUSTED:
-        return _SCRIPTS_THAT_ARE_TRUSTED[name]
+    offer = _OF_SCRIPTS[scripts].get(name)
+    if offer is not None:
+        return offer
     return _UNTRIED if name.startswith(_MODULES) else DECISIONS.get(name)
+
+
+def decision_in_scripts(name: str) -> Offer | str | None:
+    """The same for a command that a script calls whose text is judged."""
+    decision = decision_of(name)
+    if not isinstance(decision, Offer) or decision.in_scripts:
+        return decision
+    if decision.reply is not ReplyNames.NONE:
+        return "its reply can name keys"
+    return _IN_SCRIPTS.get(decision.request, "it is about keys beyond those of the script")
+
+
+_IN_SCRIPTS = {
+    RequestNames.KEYS: "its errors can name keys",
+    RequestNames.NONE: "it is about the connection or the server",
+    RequestNames.SORT: "BY and GET name keys by patterns",
+}
+"""Why scripts may not call what is offered."""

@@ -18,7 +18,7 @@ If a rule raises anything else, it has a bug. The command is refused or passed, 
 counted.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import TypeAlias, assert_never
@@ -29,13 +29,25 @@ from proxy.commands.tenant_commands import goes_at_once
 from proxy.hotpath.plan.plan import Plan
 from proxy.hotpath.plan.replica_reads import ReplicaTerms
 from proxy.policy.apps import UNKNOWN, App
-from proxy.policy.decision import BackgroundProcedure, Decision, HiddenCommands, Hit, PausedJudgement, Step, What
+from proxy.policy.decision import (
+    NOTHING,
+    BackgroundProcedure,
+    Decision,
+    HiddenCommands,
+    Hit,
+    PausedJudgement,
+    Step,
+    What,
+    noted,
+    passing,
+)
 from proxy.policy.key_claims import ClaimingRules
 from proxy.policy.key_owners import KeyOwners
 from proxy.policy.lower_policy import LoweredPolicy, TouchingSteps, lower_policy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule
 from proxy.policy.precedence import counting_parts, effective_mode, is_active, parts_for_everybody
 from proxy.policy.script_call_rules import introduce
+from proxy.policy.tenant_scripts import TenantScripts, judge_of_scripts
 from proxy.policy.wording import exemptions_of, refusals_of, shown_by, wording_of
 from proxy.rules.context import Context
 from proxy.rules.key_claims import KeyClaim
@@ -43,7 +55,6 @@ from proxy.rules.limit_membership import LimitMemberships
 from proxy.rules.memory import Memory
 from proxy.rules.order import own_parts_of, parts_of, place_of
 from proxy.rules.refusals import Refusals
-from proxy.rules.replica_keys import strictest
 from proxy.rules.request_edits import EditChains
 from proxy.rules.rule import Binding, Rule, RuleSettings, takes
 from proxy.rules.shared_state import FactKey
@@ -64,8 +75,6 @@ from proxy.rules.verdict import (
     chained,
 )
 
-NOTHING = Decision(PASS)
-
 
 @cache
 def _hit(rule: str, mode: Mode, what: What) -> tuple[Hit]:
@@ -85,11 +94,18 @@ class CompiledPolicy:
     that clients are members of, by `memberships`. `needs` are the commands that rewrites send in place of the client's
     own. `lowered` maps each counter of the plan to the hits that one count stands for. `app` is the name under which
     clients are counted. With `follows_slots`, rules need the hash slot of a transaction's keys. `learning` are the
-    rules that know facts, `ending` those that close clients at once.
+    rules that know facts, `ending` those that close clients at once. `tenant_scripts` judges the scripts of a tenant's
+    clients.
     """
 
     def __init__(
-        self, policy: Policy, table: Table, app: App | None, steps: tuple[Step, ...], chains: EditChains | None = None
+        self,
+        policy: Policy,
+        table: Table,
+        app: App | None,
+        steps: tuple[Step, ...],
+        chains: EditChains | None = None,
+        tenant_scripts: TenantScripts | None = None,
     ) -> None:
         self.policy = policy
         self.table = table
@@ -97,6 +113,7 @@ class CompiledPolicy:
         self.steps = steps
         self.needs: frozenset[str] = frozenset().union(*(step.rule.needs.commands for step in steps))
         self.follows_slots = any(step.rule.needs.slots for step in steps)
+        self.tenant_scripts = tenant_scripts
         self.learning = tuple(step for step in steps if step.rule.needs.facts)
         self.ending = tuple(step.rule for step in steps if step.rule.needs.ends and step.enforced)
         introduce(steps)
@@ -113,6 +130,11 @@ class CompiledPolicy:
         if self.app in self.policy.tenants.apps:
             lowered.plan.keep_to_tenant(bytes(goes_at_once(spec.name) for spec in self.table.specs))
         self.plan, self.lowered = lowered.plan, lowered.hits
+
+    @property
+    def learns(self) -> bool:
+        """Whether facts of other workers can be missing to judge a command."""
+        return bool(self.learning) or self.tenant_scripts is not None
 
     @property
     def plan_inputs(self) -> Hashable:
@@ -137,9 +159,11 @@ class CompiledPolicy:
         return self._walk(pause.command, pause.current, pause.edit, pause.hidden, pause.steps, context, None, ended)
 
     def unknown_to(self, command: Command, client: Callable[[], Context]) -> frozenset[FactKey]:
-        """The facts that enforced rules lack to judge the command."""
+        """The facts that are missing to judge the command by enforced rules, and as a tenant's script."""
         lacking = ((step, step.rule.lacks(command)) for step in self.learning)
-        unknown = (keys for step, keys in lacking if keys and step.mode_for(command, client()) is Mode.ENFORCE)
+        unknown = [keys for step, keys in lacking if keys and step.mode_for(command, client()) is Mode.ENFORCE]
+        if self.tenant_scripts is not None:
+            unknown.append(self.tenant_scripts.lacks(command))
         return frozenset[FactKey]().union(*unknown)
 
     def most_in_page(self, command: Command, context: Context) -> int | None:
@@ -153,7 +177,7 @@ class CompiledPolicy:
 
     def edit_of_reply(self, command: Command, client: Callable[[], Context]) -> ReplyEdit | None:
         """The edit with which rules learn from the reply to a forwarded command, and change the reply."""
-        edit: ReplyEdit | None = None
+        edit = None if self.tenant_scripts is None else self.tenant_scripts.edit_of_reply(command)
         for step in self.learning:
             enforced = partial(self._is_enforced, step, command, client)
             edit = chained(edit, step.rule.edit_of_reply(command, enforced))
@@ -208,7 +232,7 @@ class CompiledPolicy:
                 continue
             name = step.rule.name
             if isinstance(found, InspectReply | FromReplica):
-                hidden += _noted(found, name, mode, moves)
+                hidden += noted(found, name, mode, moves)
                 continue
             if isinstance(found, EditReply):
                 edit = chained(found.edit, edit)
@@ -240,7 +264,7 @@ class CompiledPolicy:
                     assert_never(verdict)
         if current is not command:
             return Decision(Rewrite(current.argv, edit, current.spec), hits, None, background, hidden)
-        return _passing(hits, background, hidden, moves, edit)
+        return passing(hits, background, hidden, moves, edit)
 
     def _ask(
         self, step: Step, command: Command, context: Context, mode: Mode, observer: Observer | None
@@ -329,7 +353,8 @@ class PolicyCompiler:
         for place, (part, rule, effective) in enumerate(parts):
             made = self._bind(rule, part, name, claiming.beside((rule, effective)))
             steps.append(Step(place, made, rule, effective, effective.varies, effective.stage.mode))
-        return CompiledPolicy(self._policy, self._table, app, tuple(steps), self._chains)
+        scripts = judge_of_scripts(self._policy.tenants, name, self._table, self._binding.memory)
+        return CompiledPolicy(self._policy, self._table, app, tuple(steps), self._chains, scripts)
 
     def _bind(self, rule: PolicyRule, part: RuleSettings, app: str, beside: tuple[KeyClaim, ...]) -> Rule:
         told = app if part.by_app else ""
@@ -339,31 +364,6 @@ class PolicyCompiler:
             bound = part, part.bind(rule.name, wording_of(self._policy, rule), binding)
             self._bound[rule.name, type(part), told, beside] = bound
         return bound[1]
-
-
-def _noted(
-    found: InspectReply | FromReplica, name: str, mode: Mode, moves: list[tuple[Hit, ReplicaTerms]]
-) -> tuple[HiddenCommands, ...]:
-    if isinstance(found, InspectReply):
-        return (HiddenCommands(Surround(_nothing, "", notice=found.at), name, mode),)
-    moves.append((Hit(name, mode, "moved"), found.terms._replace(enforced=mode is Mode.ENFORCE)))
-    return ()
-
-
-def _passing(
-    hits: tuple[Hit, ...],
-    background: tuple[BackgroundProcedure, ...],
-    hidden: tuple[HiddenCommands, ...],
-    moves: Sequence[tuple[Hit, ReplicaTerms]],
-    edit: ReplyEdit | None,
-) -> Decision:
-    """A command that goes on as it is. With hidden commands, or an edit of its reply, it stays with the primary."""
-    if edit is not None or hidden or not moves:
-        some = hits or background or hidden or edit is not None
-        return Decision(PASS, hits, None, background, hidden, edit=edit) if some else NOTHING
-    terms = strictest([each for _, each in moves])
-    hits += tuple(hit for hit, _ in moves)
-    return Decision(PASS, hits, None, background, hidden, terms if terms.enforced else None)
 
 
 def needs_of(policy: Policy, table: Table) -> frozenset[str]:
@@ -376,11 +376,6 @@ def needs_of(policy: Policy, table: Table) -> frozenset[str]:
         for part in parts_of(rule.settings)
     )
     return frozenset().union(*(rule.needs.commands for rule in rules))
-
-
-def _nothing(_line: bytes, _lines: Sequence[bytes]) -> tuple[()]:
-    """The hidden commands behind a reply that a rule only reads: none."""
-    return ()
 
 
 def _without_keys(refusals: Refusals, command: Command, why: str) -> Verdict:

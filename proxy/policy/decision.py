@@ -1,5 +1,6 @@
 """The decision of a policy about one command, and the steps that lead to it: each rule at its place, in its mode."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -8,8 +9,9 @@ from proxy.hotpath.plan.replica_reads import ReplicaTerms
 from proxy.policy.model import Mode, PolicyRule
 from proxy.policy.precedence import EffectiveMode
 from proxy.rules.context import Context
+from proxy.rules.replica_keys import strictest
 from proxy.rules.rule import Rule
-from proxy.rules.verdict import End, Procedure, ReplyEdit, Surround
+from proxy.rules.verdict import PASS, End, FromReplica, InspectReply, Procedure, ReplyEdit, Surround
 
 What: TypeAlias = Literal[
     "refused", "rewritten", "answered", "accompanied", "followed", "noticed", "moved", "skipped", "error"
@@ -105,3 +107,38 @@ class Decision:
     hidden: tuple[HiddenCommands, ...] = ()
     replica: ReplicaTerms | None = None
     edit: ReplyEdit | None = None
+
+
+NOTHING = Decision(PASS)
+
+
+def passing(
+    hits: tuple[Hit, ...],
+    background: tuple[BackgroundProcedure, ...],
+    hidden: tuple[HiddenCommands, ...],
+    moves: Sequence[tuple[Hit, ReplicaTerms]],
+    edit: ReplyEdit | None,
+) -> Decision:
+    """A command that goes on as it is. With hidden commands, or an edit of its reply, it stays with the primary."""
+    if edit is not None or hidden or not moves:
+        some = hits or background or hidden or edit is not None
+        return Decision(PASS, hits, None, background, hidden, edit=edit) if some else NOTHING
+    terms = strictest([each for _, each in moves])
+    hits += tuple(hit for hit, _ in moves)
+    return Decision(PASS, hits, None, background, hidden, terms if terms.enforced else None)
+
+
+def noted(
+    found: InspectReply | FromReplica, name: str, mode: Mode, moves: list[tuple[Hit, ReplicaTerms]]
+) -> tuple[HiddenCommands, ...]:
+    """The hidden commands, none of which is sent, of a rule that only reads the reply. What a replica may answer is
+    added to `moves`."""
+    if isinstance(found, InspectReply):
+        return (HiddenCommands(Surround(_nothing, "", notice=found.at), name, mode),)
+    moves.append((Hit(name, mode, "moved"), found.terms._replace(enforced=mode is Mode.ENFORCE)))
+    return ()
+
+
+def _nothing(_line: bytes, _lines: Sequence[bytes]) -> tuple[()]:
+    """The hidden commands behind a reply that a rule only reads: none."""
+    return ()

@@ -121,15 +121,16 @@ def _for_tenant(
         return verdict, ()
     said = tenant.problem or f"its keys begin with {tenant.prefix.decode()} in Redis"
     line = RuleLine("tenants", str(compiled.policy.tenants.where), said)
-    trusts_scripts = tenant.trusts_scripts
-    refusal = refusal_of(command, trusts_scripts=trusts_scripts)
+    refusal = refusal_of(command, tenant.scripts)
+    if not refusal and compiled.tenant_scripts is not None:
+        verdict = compiled.tenant_scripts.refusal(command, in_transaction=False) or verdict
     if refusal or not isinstance(verdict, Pass | Rewrite) or tenant.problem:
         return (Refuse(refusal) if refusal else verdict), (line,)
     sent = command if isinstance(verdict, Pass) else Command(compiled.table, verdict.argv, verdict.spec)
     if walk_of(sent) is not None and not arity_error(sent):
         return f"Keyrail answers {sent.name} by a walk over the keys of the tenant", (line,)
     try:
-        return Rewrite(prefixed(sent, tenant.prefix, trusts_scripts=trusts_scripts).argv), (line,)
+        return Rewrite(prefixed(sent, tenant.prefix, tenant.scripts).argv), (line,)
     except NotOfferedError as refused:
         return Refuse(refused.error), (line,)
 

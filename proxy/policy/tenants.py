@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
+from proxy.commands.tenant_commands import ScriptTerms
 from proxy.policy_yaml.errors import Where
 from proxy.rules.key_walk import WalkBudget
 from proxy.tenants.messages import OF_THE_SERVER
@@ -31,11 +32,10 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TenantTerms:
-    """What clients of all tenants may do. `trusts_scripts`: their scripts are said to use no keys but those that they
-    declare. KEYS, DBSIZE and RANDOMKEY `walk` over a tenant's keys within this budget; DBSIZE may tell a count of at
-    most `count_age` seconds."""
+    """What clients of all tenants may do: which of their `scripts` run. KEYS, DBSIZE and RANDOMKEY `walk` over a
+    tenant's keys within this budget; DBSIZE may tell a count of at most `count_age` seconds."""
 
-    trusts_scripts: bool = False
+    scripts: ScriptTerms = ScriptTerms.JUDGE
     walk: WalkBudget = field(default_factory=WalkBudget)
     count_age: int = 60
 
@@ -49,9 +49,9 @@ class Tenant(NamedTuple):
     terms: TenantTerms = TenantTerms()
 
     @property
-    def trusts_scripts(self) -> bool:
-        """Whether its scripts are said to use no keys but those that they declare."""
-        return self.terms.trusts_scripts
+    def scripts(self) -> ScriptTerms:
+        """Which of its scripts run."""
+        return self.terms.scripts
 
     def sees_as(self, other: "Tenant | None") -> bool:
         """Whether both have the same keys."""

@@ -40,6 +40,10 @@ class Memory:
         assert isinstance(known, kind)
         return known
 
+    def each_shared(self, kind: type[T]) -> list[T]:
+        """All state of one kind that rules share."""
+        return [state for state in list(self._shared.values()) if isinstance(state, kind)]
+
     def fork(self) -> "Memory":
         """A copy for a policy that may come into force: new state of that policy is not added here."""
         fork = Memory(self.workers, rehearsal=self.rehearsal)

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.overlay import HANDSHAKE
 from proxy.commands.table import NOTIFICATIONS, ConnectionState
-from proxy.commands.tenant_commands import Offer, ReplyNames, RequestNames, decision_of
+from proxy.commands.tenant_commands import Offer, ReplyNames, RequestNames, ScriptTerms, decision_of
 from proxy.commands.words import word_of
 from proxy.tenants import slot_keys
 from proxy.tenants.messages import full_channel, full_pattern, glob_escaped
@@ -57,29 +57,29 @@ class Prefixed(NamedTuple):
     edit: ReplyEdit | None
 
 
-def refusal_of(command: Command, *, trusts_scripts: bool = False) -> bytes:
+def refusal_of(command: Command, scripts: ScriptTerms = ScriptTerms.REFUSE) -> bytes:
     """The error for a command that is not offered to tenants; empty for one that is."""
-    offer = decision_of(command.spec.name, trusts_scripts=trusts_scripts)
+    offer = decision_of(command.spec.name, scripts)
     if isinstance(offer, Offer) or _is_notifications(command):
         return b""
     if command.spec.name in HANDSHAKE:
         # Client libraries go on without a command that their user may not run, and without no other error.
         return encode_error(f"NOPERM this user has no permissions to run the '{command.spec.name.lower()}' command")
-    return _denied(command, offer or "this Keyrail does not know where it has names")
+    return denied(command, offer or "this Keyrail does not know where it has names")
 
 
 def has_names(command: Command) -> bool:
     """Whether a tenant's request of this command has names, or may have."""
-    offer = decision_of(command.spec.name, trusts_scripts=True)
+    offer = decision_of(command.spec.name, ScriptTerms.TRUST)
     return not isinstance(offer, Offer) or offer.request is not RequestNames.NONE
 
 
-def prefixed(command: Command, prefix: bytes, *, trusts_scripts: bool = False) -> Prefixed:
+def prefixed(command: Command, prefix: bytes, scripts: ScriptTerms = ScriptTerms.REFUSE) -> Prefixed:
     """The request of a tenant's client. Raises NotOfferedError."""
-    refusal = refusal_of(command, trusts_scripts=trusts_scripts)
+    refusal = refusal_of(command, scripts)
     if refusal:
         raise NotOfferedError(refusal)
-    offer = decision_of(command.spec.name, trusts_scripts=trusts_scripts)
+    offer = decision_of(command.spec.name, scripts)
     return _with_prefix(command, offer, prefix) if isinstance(offer, Offer) else Prefixed(command.argv, None)
 
 
@@ -99,7 +99,7 @@ def arity_error(command: Command) -> bytes:
 def own_prefixed(command: Command, prefix: bytes) -> Prefixed:
     """A command that Keyrail itself sends for a tenant's client: its own scripts use no keys but those that they
     declare. Raises NotOfferedError."""
-    return prefixed(command, prefix, trusts_scripts=True)
+    return prefixed(command, prefix, ScriptTerms.TRUST)
 
 
 def _with_prefix(command: Command, offer: Offer, prefix: bytes) -> Prefixed:
@@ -110,7 +110,7 @@ def _with_prefix(command: Command, offer: Offer, prefix: bytes) -> Prefixed:
     if error := arity_error(command):
         raise NotOfferedError(error)
     if offer.request in (RequestNames.COUNT, RequestNames.ANY_KEY):
-        raise NotOfferedError(_denied(command, "Keyrail walks over a tenant's keys for it, which it cannot do here"))
+        raise NotOfferedError(denied(command, "Keyrail walks over a tenant's keys for it, which it cannot do here"))
     if offer.request in _CHANNELS:
         return _with_channels(command, offer, prefix)
     if offer.request is RequestNames.SLOT:
@@ -122,7 +122,7 @@ def _with_prefix(command: Command, offer: Offer, prefix: bytes) -> Prefixed:
     for index in names:
         if command.length(index) != len(argv[index]):
             raise NotOfferedError(
-                _denied(command, f"its argument {index} has {command.length(index)} bytes, too many for a name")
+                denied(command, f"its argument {index} has {command.length(index)} bytes, too many for a name")
             )
         argv[index] = prefix + argv[index]
     if offer.request is RequestNames.PATTERN:
@@ -159,7 +159,7 @@ def _channel(command: Command, index: int, names: RequestNames, prefix: bytes) -
         return prefix + name
     pattern = full_pattern(name, glob_escaped(prefix))
     if pattern is None and command.spec.state is ConnectionState.SUBSCRIBE:
-        raise NotOfferedError(_denied(command, _WHICH_PATTERNS))
+        raise NotOfferedError(denied(command, _WHICH_PATTERNS))
     return glob_escaped(prefix) + name if pattern is None else pattern
 
 
@@ -179,7 +179,7 @@ def _places(command: Command, offer: Offer) -> Sequence[int]:
     try:
         return sorted(names.union(index for index, _ in command.key_places))
     except KeysUnknownError as unknown:
-        raise NotOfferedError(_denied(command, str(unknown))) from unknown
+        raise NotOfferedError(denied(command, str(unknown))) from unknown
 
 
 def _sort_names(command: Command) -> set[int]:
@@ -236,7 +236,7 @@ def _pattern(command: Command, index: int, prefix: bytes) -> bytes:
 def _whole(command: Command, index: int) -> bytes:
     name = command.argv[index]
     if command.length(index) != len(name):
-        raise NotOfferedError(_denied(command, f"the name in argument {index} is too long"))
+        raise NotOfferedError(denied(command, f"the name in argument {index} is too long"))
     return name
 
 
@@ -246,5 +246,6 @@ def _is_notifications(command: Command) -> bool:
     return not command.spec.id and b"|".join(map(word_of, words)).decode("latin-1") == NOTIFICATIONS
 
 
-def _denied(command: Command, why: str) -> bytes:
+def denied(command: Command, why: str) -> bytes:
+    """The error for a command that is not offered to tenants."""
     return encode_error(f"DENIED keyrail: {command.name[:_MOST_NAME]} is not offered to tenants: {why}")

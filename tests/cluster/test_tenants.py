@@ -283,3 +283,21 @@ def test_cluster_clients_of_a_tenant(empty: RealCluster, new_keyrail: Callable[.
     for client in clients:
         client.close()
     assert keyrail.http("/readyz")[0] == 200
+
+
+def test_scripts_run_where_the_keys_with_the_prefix_are(keyrail: Keyrail, empty: RealCluster) -> None:
+    text = "for _, key in ipairs(KEYS) do redis.call('INCR', key) end return redis.call('MGET', unpack(KEYS))"
+    with redis.Redis(port=keyrail.address.port, username="acme", password="secret") as client:
+        script = client.register_script(text)
+        for tag in ("a", "b", "c", "42"):
+            assert script(keys=[f"{{{tag}}}:1", f"{{{tag}}}:2"]) == [b"1", b"1"]
+            assert script(keys=[f"{{{tag}}}:1", f"{{{tag}}}:2"]) == [b"2", b"2"]
+        with client.lock("lock", timeout=10):
+            assert client.exists("lock")
+        assert not client.exists("lock")
+        with pytest.raises(redis.ResponseError, match="DENIED keyrail: EVAL is not offered"):
+            client.eval("return KEYS[1]", 1, "{a}:1")
+        with pytest.raises(redis.ResponseError, match="hash to the same slot"):
+            script(keys=["a", "b"])
+    found = [name for node in empty.primaries() for name in cast("list[bytes]", node.do("KEYS", "*"))]
+    assert sorted(found) == sorted(f"acme:{{{tag}}}:{n}".encode() for tag in ("a", "b", "c", "42") for n in (1, 2))

@@ -31,6 +31,7 @@ ALLOWED = {
     "rules/listing.py::entry_of": "what policies say",
     "rules/listing_yaml.py": "what policies say",
     "rules/scripts/lua_names.py": "texts of scripts",
+    "rules/scripts/lua_reach.py": "texts of scripts",
     "rules/names/faults.py": "parts of keys",
     "rules/refusals.py::of_any": "a name of the table, shown",
     "rules/replies/rule.py": "replies",

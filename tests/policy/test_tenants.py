@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from proxy.commands.tenant_commands import ScriptTerms
 from proxy.policy.tenants import OwnName, StoredNames, Tenant, Tenants, TenantTerms
 from tests.policy.given import policy, problems
 
@@ -31,7 +32,7 @@ def test_each_app_has_its_prefix_and_others_have_none() -> None:
     assert of("unknown", "acme", "l") is None
     assert policy(APPS).tenants.of("acme", "u", "l") is None
     trusting = policy(f"{APPS}tenants: {{prefix: x, apps: [acme], scripts: trusted}}").tenants
-    assert trusting.of("acme", "u", "l") == Tenant(b"x", "", TenantTerms(trusts_scripts=True))
+    assert trusting.of("acme", "u", "l") == Tenant(b"x", "", TenantTerms(ScriptTerms.TRUST))
     assert tenants("v2/{listener}/{user}:").of("acme", "ann", "1.2.3.4:6380") == Tenant(b"v2/1.2.3.4:6380/ann:")
 
 

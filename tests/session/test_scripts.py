@@ -10,7 +10,7 @@ import pytest
 from proxy.policy.decision import Decision
 from proxy.rules.scripts import memory
 from proxy.rules.scripts.memory import script_key
-from proxy.rules.scripts.rule import NOSCRIPT
+from proxy.rules.scripts.seen import NOSCRIPT
 from proxy.rules.scripts.text import ScriptCalls, read_script
 from proxy.rules.verdict import Rewrite
 from proxy.session.dispatcher.dispatcher import Dispatcher

@@ -4,7 +4,15 @@ import pytest
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
-from proxy.commands.tenant_commands import DECISIONS, TWICE, Offer, RequestNames, decision_of
+from proxy.commands.tenant_commands import (
+    DECISIONS,
+    TWICE,
+    Offer,
+    ReplyNames,
+    RequestNames,
+    decision_in_scripts,
+    decision_of,
+)
 from proxy.tenants.requests import NotOfferedError, prefixed
 from tests.tenants.invocations import INVOCATIONS, sent
 
@@ -22,6 +30,15 @@ def test_keys_of_an_offered_command_get_the_prefix() -> None:
         offer = decision_of(spec.name)
         if isinstance(offer, Offer):
             assert (offer.request in (RequestNames.KEYS, RequestNames.SORT)) is spec.may_have_keys, spec.name
+
+
+def test_scripts_may_call_what_has_names_nowhere_but_where_its_keys_stand() -> None:
+    for spec in COMMANDS:
+        decision = decision_in_scripts(spec.name)
+        assert decision, spec.name
+        if isinstance(decision, Offer):
+            assert decision.request in (RequestNames.KEYS, RequestNames.CHANNEL, RequestNames.NONE), spec.name
+            assert decision.reply is ReplyNames.NONE, spec.name
 
 
 def test_others_are_refused() -> None:

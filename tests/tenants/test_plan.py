@@ -117,4 +117,4 @@ def test_only_offered_commands_without_other_names_go_at_once() -> None:
     for name, offer in DECISIONS.items():
         if goes_at_once(name):
             assert isinstance(offer, Offer)
-            assert offer == Offer(RequestNames.KEYS), name
+            assert offer == Offer(RequestNames.KEYS, in_scripts=True), name

@@ -4,6 +4,7 @@ import pytest
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
+from proxy.commands.tenant_commands import ScriptTerms
 from proxy.tenants.messages import glob_escaped
 from proxy.tenants.requests import NotOfferedError, Prefixed, own_prefixed, prefixed
 from tests.tenants.invocations import INVOCATIONS, PREFIX, sent
@@ -121,12 +122,12 @@ def test_handshakes_of_libraries_get_the_errors_that_they_go_on_after() -> None:
 def test_a_script_of_keyrails_own_has_its_declared_keys_only() -> None:
     script = Command(STANDARD, [b"EVAL", b"return 1", b"1", b"k", b"100"])
     assert own_prefixed(script, b"acme:").argv == [b"EVAL", b"return 1", b"1", b"acme:k", b"100"]
-    assert prefixed(script, b"acme:", trusts_scripts=True).argv == [b"EVAL", b"return 1", b"1", b"acme:k", b"100"]
+    assert prefixed(script, b"acme:", ScriptTerms.TRUST).argv == [b"EVAL", b"return 1", b"1", b"acme:k", b"100"]
     unknown = Command(STANDARD, [b"EVAL", b"return 1", b"2", b"k"])
     with pytest.raises(NotOfferedError, match="unknown which arguments"):
-        prefixed(unknown, b"acme:", trusts_scripts=True)
+        prefixed(unknown, b"acme:", ScriptTerms.TRUST)
     flush = Command(STANDARD, [b"SCRIPT", b"FLUSH"])
     with pytest.raises(NotOfferedError, match="not offered to tenants"):
-        prefixed(flush, b"acme:", trusts_scripts=True)
+        prefixed(flush, b"acme:", ScriptTerms.TRUST)
     with pytest.raises(NotOfferedError, match="only the script knows"):
         prefixed(script, b"acme:")

@@ -161,7 +161,7 @@ class Route(RoutePort):
         self.late_writes = LateWrites(loop, connections.all, self.clients, self._patience)
         supply, pools, count, memory = connections.supply, connections.pools, connections.count, policies.memory
         self.rule_state = SharedRuleState(memory, self.now)
-        self.scripts = ScriptExchange(find_calls, lambda: memory.each(SharedFacts).values(), connections.known_scripts)
+        self.scripts = ScriptExchange(find_calls, lambda: memory.each_shared(SharedFacts), connections.known_scripts)
         self._latency_probe = LatencyProbe(loop, memory, pools, topology, supply.failover.waits, self.now, count)
         self._liveness = Liveness(connections, settings.upstream_silence, asks_info=asks_replicas)
         self._standstills = Standstills(connections, self._liveness)

@@ -4,6 +4,7 @@ import os
 import re
 from functools import partial
 
+from proxy.commands.tenant_commands import ScriptTerms
 from proxy.policy.tenants import NAMES, NO_TENANTS, TEXT, Piece, Tenants, TenantTerms
 from proxy.policy_yaml.errors import shown
 from proxy.policy_yaml.fields import choice, read_duration, read_fields, read_list, scan
@@ -31,7 +32,7 @@ def read_tenants(value: Value, problems: Problems) -> Tenants | None:
     pieces: tuple[Piece, ...] = fields.require("prefix", _read_prefix, (), 'a prefix such as "{app}:"')
     apps: tuple[Scalar, ...] = fields.require("apps", read_list, (), "the apps that are tenants, such as [acme]")
     terms = TenantTerms(
-        fields.read("scripts", choice({"refuse": False, "trusted": True}), False),
+        fields.read("scripts", choice({each.value: each for each in ScriptTerms}), TenantTerms().scripts),
         fields.read("walk", partial(read_walk_budget, make=WalkBudget), WalkBudget()),
         fields.read("count_age", read_duration, TenantTerms().count_age),
     )

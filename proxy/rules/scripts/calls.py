@@ -168,7 +168,7 @@ class PreparedCall:
         words, complete = _spread(self._call, inputs)
         argv = [inputs.of(word) or b"" for word in words]
         spec = self._table.spec_of(argv)
-        return _Shape(spec, words, *_places(self._table, spec, words, argv, complete))
+        return _Shape(spec, words, *places_of(self._table, spec, words, argv, complete))
 
 
 def undeclared_keys(called: Iterable[CalledCommand]) -> tuple[Key, ...]:
@@ -207,7 +207,7 @@ def _keys_by_number(spec: Spec) -> bool:
     return all(each.begin == "index" and each.find == "range" for each in spec.key_specs if each.names_keys)
 
 
-def _places(
+def places_of(
     table: Table, spec: Spec, words: Sequence[Word], argv: Sequence[bytes], complete: bool
 ) -> tuple[list[tuple[int, bool]], bool]:
     """The words that are keys and may be written, and whether all other keys are declared."""

@@ -7,10 +7,10 @@ elements are unknown.
 In a library of functions they are the parameters of a function that only Redis calls: a function in the registration
 itself, or a ``local function`` with a name that is used only to register it.
 
-A local variable stands for its value if its name is bound once in the whole text, by ``local key = KEYS[1]``, and never
-assigned to. A use outside of its scope would be a global variable, and Redis has none of that name. Two names are never
-known, since Lua 5.1 binds them implicitly: ``self`` in every method, and ``arg`` in functions with ``...``
-(``LUA_COMPAT_VARARG`` in ``lparser.c``).
+A local variable stands for its value if its name is bound once in the whole text and never assigned to, by ``local key
+= KEYS[1]`` or ``for _, key in ipairs(KEYS) do``. A use outside of its scope would be a global variable, and Redis has
+none of that name. Two names are never known, since Lua 5.1 binds them implicitly: ``self`` in every method, and ``arg``
+in functions with ``...`` (``LUA_COMPAT_VARARG`` in ``lparser.c``).
 
 What has been found about a token or a name is kept, so the work is linear in the text; each look spends of its budget.
 """
@@ -18,7 +18,7 @@ What has been found about a token or a name is kept, so the work is linear in th
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from proxy.rules.scripts.lua_callbacks import callbacks
 from proxy.rules.scripts.lua_tokens import Token, Tokens
@@ -51,6 +51,22 @@ _CONTINUES = (*b"( { [ . : .. + - * / % ^ == ~= < > <= >=".split(),)
 """Signs after which an expression continues."""
 
 
+class _Value(NamedTuple):
+    """What a variable stands for, and the token at which that begins."""
+
+    word: Word
+    start: int
+
+
+class KeyName(NamedTuple):
+    """A name of keys, as errors show it; for a variable, the tokens at which it is bound and at which KEYS stands
+    there."""
+
+    shown: str
+    bound: int = -1
+    source: int = -1
+
+
 class Names:
     """The names of one text."""
 
@@ -63,7 +79,7 @@ class Names:
         self._functions: dict[int, bool] = {}
         self._first_of_list: dict[int, int] = {}
         self._bound: dict[bytes, tuple[int, ...]] = {}
-        self._values: dict[int, Sequence[Word]] = {}
+        self._values: dict[int, Sequence[_Value]] = {}
         for i, token in enumerate(tokens.all):
             if token.kind == "name":
                 self._first_of_list[i] = self._list_start(i)
@@ -104,6 +120,36 @@ class Names:
         table = self._tables.get(start + 2)
         unpacks = end - start == 4 and self._calls(start + 1, b"unpack")
         return None if table is None or not unpacks else Parameter(table, EVERY)
+
+    def names_of_keys(self) -> dict[bytes, "KeyName"]:
+        """KEYS, and the variables that stand for an element of it."""
+        found = {name: KeyName(table) for name, table in _TABLES.items() if table == "KEYS"}
+        for name in self._places:
+            meaning = self._meaning(name)
+            if meaning is not None and isinstance(meaning.word, Parameter) and meaning.word.table == "KEYS":
+                shown = f"{name.decode()}, which is an element of KEYS,"
+                found[name] = KeyName(shown, self._bound_at(name)[0], meaning.start)
+        return found
+
+    def counts(self, i: int) -> bool:
+        """Whether KEYS at this token is only counted: ``#KEYS``, ``for i in ipairs(KEYS)``."""
+        if i not in self._tables or self._tokens[i + 1].is_sign(b"["):
+            return False
+        return self._tokens[i - 1].is_sign(b"#") or (self._loops(i) and self._tokens[i - 5].is_name(b"for"))
+
+    def is_declared(self, name: bytes) -> bool:
+        """Whether the text has a local variable or a parameter of this name."""
+        return any(self.declares(i) for i in self._places.get(name, ()))
+
+    def declares(self, i: int) -> bool:
+        """Whether the name at ``i`` is declared here, as a local variable, a parameter or a function."""
+        tokens, first = self._tokens, self._first_of_list[i]
+        before = tokens[first - 1]
+        return before.is_name(b"local", b"for", b"function") or (before.is_sign(b"(") and self._is_function(first - 2))
+
+    def assigns(self, i: int) -> bool:
+        """Whether what begins with the name at ``i``, which declares nothing, is assigned to."""
+        return self.assigned_behind(self.behind_suffixes(i + 1))
 
     def assigned_behind(self, i: int) -> bool:
         """Whether the expression that ends before token ``i`` is assigned to: ``=`` follows, perhaps after further
@@ -153,13 +199,7 @@ class Names:
 
     def _binds(self, i: int) -> bool:
         """Whether the name at ``i`` is declared here, or assigned to."""
-        tokens, first = self._tokens, self._first_of_list[i]
-        before = tokens[first - 1]
-        if before.is_name(b"local", b"for", b"function"):
-            return True
-        if before.is_sign(b"(") and self._is_function(first - 2):
-            return True
-        return self.assigned_behind(self.behind_suffixes(i + 1))
+        return self.declares(i) or self.assigns(i)
 
     def _bound_at(self, name: bytes) -> tuple[int, ...]:
         """Where a name is declared or assigned to."""
@@ -210,52 +250,68 @@ class Names:
             return not tokens[i + 1].is_sign(b".", b":", b"(", b"{")
         if not tokens[i + 1].is_sign(b")", b",") or i < 2:
             return False
-        if self._calls(i - 1, b"unpack"):
-            return True
+        return self._calls(i - 1, b"unpack") or self._loops(i)
+
+    def _loops(self, i: int) -> bool:
+        """Whether a loop is over KEYS or ARGV at this token."""
+        tokens = self._tokens
         return tokens[i - 3].is_name(b"in") and tokens[i + 1].is_sign(b")") and self._calls(i - 1, b"ipairs", b"pairs")
 
     # Variables
 
     def _constant(self, name: bytes) -> Word:
+        meaning = self._meaning(name)
+        return UNKNOWN if meaning is None else meaning.word
+
+    def _meaning(self, name: bytes) -> "_Value | None":
+        """What a variable stands for in all of the text; None if that is not told."""
         bound = self._bound_at(name)
         if len(bound) != 1 or name in _TABLES or name in _BOUND_BY_LUA:
-            return UNKNOWN
+            return None
         (at,) = bound
         first = self._first_of_list[at]
+        if self._tokens[first - 1].is_name(b"for"):
+            return self._element(first) if at == first + 2 else None
         if not self._tokens[first - 1].is_name(b"local"):
-            return UNKNOWN
+            return None
         if first not in self._values:
             self._values[first] = self._values_of(first)
         place = (at - first) // 2
-        return self._values[first][place] if place < len(self._values[first]) else UNKNOWN
+        return self._values[first][place] if place < len(self._values[first]) else None
 
-    def _values_of(self, first: int) -> Sequence[Word]:
-        """The values of the local variables in a list that begins here; empty if they are not simple."""
+    def _element(self, first: int) -> "_Value | None":
+        """An element of KEYS or ARGV in ``for _, element in ipairs(KEYS) do``, where the names begin at ``first``."""
+        i = first + 6
+        table = self._tables.get(i)
+        loops = table is not None and self._tokens[i + 2].is_name(b"do") and self._loops(i)
+        return _Value(Parameter(table, 0), i) if table is not None and loops else None
+
+    def _values_of(self, first: int) -> Sequence["_Value"]:
+        """The values of the local variables in a list that begins here, as far as they are simple."""
         tokens, end = self._tokens, first
         while tokens[end + 1].is_sign(b","):
             self._spend()
             end += 2
         if not tokens[end + 1].is_sign(b"="):
             return ()
-        values = self._simple_values(end + 2)
-        return values if len(values) == (end - first) // 2 + 1 else ()
+        return self._simple_values(end + 2)
 
-    def _simple_values(self, i: int) -> Sequence[Word]:
-        """The values of a list of expressions that begins at ``i``; empty if one of them is not simple."""
+    def _simple_values(self, i: int) -> Sequence["_Value"]:
+        """The values of a list of expressions that begins at ``i``, up to the first that is not simple."""
         tokens = self._tokens
-        values: list[Word] = []
+        values: list[_Value] = []
         while True:
             self._spend()
             end = self._behind_simple(i)
             # A name is not looked up in turn: scripts do not need it, and a chain of names could be long.
             named = tokens[i].kind == "name" and end == i + 1
-            values.append(UNKNOWN if named else self.value(i, end))
+            values.append(_Value(UNKNOWN if named else self.value(i, end), i))
             if not tokens[end].is_sign(b","):
                 break
             i = end + 1
         follows = tokens[end]
         goes_on = follows.is_sign(*_CONTINUES) or follows.is_name(b"and", b"or") or follows.kind == "string"
-        return () if goes_on else values
+        return values[:-1] if goes_on else values
 
     def _behind_simple(self, i: int) -> int:
         tokens = self._tokens

@@ -25,7 +25,6 @@ from enum import StrEnum
 from functools import partial
 
 from proxy.commands.command import Command
-from proxy.commands.row import ScriptUse
 from proxy.commands.table import Spec, Table
 from proxy.commands.words import word_of
 from proxy.rules.context import Context
@@ -44,16 +43,14 @@ from proxy.rules.scripts.calls import (
     with_named_keys,
 )
 from proxy.rules.scripts.libraries import read_libraries
-from proxy.rules.scripts.memory import Owner, ScriptKey, ScriptMemory, function_key, script_key, sha_of
+from proxy.rules.scripts.memory import Owner, ScriptKey, ScriptMemory, function_key, sha_of
+from proxy.rules.scripts.seen import hiding, keys_of, not_known, text_of
 from proxy.rules.scripts.text import ScriptCalls
 from proxy.rules.verdict import PASS, Answer, Pass, Procedure, Refuse, ReplyEdit, Steps, Verdict
 from proxy.wire.encode import encode_error
 
 _DECLARE = "pass the key to the script, and name it there as KEYS[1]"
-_REMEMBERED = "scripts"
-"""The calls of a text do not depend on the settings, so the memory outlives their changes."""
 
-NOSCRIPT = encode_error("NOSCRIPT No matching script. Please use EVAL.")
 NO_FUNCTION = encode_error("ERR Function not found")
 _PATIENCE = 1.0
 """Seconds that a client may wait for Redis's answer which library has a function."""
@@ -64,8 +61,6 @@ _MOST_PREPARED = 5_000
 _SHA = re.compile(rb"[0-9a-f]{40}")
 
 _BRINGING = ("text", "load", "library")
-_TEXT_AT: dict[ScriptUse, int] = {"text": 1, "load": 2}
-"""The argument that is the text of a script; the text of a library is the last argument."""
 
 
 class Dynamic(StrEnum):
@@ -105,7 +100,7 @@ class ScriptsSettings(RuleSettings):
         return "an ACL does not read scripts"
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Scripts":
-        memory = binding.memory.of(name, _REMEMBERED, ScriptMemory)
+        memory = binding.memory.shared(ScriptMemory)
         return Scripts(name, self, Refusals(name, wording, binding), binding.table, memory)
 
 
@@ -131,7 +126,7 @@ class Scripts(Rule):
     def lacks(self, command: Command) -> frozenset[ScriptKey]:
         if not self._wants_texts:
             return frozenset()
-        return frozenset(key for key in _keys_of(command) if self.memory.recall(key) is None)
+        return frozenset(key for key in keys_of(command) if self.memory.recall(key) is None)
 
     def edit_of_reply(self, command: Command, enforced: Callable[[], bool]) -> ReplyEdit | None:
         """The edit notes libraries that Redis has accepted. In replies to SCRIPT EXISTS, it reports a script as missing
@@ -143,7 +138,7 @@ class Scripts(Rule):
                 return _upon_success(self.memory.forget_functions)
             case "exists":
                 lacking = self.lacks(command)
-                return _hiding([key in lacking for key in _keys_of(command)]) if lacking and enforced() else None
+                return hiding([key in lacking for key in keys_of(command)]) if lacking and enforced() else None
         return None
 
     @property
@@ -177,16 +172,15 @@ class Scripts(Rule):
             return self._judge_dynamic("it brings functions that Keyrail cannot read", "load them with FUNCTION LOAD")
         if use in _BRINGING:
             return self._judge_text(command, context)
-        known = self.memory.recall(_keys_of(command)[0])
+        known = self.memory.recall(keys_of(command)[0])
         if known is not None:
             return self._judge_calls(known, command, context)
         if self._wants_texts:
-            # In a transaction it must abort the transaction; elsewhere it is no fault, and the client sends the text.
-            return Refuse(NOSCRIPT) if context.in_transaction else Answer(NOSCRIPT)
+            return not_known(in_transaction=context.in_transaction)
         return self._judge_dynamic("it runs a script that Keyrail does not know", "use EVAL")
 
     def _judge_text(self, command: Command, context: Context) -> Verdict:
-        text = _text_of(command)
+        text = text_of(command)
         if text is None:
             return self._judge_dynamic("its text is too long to be read", "use a shorter script")
         return self._judge_calls(self.memory.read(text), command, context)
@@ -198,7 +192,7 @@ class Scripts(Rule):
             return None
         if use == "payload":
             return self._refuse("it brings libraries that are not registered", "load them with FUNCTION LOAD")
-        text = _text_of(command)
+        text = text_of(command)
         sha = command.argv[1].lower() if use == "sha" else b"" if text is None else sha_of(text)
         if sha in only:
             return None
@@ -358,23 +352,6 @@ def _chosen_subcommand(calls: Sequence[PreparedCall]) -> str:
     return "" if chosen is None else f"chooses a subcommand of {chosen.beginning.name} at run time"
 
 
-def _text_of(command: Command) -> bytes | None:
-    """The text of a script or library that comes with a command; None if it has not arrived."""
-    index = _TEXT_AT.get(SCRIPT_USES[command.spec.name], len(command.argv) - 1)
-    text = command.argv[index]
-    return text if command.length(index) == len(text) else None
-
-
-def _keys_of(command: Command) -> tuple[ScriptKey, ...]:
-    """The scripts that must be known to judge this command; none if its text comes with it."""
-    argv, use = command.argv, SCRIPT_USES.get(command.spec.name)
-    if use == "sha" and len(argv) > 1:
-        return (script_key(argv[1]),)
-    if use == "exists":
-        return tuple(script_key(sha) for sha in argv[2:])
-    return ()
-
-
 def _upon_success(learn: Callable[[], None]) -> ReplyEdit:
     def edit(frame: bytes) -> bytes:
         if not frame.startswith(b"-"):
@@ -382,14 +359,3 @@ def _upon_success(learn: Callable[[], None]) -> ReplyEdit:
         return frame
 
     return edit
-
-
-def _hiding(hidden: Sequence[bool]) -> ReplyEdit:
-    def hide(frame: bytes) -> bytes:
-        lines = frame.split(b"\r\n")
-        if lines[0] != b"*%d" % len(hidden):
-            return frame
-        told = (b":0" if each else line for each, line in zip(hidden, lines[1:], strict=False))
-        return b"\r\n".join((lines[0], *told, b""))
-
-    return hide

@@ -22,6 +22,7 @@ import re
 from dataclasses import dataclass
 
 from proxy.rules.scripts.lua_names import EVERY, UNKNOWN, Names, Parameter, Word
+from proxy.rules.scripts.lua_reach import ReachReader
 from proxy.rules.scripts.lua_tokens import MOST_STEPS, Budget, Tokens, UnreadableLuaError
 from proxy.rules.shared_state import Fact
 
@@ -59,7 +60,8 @@ class ScriptCalls(Fact):
 
     `functions` are the functions that a library may register, in lower case, since Redis ignores the letter case.
     `chosen` are the calls whose name is an argument of the run, and `still_dynamic` is why there may be others than
-    `calls` and these.
+    `calls` and these. `reaches` is how the text may use names of keys otherwise than as arguments of its calls, or what
+    it shares with other scripts; empty if it does not.
     """
 
     calls: tuple[ScriptCall, ...] = ()
@@ -67,6 +69,7 @@ class ScriptCalls(Fact):
     functions: tuple[bytes, ...] = ()
     chosen: tuple[ScriptCall, ...] = ()
     still_dynamic: str = ""
+    reaches: str = ""
 
 
 def read_script(text: bytes, most: int = MOST_STEPS) -> ScriptCalls:
@@ -91,11 +94,12 @@ def read_script(text: bytes, most: int = MOST_STEPS) -> ScriptCalls:
         tuple(reading.functions),
         tuple(reading.chosen),
         reading.dynamic,
+        reading.reaches,
     )
 
 
 def _unread(why: str) -> ScriptCalls:
-    return ScriptCalls(dynamic=why, still_dynamic=why)
+    return ScriptCalls(dynamic=why, still_dynamic=why, reaches=why)
 
 
 class _ScriptReader:
@@ -111,6 +115,7 @@ class _ScriptReader:
         self._names = Names(tokens)
         self._here = 0
         self._spread = 0
+        self._keys_given: set[int] = set()
         places = 0
         for i, token in enumerate(tokens.all):
             if token.kind != "name" or self._names.is_field(i):
@@ -123,6 +128,14 @@ class _ScriptReader:
                 places += 1
             if places > MOST_PLACES:
                 raise UnreadableLuaError(f"uses redis in more than {MOST_PLACES} places")
+        self.reaches = self._read_reach()
+
+    def _read_reach(self) -> str:
+        fault = ReachReader(self._tokens, self._names, self._keys_given).first_fault()
+        if fault is None:
+            return ""
+        what, self._here = fault
+        return self._placed(what)
 
     def _note(self, what: str) -> None:
         self.dynamic = self.dynamic or self._placed(what)
@@ -160,13 +173,23 @@ class _ScriptReader:
             if token.is_name(b"function"):
                 return ScriptCall(tuple(words), complete=False)  # no command takes a function
             if token.is_sign(b","):
-                words.append(self._names.value(start, i))
+                words.append(self._argument(start, i))
                 start = i + 1
             i = tokens.partner(i) + 1 if token.is_sign(b"(", b"[", b"{") else i + 1
         every = self._names.every(start, end)
         if every is None and self._may_be_several(start, end):
             return ScriptCall(tuple(words), complete=False)
-        return ScriptCall((*words, self._names.value(start, end) if every is None else every), complete=True)
+        if every is None:
+            return ScriptCall((*words, self._argument(start, end)), complete=True)
+        if every.table == "KEYS":
+            self._keys_given.add(start + 2)
+        return ScriptCall((*words, every), complete=True)
+
+    def _argument(self, start: int, end: int) -> Word:
+        word = self._names.value(start, end)
+        if isinstance(word, Parameter) and word.table == "KEYS":
+            self._keys_given.add(start)
+        return word
 
     def _may_be_several(self, start: int, end: int) -> bool:
         """Whether an expression may stand for any number of values, as a call does."""

@@ -244,7 +244,7 @@ class Dispatcher:
         self._locate(item)
         session.search = None  # the command has arrived whole since
         if decision is None:
-            told = scripts.told(session, command) if session.effective_policy.compiled.learning else None
+            told = scripts.told(session, command) if session.effective_policy.compiled.learns else None
             if told is not None:
                 return self._judge_on(item, self._judged(item, told))
             decision = self._judge(item)
@@ -338,7 +338,7 @@ class Dispatcher:
     def _learn(self, command: Command) -> ReplyEdit | None:
         # What rules learn from the reply, and which script has been accepted.
         session, known = self.session, self.session.ports.known_scripts or replica_reads.scripts(self.session)
-        edit = scripts.edit_for(session, command) if session.effective_policy.compiled.learning else None
+        edit = scripts.edit_for(session, command) if session.effective_policy.compiled.learns else None
         if known is None or "scripting" not in command.spec.categories:
             return edit
         return chained(scripts.remembering(known, command), edit)
@@ -358,7 +358,8 @@ class Dispatcher:
             decision = judging.judge(self.session, item.wrapper)
             if isinstance(decision.verdict, Refuse | Answer):
                 return decision
-        return judging.judge(self.session, item.command)
+        refused = tenancy.refusal_of_script(self.session, item.command)
+        return judging.judge(self.session, item.command) if refused is None else Decision(refused)
 
     # Reading
 

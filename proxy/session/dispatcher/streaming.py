@@ -84,7 +84,7 @@ def begin(session: Session, data: bytes, request: Request) -> None:
 
 def _ask_about_scripts(session: Session, command: Command) -> None:
     search, session.search = session.search, None
-    if not session.effective_policy.compiled.learning:
+    if not session.effective_policy.compiled.learns:
         return
     if search is None:
         search = scripts.told(session, command)
@@ -186,8 +186,9 @@ class _Stream:
         # What rules ask Redis cannot hold up a command that is on its way: it serves the commands after it.
         session = self.session
         refusal = None if session.tenant is None else tenancy.refusal(session.tenant, command)
-        if refusal is not None:
-            return Decision(refusal)
+        refused = refusal or tenancy.refusal_of_script(session, command)
+        if refused is not None:
+            return Decision(refused)
         decision = judging.judge(session, command, _ON_ITS_WAY, prepaid)
         for background in decision.background:
             procedure.look_on(session, session.effective_policy.compiled, command, background)

@@ -6,8 +6,7 @@ from functools import partial
 from proxy.commands import slots
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
-from proxy.policy.compile import NOTHING
-from proxy.policy.decision import Decision
+from proxy.policy.decision import NOTHING, Decision
 from proxy.rules.context import NO_SLOT, Context
 from proxy.rules.limit_membership import LimitMembership
 from proxy.rules.verdict import Refuse, Verdict, closes

@@ -15,7 +15,7 @@ from proxy.commands.over_nodes import Destination
 from proxy.commands.table import Table
 from proxy.policy.decision import HiddenCommands
 from proxy.policy.tenants import Tenant
-from proxy.rules.verdict import End, Procedure, Refuse, Renewal, ReplyEdit, Steps
+from proxy.rules.verdict import Answer, End, Procedure, Refuse, Renewal, ReplyEdit, Steps
 from proxy.session.session import Session
 from proxy.tenants import messages
 from proxy.tenants.requests import (
@@ -43,17 +43,23 @@ def prefix_of(session: Session) -> bytes:
 
 def refusal(tenant: Tenant, command: Command) -> Refuse | None:
     """The refusal of a command that is not offered to the tenant; None for one that is."""
-    error = refusal_of(command, trusts_scripts=tenant.trusts_scripts)
+    error = refusal_of(command, tenant.scripts)
     if not error and tenant.problem and has_names(command):
         error = encode_error(f"DENIED keyrail: this client is of a tenant, and {tenant.problem}")
     return Refuse(error) if error else None
+
+
+def refusal_of_script(session: Session, command: Command) -> Refuse | Answer | None:
+    """What a tenant's client gets in place of a script that its text does not allow; None for every other command."""
+    judge = session.effective_policy.compiled.tenant_scripts
+    return None if judge is None else judge.refusal(command, in_transaction=session.state.transaction is not None)
 
 
 def for_redis(session: Session, tenant: Tenant, command: Command, hidden: tuple[HiddenCommands, ...]) -> TenantCommand:
     """A command of a tenant's client with its prefix. Raises NotOfferedError."""
     table, prefix = session.effective_policy.table, tenant.prefix
     assert not (tenant.problem and has_names(command)), "it is refused before rules judge it"
-    argv, edit = prefixed(command, prefix, trusts_scripts=tenant.trusts_scripts)
+    argv, edit = prefixed(command, prefix, tenant.scripts)
     if argv != command.argv:
         session.intake.used_prefix = True
     # CLUSTER COUNTKEYSINSLOT travels as another command.
@@ -69,7 +75,7 @@ def raw_for_redis(tenant: Tenant, command: Command) -> bytes | None:
     if refusal(tenant, command) is not None:
         return None
     try:
-        return encode_command(prefixed(command, tenant.prefix, trusts_scripts=tenant.trusts_scripts).argv)
+        return encode_command(prefixed(command, tenant.prefix, tenant.scripts).argv)
     except NotOfferedError:
         return None
 
@@ -85,7 +91,7 @@ def begun_for_redis(session: Session, command: Command, streamed_length: int) ->
     if refusal(tenant, whole) is not None:
         return None
     try:
-        argv = prefixed(whole, tenant.prefix, trusts_scripts=tenant.trusts_scripts).argv
+        argv = prefixed(whole, tenant.prefix, tenant.scripts).argv
     except NotOfferedError:
         return None
     return Command(table, argv[:arrived], command.spec)

@@ -21,8 +21,7 @@ from proxy.hotpath.replicas.client_reads import ClientReads
 from proxy.hotpath.replicas.reader_place import ReaderPlace
 from proxy.hotpath.upstream.in_flight import FORWARD, TRACE, InFlightEntry
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
-from proxy.policy.compile import NOTHING
-from proxy.policy.decision import Decision
+from proxy.policy.decision import NOTHING, Decision
 from proxy.rules.verdict import PASS
 from proxy.session.commands import switching
 from proxy.session.guarded import guarded

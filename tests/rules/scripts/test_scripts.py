@@ -14,7 +14,8 @@ from proxy.policy.explain import explain
 from proxy.policy.load import load_policy
 from proxy.policy_yaml.errors import PolicyError
 from proxy.policy_yaml.shipped import packaged
-from proxy.rules.scripts.rule import NOSCRIPT, Dynamic, ScriptsSettings
+from proxy.rules.scripts.rule import Dynamic, ScriptsSettings
+from proxy.rules.scripts.seen import NOSCRIPT
 from proxy.rules.verdict import PASS, Answer, Pass, Procedure, Refuse
 from tests.policy.given import compile_policy, compiled, policy, problems
 from tests.rules.given import command, context, scripts_of
