@@ -76,7 +76,8 @@ local function g(KEYS) {s} end g({'{other}'})|local function g(...) {s} end g({k
 while true do {s} break end
 for _, KEYS in ipairs({{'{other}'}}) do {s} end|local t = {k = function(self) {s} end} t:k()
 local h = function() {s} end h()
-local k = KEYS[2] {s}|local i = 2 {s}|for _, k in ipairs(KEYS), 1 do {s} end|for _, each, i in pairs(KEYS) do {s} end
+local k = KEYS[2] {s}|local i = 2 {s}|return 1 end {s} do|for _, k in ipairs(KEYS), 1 do {s} end
+for _, each, i in pairs(KEYS) do {s} end
 """.replace("\n", "|")
     .strip("|")
     .split("|")
