@@ -478,6 +478,9 @@ class FakeRoute(
     def any_command_covers(self) -> bool:
         return True
 
+    def answers_tracking_once(self) -> bool:
+        return True
+
     def looks_up_subcommands(self) -> bool:
         return True
 

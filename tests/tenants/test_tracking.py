@@ -132,3 +132,46 @@ def test_in_a_transaction_and_over_another_policy(
         shared.do("SET", "globex:a", 1)
         acme.ask("SET", "a", 1)
         assert tracks.frame() == b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n"
+
+
+OVERLAPPING = (
+    (("a", "b"), ("c",)),
+    (("b", "abc", "ab"), ("z",)),
+    (("a", "ab", "b"), ("z",)),
+    (("z", "a", "b", "a"), ("z",)),
+    (("a", "a"),),
+    (("a",), ("b", "ab"), ("b",)),
+    (("a",), ("ab", "b"), ("b",)),
+    ((), ("a", "b"), ()),
+)
+"""The prefixes of each CLIENT TRACKING, one behind the other."""
+
+
+@pytest.mark.parametrize("tried", OVERLAPPING, ids=repr)
+@pytest.mark.parametrize("way", ["one by one", "in a pipeline", "in a transaction"])
+@pytest.mark.parametrize("of", ["acme", "default"])
+@pytest.mark.parametrize("kind", ["redis-6.2", "redis-8.2", "valkey-9.1"])
+def test_prefixes_that_overlap_have_one_reply(
+    fleet: Fleet, tmp_path: Path, tried: tuple[tuple[str, ...], ...], way: str, of: str, kind: str
+) -> None:
+    prepared(fleet.engine(kind))
+    keyrail = serve(fleet, kind, tmp_path)
+    lines: list[tuple[str, ...]] = [
+        ("CLIENT", "TRACKING", "ON", "BCAST", *(word for each in prefixes for word in ("PREFIX", each)))
+        for prefixes in tried
+    ]
+    if way == "in a transaction":
+        lines = [("MULTI",), *lines, ("EXEC",)]
+    with keyrail.wire(protocol=3) as wire:
+        if of == "acme":
+            login(wire, of)
+        if way == "one by one":
+            told = [wire.ask(*line) for line in lines]
+        else:
+            wire.send(b"".join(pack(*line) for line in lines))
+            told = wire.frames(len(lines))
+        assert wire.ask("ECHO", "on it goes") == b"$10\r\non it goes\r\n"
+    assert all(frame in (b"+OK\r\n", b"+QUEUED\r\n") or frame[:1] in b"-*" for frame in told), told
+    assert b"acme:" not in b"".join(told)
+    if tried == OVERLAPPING[1] and way == "one by one":
+        assert told[0].startswith(b"-ERR Prefix 'abc' overlaps with another provided prefix 'ab'. Prefixes")

@@ -204,6 +204,14 @@ class Capabilities(CapabilityPort):
         """Whether any command moves its connection's replication offset up to the server's: not in Valkey."""
         return self.engine is not None and self.engine.name != "valkey"
 
+    def answers_tracking_once(self) -> bool:
+        """Whether the engine answers CLIENT TRACKING once, also if its prefixes overlap. Seen in Valkey 9.1, and not in
+        Redis 6.2, 7.0 and 8.2."""
+        engine = self.engine
+        if engine is None or engine.version is None:
+            return False
+        return engine.name == "valkey" and engine.version >= (9, 1)
+
     def looks_up_subcommands(self) -> bool:
         """Whether the engine refuses an unknown subcommand before all else, in MULTI, too: not Redis 6.2."""
         engine = self.engine

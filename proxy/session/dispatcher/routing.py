@@ -8,7 +8,16 @@ from proxy.commands.wrapped import node_of
 from proxy.rules.verdict import Refuse
 from proxy.session import reply_mode
 from proxy.session.cluster import named_node, over_nodes, unqueued_commands
-from proxy.session.commands import cached_answers, keyrail_command, pinned, sending, subscribe, switching, write_pauses
+from proxy.session.commands import (
+    cached_answers,
+    keyrail_command,
+    pinned,
+    sending,
+    subscribe,
+    switching,
+    tracking_prefixes,
+    write_pauses,
+)
 from proxy.session.commands.forwarding import forward
 from proxy.session.commands.handler import Handler
 from proxy.session.dispatcher import leaving, refusals, transaction
@@ -86,6 +95,9 @@ def _to_primary(session: Session, item: Item) -> Step[None] | None:
     if session.trace is not None:
         _trace(session, item)
     if state is ConnectionState.UNKNOWN and (error := pinned.error_instead(session, item.command)):
+        raise Refused(error)
+    own = item.instead_of or item.command
+    if state is ConnectionState.PIN and (error := tracking_prefixes.error_instead(session, own)):
         raise Refused(error)
     queued = session.state.transaction is not None and state not in transaction.ENDS_OR_LEAVES
     changed = item.hidden or (item.edit is not None and not item.hides_nodes and state not in _HANDLERS)

@@ -123,6 +123,9 @@ class CapabilityPort(Protocol):
     def any_command_covers(self) -> bool:
         """Whether any command moves its connection's replication offset, as WAIT sees it, up to the server's."""
 
+    def answers_tracking_once(self) -> bool:
+        """Whether the engine answers CLIENT TRACKING once, also if its prefixes overlap."""
+
     def looks_up_subcommands(self) -> bool:
         """Whether the engine refuses an unknown subcommand before all else, in MULTI, too: not Redis 6.2."""
 
