@@ -3,6 +3,7 @@ of another tenant on a connection that knows names is closed."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import cast
 
@@ -178,6 +179,28 @@ def test_large_values_pass_with_the_prefix() -> None:
             assert client.own.taken() == sent
             client.own.answer(OK)
             assert (client.heard(), client.is_pinned(), upstream.taken()) == (OK, False, b"")
+
+
+def test_wherever_a_large_request_is_cut_its_keys_have_the_prefix() -> None:
+    value = b"v" * 2 * LARGE
+    for words, sent in (
+        (("SET", "acme:k\r\n", value), call("SET", "acme:acme:k\r\n", value)),
+        (("SET", "k", value), call("SET", "acme:k", value, "EX", 300)),
+        (("LINSERT", "l", "BEFORE", "p", value), call("LINSERT", "acme:l", "BEFORE", "p", value)),
+        (("MSET", "a", value, "b", 1), call("MSET", "acme:a", value, "acme:b", 1)),
+        (("MSET", "b", 1, "", value), call("MSET", "acme:b", 1, "acme:", value)),
+    ):
+        data = call(*words)
+        cuts = [(cut, cut + 1) for cut in range(1, len(data) - 1)]
+        for places in (*cuts, tuple(range(1, len(data)))):
+            _, client, upstream = begin()
+            for start, end in pairwise((0, *places, len(data))):
+                client.send(data[start:end])
+            assert client.own.taken() == sent, places
+            client.own.answer(OK)
+            assert client.heard() == OK
+            client.say("GET", "a")
+            assert upstream.taken() == call("GET", "acme:a")
 
 
 def test_a_large_argument_is_no_name() -> None:
