@@ -14,6 +14,7 @@ from typing import NamedTuple
 from proxy.commands.tenant_commands import ScriptTerms
 from proxy.policy_yaml.errors import Where
 from proxy.rules.key_walk import WalkBudget
+from proxy.schema.expressions import ANY_BYTE, Chain, Expression, OneOf, Repeated, byte_set, text
 from proxy.tenants.messages import OF_THE_SERVER
 
 TEXT = r"[A-Za-z0-9_.:/@+=,~|#-]"
@@ -83,6 +84,19 @@ class Tenants:
         if any(each.startswith(prefix) or prefix.startswith(each) for each in OF_THE_SERVER):
             return Tenant(b"", f"its prefix, {prefix.decode()}, may begin channels on which Redis itself sends")
         return Tenant(prefix, terms=self.terms)
+
+    @property
+    def prefixes(self) -> Expression | None:
+        """A language with the prefixes of all tenants, and more: any text that may end there counts as a name. None if
+        there are no tenants."""
+        if not self:
+            return None
+        parts: list[Expression] = []
+        for piece, after in pairwise((*self.pieces, Piece(""))):
+            parts.append(text(piece.text.encode("ascii")))
+            if piece.name:
+                parts.append(Repeated(OneOf(ANY_BYTE & ~byte_set(after.text[:1].encode("ascii")))))
+        return Chain(tuple(parts))
 
     def ends_of(self, kind: str) -> list[str]:
         """The characters that end a name of this kind in the prefix."""

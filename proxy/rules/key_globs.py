@@ -10,10 +10,12 @@ from functools import lru_cache
 from proxy.hotpath.plan.automaton import Automaton
 from proxy.rules.name_language import MOST_CELLS, Machine
 from proxy.schema.automaton import automaton_outside
+from proxy.schema.expressions import Chain, Either, Expression
 from proxy.schema.globs import Glob, parts_expression
 
 LONGEST = 4096
 """The most bytes of a pattern in the automaton; with a longer pattern every command is judged."""
+_NOTHING = Chain(())
 _MOST_STEPS = 2_000_000
 """The most steps to build the automaton of all patterns: about a second of a worker's thread."""
 
@@ -47,12 +49,16 @@ def key_glob(parts: tuple[bytes, ...]) -> KeyGlob:
 
 
 @lru_cache(maxsize=16)  # the same patterns concern most commands, whoever sends them
-def none_fits(globs: frozenset[KeyGlob]) -> Automaton | None:
-    """The automaton that owns the names that match none of these; None if it would be too large.
+def none_fits(globs: frozenset[KeyGlob], prefixes: Expression | None = None) -> Automaton | None:
+    """The automaton that owns the names that match none of these, nor behind one of the ``prefixes``; None if it would
+    be too large.
 
     The work grows with the total length of the patterns.
     """
-    return automaton_outside([parts_expression(glob.parts) for glob in globs], MOST_CELLS, _MOST_STEPS)
+    languages = [parts_expression(glob.parts) for glob in globs]
+    if prefixes is not None:
+        languages = [Chain((Either((_NOTHING, prefixes)), each)) for each in languages]
+    return automaton_outside(languages, MOST_CELLS, _MOST_STEPS)
 
 
 class _Places:

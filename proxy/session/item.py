@@ -73,7 +73,9 @@ class Item(JudgedCommand):
     look_ahead: LookAhead = NO_LOOK_AHEAD
     """Of MULTI."""
     instead_of: Command | None = None
-    """The client's own command, where a rule has rewritten it."""
+    """The client's own command, where a rule has rewritten it, or a tenant's prefix was added."""
+    only_prefixed: bool = False
+    """Whether only the prefix was added, no rule edits the reply, and no name is in it, unless it is an error."""
     hides_nodes: bool = False
     """With a cluster upstream: whether ``edit`` already removes the addresses of nodes."""
     terms: ReplicaTerms | None = None

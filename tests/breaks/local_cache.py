@@ -77,7 +77,7 @@ BREAKS = {
         BARRIER,
     ),
     "TTLs of fields are ignored": Break(
-        "net/cache/local_caches.py",
+        "net/cache/cached_request.py",
         "fields = fields_read(read, command.argv)",
         "fields = ()",
         f"{WRITES}::test_fields_that_expire",

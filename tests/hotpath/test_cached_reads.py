@@ -14,16 +14,11 @@ from proxy.commands.cached_reads import ANY_KEYS_UNTOLD, cache_role
 from proxy.commands.command import Command
 from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD
+from proxy.hotpath.cache.cache_outcomes import COUNTED, MIXED, NOT_KEPT, UNREAD
 from proxy.hotpath.cache.cache_use import CacheUse
-from proxy.hotpath.cache.cached_reads import (
-    COUNTED,
-    MIXED,
-    MOST_PARTS,
-    NOT_KEPT,
-    UNREAD,
-    part_of,
-)
+from proxy.hotpath.cache.cached_reads import MOST_PARTS
 from proxy.hotpath.cache.cached_reply import ReplyMemory
+from proxy.hotpath.cache.cached_requests import part_of
 from proxy.hotpath.cache.reply_cache import ReplyCache
 from proxy.hotpath.cluster.router import Router
 from proxy.hotpath.plan.plan import Plan

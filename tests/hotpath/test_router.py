@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.commands.table import STANDARD
+from proxy.commands.tenant_commands import goes_at_once
 from proxy.hotpath.cluster.router import KEYLESS, KEYS_UNTOLD, SEVERAL_SLOTS, UNOWNED, Router
+from proxy.hotpath.plan.plan import Plan
 from proxy.wire.request import COMPLETE, Request, RequestLimits
 from tests.hotpath.gathering import OK, command_id, pack
 from tests.hotpath.routed import NAUGHTY, REFUSAL, Routed, owners
@@ -22,10 +24,12 @@ LIMITS = RequestLimits(1 << 20, 1 << 29, 1 << 20)
 keys = st.one_of(st.binary(max_size=40), st.text("ab{}", max_size=8).map(str.encode))
 
 
-@given(keys, st.binary(max_size=3), st.binary(max_size=3))
-def test_a_slot_is_found_where_the_key_stands(key: bytes, before: bytes, behind: bytes) -> None:
+@given(keys, st.binary(max_size=3), st.binary(max_size=3), st.binary(max_size=20).filter(lambda each: b"{" not in each))
+def test_a_slot_is_found_where_the_key_stands(key: bytes, before: bytes, behind: bytes, prefix: bytes) -> None:
     router = Router(list(range(SLOTS)))
-    assert router.slot(before + key + behind, len(before), len(before) + len(key)) == slot_of(key)
+    place = before + key + behind, len(before), len(before) + len(key)
+    assert router.slot(*place, 0) == slot_of(key)
+    assert router.slot(*place, router.seed_of(prefix)) == slot_of(prefix + key)
 
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300), st.integers(-4, 3)), max_size=12))
@@ -152,3 +156,22 @@ def test_each_node_gets_its_commands_of_one_read_in_one_run() -> None:
     assert [[entry.due for entry in node.entries()] for node in answering] == [[4], [2]]
     assert [len(node.outgoing) for node in answering] == [1, 1]
     assert OK not in client.heard
+
+
+def test_a_tenants_keys_are_at_the_nodes_of_their_whole_names() -> None:
+    slots = owners(3)
+    answering = [Answering(number, slots) for number in range(3)]
+    client = Routed(answering, slots)
+    client.intake.config.plan = Plan(len(STANDARD.specs))
+    client.intake.config.plan.keep_to_tenant(bytes(goes_at_once(spec.name) for spec in STANDARD.specs))
+    client.intake.prefix = b"acme:"
+    names = [b"", b"{a}", b"{}a", b"a{b}c", b"acme:", *(b"%d" % number for number in range(60))]
+    client.intake.receive(b"".join(pack("GET", name) + pack("MGET", name, name) for name in names))
+    for node in answering:
+        node.flush()
+        assert node.under_way
+        node.says(len(node.under_way))
+    values = [b"$%d\r\n<acme:%b>\r\n" % (len(name) + 7, name) for name in names]
+    assert client.heard == b"".join(b"%b*2\r\n%b%b" % (value, value, value) for value in values)
+    assert client.intake.used_prefix
+    assert not client.log, "nothing is judged"

@@ -20,8 +20,9 @@ from proxy.commands.cached_reads import cache_role
 from proxy.commands.slots import slot_of
 from proxy.commands.table import STANDARD
 from proxy.hotpath.cache.cache_use import CacheUse
-from proxy.hotpath.cache.cached_reads import CachedReads, part_of
+from proxy.hotpath.cache.cached_reads import CachedReads
 from proxy.hotpath.cache.cached_reply import ReplyMemory
+from proxy.hotpath.cache.cached_requests import part_of
 from proxy.hotpath.cache.reply_cache import ReplyCache
 from proxy.hotpath.cluster.router import Router
 from proxy.hotpath.upstream.in_flight import ReplySink

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from tests.resp import Failure, decode
 from tests.simulation.engine import Server
-from tests.simulation.world import Client, ClosedError, Keyrail, World
+from tests.simulation.world import Client, ClosedError, Door, World
 from tests.simulation.writers import Wrong
 
 INCREMENT = "return redis.call('INCR', KEYS[1])"
@@ -73,7 +73,7 @@ class Counters:
 class CountingClient:
     """One client. ``writes`` is how many of ten commands write."""
 
-    def __init__(self, counters: Counters, keyrail: Keyrail, number: int, writes: int = 3) -> None:
+    def __init__(self, counters: Counters, keyrail: Door, number: int, writes: int = 3) -> None:
         self._counters, self._keyrail, self._hello, self._writes = counters, keyrail, 2 + number % 2, writes
         self._known: Counter[bytes] = Counter()
         self._client: Client | None = None

@@ -100,20 +100,11 @@ class Client(asyncio.Protocol):
         self.transport.close()
 
 
-class Keyrail:
-    """A route, as one worker has it."""
+class Door:
+    """One listener of a route."""
 
-    def __init__(self, world: World, url: str, policy: Policy, settings: dict[str, Any]) -> None:
-        upstream = parse_upstream(url)
-        self.world, self.address = world, ("keyrail", next(world.ports))
-        self.route = new_route(upstream, topology_of(upstream), policy, kind=_Route, **settings)
-
-    async def start(self) -> None:
-        """Start, and wait until commands reach what is behind it."""
-        await self.route.start()
-        await until(lambda: self.route.snapshot()["ready"])
-        listener = ListenerSettings(parse_listen("redis://127.0.0.1:1"))
-        self.world.network.listen(self.address, self.route.listeners.new_client(listener))
+    def __init__(self, world: World, address: Address) -> None:
+        self.world, self.address = world, address
 
     async def client(self, *first: bytes | str | int) -> Client:
         """A client that is connected, and has sent this first."""
@@ -123,6 +114,31 @@ class Keyrail:
             reply = await client.ask(*first)
             assert not reply.startswith(b"-"), reply
         return client
+
+
+class Keyrail(Door):
+    """A route, as one worker has it."""
+
+    def __init__(self, world: World, url: str, policy: Policy, settings: dict[str, Any]) -> None:
+        upstream = parse_upstream(url)
+        super().__init__(world, ("keyrail", next(world.ports)))
+        self.route = new_route(upstream, topology_of(upstream), policy, kind=_Route, **settings)
+
+    async def start(self) -> None:
+        """Start, and wait until commands reach what is behind it."""
+        await self.route.start()
+        await until(lambda: self.route.snapshot()["ready"])
+        self._listen(1, self.address)
+
+    def door(self, port: int) -> Door:
+        """A further listener, of this port in policies; port 1 is that of the route itself."""
+        door = Door(self.world, ("keyrail", next(self.world.ports)))
+        self._listen(port, door.address)
+        return door
+
+    def _listen(self, port: int, address: Address) -> None:
+        listener = ListenerSettings(parse_listen(f"redis://127.0.0.1:{port}"))
+        self.world.network.listen(address, self.route.listeners.new_client(listener))
 
 
 class World:

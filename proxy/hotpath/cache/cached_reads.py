@@ -21,8 +21,10 @@ from proxy.commands.cached_reads import NO_KEYS as _NO_KEYS
 from proxy.commands.cached_reads import READS as _READS
 from proxy.commands.cached_reads import READS_ANY_KEYS as _READS_ANY_KEYS
 from proxy.commands.keys import KeyFinder
+from proxy.hotpath.cache.cache_outcomes import COUNTED, MISSED, MIXED, NOT_KEPT, UNASKED, UNREAD
 from proxy.hotpath.cache.cache_use import CacheUse
 from proxy.hotpath.cache.cached_reply import CachedReply
+from proxy.hotpath.cache.cached_requests import part_of, prefixed
 from proxy.hotpath.cache.queued_keys import QueuedKeys
 from proxy.hotpath.cache.reply_cache import ReplyCache
 from proxy.hotpath.plan.automaton import Automaton
@@ -30,37 +32,12 @@ from proxy.hotpath.plan.plan import UNSOUGHT as _UNSOUGHT
 from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.wire.request import Request
 
-# Why there is no answer. Under two names each: C integers in here, Python's for everybody else.
-_MISSED = 0
-_COUNTED = 1
-_NOT_KEPT = 2
-_UNREAD = 3
-_MIXED = 4
-_UNASKED = 5
-MISSED = _MISSED
-"""Nothing is in memory that this client may be sent."""
-COUNTED = _COUNTED
-"""It is in memory, and rules that only audit would have sent it."""
-NOT_KEPT = _NOT_KEPT
-"""The reply is known to be one that is not kept: too large, or an error that lasts."""
-UNREAD = _UNREAD
-"""Redis has sent something that may be an invalidation."""
-UNASKED = _UNASKED
-"""Memory answers no such command."""
-MIXED = _MIXED
-"""It is in memory, and only a part of it may be sent."""
-
+# Under two names each: C integers in here, Python's for everybody else.
 _MOST_PARTS = 100
 MOST_PARTS = _MOST_PARTS
 """Keys of one read; Redis answers those with more."""
-_PART = b"*2\r\n$4\r\nMGET\r\n$%d\r\n%b\r\n"
 _BEFORE_PART = 4
-"""Bytes of the reply to it, before its only element."""
-
-
-def part_of(name: bytes) -> bytes:
-    """The request whose reply has the element of this key."""
-    return _PART % (len(name), name)
+"""Bytes of the reply to a part, before its only element."""
 
 
 class CachedReads:
@@ -73,6 +50,9 @@ class CachedReads:
     ``hit`` is what ``answer_request`` has answered the whole request from, until somebody takes it.
     ``queued`` has the keys of the client's transaction, while one is open. ``client`` is who asks: while it is
     ``looking`` somewhere, it is answered nothing.
+
+    Memory has keys, and requests, as Redis has them. Those of a tenant's client that were scanned have none of its
+    ``prefix`` yet; names and requests that are given as bytes have it. The automaton knows its own names, as rules do.
     """
 
     __slots__ = (
@@ -88,6 +68,7 @@ class CachedReads:
         "hit",
         "mask",
         "outcome",
+        "prefix",
         "queued",
         "reads_hot",
         "resp3",
@@ -108,8 +89,10 @@ class CachedReads:
         reads_hot: bool = True,
         resp3: bool = False,
         client: ReplySink | None = None,
+        prefix: bytes = b"",
     ) -> None:
         self.client = client
+        self.prefix = prefix
         self.cache = cache
         self.caches = caches
         self.roles = roles
@@ -120,7 +103,7 @@ class CachedReads:
         self.mask = 0
         for use in uses:
             self.mask |= use.bit
-        self.outcome = _MISSED
+        self.outcome = MISSED
         self.absent: list[bytes] = []
         self.hit: CachedReply | None = None
         self.queued: QueuedKeys | None = None
@@ -142,7 +125,7 @@ class CachedReads:
 
     def answer_in(self, data: bytes, start: int, end: int) -> bytes | None:
         """The reply to the request between the offsets, if it can be answered from memory now."""
-        self.outcome = _MISSED
+        self.outcome = MISSED
         if self.mask == 0 or (len(self.cache.looking) != 0 and self.client in self.cache.looking):
             return None
         # What memory lacks is no reason to ask whether it is up to date.
@@ -153,7 +136,7 @@ class CachedReads:
             return None
         payload = reply.resp3 if self.resp3 else reply.resp2
         if payload is None:
-            self.outcome = _NOT_KEPT
+            self.outcome = NOT_KEPT
         elif reply.served & self.mask != 0:
             self.count(reply, 1, len(payload))
             self.hit = reply
@@ -163,7 +146,7 @@ class CachedReads:
                 if reply.audited & use.bit != 0:
                     use.audited_hits += 1
                     use.audited_bytes += len(payload)
-                    self.outcome = _COUNTED
+                    self.outcome = COUNTED
                     break
         return None
 
@@ -181,14 +164,20 @@ class CachedReads:
         """The same for a request that was scanned, of any command; reads of several keys are answered from parts."""
         role = self.roles[command_id]
         if role == _CACHED:
-            return self.answer_in(data, request.start, request.end)
+            if len(self.prefix) == 0:
+                return self.answer_in(data, request.start, request.end)
+            self.outcome = MISSED
+            if self.mask == 0 or keys.find(command_id, request) != 1:
+                return None
+            full = prefixed(self.prefix, data, request, keys.indexes[0])
+            return self.answer_in(full, 0, len(full))
         if role == _CACHED_PARTS:
             return self._answer_keys(command_id, request, data, keys)
-        self.outcome = _UNASKED
+        self.outcome = UNASKED
         return None
 
     def _answer_keys(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> bytes | None:
-        self.outcome = _MISSED
+        self.outcome = MISSED
         if self.mask == 0 or len(self.cache) == 0:
             return None
         found = keys.find(command_id, request)
@@ -198,13 +187,13 @@ class CachedReads:
         i = 0
         while i < found:
             index = keys.indexes[i]
-            names.append(data[request.starts[index] : request.ends[index]])
+            names.append(self.prefix + data[request.starts[index] : request.ends[index]])
             i += 1
         return self.answer_parts(names)
 
     def answer_parts(self, names: list[bytes]) -> bytes | None:
         """The same for the keys of a read of several."""
-        self.outcome = _MISSED
+        self.outcome = MISSED
         self.absent = names
         if len(self.cache.looking) != 0 and self.client in self.cache.looking:
             return None
@@ -221,7 +210,7 @@ class CachedReads:
                 continue
             payload = reply.resp3 if self.resp3 else reply.resp2
             if payload is None:
-                self.outcome = _NOT_KEPT
+                self.outcome = NOT_KEPT
                 return None
             payloads.append(payload[_BEFORE_PART:])
             replies.append(reply)
@@ -241,7 +230,7 @@ class CachedReads:
                 lacking += 1
                 audited |= reply.audited
         if lacking != 0:
-            self.outcome = _COUNTED if lacking == len(replies) else _MIXED
+            self.outcome = COUNTED if lacking == len(replies) else MIXED
         for use in self.uses:
             if lacking == 0 and served & use.bit != 0:
                 use.hits += 1
@@ -264,7 +253,7 @@ class CachedReads:
             self._now = self._clock()
             self._up_to_date = not self._unread()
         if not self._up_to_date:
-            self.outcome = _UNREAD
+            self.outcome = UNREAD
         return self._up_to_date
 
     def may_concern(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, found: int) -> bool:
@@ -282,8 +271,13 @@ class CachedReads:
         i = 0
         while i < found:
             index = keys.indexes[i]
-            if self.cache.may_concern(data, request.starts[index], request.ends[index]):
-                return True
+            if len(self.prefix) == 0:
+                if self.cache.may_concern(data, request.starts[index], request.ends[index]):
+                    return True
+            else:
+                name = self.prefix + data[request.starts[index] : request.ends[index]]
+                if self.cache.may_concern(name, 0, len(name)):
+                    return True
             i += 1
         return False
 
@@ -319,12 +313,16 @@ class CachedReads:
 
     def may_serve_name(self, name: bytes) -> bool:
         """The same for one key."""
-        return self.mask != 0 and not self.cache.idle and self._is_about(name, 0, len(name))
+        return self.mask != 0 and not self.cache.idle and self._is_about_name(name)
+
+    def _is_about_name(self, name: bytes) -> bool:
+        # A script of a tenant may name others' keys.
+        return not name.startswith(self.prefix) or self._is_about(name, len(self.prefix), len(name))
 
     def _is_about(self, data: bytes, start: int, end: int) -> bool:
         if self.uncached is not None and self.uncached.find(data, start, end) < 0:
             return True
-        return self.reads_hot and len(self.cache.hot) > 0 and data[start:end] in self.cache.hot
+        return self.reads_hot and len(self.cache.hot) > 0 and self.prefix + data[start:end] in self.cache.hot
 
     def hold(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, writer: ReplySink, at: int) -> None:
         """The command is forwarded for ``writer``, at this position: see ``ReplyCache``."""
@@ -339,26 +337,27 @@ class CachedReads:
             else:
                 self.hold_back(writer, at, role == _ANY_KEYS_UNTOLD)
             return
-        cache = self.cache
         i = 0
         while i < found:
             index = keys.indexes[i]
             start = request.starts[index]
             end = request.ends[index]
-            if self._is_about(data, start, end) if reads else cache.concerns(data, start, end):
-                if self.queued is None:
-                    cache.hold(data[start:end], writer, at)
-                else:
-                    self.queued.add(data[start:end])
+            if len(self.prefix) != 0:
+                self.hold_name(self.prefix + data[start:end], writer, at, reads)
+            elif self._is_about(data, start, end) if reads else self.cache.concerns(data, start, end):
+                self._hold(data[start:end], writer, at)
             i += 1
 
     def hold_name(self, name: bytes, writer: ReplySink, at: int, reads: bool) -> None:
         """The same for one key of a command that ``reads`` it, or may write it."""
-        if self._is_about(name, 0, len(name)) if reads else self.cache.concerns(name, 0, len(name)):
-            if self.queued is None:
-                self.cache.hold(name, writer, at)
-            else:
-                self.queued.add(name)
+        if self._is_about_name(name) if reads else self.cache.concerns(name, 0, len(name)):
+            self._hold(name, writer, at)
+
+    def _hold(self, name: bytes, writer: ReplySink, at: int) -> None:
+        if self.queued is None:
+            self.cache.hold(name, writer, at)
+        else:
+            self.queued.add(name)
 
     def hold_back(self, writer: ReplySink, at: int, forget: bool = False) -> None:
         """The same for a command that may be about any key. The writer tells when it has been answered."""

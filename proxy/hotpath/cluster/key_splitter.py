@@ -54,7 +54,7 @@ class KeySplitter:
         groups = 0
         key = 0
         while key < self.keys:
-            slot = router.slot(p, request.starts[key + 1], request.ends[key + 1])
+            slot = router.slot(p, request.starts[key + 1], request.ends[key + 1], 0)
             group = self._group_of[slot] - 1
             if group < 0:
                 group = groups

@@ -22,10 +22,12 @@ cdef class Router:
     cpdef int owner(self, int slot) except -5
     cpdef int node(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -5
     @cython.locals(i=cython.Py_ssize_t, index=cython.Py_ssize_t, slot=cython.int)
-    cpdef int node_of(self, Py_ssize_t found, Request request, const unsigned char *data, KeyFinder keys) except -5
+    cpdef int node_of(self, Py_ssize_t found, Request request, const unsigned char *data, KeyFinder keys,
+                      int seed) except -5
+    cpdef int seed_of(self, bytes prefix) except -5
     @cython.locals(i=cython.Py_ssize_t, braces=cython.uchar)
-    cpdef int slot(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t end) except -5
+    cpdef int slot(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t end, int seed) except -5
     @cython.locals(i=cython.Py_ssize_t, first=cython.Py_ssize_t)
-    cdef int _tagged(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t end) except -5
+    cdef int _tagged(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t end, int seed) except -5
     @cython.locals(crc=cython.int, rest=cython.Py_ssize_t, row=cython.Py_ssize_t)
-    cdef int _crc(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t end) except -5
+    cdef int _crc(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t end, int seed) except -5

@@ -3,6 +3,9 @@
 """Which node a request goes to, where a topology has several: the one that owns the slot of its keys.
 
 A client's runs are split where the node changes (see ``intake``). Its replies stay in order by its ``ReplyOrder``.
+
+Keys of a tenant's client have no prefix yet. Where the slot is that of the whole name, its CRC goes on from that of the
+prefix, the ``seed``. A prefix has no braces, so a hash tag is the same with it.
 """
 
 from array import array
@@ -79,23 +82,27 @@ class Router:
 
     def node(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> int:
         """The number of the node for this request, or why there is none."""
-        return self.node_of(keys.find(command_id, request), request, data, keys)
+        return self.node_of(keys.find(command_id, request), request, data, keys, 0)
 
-    def node_of(self, found: int, request: Request, data: bytes, keys: KeyFinder) -> int:
-        """The same for a request whose ``found`` keys ``keys`` holds already."""
+    def node_of(self, found: int, request: Request, data: bytes, keys: KeyFinder, seed: int) -> int:
+        """The same for a request whose ``found`` keys ``keys`` holds already, behind a prefix of this ``seed``."""
         if found <= 0:
             return _KEYLESS if found == 0 else _KEYS_UNTOLD
         index = keys.indexes[0]
-        slot = self.slot(data, request.starts[index], request.ends[index])
+        slot = self.slot(data, request.starts[index], request.ends[index], seed)
         i = 1
         while i < found:
             index = keys.indexes[i]
-            if slot != self.slot(data, request.starts[index], request.ends[index]):
+            if slot != self.slot(data, request.starts[index], request.ends[index], seed):
                 return _SEVERAL_SLOTS
             i += 1
         return self.owner(slot)
 
-    def slot(self, data: bytes, start: int, end: int) -> int:
+    def seed_of(self, prefix: bytes) -> int:
+        """The seed of a prefix: its CRC. That of no prefix is 0."""
+        return self._crc(prefix, 0, len(prefix), 0)
+
+    def slot(self, data: bytes, start: int, end: int, seed: int) -> int:
         """The slot of the key that stands between the offsets: ``slot_of``, without an object for the key."""
         # Without an end before that of the key, the compiler makes wide comparisons of this loop.
         braces = 0
@@ -103,9 +110,9 @@ class Router:
         while i < end:
             braces |= data[i] == 123
             i += 1
-        return self._crc(data, start, end) if braces == 0 else self._tagged(data, start, end)
+        return (self._crc(data, start, end, seed) if braces == 0 else self._tagged(data, start, end, seed)) & _LAST_SLOT
 
-    def _tagged(self, data: bytes, start: int, end: int) -> int:
+    def _tagged(self, data: bytes, start: int, end: int, seed: int) -> int:
         i = start
         while data[i] != _OPEN:
             i += 1
@@ -113,10 +120,10 @@ class Router:
         i = first
         while i < end and data[i] != _CLOSE:
             i += 1
-        return self._crc(data, first, i) if first < i < end else self._crc(data, start, end)
+        return self._crc(data, first, i, 0) if first < i < end else self._crc(data, start, end, seed)
 
-    def _crc(self, p: bytes, i: int, end: int) -> int:
-        crc = 0
+    def _crc(self, p: bytes, i: int, end: int, seed: int) -> int:
+        crc = seed
         while end - i >= _STEP:
             crc = (
                 self.table[1792 + ((crc >> 8) ^ p[i])]
@@ -141,4 +148,4 @@ class Router:
                 i += 1
         elif rest == 1:
             crc = ((crc << 8) & 0xFFFF) ^ self.table[(crc >> 8) ^ p[i]]
-        return crc & _LAST_SLOT
+        return crc

@@ -86,7 +86,7 @@ def split(command_id: int, request: Request, data: bytes, keys: KeyFinder, route
         if index != first + place * width:
             return None
         arguments.append(data[request.ends[index - 1] + 2 : request.ends[index + width - 1] + 2])
-        slot = router.slot(data, request.starts[index], request.ends[index])
+        slot = router.slot(data, request.starts[index], request.ends[index], 0)
         places = by_slot.get(slot)
         if places is None:
             places = by_slot[slot] = []

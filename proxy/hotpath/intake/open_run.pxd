@@ -24,6 +24,7 @@ cdef class OpenRun:
     cdef public Py_ssize_t end
     cdef public Py_ssize_t count
     cdef public Py_ssize_t room
+    cdef public int seed
     cdef public bint wrote
     cdef public bint direct
 

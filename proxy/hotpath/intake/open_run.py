@@ -23,7 +23,8 @@ class OpenRun:
 
     With a cluster upstream (``portions``) they are for ``node``, and their ``portion`` is its, or that of its replica;
     while all are for one primary, there is none. ``direct``: commands may join at all. ``reads`` says what replicas may
-    answer the client, and ``answered`` how many bytes have been answered from memory and have not left.
+    answer the client, and ``answered`` how many bytes have been answered from memory and have not left. ``seed`` is
+    that of the prefix of the client's tenant (``Router``).
     """
 
     def __init__(self) -> None:
@@ -38,6 +39,7 @@ class OpenRun:
         self.end = 0
         self.count = 0
         self.room = 0
+        self.seed = 0
         self.wrote = False
         self.direct = False
         self.answered = 0
@@ -46,7 +48,7 @@ class OpenRun:
         """Nothing is gathered of the commands from ``position`` on; they are divided among nodes, or all for one."""
         self.upstream = upstream
         self.portions = self._own_portions if divides else None
-        self.answered = 0
+        self.answered = self.seed = 0
         self._begin_at(position)
 
     def _begin_at(self, position: int) -> None:

@@ -16,7 +16,7 @@ from proxy.hotpath.order.split_join cimport SplitCommands
 from proxy.hotpath.upstream.upstream_pipeline cimport UpstreamPipeline
 from proxy.wire.request cimport Request, RequestLimits
 
-cdef int EDIT, JUDGE, PASS, REFUSE, COMPLETE
+cdef int EDIT, JUDGE, PASS, PREFIX, REFUSE, COMPLETE
 cdef Py_ssize_t UNSOUGHT
 cdef int SEVERAL_SLOTS, REACHED
 cdef int MAY_WRITE, COUNTED, MISSED, UNASKED, UNREAD
@@ -52,7 +52,7 @@ cdef class Runs:
     @cython.locals(plan=Plan, request=Request, command_id=cython.int, simple="const unsigned char *",
                    remembers=CachedReads,
                    found=cython.Py_ssize_t, code=cython.int, reads=ClientReads, looked=cython.bint,
-                   goes_on=cython.bint, decision=cython.int)
+                   goes_on=cython.bint, decision=cython.int, passes=cython.bint)
     cdef int _take(self, HotPathConfig config, OpenRun run, bytes data, const unsigned char *p) except -1
     @cython.locals(remembers=CachedReads)
     cdef bint _is_remembered(self, HotPathConfig config, const unsigned char *p) except -1

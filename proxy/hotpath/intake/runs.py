@@ -11,7 +11,8 @@ Where the policy lets replicas answer reads, a run also ends between these and t
 by which the client learns or changes what it may read from replicas waits for their replies: Redis might run it before.
 """
 
-from proxy.hotpath.cache.cached_reads import COUNTED, MISSED, UNASKED, UNREAD, CachedReads
+from proxy.hotpath.cache.cache_outcomes import COUNTED, MISSED, UNASKED, UNREAD
+from proxy.hotpath.cache.cached_reads import CachedReads
 from proxy.hotpath.cluster.key_splitter import REACHED, KeySplitter
 from proxy.hotpath.cluster.portions import Portions
 from proxy.hotpath.cluster.router import SEVERAL_SLOTS
@@ -22,7 +23,7 @@ from proxy.hotpath.intake.open_run import OpenRun, SpareRun
 from proxy.hotpath.intake.repeated_reads import MOST_ANSWERED, RepeatedReads
 from proxy.hotpath.plan.hot_path_config import MAY_WRITE, HotPathConfig
 from proxy.hotpath.plan.leased_tokens import TokenSet
-from proxy.hotpath.plan.plan import EDIT, JUDGE, PASS, REFUSE, UNSOUGHT
+from proxy.hotpath.plan.plan import EDIT, JUDGE, PASS, PREFIX, REFUSE, UNSOUGHT
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
 from proxy.wire.request import COMPLETE, RequestLimits
 
@@ -138,17 +139,15 @@ class Runs:
         run.room = sender.room(config.window)
         # A command that the session has made wait is its to bring on.
         run.direct = self.direct and not self.again
-        if router is not None:
-            if not sender.fits(router):
-                run.direct = False
-        elif upstream is None or not upstream.usable:
+        if router is None:
+            run.direct = run.direct and upstream is not None and upstream.usable
+        elif not sender.fits(router):
             run.direct = False
         if config.plan.spends:
             config.spender.forget()
         if config.plan.prefixes:
-            # Memory, replicas and nodes are chosen by the client's own bytes, and know keys with their prefix.
             config.plan.editor.prefix = self.prefix
-            run.direct = run.direct and reads is None and router is None and self.cached_reads is None
+            run.seed = 0 if router is None else router.seed_of(self.prefix)
 
     def _take(self, config: HotPathConfig, run: OpenRun, data: bytes, p: bytes) -> int:
         # COMPLETE if the next command joins the run or is answered, else why the run ends before it.
@@ -189,12 +188,14 @@ class Runs:
             return _SPECIAL
         if decision == REFUSE:
             return _REFUSED
-        if goes_on and decision == PASS and reads is not None:
+        passes = decision == PASS or decision == PREFIX
+        self.used_prefix = self.used_prefix or (plan.prefixes and decision != PASS)
+        if goes_on and passes and reads is not None:
             reads.go_on(config, command_id, p)
             if plan.spends:
                 config.spender.take(request.end - request.start)
         elif reads is not None or self._is_remembered(config, p):
-            code = self._read_elsewhere(config, run, data, p, decision == PASS)
+            code = self._read_elsewhere(config, run, data, p, passes)
             if code != COMPLETE:
                 return COMPLETE if code == _ANSWERED else code
         elif plan.spends:
@@ -207,7 +208,6 @@ class Runs:
         if decision != PASS:
             run.splice.put(p, run.start, request.start)
             plan.editor.write(run.splice, p, request, config.keys, plan.found)
-            self.used_prefix = self.used_prefix or plan.prefixes
             run.start = request.end
         return COMPLETE
 
@@ -257,7 +257,7 @@ class Runs:
         # With a cluster upstream: the command, whose keys were found, goes to their node. COMPLETE, or why it does not.
         router = config.router
         assert router is not None, "only with a cluster upstream"
-        node = router.node_of(found, config.request, p, config.keys)
+        node = router.node_of(found, config.request, p, config.keys, run.seed)
         if node < 0:
             return _SPLIT if node == SEVERAL_SLOTS else _SPECIAL
         if node == run.node:

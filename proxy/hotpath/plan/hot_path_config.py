@@ -119,8 +119,14 @@ class HotPathConfig:
         if not self.plan.several:
             self.counters.move_last()
             return
+        plan = self.plan
         found = keys.find(command_id, request)
         i = 0
         while i < found:
-            self.counters.move(data, request.starts[keys.indexes[i]], request.ends[keys.indexes[i]])
+            start, end = request.starts[keys.indexes[i]], request.ends[keys.indexes[i]]
+            if plan.prefixes:
+                name = plan.editor.prefix + data[start:end]
+                self.counters.move(name, 0, len(name))
+            else:
+                self.counters.move(data, start, end)
             i += 1

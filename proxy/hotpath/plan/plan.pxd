@@ -10,7 +10,7 @@ from proxy.hotpath.plan.value_checks cimport ValueProgram
 from proxy.wire.request cimport Request
 
 
-cdef int _PASS, _EDIT, _JUDGE, _REFUSE
+cdef int _PASS, _EDIT, _JUDGE, _REFUSE, _PREFIX
 cdef Py_ssize_t _UNSOUGHT
 cdef int _OP_JUDGE, _OP_COUNT, _OP_NAMES, _OP_EDIT, _OP_LIMIT, _OP_ENTRIES, _OP_EDIT_BY_ENTRY, _OP_REPLICA, _OP_KEYS
 cdef int _OP_VALUES, _OP_PREFIX

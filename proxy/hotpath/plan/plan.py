@@ -6,7 +6,8 @@ Each command id has a number of operations; 0 means that no rule touches the com
 costs one look-up. ``decide`` answers for one scanned request:
 
 - PASS: forward the bytes as they are;
-- EDIT: forward them as the ``editor`` writes them: with a default TTL behind, or under another name;
+- PREFIX: forward them with the prefix of the client's tenant before keys, which are counted with it;
+- EDIT: forward them as the ``editor`` writes them: with a default TTL behind, or under another name, and a prefix;
 - REFUSE: answer ``error``, whatever the arguments are and whoever sends them;
 - JUDGE: only a rule's own ``judge`` can tell. Everything else that a rule would refuse, warn of or count ends here, so
   this file holds no decision that ``judge`` does not confirm: it only recognises what is surely so.
@@ -16,8 +17,6 @@ Keys are checked in one pass over each, by a program that joins all naming rules
 for all rules about the schema (``proxy.hotpath.plan.schema_checks``); edits
 (``proxy.hotpath.plan.request_edit``) may depend on that entry. Keys are counted here too, once the request is known to
 go on.
-
-For the clients of a tenant, the last edit puts its prefix before keys, which are counted with it.
 
 Limits on sizes need no look at the arguments: none of them is larger than the request, and it has no more than so many.
 Formats of values need two bytes of each (``proxy.hotpath.plan.value_checks``).
@@ -39,7 +38,8 @@ _PASS = 0
 _EDIT = 1
 _JUDGE = 2
 _REFUSE = 3
-PASS, EDIT, JUDGE, REFUSE = _PASS, _EDIT, _JUDGE, _REFUSE
+_PREFIX = 4
+PASS, EDIT, JUDGE, REFUSE, PREFIX = _PASS, _EDIT, _JUDGE, _REFUSE, _PREFIX
 
 _UNSOUGHT = -10
 UNSOUGHT = _UNSOUGHT
@@ -118,13 +118,12 @@ class Plan:
 
     def keep_to_tenant(self, prefixed: bytes) -> None:
         """The clients are those of a tenant. Of the commands with a 1 in ``prefixed``, each key gets the prefix; all
-        others are judged. No replica answers."""
-        self.prefixes, self.replica_reads = True, None
+        others are judged."""
+        self.prefixes = True
         # Other plans may have the same arrays.
         self.operations, self.error_of = array("H", self.operations), array("H", self.error_of)
         for command_id, may in enumerate(prefixed):
-            operation = (self.operations[command_id] & ~_OP_REPLICA) | _OP_PREFIX
-            self.operations[command_id] = operation if may else _OP_JUDGE
+            self.operations[command_id] = self.operations[command_id] | _OP_PREFIX if may else _OP_JUDGE
             self.error_of[command_id] *= may
 
     def count_keys(self, command_id: int) -> None:
@@ -270,10 +269,10 @@ class Plan:
                 return _JUDGE
         elif operation & _OP_PREFIX:
             self.editor.apply(None, request, data)  # forgets the edit of another request
-        if operation & _OP_PREFIX:
-            outcome = _EDIT
+        if operation & _OP_PREFIX and outcome == _PASS:
+            outcome = _PREFIX
         if operation & _OP_REPLICA:
-            if outcome != _PASS:
+            if outcome == _EDIT:
                 self.terms = self._counted = UNTOLD
             elif not looked:
                 self.find_terms(request, data, keys, found)
@@ -359,8 +358,8 @@ class Plan:
         return self.operations[command_id] & _OP_COUNT != 0
 
     def may_edit(self, command_id: int) -> bool:
-        """Whether a request of this command may go on as another one."""
-        return self.operations[command_id] & (_OP_EDIT | _OP_EDIT_BY_ENTRY | _OP_PREFIX) != 0
+        """Whether a request of this command may go on as another one; that with a prefix is none."""
+        return self.operations[command_id] & (_OP_EDIT | _OP_EDIT_BY_ENTRY) != 0
 
     def _edit(self, command_id: int, operation: int, request: Request, data: bytes, found: int) -> int:
         changed = self._apply_edit(command_id, operation, request, data, found)

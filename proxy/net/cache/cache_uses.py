@@ -14,6 +14,7 @@ from proxy.local_cache.expected import CacheBounds
 from proxy.net.policy.cache_scope import always_cached
 from proxy.policy.decision import Step
 from proxy.policy.model import Mode
+from proxy.policy.tenants import StoredNames
 from proxy.rules.context import Context
 from proxy.rules.key_globs import none_fits
 from proxy.rules.local_cache.rule import LocalCacheRule, LocalCacheSettings, When
@@ -35,6 +36,14 @@ class PolicyUses:
         self.uncached: Automaton | None = none_fits(always) if always else None
         self.reads_hot = any(rule.settings.when is When.HOT for _, rule, _ in uses)
         self.roles = roles_of(effective_policy.table)
+        self._has_prefix = self.compiled.app in self.compiled.policy.tenants.apps
+
+    def own_name(self, key: bytes, stored: StoredNames) -> bytes | None:
+        """The name of a stored key, as clients of this app know it; None if no client of its can name it."""
+        if not self._has_prefix:
+            return key
+        own = stored.own(key)
+        return own.name if own is not None and own.app in ("", self.compiled.app) else None
 
 
 @lru_cache(maxsize=8)
@@ -76,21 +85,28 @@ class CacheUses:
                 yield rule.name, use, policy.compiled.app
 
     def bounds(
-        self, command: Command, name: bytes, hot: set[bytes], memories: Mapping[str, ReplyMemory]
+        self,
+        command: Command,
+        name: bytes,
+        hot: set[bytes],
+        memories: Mapping[str, ReplyMemory],
+        stored: StoredNames,
     ) -> CacheBounds | None:
-        """How the reply to a read of this key is kept: for all clients, as what one of them fetches, another may be
-        sent. None if no rule is about it. A read of several keys counts as one of this key alone: its value is kept for
-        itself."""
+        """How the reply to a read of this key is kept, as Redis has its name: for all clients, as what one of them
+        fetches, another may be sent. None if no rule is about it. A read of several keys counts as one of this key
+        alone: its value is kept for itself."""
         context = Context("", "", 0, False, time.time(), lambda: 0.0)
         served = audited = 0
         about: list[LocalCacheSettings] = []
         memory: ReplyMemory | None = None
-        parts = CACHED_READS[command.spec.name].parts
         for policy in self._uses.values():
-            alone = Command(policy.table, [command.argv[0], name], command.spec) if parts else command
+            own = policy.own_name(name, stored)
+            if own is None:
+                continue
+            alone = _read_of(command, name, own, policy.table)
             for step, rule, use in policy.rules:
                 settings = rule.settings
-                if (settings.when is When.HOT and name not in hot) or not rule.fits(name):
+                if (settings.when is When.HOT and name not in hot) or not rule.fits(own):
                     continue
                 mode = step.mode_for(alone, context)
                 if mode is Mode.OFF:
@@ -103,3 +119,13 @@ class CacheUses:
             return None
         max_age, max_value = min(each.max_age for each in about), min(each.max_value for each in about)
         return CacheBounds(max_age, max_value, memory, served, audited)
+
+
+def _read_of(command: Command, name: bytes, own: bytes, table: Table) -> Command:
+    # The read as a client sends it that knows the key by its ``own`` name, and as one of this key alone.
+    if CACHED_READS[command.spec.name].parts:
+        return Command(table, [command.argv[0], own], command.spec)
+    if own == name:
+        return command
+    keys = {key.index for key in command.known_keys}
+    return Command(table, [own if at in keys else each for at, each in enumerate(command.argv)], command.spec)

@@ -23,19 +23,19 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from proxy.commands.cached_reads import CACHED_READS, depends_on_whole_hash, fields_read, reply_in_resp2
 from proxy.commands.command import Command
-from proxy.hotpath.cache.cached_reads import UNREAD, CachedReads, part_of
+from proxy.hotpath.cache.cache_outcomes import UNREAD
+from proxy.hotpath.cache.cached_reads import CachedReads
 from proxy.hotpath.cache.cached_reply import ReplyMemory
 from proxy.hotpath.cache.reply_cache import ReplyCache
 from proxy.hotpath.counting.counter_snapshot import CounterSnapshot
 from proxy.hotpath.intake.command_sender import CommandSender
 from proxy.hotpath.upstream.in_flight import ReplySink
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
-from proxy.local_cache.expected import CachedRequest
 from proxy.local_cache.fills import PING_EVERY
 from proxy.net.cache.cache_totals import CacheTotals, with_hits
 from proxy.net.cache.cache_uses import CacheUses
+from proxy.net.cache.cached_request import request_for
 from proxy.net.cache.cluster_slots import ClusterSlots
 from proxy.net.cache.commands_without_invalidation import CommandsWithoutInvalidation
 from proxy.net.cache.earlier_commands import EarlierCommands
@@ -43,7 +43,6 @@ from proxy.net.cache.missing_replies import MOST_WAIT, MissingReplies, Wait
 from proxy.net.cache.often_read import OftenRead
 from proxy.net.cache.tracked_database import TrackedDatabase
 from proxy.net.cache.tracking import TrackedServer
-from proxy.net.cache.tracking_setup import FieldTtls
 from proxy.net.connection.group_counts import GroupCount
 from proxy.net.connection.periodic import Periodic
 from proxy.net.connection.upstream import Keeper, UpstreamConnection
@@ -165,8 +164,9 @@ class LocalCaches(CachePort):
         policy = self._uses.of(client.effective_policy)
         uses = policy.uses if key.user is None else []
         resp3 = key.protocol == 3
-        asked = database.cache, policy.roles, uses, resp3
-        if before is not None and (before.cache, before.roles, before.uses, before.resp3) == asked:
+        prefix = client.intake.prefix
+        asked = database.cache, policy.roles, uses, resp3, prefix
+        if before is not None and (before.cache, before.roles, before.uses, before.resp3, before.prefix) == asked:
             return before
         reads = CachedReads(
             database.cache,
@@ -179,6 +179,7 @@ class LocalCaches(CachePort):
             policy.reads_hot,
             resp3,
             client.sender,
+            prefix,
         )
         if before is None or before.caches is not self._caches or (reads.mask != 0 and before.uses != uses):
             self._earlier.note(client, self._caches, untold=before is None)
@@ -219,7 +220,8 @@ class LocalCaches(CachePort):
         if database is None or (isinstance(before, Wait) and (reads.outcome != UNREAD or now >= before.until)):
             return None, True
         names = [key.name for key in command.known_keys]
-        bounds = [self._uses.bounds(command, name, self._hot.names, self._memories) for name in names]
+        hot, memories, stored = self._hot.names, self._memories, self._scope.stored
+        bounds = [self._uses.bounds(command, name, hot, memories, stored) for name in names]
         about = [each for each in bounds if each is not None and (each.served | each.audited) & reads.mask != 0]
         served = sum(each.served & reads.mask != 0 for each in about)
         if len(about) < len(names):
@@ -231,7 +233,7 @@ class LocalCaches(CachePort):
         if any(waiter.sender is each or _lasts(each) for name in names for each in database.cache.holders(name)):
             return None, served > 0
         missing = [
-            (_cached_request(server, command, name, request), each)
+            (request_for(server, command, name, request), each)
             for server, name, each in zip(servers, names, about, strict=True)
             if len(names) == 1 or name in reads.absent
         ]
@@ -321,7 +323,7 @@ class LocalCaches(CachePort):
         changes: Counter[bytes] = Counter()
         for database in self._databases.values():
             changes.update(database.take_changes())
-        mine = [count for count in counts.key_counts if any(glob.fits(count.key) for glob in self._scope.hot)]
+        mine = [count for count in counts.key_counts if self._scope.may_be_hot(count.key)]
         before = self._hot.names
         hot = self._hot.another_second(mine, changes, self._loop.time())
         if hot != before:
@@ -374,21 +376,6 @@ class LocalCaches(CachePort):
         lacking = {text for database in self._databases.values() for text in database.features_off}
         told = [f"the local cache, as Redis refuses its connection ({text})" for text in sorted(refused)]
         return told or sorted(lacking)
-
-
-def _cached_request(server: TrackedServer, command: Command, name: bytes, request: bytes) -> CachedRequest | None:
-    read = CACHED_READS[command.spec.name]
-    if read.parts:
-        return CachedRequest(name, part_of(name), (), partial(reply_in_resp2, read, 2))
-    fields = fields_read(read, command.argv)
-    if depends_on_whole_hash(read) or fields:
-        if server.field_ttls is FieldTtls.UNTOLD:
-            return None
-        if server.field_ttls is FieldTtls.NONE:
-            fields = ()
-        elif depends_on_whole_hash(read):
-            return None
-    return CachedRequest(name, request, fields, partial(reply_in_resp2, read, len(command.argv)))
 
 
 def _lasts(holder: ReplySink) -> bool:

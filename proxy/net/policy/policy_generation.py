@@ -209,9 +209,7 @@ class PolicyGeneration:
             if whose not in self.incomplete:
                 continue  # somebody else has asked, too: the plan that is in force has counted already
             effective_policy = self.effective_policies[whose]
-            # With a cluster upstream all commands of tenants are judged: a key is in the slot of its whole name.
-            if self._parts.router is None or whose[1] is None or whose[1].name not in self.policy.tenants.apps:
-                effective_policy.compiled.run(lowered)
+            effective_policy.compiled.run(lowered)
             effective_policy.config.plan = effective_policy.compiled.plan
             self.incomplete.discard(whose)
 

@@ -18,7 +18,8 @@ from proxy.commands.cached_reads import (
     reads_no_others,
 )
 from proxy.commands.command import Command, KeysUnknownError
-from proxy.hotpath.cache.cached_reads import COUNTED, MIXED, MOST_PARTS, NOT_KEPT, CachedReads
+from proxy.hotpath.cache.cache_outcomes import COUNTED, MIXED, NOT_KEPT
+from proxy.hotpath.cache.cached_reads import MOST_PARTS, CachedReads
 from proxy.session import reply_mode
 from proxy.session.commands import sending, switching
 from proxy.session.item import Item
@@ -62,8 +63,8 @@ def _may_be_answered(session: Session, reads: CachedReads, item: Item) -> bool:
     role = reads.roles[item.command.spec.id]
     if reads.mask == 0 or role not in (CACHED, CACHED_PARTS) or session.state is not POOLED:
         return False
-    changed = item.edit is not None or item.hidden or item.instead_of is not None or item.wrapper is not None
-    if changed or item.asked:
+    changed = item.edit is not None or item.instead_of is not None
+    if (changed and not item.only_prefixed) or item.hidden or item.wrapper is not None or item.asked:
         return False
     return 0 < len(item.command.known_keys) <= (1 if role == CACHED else MOST_PARTS)
 

@@ -9,7 +9,7 @@ from proxy.commands.spec import ConnectionState, Lane
 from proxy.commands.wrapped import node_of, wrapped_in
 from proxy.hotpath.intake.intake import TAKEN, WAIT
 from proxy.hotpath.upstream.upstream_pipeline import UpstreamPipeline
-from proxy.policy.decision import Decision
+from proxy.policy.decision import NOTHING, Decision
 from proxy.policy.tenants import Tenant
 from proxy.rules.verdict import Answer, Refuse, ReplyEdit, Rewrite, chained
 from proxy.session import reply_mode
@@ -65,6 +65,8 @@ class Dispatcher:
             table = session.effective_policy.table
             command = Command(table, request.arguments(), table.specs[command_id])
             item = Item(command, data[request.start : request.end], reads=True)
+            if session.tenant is not None:
+                tenancy.put_prefix(session, session.tenant, item, command, NOTHING, None)
             self._locate(item)
             return self._go_on(item)
         passes, session.intake.passes = session.intake.passes, False
@@ -317,21 +319,18 @@ class Dispatcher:
         return self._go_on(item)
 
     def _decided_for_tenant(self, item: Item, tenant: Tenant, decision: Decision) -> int:
-        session, own, edit, verdict = self.session, item.command, decision.edit, decision.verdict
+        session, own, verdict = self.session, item.command, decision.verdict
         if type(verdict) is Rewrite:
-            own, edit = Command(session.effective_policy.table, verdict.argv, verdict.spec), verdict.edit
+            own = Command(session.effective_policy.table, verdict.argv, verdict.spec)
         if walk_of(own) is not None:
             item.asked = True
             return self._judge_on(item, tenant_walks.answered(session, tenant, own))
         try:
-            full = tenancy.for_redis(session, tenant, item.wrapper or own, item.hidden)
+            tenancy.put_prefix(session, tenant, item, own, decision, self._learn(own))
         except NotOfferedError as refused:
             refusals.refuse(session, item.command, Refuse(refused.error))
             return TAKEN
-        item.instead_of, item.command, item.hidden = item.command, full.command, full.hidden
-        item.raw = encode_command(full.command.argv)
-        item.edit = chained(full.edit, chained(self._learn(own), edit))
-        judging.count_keys(session, full.command)
+        judging.count_keys(session, item.command)
         self._locate(item)
         return self._go_on(item)
 

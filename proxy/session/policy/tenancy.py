@@ -13,11 +13,13 @@ from typing import NamedTuple
 from proxy.commands.command import Command
 from proxy.commands.over_nodes import Destination
 from proxy.commands.table import Table
-from proxy.policy.decision import HiddenCommands
+from proxy.policy.decision import Decision, HiddenCommands
 from proxy.policy.tenants import Tenant
-from proxy.rules.verdict import Answer, End, Procedure, Refuse, Renewal, ReplyEdit, Steps
+from proxy.rules.verdict import Answer, End, Procedure, Refuse, Renewal, ReplyEdit, Rewrite, Steps, chained
+from proxy.session.item import Item
 from proxy.session.session import Session
 from proxy.tenants import messages
+from proxy.tenants.replies import ErrorEdit
 from proxy.tenants.requests import (
     NotOfferedError,
     has_names,
@@ -67,6 +69,22 @@ def for_redis(session: Session, tenant: Tenant, command: Command, hidden: tuple[
     full = Command(table, argv, spec, command.streamed, command.streamed_length)
     full.further = command.further
     return TenantCommand(full, edit, tuple(_hidden(each, table, prefix) for each in hidden))
+
+
+def put_prefix(
+    session: Session, tenant: Tenant, item: Item, own: Command, decision: Decision, learned: ReplyEdit | None
+) -> None:
+    """Give what goes on its prefix: ``own``, by the decision about the item's command. ``learned`` is the edit with
+    which rules learn from its reply. Raises NotOfferedError."""
+    rewrite = decision.verdict if type(decision.verdict) is Rewrite else None
+    edit = chained(learned, decision.edit if rewrite is None else rewrite.edit)
+    full = for_redis(session, tenant, item.wrapper or own, item.hidden)
+    item.instead_of, item.command, item.hidden = item.command, full.command, full.hidden
+    item.raw = encode_command(full.command.argv)
+    item.edit = chained(full.edit, edit)
+    item.only_prefixed = rewrite is None and edit is None and (full.edit is None or type(full.edit) is ErrorEdit)
+    if item.only_prefixed:
+        item.terms = decision.replica
 
 
 def raw_for_redis(tenant: Tenant, command: Command) -> bytes | None:

@@ -198,8 +198,10 @@ def _go_on_without_session(session: Session, reads: ClientReads, number: int) ->
 
 
 def _is_plain(item: Item) -> bool:
-    changed = item.edit is not None or item.hidden or item.wrapper is not None or item.instead_of is not None
-    return item.command.spec.state is ConnectionState.POOL and not changed
+    changed = item.edit is not None or item.instead_of is not None
+    if (changed and not item.only_prefixed) or item.hidden or item.wrapper is not None:
+        return False
+    return item.command.spec.state is ConnectionState.POOL
 
 
 def _has_script(port: ReplicaPort, command: Command, upstream: UpstreamPipeline | None) -> bool:
