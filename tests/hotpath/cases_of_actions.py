@@ -416,6 +416,39 @@ def edit_sees_the_whole_frame_and_nothing_else(module: ModuleType) -> None:
         assert seen == []
 
 
+def a_long_reply_that_is_needed_whole_is_scanned_once(module: ModuleType) -> None:
+    class Edit(list[bytes]):
+        """Keeps the frames that it gets, and makes nothing of them."""
+
+        def passes(self, _head: bytes) -> int:
+            return 0
+
+        def __call__(self, frame: bytes) -> bytes:
+            self.append(frame)
+            return b""
+
+    frame = b"%3000\r\n" + b"$4\r\nname\r\n*2\r\n:12\r\n$3\r\nabc\r\n" * 3000
+    pieces = [frame[at : at + 61] for at in range(0, len(frame), 61)]
+    for action in (module.EDIT, module.EDIT_SOME, module.NOTE):
+        bench = Bench(module)
+        client, seen = bench.client(), Edit()
+        bench.upstream.send_run(client, b"x", 1)
+        bench.upstream.receive(BULK[:9])
+        bench.upstream.receive(BULK[9:])
+        assert heard(client) == BULK
+        bench.upstream.enqueue(client, 1, action, seen)
+        bench.upstream.send_run(client, b"x", 1)
+        again = 0
+        for piece in pieces:
+            bench.upstream.receive(piece)
+            again += len(bench.upstream.rest)
+            assert bench.upstream.unfinished(client) is None, "it has been sent nothing"
+        assert (seen, bench.upstream.collected) == ([frame], [])
+        assert again <= len(b"$4\r\n") * len(pieces), "only the beginning of a line is scanned once more"
+        bench.upstream.receive(OK)
+        assert (heard(client), client.pending_replies, bench.events) == (OK, 0, [])
+
+
 def an_edit_may_make_nothing_of_a_reply(module: ModuleType) -> None:
     bench = Bench(module)
     client = bench.client()

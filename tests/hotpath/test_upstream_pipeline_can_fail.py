@@ -56,8 +56,24 @@ BREAKS: dict[str, tuple[str, str]] = {
         "entry.payload.comes(n - i, self.scanner.elements == 0)\n            if False:",
     ),
     "a part of a reply is sent as well": (
-        "self.destination = None\n            self.counts = True",
-        "self.destination = entry.sink\n            self.counts = True",
+        "if not whole:\n            self.destination = None",
+        "if not whole:\n            self.destination = entry.sink",
+    ),
+    "what is collected is sent as well": (
+        "self.collected.append(self._cut(data, p, i, n))\n            self.destination = None",
+        "self.collected.append(self._cut(data, p, i, n))\n            self.destination = entry.sink",
+    ),
+    "what has come is not collected": (
+        "            self.collected.append(self._cut(data, p, i, n))\n            s",
+        "            s",
+    ),
+    "what comes later is not collected": (
+        "self.collected.append(self._cut(data, p, i, n))\n            return n if",
+        "return n if",
+    ),
+    "a collected frame never ends": (
+        "self.scanner.elements > 0 or self._whole(self.head, taken(self.collected))",
+        "True",
     ),
     "a part of a reply is not paid": (
         "if done > 0:\n            self.complete(entry, done)\n        part: ReplyPart",
@@ -184,15 +200,15 @@ BREAKS: dict[str, tuple[str, str]] = {
     ),
     "a replaced reply is shown": (
         "if action == REPLACE:\n            self.deliver(entry.sink, entry.payload)",
-        "if action == _REPLACE:\n            self.deliver(entry.sink, data[i:n])",
+        "if action == _REPLACE:\n            self.deliver(entry.sink, frame)",
     ),
     "a reply is not edited": (
-        "self.deliver(entry.sink, entry.payload(data[i:n]))",
-        "self.deliver(entry.sink, data[i:n])",
+        "self.deliver(entry.sink, entry.payload(frame))",
+        "self.deliver(entry.sink, frame)",
     ),
     "an edit sees what follows too": (
-        "self.deliver(entry.sink, entry.payload(data[i:n]))",
-        "self.deliver(entry.sink, entry.payload(data[i:]))",
+        "return n if self._whole(entry, self._cut(data, p, i, n))",
+        "return n if self._whole(entry, self._cut(data, p, i, size))",
     ),
     "an error ends one confirmation only": ("entry.due if entry.due > 0 else 1, True)", "1)"),
     "a null array is taken apart": ("if count <= 0:", "if count == 0:"),
@@ -206,15 +222,15 @@ BREAKS: dict[str, tuple[str, str]] = {
     "hidden members are announced": ("(count - hidden)", "count"),
     "noted members are announced": ("if each.action in (_HIDE, _NOTE))", "if each.action == _HIDE)"),
     "a note is sent": (
-        "elif action == NOTE:\n            entry.payload(data[i:n])",
-        "elif action == _NOTE:\n            self.deliver(entry.sink, data[i:n])",
+        "elif action == NOTE:\n            entry.payload(frame)",
+        "elif action == _NOTE:\n            self.deliver(entry.sink, frame)",
     ),
     "the wrapping is shown": (
         '        else:\n            self.deliver(entry.sink, b"*%d',
         '        if True:\n            self.deliver(entry.sink, b"*%d',
     ),
     "the wrapping's size is not checked": ("if unwraps and count != len(actions):", "if False:"),
-    "what comes instead passes": ("entry.payload[1](data[i:n])", "data[i:n]"),
+    "what comes instead passes": ("entry.payload[1](frame)", "frame"),
     "members are not expected": ("entry.sink.pending_replies += count - 1", "pass"),
     "what follows EXEC is lost": ("behind, entry.next = entry.next, None", "behind = None"),
     "the tail stays at EXEC": ("            self.tail = self.array_end\n", "            pass\n"),

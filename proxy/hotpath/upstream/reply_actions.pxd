@@ -2,7 +2,7 @@ cimport cython
 
 from proxy.hotpath.counting.error_counts cimport ErrorCounts
 from proxy.hotpath.upstream.error_words cimport read_only, redirected, unable, refuses_command
-from proxy.hotpath.upstream.in_flight cimport ReplyPart, ReplySink, InFlightEntry
+from proxy.hotpath.upstream.in_flight cimport ReplyPart, ReplySink, InFlightEntry, taken
 from proxy.hotpath.upstream.outgoing cimport Outgoing
 from proxy.wire.reply cimport ReplyScanner
 
@@ -14,6 +14,7 @@ cdef class ReplyActions(Outgoing):
     cdef public object listener
     cdef public ReplyScanner scanner
     cdef public ReplySink destination
+    cdef public list collected
     cdef public bint counts
     cdef public bint arrays
     cdef public bint read_only
@@ -36,7 +37,12 @@ cdef class ReplyActions(Outgoing):
     @cython.locals(action=cython.int, n=cython.Py_ssize_t)
     cdef Py_ssize_t _special(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t i,
                              Py_ssize_t size) except -3
-    @cython.locals(error=bytes, taken=cython.Py_ssize_t)
+    @cython.locals(n=cython.Py_ssize_t)
+    cdef Py_ssize_t _collect(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t i,
+                             Py_ssize_t size) except -3
+    @cython.locals(action=cython.int)
+    cdef bint _whole(self, InFlightEntry entry, bytes frame) except -1
+    @cython.locals(error=bytes, went=cython.Py_ssize_t)
     cdef Py_ssize_t _redirected(self, InFlightEntry entry, const unsigned char *p, Py_ssize_t i, Py_ssize_t n) except -3
     @cython.locals(n=cython.Py_ssize_t)
     cdef Py_ssize_t _trace(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t i,

@@ -24,6 +24,7 @@ from proxy.hotpath.upstream.in_flight import (
     InFlightEntry,
     ReplyPart,
     ReplySink,
+    taken,
 )
 from proxy.hotpath.upstream.outgoing import Outgoing, Redirects, Schedule
 from proxy.hotpath.upstream.pipeline_listener import PipelineListener
@@ -45,7 +46,8 @@ class ReplyActions(Outgoing):
 
     ``listener`` runs the connection. ``arrays``: its owner gets messages as arrays, as RESP2 has them. ``errors``
     counts the error replies that clients get. Of a frame that has come in part, the rest goes to ``destination``, if
-    any, and ``counts`` says that it is a reply. ``read_only``: Redis has said READONLY. ``reads_only``: it leads to a
+    any, and ``counts`` says that it is a reply; of one that is needed whole, ``collected`` has what has come.
+    ``read_only``: Redis has said READONLY. ``reads_only``: it leads to a
     replica, of which clients read. With ``doubts``, that replica may say of a key which is elsewhere that it does not
     exist, and ``redirects`` gets each reply that could mean that.
     """
@@ -57,6 +59,7 @@ class ReplyActions(Outgoing):
         self.listener = listener
         self.scanner = ReplyScanner()
         self.destination: ReplySink | None = None
+        self.collected: list[bytes] = []
         self.counts = False
         self.arrays = False
         self.read_only = False
@@ -71,6 +74,10 @@ class ReplyActions(Outgoing):
             return -1
         if n == i:
             return -2
+        if self.collected:
+            assert self.head is not None, "a frame is collected for the head"
+            self.collected.append(self._cut(data, p, i, n))
+            return n if self.scanner.elements > 0 or self._whole(self.head, taken(self.collected)) else -1
         if self.destination is not None:
             self.deliver(self.destination, self._cut(data, p, i, n))
         if self.counts and self.head is not None:
@@ -196,25 +203,40 @@ class ReplyActions(Outgoing):
                 entry.payload(data[i:n])
                 return i
             return self._expand(entry, data, p, i, n)
-        n = self.scanner.whole(p, i, size)
+        return self._collect(entry, data, p, i, size)
+
+    def _collect(self, entry: InFlightEntry, data: bytes, p: bytes, i: int, size: int) -> int:
+        # A frame that is needed whole. What has come of it is not scanned again when more comes, and is joined once.
+        n = self.scanner.walk(p, i, size)
         if n < 0:
+            return -1
+        if n == i:
+            return -2
+        if self.scanner.elements > 0:
+            self.collected.append(self._cut(data, p, i, n))
+            self.destination = None  # its client has been sent nothing of it
             return n
+        return n if self._whole(entry, self._cut(data, p, i, n)) else -1
+
+    def _whole(self, entry: InFlightEntry, frame: bytes) -> bool:
+        # Whether the frame fits the entry.
+        action = entry.action
         if action == REPLACE:
             self.deliver(entry.sink, entry.payload)
         elif action == EDIT or action == EDIT_ERROR or action == EDIT_SOME:
-            self.deliver(entry.sink, entry.payload(data[i:n]))
+            self.deliver(entry.sink, entry.payload(frame))
         elif action == NOTE:
-            entry.payload(data[i:n])
+            entry.payload(frame)
         elif action == UNWRAP:
-            self.deliver(entry.sink, entry.payload[1](data[i:n]))
-        elif p[i] == _MINUS:  # CONFIRM: one error for the whole command
-            self.deliver(entry.sink, data[i:n])
+            self.deliver(entry.sink, entry.payload[1](frame))
+        elif frame[0] == _MINUS:  # CONFIRM: one error for the whole command
+            self.deliver(entry.sink, frame)
             self.complete(entry, entry.due if entry.due > 0 else 1, True)
-            return n
+            return True
         else:
-            return -1
+            return False
         self.complete(entry, 1)
-        return n
+        return True
 
     def _redirected(self, entry: InFlightEntry, p: bytes, i: int, n: int) -> int:
         # The head's next frame is an error that says where else its command can run.
@@ -227,13 +249,13 @@ class ReplyActions(Outgoing):
             self.complete(entry, 1)
             return n
         self.redirects = None
-        taken = 0
+        went = 0
         if entry.action != FORWARD:
-            taken = self._special(entry, error, error, 0, len(error))
-        if taken == 0 and not self.closed:  # only looked at
-            taken = self._forward(entry, error, error, 0, len(error))
+            went = self._special(entry, error, error, 0, len(error))
+        if went == 0 and not self.closed:  # only looked at
+            went = self._forward(entry, error, error, 0, len(error))
         self.redirects = redirects
-        return n if taken >= 0 else taken
+        return n if went >= 0 else went
 
     def _trace(self, entry: InFlightEntry, data: bytes, p: bytes, i: int, size: int) -> int:
         n = self.scanner.line_end(p, i, size)

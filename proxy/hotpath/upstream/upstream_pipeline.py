@@ -197,6 +197,7 @@ class UpstreamPipeline(ReplyActions):
         """
         self.closed = True
         self.usable = False
+        self.collected.clear()
         lost = self.clear()
         self.outgoing.clear()
         self._end()
