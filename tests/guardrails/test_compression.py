@@ -104,6 +104,32 @@ def test_what_others_write_to_redis_directly_is_read(
             assert wire.value("STRLEN", "doc:1") == len(unpack(stored, STRING))
 
 
+def test_patterns_of_sort_are_read_as_redis_reads_them(
+    fleet: Fleet, engine: Engine, reference: Engine, protocol: int, tmp_path: Path
+) -> None:
+    # Redis looks for the star and the arrow up to a NUL, and takes what is behind it all the same.
+    fields = (b"f", b"f\0", b"f\0x", b"\0", b"\0->f", b">f")
+    strings = (b"doc:1", b"doc:1\0", b"doc:1\0->f", b"doc:1->", b"doc:1->\0", b"doc:1->\0->f", b"doc:1->f", b"doc:*")
+    patterns = [b"doc:*%b" % end for end in (b"", b"\0", b"\0->f", b"\0*->f", b"->", b"->\0", b"->\0->f", b"->f")]
+    patterns += [b"doc:h*->%b" % field for field in fields] + [
+        b"doc:\0*",
+        b"doc:\0*->f",
+        b"#\0",
+        b"#\0doc:*",
+        b"*->f\0",
+    ]
+    with served(fleet, engine, tmp_path).wire(protocol) as wire, reference.wire(protocol) as direct:
+        sent: list[Argv] = [[b"RPUSH", b"list", b"1"]]
+        sent += [[b"SET", name, json_of(random.Random(name), 500)] for name in strings]
+        sent += [[b"HSET", b"doc:h1", field, json_of(random.Random(field), 500)] for field in fields]
+        for pattern in patterns:
+            sent += [[b"SORT", b"list", b"GET", pattern], [b"SORT", b"list", b"GET", b"#", b"GET", pattern]]
+        for argv in sent:
+            told, expected = wire.ask(*argv), direct.ask(*argv)
+            assert told == expected or told.startswith(b"-DENIED keyrail/docs: "), argv
+            assert told.startswith(b"-DENIED keyrail/docs: ") is argv[-1].startswith(b"*->"), argv
+
+
 def test_large_values_pass_as_they_are(fleet: Fleet, engine: Engine, protocol: int, tmp_path: Path) -> None:
     with served(fleet, engine, tmp_path).wire(protocol) as wire:
         assert wire.ask("SET", "doc:1", LARGE) == b"+OK\r\n"

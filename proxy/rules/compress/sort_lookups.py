@@ -68,9 +68,11 @@ def _fits(pattern: bytes, globs: Sequence[KeyGlob]) -> bool:
 
 
 def _key_of(pattern: bytes) -> bytes:
-    # ``key->field``, if the star stands before the arrow and a field behind it (sort.c, lookupKeyByPattern).
-    arrow = pattern.find(b"->", pattern.find(b"*") + 1)
-    return pattern[:arrow] if arrow >= 0 and arrow + 2 < len(pattern) else pattern
+    # ``key->field``, if the star stands before the arrow and a field behind it. Both are looked for up to a NUL, and
+    # the field begins with another byte (sort.c, lookupKeyByPattern).
+    text = pattern.partition(b"\0")[0]
+    arrow = text.find(b"->", text.find(b"*") + 1)
+    return pattern[:arrow] if b"*" in text and 0 <= arrow < len(text) - 2 else pattern
 
 
 def _is_field(pattern: bytes) -> bool:
